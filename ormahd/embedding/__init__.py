@@ -1,1 +1,1 @@
-"""Embedders: texts to vectors, in several runtimes."""
+"""Embedders: turn texts into vectors, on one of several runtimes."""

@@ -1,6 +1,8 @@
-"""A batcher of forward passes: several callers with a text or two each share one, since a dozen texts together take half as long.
+"""Batches forward passes: concurrent callers with a text or two each share one pass, since embedding texts together is
+faster.
 
-The first caller runs a pass at once. Callers that come meanwhile wait for its end; then the first of them runs one for all that wait.
+The first caller runs a pass at once. Callers that arrive meanwhile wait for its end; then the first of them runs one
+pass for all that wait.
 """
 
 from __future__ import annotations
@@ -19,8 +21,12 @@ X = TypeVar("X")
 
 
 def fitting(waiting: list[X], lengths: Callable[[X], Sequence[int]], most: int) -> list[X]:
-    """Take from `waiting` the longest beginning that fits into one pass of `most` tokens, padding counted; at least one. `lengths`:
-    tokens of each window that one of them brings. Callers see to it that nobody else changes `waiting` meanwhile."""
+    """Remove from the front of `waiting`, and return, as many items as fit into one pass of `most` tokens; at least
+    one.
+
+    `lengths`: the tokens of each window of an item. Padding counts. The caller must keep other threads from changing
+    `waiting`.
+    """
     batch: list[X] = []
     count = longest = 0
     for one in waiting:
@@ -37,27 +43,27 @@ def fitting(waiting: list[X], lengths: Callable[[X], Sequence[int]], most: int) 
 class _Ticket(Struct, Generic[W, M], eq=False):
     windows: Sequence[W]
     turn: threading.Event = field(default_factory=threading.Event)
-    """Set when it is `over`, or its caller is to run the next pass."""
+    """Set when the call is `over`, or its caller has to run the next pass."""
     over: bool = False
     made: list[M] | None = None
     error: BaseException | None = None
 
 
 class Together(Generic[W, M]):
-    """Batches calls of `forward`, which takes windows and gives as many results, in order. Safe from any thread."""
+    """Batches calls of `forward`, which takes windows and returns as many results, in order. Safe from any thread."""
 
     def __init__(self, forward: Callable[[Sequence[W]], list[M]], length: Callable[[W], int], *, most: int) -> None:
-        """`length`: tokens of a window; `most`: tokens in one pass, padding counted."""
+        """`length`: tokens of a window; `most`: tokens in one pass, padding included."""
         self._forward = forward
         self._length = length
         self._most = most
         self._lock = threading.Lock()
         self._busy = False
-        """Whether a pass is under way; else nobody waits."""
+        """Whether a pass is running; if not, no call waits."""
         self._waiting: list[_Ticket[W, M]] = []
 
     def __call__(self, windows: Sequence[W]) -> list[M]:
-        """Return the results of `windows`; raise whatever `forward` raised for the pass that they were in."""
+        """Return the results of `windows`. Raises what `forward` raised in the pass that they were part of."""
         ticket: _Ticket[W, M] = _Ticket(windows)
         with self._lock:
             self._waiting.append(ticket)
@@ -73,12 +79,12 @@ class Together(Generic[W, M]):
         return ticket.made
 
     def _run(self) -> None:
-        """Run one pass for the longest beginning of those that wait that fits, at least one; then the next caller runs one."""
+        """Run one pass for as many waiting calls as fit, at least one; then wake the caller that runs the next."""
         with self._lock:
             batch = fitting(self._waiting, lambda ticket: [*map(self._length, ticket.windows)], self._most)
         try:
             made = self._forward([window for ticket in batch for window in ticket.windows])
-        except BaseException as exc:  # noqa: BLE001  # each of the callers gets it
+        except BaseException as exc:  # noqa: BLE001  # each caller raises it
             for ticket in batch:
                 ticket.error = exc
         else:

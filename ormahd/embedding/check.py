@@ -1,9 +1,10 @@
-"""Whether a model on ONNX Runtime gives what sentence-transformers gives: measured once per model, then remembered.
+"""Check that a model on ONNX Runtime gives the same vectors as sentence-transformers: once for each model, then
+recorded.
 
 `python -m ormahd.embedding.check MODEL FILE KEY` loads the model both ways, compares vectors and token vectors, and
-writes a `Record` to FILE. It is a process of its own, so that the daemon never has torch in it. The default model's
-record comes with the package (`checked.json`; without arguments the command makes it anew); another's is kept
-in the cache, named by the model's files.
+writes a `Record` to FILE. It runs in a separate process, so that the daemon never loads torch. The default model's
+record is part of the package (`checked.json`; the command without arguments makes it again). Records of other models
+are kept in the cache directory, named by a hash of the model's files.
 """
 
 from __future__ import annotations
@@ -41,15 +42,16 @@ from ormahd.settings import EmbeddingSettings
 
 PACKAGED = "checked.json"
 LEAST = 0.99999
-"""The least cosine to the reference; rounding alone leaves 0.999999 and more."""
+"""Smallest cosine to the reference that passes. Rounding alone leaves 0.999999 or more."""
 EIGHT_LEAST = 0.99
-"""The same in eight bits: far below what tells one note from the next."""
+"""Smallest cosine that passes for int8: its error is far smaller than the difference between two notes."""
 EVERY = 3
-"""Of the sentences of `calibration.txt`, one in so many is compared."""
+"""One in so many sentences of `calibration.txt` is compared."""
 SECONDS = 900.0
-"""How long a comparison may take: a model of two gigabytes on a slow machine."""
+"""Most seconds that a comparison may take: enough for a model of two gigabytes on a slow machine."""
 FORMAT = 6
-"""Counts up when graph, rounding, comparison or record change, so that every model is compared again."""
+"""Incremented when the graph, the rounding, the comparison or the record changes, so that every model is compared
+again."""
 
 log = logging.getLogger(__name__)
 
@@ -57,14 +59,14 @@ log = logging.getLogger(__name__)
 class Probe(msgspec.Struct, frozen=True):
     text: str
     vector: bytes
-    """As sentence-transformers gives it: unit, float32, little endian."""
+    """The vector that sentence-transformers gives: unit, float32, little endian."""
 
 
 class Record(msgspec.Struct, frozen=True):
     key: str
-    """Of the model's files, see `key_of`."""
+    """Hash of the model's files, see `key_of`."""
     refused: str | None = None
-    """Why the model runs on torch; then nothing else is filled in."""
+    """Why the model runs on torch instead; then the other fields are not set."""
     pooling: str = ""
     window: int = 0
     pad: int = 0
@@ -73,23 +75,23 @@ class Record(msgspec.Struct, frozen=True):
     texts: int = 0
     vectors: float = 0.0
     tokens: float = 0.0
-    """The least cosines, see `api.EmbeddingHealth`."""
+    """The smallest cosines, of vectors and of token vectors, see `api.EmbeddingHealth`."""
     eight: float = 0.0
     eight_tokens: float = 0.0
-    """The same in eight bits; 0: it does not run so."""
+    """The smallest cosines in int8, of vectors and of token vectors; 0 if the model does not run in int8."""
     probes: list[Probe] = []
     versions: dict[str, str] = {}
-    """Of the libraries that were compared."""
+    """Versions of the libraries that were compared."""
 
 
 def tokenizer(folder: Path) -> Any:
-    """The model's own, without truncation and padding."""
+    """Return the model's tokenizer, without truncation and padding."""
     from tokenizers import Tokenizer
 
     stay_offline()
     try:
         found = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    except Exception as error:  # it raises nothing more special
+    except Exception as error:  # the library raises bare Exception
         raise unfit(folder, f"tokenizer.json: {error}") from error
     found.no_truncation()
     found.no_padding()
@@ -100,12 +102,12 @@ def tokenizer(folder: Path) -> Any:
 
 
 def key_of(lines: Sequence[str]) -> str:
-    """The name of a model's record, by its `model_files.identity`."""
+    """Return the key of a model's record, a hash of its `model_files.identity`."""
     return hashlib.sha256("\n".join([*lines, str(FORMAT)]).encode()).hexdigest()
 
 
 def record_of(folder: Path, key: str, directory: Path) -> Record:
-    """The record of a model: the package's, the one kept in `directory`, or one that is made now."""
+    """Return the record of a model: from the package, from `directory`, or made now by a comparison."""
     packaged = read(_packaged(), key)
     if packaged is not None:
         return packaged
@@ -122,7 +124,7 @@ def _packaged() -> bytes:
 
 
 def read(data: bytes, key: str) -> Record | None:
-    """The record, or None where it is not whole, or of another model."""
+    """Parse a record. Return None if it is incomplete, or that of another model."""
     try:
         found = msgspec.json.decode(data, type=Record)
     except msgspec.DecodeError:
@@ -131,12 +133,13 @@ def read(data: bytes, key: str) -> Record | None:
 
 
 def _compare_apart(folder: Path, key: str, file: Path) -> Record:
-    """Have a process of its own compare, and write `file`."""
+    """Compare in a child process, which writes `file`. Raises Unavailable if that fails."""
     log.info("comparing the embedding model in %s on ONNX Runtime with sentence-transformers, once", folder)
     command = [sys.executable, "-P", "-m", "ormahd.embedding.check", str(folder), str(file), key]
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Its stdin is a pipe that nobody writes to: when we end, however that is, it is told.
+        # Nothing is ever written to its stdin, a pipe. When this process ends, however it ends, the child reads end of
+        # file.
         with (
             tempfile.TemporaryFile() as said,
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said) as child,
@@ -160,7 +163,7 @@ def _compare_apart(folder: Path, key: str, file: Path) -> Record:
 
 
 def compare(folder: Path, key: str) -> Record:
-    """Load the model both ways and compare; seconds, or minutes for a large one."""
+    """Load the model both ways and compare. Takes seconds, or minutes for a large model."""
     from ormahd.embedding.torch_model import Torch
 
     reference = Torch(folder, EmbeddingSettings(model=str(folder)))
@@ -199,7 +202,7 @@ def compare(folder: Path, key: str) -> Record:
 
 
 def _compare_eight(about: About, onnx: OnnxRuntime, reference: Runtime, texts: Sequence[str]) -> tuple[float, float]:
-    """The least cosines in eight bits, vectors and token vectors; 0 where the model does not run so."""
+    """Return the smallest cosines in int8, of vectors and of token vectors; 0 if the model does not run in int8."""
     vectors = tokens = 1.0
     with tempfile.TemporaryDirectory() as place:
         try:
@@ -215,38 +218,39 @@ def _compare_eight(about: About, onnx: OnnxRuntime, reference: Runtime, texts: S
 
 
 def measured(about: About) -> list[NDArray[np.int64]]:
-    """Token ids of the texts by which matrices are rounded to eight bits: none of those that are compared."""
+    """Return the token ids of the texts on which activations are measured for int8. No text is also used for
+    comparison."""
     texts = [line for at, line in enumerate(token_vectors.calibration()) if at % EVERY]
     return [np.array(ids_of(about.tokenizer.encode(text), about.window).ids, np.int64) for text in texts]
 
 
 def _encode(reference: Any, texts: Sequence[str]) -> Float:
-    """By sentence-transformers' own door."""
+    """Embed texts with sentence-transformers' own method `encode`."""
     reference.model.default_prompt_name = None
     made = reference.model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
     return np.asarray(made, np.float32)
 
 
 def one_pass(about: About, runtime: Runtime, texts: Sequence[str]) -> tuple[Float, list[Float]]:
-    """Vectors and token vectors of texts, each cut at the window."""
+    """Return vectors and token vectors of texts, each cut at the model's window."""
     windows = [ids_of(about.tokenizer.encode(text), about.window) for text in texts]
     vectors, _, tokens = run(runtime, windows, about.pad)
     return vectors, tokens
 
 
 def least(one: Float, other: Float) -> float:
-    """The least cosine of rows of unit length; 1 where there are none."""
+    """Return the smallest cosine between corresponding rows, all of unit length; 1 if there are no rows."""
     return float(np.einsum("ij,ij->i", one, other, dtype=np.float64).min(initial=1.0))
 
 
 def write(record: msgspec.Struct, file: Path) -> None:
-    """All of it or nothing, also when the power fails or the disk is full."""
+    """Write the file atomically, so that a power cut or a full disk leaves no partial file."""
     with in_place(file) as opened:
         opened.write(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
 
 
 def _end_with_parent() -> None:
-    """Stdin ends when whoever started us does."""
+    """Exit when stdin reaches end of file, which is when the parent process ends."""
     while os.read(0, 1):  # not sys.stdin: its lock would be held when the interpreter ends
         pass
     os._exit(1)
@@ -269,32 +273,32 @@ if __name__ == "__main__":
 
 
 TIMED = 4
-"""Texts that are embedded in one pass, as notes are, when the two ways are timed."""
+"""Texts embedded in one pass when int8 and fp32 are timed."""
 UNUSED_S = 60 * 86_400
-"""Seconds from when matrices were last opened, after which they go when others are made: they are of a model that nobody uses any
-more, or of other rounding. All vaults of a person share what is kept."""
+"""Seconds since a file of int8 matrices was last used, after which it is deleted when another one is made. The vaults
+of a person share these files."""
 LINES = 2
-"""Of the calibration, in each of them: as long as a short note, some 36 tokens."""
+"""Sentences of the calibration in each timed text: as long as a short note."""
 
 
 class Opened(Struct, frozen=True):
-    """A model on ONNX Runtime, ready."""
+    """A model that is loaded on ONNX Runtime."""
 
     about: About
     runtime: OnnxRuntime
     identity: list[str]
-    """Lines that tell the model, and its precision, from every other."""
+    """Lines that identify the model and its precision."""
     served: EmbeddingHealth
 
 
 class Weighed(msgspec.Struct, frozen=True):
-    """What is kept of a model in eight bits."""
+    """What is stored about a model's int8 matrices."""
 
     sha256: str
     """Of the file of matrices."""
     milliseconds: float
     full_milliseconds: float
-    """See `api.EmbeddingHealth`."""
+    """Time of one short note in int8 and in fp32, see `api.EmbeddingHealth`."""
 
     @property
     def pays(self) -> bool:
@@ -302,12 +306,13 @@ class Weighed(msgspec.Struct, frozen=True):
 
 
 def open_onnx(folder: Path, lines: Sequence[str], directory: Path, precision: str) -> Opened:
-    """The model in `folder`, of this `identity`, on ONNX Runtime. `directory`: where records are kept; `precision`: as
-    `embedding.precision` has it.
+    """Load the model in `folder` on ONNX Runtime. `directory`: where records are kept; `precision`: the setting
+    `embedding.precision`.
 
-    Raises Unavailable, with the reason, when it does not give there what it gives with sentence-transformers.
+    Raises Unavailable, with the reason, if the model does not give the same vectors there as with
+    sentence-transformers.
     """
-    parts(folder)  # what cannot be is seen before a process is started for it
+    parts(folder)  # raises for an unsupported model, before a process is started
     record = record_of(folder, key_of(lines), directory)
     if record.refused is not None:
         raise unfit(folder, record.refused)
@@ -332,7 +337,7 @@ def open_onnx(folder: Path, lines: Sequence[str], directory: Path, precision: st
 
 
 def _as_probed(about: About, runtime: Runtime, record: Record) -> float:
-    """The least cosine to the reference's vectors that the record holds."""
+    """Return the smallest cosine to the reference vectors in the record."""
     return min(
         float(one_pass(about, runtime, [probe.text])[0][0] @ np.frombuffer(probe.vector, "<f4"))
         for probe in record.probes
@@ -342,7 +347,7 @@ def _as_probed(about: About, runtime: Runtime, record: Record) -> float:
 def _in_eight_bits(
     about: About, folder: Path, record: Record, directory: Path, precision: str
 ) -> tuple[OnnxRuntime, Weighed] | str:
-    """The model in eight bits, or why it serves in full."""
+    """Return the model in int8 with its timing, or the reason why it runs in fp32."""
     if not min(record.eight, record.eight_tokens) >= EIGHT_LEAST:
         what = f"cosine {min(record.eight, record.eight_tokens):.4f}" if record.eight else "it does not run so"
         return f"eight bits lose too much of this model ({what})"
@@ -373,11 +378,11 @@ def _in_eight_bits(
 
 
 def _make(about: About, folder: Path, record: Record, file: Path, kept: Weighed | None) -> tuple[OnnxRuntime, Weighed]:
-    """Write the matrices in eight bits, and what they are and take; what they took before on this machine stands."""
+    """Write the int8 matrices, their hash and their timing. A timing from before on this machine (`kept`) is reused."""
     full = OnnxRuntime(folder, record.pooling)
     eight = full.round_off(file, measured(about))
     for other in file.parent.glob("eight-*.bin"):
-        with contextlib.suppress(OSError):  # another daemon may be at it as well
+        with contextlib.suppress(OSError):  # another daemon may delete it too
             if other != file and time.time() - other.stat().st_mtime > UNUSED_S:
                 other.unlink()
     if kept is None:
@@ -391,7 +396,7 @@ def _make(about: About, folder: Path, record: Record, file: Path, kept: Weighed 
 
 
 def _kept(file: Path) -> Weighed | None:
-    """What was kept, or None where there is nothing, or not all of it."""
+    """Read what is stored about the int8 matrices; None if it is missing or incomplete."""
     try:
         return msgspec.json.decode(own_files.read(file), type=Weighed)
     except (OSError, msgspec.DecodeError):

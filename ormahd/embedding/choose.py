@@ -1,7 +1,7 @@
-"""Open the embedder that the settings name.
+"""Load the embedder that the settings name.
 
-The real one runs on ONNX Runtime (`onnx.py`) where that was compared with sentence-transformers (`check.py`),
-else on torch (`torch_model.py`). Importing this module costs nothing; `load` takes half a second, or seconds with torch.
+A model runs on ONNX Runtime (`onnx.py`) if its vectors there equal those of sentence-transformers (`check.py`), else on
+torch (`torch_model.py`). Importing this module loads none of these libraries.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ log = logging.getLogger(__name__)
 
 
 def load(settings: EmbeddingSettings, directory: Path) -> Embedder:
-    """The embedder that the settings name. `directory`: where what was computed of a model is kept.
+    """Return the embedder that the settings name. `directory`: where data computed for a model is kept.
 
-    Takes half a second on ONNX Runtime, seconds on torch; the first time with a model that was never compared with
-    sentence-transformers, as long as that comparison takes (about ten seconds, in a process of its own).
+    Takes half a second on ONNX Runtime, seconds on torch. For a model that was never compared with
+    sentence-transformers, the first call also waits for that comparison, in another process.
 
-    Raises Unavailable, with the mend, when the model's files are not on this machine, or do not run on what
-    `embedding.runtime` asks for.
+    Raises Unavailable, with a hint, if the model's files are not on this machine, or do not run on the runtime that
+    `embedding.runtime` requires.
     """
     if settings.model == "hashing":
         from ormahd.embedding.hashing import Hashing

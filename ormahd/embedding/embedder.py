@@ -1,4 +1,5 @@
-"""What an embedder is: texts to vectors. The ones there are: `model.py` (the real one), `hashing.py`; `choose.py` opens them.
+"""The interface of an embedder, which turns texts into vectors. Implementations: `model.py`, `hashing.py`; see
+`choose.py`.
 
 One forward pass gives the vector of a text (as the model pools it) and the vectors of its tokens.
 """
@@ -18,7 +19,8 @@ from ormahd.embedding.token_vectors import Float, Int8
 
 
 class Piece(Struct, frozen=True):
-    """One window of a text: its vector (unit, float32[dimensions]), its tokens' ids and small vectors (int8[n, late])."""
+    """One window of a text: its vector (unit, float32[dimensions]), its token ids, and token vectors (int8[n,
+    late])."""
 
     vector: Float
     token_ids: NDArray[np.uint32]
@@ -27,11 +29,11 @@ class Piece(Struct, frozen=True):
 
 class DocumentVectors(Struct, frozen=True):
     pieces: tuple[Piece, ...]
-    """At least one, also of an empty text."""
+    """At least one, even for an empty text."""
 
     @property
     def vector(self) -> Float:
-        """One vector for the whole: of the first piece when there is only one, else their mean, normalised."""
+        """One vector for the whole text: that of the only piece, or the normalised mean of all."""
         if len(self.pieces) == 1:
             return self.pieces[0].vector
         return np.asarray(
@@ -40,17 +42,18 @@ class DocumentVectors(Struct, frozen=True):
 
 
 class QueryVectors(Struct, frozen=True):
-    """A question: its vector (unit, float32[dimensions]), its tokens' ids and small vectors (unit, float32[m, late])."""
+    """The vectors of a query: its vector (unit, float32[dimensions]), its token ids, and token vectors (unit,
+    float32[m, late])."""
 
     vector: Float
     token_ids: NDArray[np.uint32]
     tokens: Float
     wide: Float
-    """The tokens' vectors before they were made small: unit, float32[m, dimensions]."""
+    """The token vectors before projection to fewer dimensions: unit, float32[m, dimensions]."""
 
 
 class Embedder(Protocol):
-    """What the index needs of a model. All methods may be called from many threads."""
+    """The methods of a model that the index uses. Any thread may call any of them."""
 
     @property
     def name(self) -> str: ...
@@ -58,7 +61,7 @@ class Embedder(Protocol):
     def served(self) -> EmbeddingHealth: ...
     @property
     def fingerprint(self) -> str:
-        """Two embedders with the same fingerprint give the same vectors."""
+        """A hash of all that determines the vectors: embedders with the same fingerprint give the same vectors."""
         ...
 
     @property
@@ -68,24 +71,25 @@ class Embedder(Protocol):
     def embed_documents(
         self, texts: Sequence[str], headings: Sequence[str | None] | None = None, *, urgent: bool = False
     ) -> list[DocumentVectors]:
-        """Vectors of texts; a heading stands before each piece of its text. `urgent`: somebody waits for it."""
+        """Return the vectors of texts. A heading is embedded before each piece of its text. `urgent`: a request waits
+        for them."""
         ...
 
     def embed_query(self, text: str) -> QueryVectors: ...
     def give_back(self) -> None:
-        """Return to the system what is no longer needed once bulk work is done."""
+        """Free memory that is not needed after bulk work."""
         ...
 
 
 class About(Struct, frozen=True):
-    """What a model says of itself, as sentence-transformers reads its files."""
+    """Properties of a model, as sentence-transformers reads them from its files."""
 
     tokenizer: Any
-    """Of `tokenizers`, without truncation and padding."""
+    """A tokenizer of the package `tokenizers`, without truncation and padding."""
     window: int
-    """Tokens in one forward pass of a text, special ones included."""
+    """Tokens of a text in one forward pass, special tokens included."""
     pad: int
-    """The id of the token that fills up short texts."""
+    """Id of the padding token."""
     query: str = ""
     document: str = ""
-    """Texts that the model wants before a question or a document, where the settings name none."""
+    """Prefixes that the model expects before a query and before a document, if the settings name none."""

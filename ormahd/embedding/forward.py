@@ -1,4 +1,4 @@
-"""One forward pass of a model: windows of tokens go in, vectors of them and of their tokens come out."""
+"""One forward pass of a model: from windows of tokens to their vectors and token vectors."""
 
 from __future__ import annotations
 
@@ -14,40 +14,43 @@ from ormahd.embedding.token_vectors import Float
 
 
 class Runtime(Protocol):
-    """What runs a model's forward passes. Called from many threads at once: passes read the weights only."""
+    """Runs a model's forward passes. Several threads call it at once: a pass only reads the weights."""
 
     @property
     def name(self) -> str: ...
     @property
     def version(self) -> str: ...
     def forward(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Float, Float]:
-        """Of ids[texts, tokens], where `mask` says which of them are tokens: float32[texts, dimensions] as the model
-        pools them, and float32[texts, tokens, width] of the last layer. Neither need be of unit length."""
+        """Run a pass over ids[texts, tokens]; `mask` is False for padding.
+
+        Returns the pooled vectors, float32[texts, dimensions], and those of the last layer, float32[texts, tokens,
+        width]. Neither need be of unit length.
+        """
         ...
 
     def give_back(self) -> None:
-        """Drop what can be read again from the model's files."""
+        """Free what can be read again from the model's files."""
         ...
 
 
 class Ids(Struct, frozen=True):
-    """One window of a text as a model takes it."""
+    """The tokens of one window of a text."""
 
     ids: list[int]
     special: list[int]
-    """1 where a token is none of the text's own."""
+    """1 for a special token, 0 for a token of the text."""
 
 
 class Pass(Struct, frozen=True):
-    """What a forward pass makes of some windows, of no particular length."""
+    """The results of a forward pass over some windows. The vectors are not normalised."""
 
     pooled: Float
     """float32[windows, dimensions]"""
     ids: NDArray[np.uint32]
     tokens: Float
-    """float32[ids, width]: of their own tokens, one window after the other."""
+    """float32[ids, width]: vectors of the windows' own tokens, concatenated."""
     counts: list[int]
-    """How many each window has of those."""
+    """Number of own tokens of each window."""
 
 
 def forward_pass(runtime: Runtime, windows: Sequence[Ids], pad: int) -> Pass:
@@ -65,14 +68,15 @@ def forward_pass(runtime: Runtime, windows: Sequence[Ids], pad: int) -> Pass:
 
 
 def run(runtime: Runtime, windows: Sequence[Ids], pad: int) -> tuple[Float, list[NDArray[np.uint32]], list[Float]]:
-    """One forward pass: of each window its vector, its own tokens' ids, and their vectors; all vectors unit, float32."""
+    """Run one pass. Return for each window its vector, its own tokens' ids, and their vectors; all vectors unit,
+    float32."""
     one = forward_pass(runtime, windows, pad)
     ends = np.cumsum(one.counts)[:-1]
     return token_vectors.unit(one.pooled), np.split(one.ids, ends), np.split(token_vectors.unit(one.tokens), ends)
 
 
 def ids_of(found: Any, most: int | None = None) -> Ids:
-    """What the tokenizer found, at most `most` tokens of it."""
-    if most is not None and len(found.ids) > most:  # cut before the closing special token
+    """Return the token ids of a tokenizer's result, cut to at most `most` tokens."""
+    if most is not None and len(found.ids) > most:  # keep the closing special token
         return Ids([*found.ids[: most - 1], found.ids[-1]], [*found.special_tokens_mask[: most - 1], 1])
     return Ids(found.ids, found.special_tokens_mask)

@@ -1,21 +1,18 @@
-"""A model in eight bits: its matrices rounded, where that is quicker on this processor and costs nothing.
+"""A model with int8 matrices, used if that is faster on this processor and loses hardly any precision.
 
-A question's forward pass reads every matrix for a handful of tokens, so it waits for memory, and a quarter of the bytes is
-less to wait for; a note's has more tokens, and eight bits are multiplied two to four at a time. What is multiplied is rounded too. A few
-of its numbers are always large (transformers have such) and would leave the others coarse. They are made even first, at the cost
-of the matrix, whose columns take them over (SmoothQuant, arXiv:2211.10438): how large each becomes is measured on some texts, and that
-is also where the steps end to which it is rounded. What leaves the widened layer has other large ones for each token, and is rounded
-token by token. So a vector stays within a cosine of .994 of the exact one, .9989 on average, and does not depend on what is embedded beside it.
-Plain, as ONNX Runtime's own tools round: .980 and .9936. With steps as wide as each text's own numbers, which must then go alone: .995 and
-.9990. In blocks of 32 with a scale each (ggml's Q8_0): .998 and .9997, which takes twice as long and finds the same notes.
+A pass over a query reads every matrix for a few tokens, so it is bound by memory, and int8 reads a quarter of the
+bytes. A pass over notes gains because int8 products are computed several at a time.
 
-Processors without VNNI add two products in 16 bits, and what does not fit is cut off: the same matrices then gave .959 and .9935.
-So each row's scale is as large as it takes that no two neighbours of it can ever sum up to too much (`PAIR`), which costs a
-fifth of the codes. Then all sums are exact, and a text has the same vector on every processor.
+Activations are rounded as well. A few of their columns are always large, and would leave few steps for the others.
+SmoothQuant (arXiv:2211.10438) scales them down, and scales the columns of the matrix up instead. How large each column
+becomes is measured on some texts, and fixes the quantisation range. The output of Gelu has large values that differ
+between tokens, and is quantised token by token. So a text's vector does not depend on the texts in the same batch.
 
-Notes and questions alike: retrieval with both in eight bits is what it is with both in full (`tests/bench/README.md`).
+Processors without VNNI add two products in a saturating 16-bit register. Each row's scale is therefore so large that no
+two neighbouring products can overflow (`PAIR`): sums are exact, and a text has the same vector on every processor.
 
-The rounded matrices lie in a file of their own, made once for each model: a second for 42 MB of matrices.
+Notes and queries are both embedded this way; retrieval is as good as with fp32 (`tests/bench/README.md`). The matrices
+are stored in a separate file, made once for each model.
 """
 
 from __future__ import annotations
@@ -33,30 +30,33 @@ from ormahd.embedding.onnx_graph import FLOAT, INT8, INT64, POSITIONS, TOKENS, S
 from ormahd.embedding.token_vectors import Float
 
 MOST = 127
-"""The largest code."""
+"""The largest code of a weight."""
 PAIR = 128
-"""The most that two neighbours of one sign come to: times 255, the largest code of what is multiplied, that fits into 16 bits."""
+"""Largest sum of two neighbouring codes of one sign: times 255, the largest activation code, it fits into 16 bits."""
 SHARE = 0.7
-"""How much of what is large goes from what is multiplied to the matrix, as an exponent. Measured: .65 to .8 nearly alike, .5 worse."""
+"""Exponent of SmoothQuant: how much of the activations' range moves to the matrix. Values from 0.65 to 0.8 work
+alike."""
 SMALL = np.float32(1e-3)
-"""Numbers are not made even below this: nothing was seen there."""
+"""Smallest range assumed for a column, for columns in which no values were measured."""
 TURNS = 5
-"""Passes of each kind that are timed, in turns; the quickest count."""
+"""Passes of each kind that are timed; the fastest counts."""
 PAYS = 0.8
-"""Of the time of a full pass, what one in eight bits may take to be worth it."""
+"""Largest share of an fp32 pass's time that an int8 pass may take to be used."""
 
 
 def quantise(matrix: Float) -> tuple[NDArray[np.int8], Float]:
-    """Of W[rows, columns] the codes, int8[columns, rows], and the scales, float32[rows]: for columns 2n and 2n + 1, which are added
-    first, codes of one sign come to PAIR at most."""
-    # One less than PAIR is shared out, because each of the two may be rounded up by half a step.
+    """Quantise W[rows, columns]. Return codes int8[columns, rows] and scales float32[rows].
+
+    Codes of columns 2n and 2n + 1, which the processor adds first, sum to at most PAIR if they have the same sign.
+    """
+    # PAIR - 1, because each of the two may be rounded up by half a step.
     scales = np.maximum(np.abs(matrix).max(axis=1) / np.float32(MOST), _pairs(matrix) / np.float32(PAIR - 1))
     codes = np.rint(matrix / np.where(scales > 0, scales, np.float32(1.0))[:, None])
     return np.ascontiguousarray(codes.astype(np.int8).T), scales.astype(np.float32)
 
 
 def _pairs(matrix: Float) -> Float:
-    """The most that neighbouring columns 2n and 2n + 1 come to in each row, those of one sign: float32[rows]."""
+    """Return the largest sum of the values of one sign in columns 2n and 2n + 1, for each row: float32[rows]."""
     rows, columns = matrix.shape
     pairs = np.pad(matrix, ((0, 0), (0, columns % 2))).reshape(rows, -1, 2)
     above, below = np.maximum(pairs, 0).sum(axis=2), np.minimum(pairs, 0).sum(axis=2)
@@ -64,15 +64,17 @@ def _pairs(matrix: Float) -> Float:
 
 
 def evening(matrix: Float, largest: Float) -> Float:
-    """What is multiplied with W[rows, columns] is to be multiplied with this first, float32[columns]: it then comes to HALF at most, in
-    any of them; `largest`: how large each of its numbers becomes."""
+    """Return factors for the activations that are multiplied with W[rows, columns]: float32[columns].
+
+    Multiplied by them, the activations are at most HALF. `largest`: the largest measured activation in each column.
+    """
     column, largest = np.maximum(np.abs(matrix).max(axis=0), SMALL), np.maximum(largest, SMALL)
     smooth = column ** (1 - SHARE) / largest**SHARE
     return np.asarray(smooth * (HALF / (largest * smooth).max()), np.float32)
 
 
 def seen(shape: Shape) -> dict[str, str]:
-    """Of the products that are made even, by name, what the full graph calls what is multiplied."""
+    """Return the products whose inputs are scaled by `evening`: product name to the input's name in the fp32 graph."""
     return {
         product.at: name
         for layer in range(shape.layers)
@@ -81,7 +83,7 @@ def seen(shape: Shape) -> dict[str, str]:
 
 
 def layout(shape: Shape, weights: Mapping[str, Weight]) -> tuple[dict[str, Eight], int]:
-    """Where the matrices of each product lie in the file, and the file's size in bytes."""
+    """Return the positions of each product's matrices in the file, and the file's size in bytes."""
     even = seen(shape)
     found = {}
     at = 0
@@ -98,7 +100,8 @@ def layout(shape: Shape, weights: Mapping[str, Weight]) -> tuple[dict[str, Eight
 
 
 def store(shape: Shape, weights: Mapping[str, Weight], source: Path, largest: Mapping[str, Float], file: Path) -> None:
-    """Write `file`, all of it or nothing, from the weights in `source`. `largest`: float32[columns] by what `seen` names."""
+    """Write `file` atomically from the weights in `source`. `largest`: float32[columns], by the names that `seen`
+    returns."""
     mapped = np.memmap(source, np.uint8, "r")
 
     def read(name: str) -> Float:
@@ -123,7 +126,8 @@ def _products(shape: Shape) -> list[Product]:
 
 
 def seconds(passes: Sequence[Callable[[], object]]) -> list[float]:
-    """What each takes of the processor at best, in turns: other processes hit them alike, and do not count."""
+    """Return the least processor time of each pass. They are timed in turns, so that other processes slow all of them
+    alike."""
     best = [float("inf")] * len(passes)
     for _ in range(TURNS):
         for number, do in enumerate(passes):
@@ -134,38 +138,39 @@ def seconds(passes: Sequence[Callable[[], object]]) -> list[float]:
 
 
 OURS = "com.microsoft"
-"""ONNX Runtime's own operators."""
+"""The domain of ONNX Runtime's own operators."""
 HALF = 127
-"""What is multiplied becomes codes from 0 to 255; where it is as often negative as not, 0 becomes one more than this."""
+"""Activations get codes 0 to 255. For activations of both signs, 0 has the code HALF + 1."""
 BELOW, ABOVE = 24, 231
-"""Where it comes from Gelu: codes for what is below 0, and above."""
+"""Number of codes for the values below 0, and above 0, of the output of Gelu."""
 LARGEST = 0.17 * ABOVE / BELOW
-"""The largest number of a token counts as so much at least: then what is below 0, which is -.17 at most, has codes."""
+"""Smallest range assumed for a token's output of Gelu, so that its negative values (-0.17 at least) still have
+codes."""
 
 
 class Eight(Struct, frozen=True):
-    """Matrices W[rows, columns] in eight bits, one under the other, as a product takes them."""
+    """The int8 matrices W[rows, columns] of one product, concatenated by rows."""
 
     codes: Weight
     """int8[columns, rows]"""
     scales: Weight
-    """float32[rows]: a code times its row's scale is the number."""
+    """float32[rows]: a weight is its code times its row's scale."""
     even: Weight | None
-    """float32[columns]: what is multiplied with them is multiplied with this first, which makes whole numbers of up to `HALF` of it
-    once it is rounded, and W was divided by it. None: what is multiplied comes from Gelu, and is rounded token by token instead."""
+    """float32[columns]: factors from `evening` for the activations; W was divided by them. None for the output of Gelu,
+    which is quantised token by token."""
 
 
 class Product(Struct, frozen=True):
-    """One product of a layer."""
+    """One matrix product of a layer."""
 
     at: str
-    """Its name."""
+    """Name of the product."""
     parts: tuple[str, ...]
-    """The names of its matrices and biases, without `.weight` and `.bias`."""
+    """Names of its matrices and biases, without `.weight` and `.bias`."""
 
 
 def products(layer: int) -> tuple[Product, ...]:
-    """Attention itself, its output, widening and narrowing."""
+    """Return the products of a layer: attention (query, key, value), attention output, feed-forward up and down."""
     at = f"encoder.layer.{layer}."
     each = f"{at}attention.self"
     return (
@@ -177,7 +182,11 @@ def products(layer: int) -> tuple[Product, ...]:
 def graph(
     shape: Shape, file: str, eight: Mapping[str, Eight], inside: Mapping[str, tuple[tuple[int, ...], bytes]]
 ) -> bytes:
-    """`eight`: the matrices of each product by its name, in `file`; `inside`: all other weights, and a bias for each product."""
+    """Return the ONNX graph of the model with int8 products.
+
+    `eight`: the matrices of each product by name, stored in `file`; `inside`: all other weights, and a bias for each
+    product.
+    """
     made = Writer()
     made.integers("thirds", [shape.width] * 3)
     made.integers("flat", [-1, shape.width])
@@ -225,6 +234,7 @@ def _product(made: Writer, here: str, at: str, eight: Mapping[str, Eight]) -> st
 
 
 def multiply(made: Writer, codes: str, at: str, step: str, zero: str, bias: str = "") -> str:
-    """The product of `codes`, in steps of `step` from `zero`, with the matrix `at`."""
+    """Add the product of `codes` (zero point `zero`, step `step`) with the matrix `at` to the graph. Return its
+    output's name."""
     given = [codes, f"{at}.codes", step, f"{at}.scales", zero, "", bias]
     return made.node("MatMulIntegerToFloat", given, f"{at}.product", OURS)

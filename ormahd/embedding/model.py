@@ -1,4 +1,4 @@
-"""The embedder made of a model: texts to windows of tokens, forward passes in some runtime, windows to vectors."""
+"""The embedder of a real model: splits texts into windows of tokens, runs forward passes, and returns vectors."""
 
 from __future__ import annotations
 
@@ -27,52 +27,52 @@ from ormahd.process import priority
 from ormahd.settings import EmbeddingSettings
 
 BATCH_SIZE = 32
-"""Texts in one forward pass; more is no faster on a CPU and takes memory."""
+"""Texts in one forward pass. More is no faster on a CPU and takes more memory."""
 MAX_PIECES = 64
-"""Pieces of at most the model's window in which one long note is embedded; the rest is found by words."""
+"""Most pieces (windows) of one long note that are embedded. The rest of it can be found by full text search only."""
 PASS_TOKENS = 512
-"""Tokens (padding counted) in one forward pass: more is no faster on a CPU, and 4096 less than half as fast."""
+"""Tokens (padding included) in one forward pass. More is slower on a CPU."""
 STEP_TOKENS = 256
-"""The same of many texts in eight bits, where longer passes gain little: whoever asks gets a core after 15 ms instead of 30."""
+"""Tokens in one forward pass of bulk work in int8, where longer passes gain little: a waiting request gets a core
+sooner."""
 PASSES = 4
-"""Such passes in one task; what their results go through, they go through together: at each product numpy lets the interpreter go,
-and beside other work of ours waits for it."""
+"""Forward passes in one task, whose results are processed together, because each numpy call may wait for the
+interpreter's lock."""
 APART = 3
-"""Texts of a few that somebody waits for, on each core: fewer cost a core more than is won by another one."""
+"""Fewest texts for each core when a small urgent batch is divided among cores."""
 MANY = 64
-"""Texts from which on it pays to cut them into tokens in several threads (a twentieth of what they cost)."""
+"""Texts from which tokenizing in several threads is faster."""
 TOKENIZED = 65_536
-"""Characters that are cut into tokens in one go, each text counted as long as the longest: what the tokenizer tells of them is some
-thirty times as large."""
+"""Characters tokenized in one call, each text counted as long as the longest. It bounds memory, because the tokenizer's
+results are many times as large as the text."""
 HEADING_SHARE = 0.25
-"""Of the window: how much of it a long heading may take in the second and later pieces of a text."""
+"""Largest share of the window for a long heading, in every piece of a text that has several."""
 CHARACTERS_PER_TOKEN = 8
-"""No text needs more characters than this for each token of its pieces; the rest of a huge file is not tokenized."""
+"""Most characters assumed for one token. Text beyond what the pieces can then hold is not tokenized."""
 BULK_NICE = 10
-"""Added niceness of threads that embed in bulk: on a busy machine a whisper beside an import takes half the time that it
-takes without; on an idle one nothing is slower."""
+"""Niceness added to threads that embed in bulk, so that a whisper during an import is not delayed on a busy machine."""
 ASIDE_NICE = 5
-"""Added niceness of the thread that embeds what many write at once: it needs no interpreter, and who has that, or is a git of ours, is
-waited for by all of them (32 clients a thirtieth quicker)."""
+"""Niceness added to threads that embed urgent batches. Many requests wait for the thread that holds the interpreter's
+lock, or for git, so those run first."""
 RECIPE = 2
-"""Counts up when texts are turned into vectors differently, so that cached vectors are not mixed."""
+"""Incremented when texts are turned into vectors differently, so that cached vectors of both kinds are not mixed."""
 
 log = logging.getLogger(__name__)
 
 
 class Model:
-    """A model, from files on this machine, on the CPU.
+    """A model from files on this machine, on the CPU.
 
-    Forward passes run beside each other, each on one core: bulk work in as many threads as the settings allow (at a
-    lower priority where nobody waits for it), and a question beside them instead of behind them.
+    Each forward pass uses one core, and several run at once: bulk work in as many threads as the settings allow (at low
+    priority if no request waits), and queries at the same time.
     """
 
     def __init__(
         self, settings: EmbeddingSettings, about: About, runtime: Runtime, identity: Sequence[str], directory: Path,
         served: EmbeddingHealth,
     ) -> None:  # fmt: skip
-        """`identity`: lines that tell this model, and how it is computed, from every other; `directory`: where its token
-        basis is kept."""
+        """`identity`: lines that identify the model and how it is computed; `directory`: where the basis of token
+        vectors is kept."""
         self.name = settings.model
         self.served = served
         self._batch = BATCH_SIZE
@@ -87,7 +87,7 @@ class Model:
             self._threads, "embed-aside", initializer=priority.step_back, initargs=(ASIDE_NICE,)
         )
         self._few = PASS_TOKENS * self._threads
-        """Tokens, padding counted, that all of these threads together embed in one go."""
+        """Tokens, padding included, that all threads together embed in one urgent batch."""
         self._together = Together[Ids, Made](self._forward_aside, lambda window: len(window.ids), most=self._few)
         self._runtime = runtime
         self._tokenizer = about.tokenizer
@@ -115,7 +115,7 @@ class Model:
         return [DocumentVectors(tuple(some)) for some in pieces]
 
     def embed_query(self, text: str) -> QueryVectors:
-        """Of a question longer than the window its beginning and its end count: what it is about, and what it asks."""
+        """Return the vectors of a query. If it is longer than the window, its beginning and its end are used."""
         room = (self._window - self._specials) * CHARACTERS_PER_TOKEN
         if len(text) > 2 * room:
             text = f"{text[:room]} {text[-room:]}"
@@ -128,14 +128,16 @@ class Model:
         return QueryVectors(vectors[0], ids[0], self._small(wide[0]), wide[0])
 
     def give_back(self) -> None:
-        """See `embedder.Embedder`."""
+        """Free memory, see `embedder.Embedder`."""
         self._runtime.give_back()
 
     # Texts to windows
 
     def _windows_of_all(self, texts: Sequence[str], headings: Sequence[str | None], *, urgent: bool) -> list[list[Ids]]:
-        """`_windows` of each text. Of many that somebody waits for all cores cut some; bulk work comes in several batches, of which one is
-        cut while another is embedded."""
+        """Return `_windows` of each text. Many urgent texts are tokenized by several threads.
+
+        Bulk work uses one thread, because one of its batches is tokenized while another is embedded.
+        """
         several = self._threads if urgent and len(texts) > MANY else 1
         if several == 1:
             return self._windows(texts, headings)
@@ -146,21 +148,22 @@ class Model:
         return found
 
     def _windows(self, texts: Sequence[str], headings: Sequence[str | None]) -> list[list[Ids]]:
-        """The token ids of each piece of each text, specials included, at most the window long."""
+        """Return the token ids of each piece of each text, special tokens included, each at most as long as the
+        window."""
         heads = [self._prefix + (f"{heading}\n" if heading else "") for heading in headings]
         bodies = [text[: self._most * self._window * CHARACTERS_PER_TOKEN] for text in texts]
         found: list[list[Ids]] = []
         waiting = [head + body for head, body in zip(heads, bodies, strict=True)]
         while waiting:
             some = fitting(waiting, lambda text: [len(text)], TOKENIZED)
-            # Several at once: for one alone the tokenizer keeps the interpreter.
+            # One call for several texts: for a single text the tokenizer does not release the interpreter's lock.
             for whole in self._tokenizer.encode_batch(some):
                 at = len(found)
                 found.append([ids_of(whole)] if len(whole.ids) <= self._window else self._pieces(heads[at], bodies[at]))
         return found
 
     def _pieces(self, head: str, body: str) -> list[Ids]:
-        """The windows of a text that is longer than one, each with its heading."""
+        """Split a text that is longer than the window into pieces, and return the window of each, with the heading."""
         room = self._window - self._specials
         alone = self._tokenizer.encode(head, add_special_tokens=False)
         if len(alone.ids) > room * HEADING_SHARE:
@@ -176,7 +179,7 @@ class Model:
     # Windows to vectors
 
     def _forward_all(self, windows: Sequence[Ids], *, urgent: bool) -> list[Made]:
-        """Forward passes over windows of similar length; the results in the order of `windows`."""
+        """Run forward passes over windows of similar length. Return the results in the order of `windows`."""
         order = sorted(range(len(windows)), key=lambda at: -len(windows[at].ids))
         few = urgent and bool(order) and len(order) * len(windows[order[0]].ids) <= self._few
         eight = self.served.precision == "int8"
@@ -185,7 +188,7 @@ class Model:
         while order:
             longest = len(windows[order[0]].ids)
             size = min(len(order), max(1, min(self._batch, most // longest)))
-            if eight and not few:  # only those of the same length go through the model together
+            if eight and not few:  # int8 takes only windows of the same length in one pass
                 while len(windows[order[size - 1]].ids) < longest:
                     size -= 1
             batches.append(order[:size])
@@ -207,7 +210,7 @@ class Model:
         outcomes = []
         for windows in passes:
             priority.give()
-            # Not as many cores as there are while somebody asks.
+            # While there are requests, only one bulk pass runs at a time.
             with self._one if priority.asked_lately() else nullcontext():
                 outcomes.append(forward_pass(self._runtime, windows, self._pad))
         return self._finished(outcomes)
@@ -216,7 +219,8 @@ class Model:
         return self._finished([forward_pass(self._runtime, windows, self._pad) for windows in passes])
 
     def _forward_aside(self, windows: Sequence[Ids]) -> list[Made]:
-        """On as many cores as it pays for; those of the same length stay together, since they come sorted by it."""
+        """Run forward passes on as many cores as are worth it. `windows` are sorted by length, so similar ones share a
+        pass."""
         passes = -(-sum(len(window.ids) for window in windows) // PASS_TOKENS)
         parts = min(self._threads, max(passes, len(windows) // APART), len(windows))
         ends = [len(windows) * part // parts for part in range(parts + 1)]
@@ -232,7 +236,7 @@ class Model:
         return list(zip(vectors, ids, np.split(tokens, ends), strict=True))
 
     def _small(self, wide: Float) -> Float:
-        """In the basis, unit; before there is one, unit as they are. `wide`: of any length."""
+        """Return token vectors (of any length) projected to the basis, unit; without a basis, only normalised."""
         return token_vectors.unit(wide) if self._basis is None else token_vectors.project(wide, self._basis)
 
     # What is fixed for a model
@@ -249,7 +253,8 @@ class Model:
         return sha.hexdigest()
 
     def _load_basis(self, directory: Path, dimensions: int) -> Float:
-        """The basis of the token vectors, kept for every vault, computed (.3 s, in full 1 to 2 s) where it is missing or broken."""
+        """Return the basis of the token vectors from `directory`, which all vaults share; compute it if it is missing
+        or damaged."""
         path = directory / f"basis-{self.fingerprint[:16]}.npy"
         try:
             kept = np.load(path, allow_pickle=False)
@@ -267,6 +272,6 @@ class Model:
 
 
 Tokens = NDArray[Any]
-"""int8 codes in the small basis (`late.quantise`); before there is one, float32, unit, as wide as the model."""
+"""int8 codes in the basis (`late.quantise`); before there is a basis, unit float32 vectors of the model's width."""
 Made = tuple[Float, NDArray[np.uint32], Tokens]
-"""Of one window: its vector, its tokens' ids, and these."""
+"""Results for one window: its vector, its token ids, and its token vectors."""

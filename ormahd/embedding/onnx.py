@@ -1,8 +1,7 @@
-"""A model on ONNX Runtime: the graph of its family (`onnx_graph.py`) over the weights in its own files.
+"""A model on ONNX Runtime: the graph of its architecture (`onnx_graph.py`) with the weights in its own files.
 
-Measured for the default model on one core, beside the same forward pass through torch: a question of 14 tokens 3.9 ms
-(7.3), 32 notes of 20 tokens 69 ms (160). The weights are mapped, not read: 51 MB more in memory, and after bulk work
-as much again, because nothing is kept between two passes (ONNX Runtime's arena would keep 320 MB, and is no faster).
+It is about twice as fast as torch on one core and takes far less memory. The weights are memory-mapped, and ONNX
+Runtime's arena is off, so that no memory is kept between two passes.
 """
 
 from __future__ import annotations
@@ -27,30 +26,29 @@ WEIGHTS = "model.safetensors"
 FAMILY = {"bert", "roberta", "xlm-roberta", "camembert"}
 """`model_type` of the models whose encoder `onnx_graph.py` writes."""
 OFFSET_FAMILY = FAMILY - {"bert"}
-"""Of these, those whose first position comes after that of the padding."""
+"""The members of `FAMILY` whose first position follows that of the padding token."""
 HEADER_MOST = 100_000_000
-"""Bytes that the header of a file of weights may have (as safetensors itself has it)."""
+"""Most bytes of the header of a weights file; the limit of safetensors itself."""
 FAR = np.float32(np.finfo(np.float32).min)
-"""Added to the attention's score of what is no token."""
+"""Added to the attention scores of padding."""
 NEAR = np.zeros((1, 1, 1, 1), np.float32)
-"""The same where all are tokens."""
+"""Added to the attention scores if there is no padding."""
 HINT = "leave embedding.runtime at `auto`, or set it to `torch`; it is slower and takes more memory"
 
 
 class OnnxRuntime:
-    """Forward passes, each on the thread that asks: bulk work and questions run beside each other.
+    """Forward passes, each in the calling thread, so that bulk work and queries run at the same time.
 
-    A second thread for a question helps on a free machine and harms on a busy one, where it counts: 14 tokens took 2.6
-    ms instead of 4.2 with two threads that wait spinning, 8.2 instead of 4.5 beside other work (load 4 on 2 cores).
+    A pass uses one thread: a second one for a query makes it slower while the machine is busy.
     """
 
     name = "onnx"
 
     def __init__(self, folder: Path, pooling: str, eight: Path | None = None) -> None:
-        """`folder`: of the model; `pooling`: "mean" or "cls"; `eight`: the file of its matrices in eight bits (`round_off`),
-        which serve instead of those in full.
+        """`folder`: the model's; `pooling`: "mean" or "cls"; `eight`: a file of int8 matrices (`round_off`) to use
+        instead of fp32.
 
-        Raises Unavailable, with the reason, when this model does not run here.
+        Raises Unavailable, with the reason, if this model does not run here.
         """
         shape, weights, file = parts(folder)
         onnxruntime = _library()
@@ -59,7 +57,7 @@ class OnnxRuntime:
         self._pooling = pooling
         self._first = shape.first
         self.positions = weights["embeddings.position_embeddings.weight"].dims[0] - shape.first
-        """Tokens that a text may have."""
+        """Most tokens of a text."""
         self._width = shape.width
         self._eight = eight is not None
         self._table = WordTable(file, weights[onnx_graph.TABLE])
@@ -72,10 +70,10 @@ class OnnxRuntime:
         self._session = _session(onnxruntime, graph, place, folder)
 
     def round_off(self, file: Path, texts: Sequence[NDArray[np.int64]]) -> OnnxRuntime:
-        """Write the matrices in eight bits to `file` (`int8.py`), by what the model makes of `texts`, ids[tokens] each; the
-        model with those.
+        """Write the matrices in int8 to `file` (`int8.py`), and return the model that uses them.
 
-        Raises Unavailable, with the reason, where that does not run here, and OSError where `file` cannot be written.
+        The ranges of activations are measured on `texts`, ids[tokens] each. Raises Unavailable, with the reason, if
+        int8 does not run here, and OSError if `file` cannot be written.
         """
         shape, weights, source = parts(self._folder)
         names = sorted(set(int8.seen(shape).values()))
@@ -90,12 +88,14 @@ class OnnxRuntime:
         return OnnxRuntime(self._folder, self._pooling, file)
 
     def give_back(self) -> None:
-        """See `forward.Runtime`."""
+        """Free memory, see `forward.Runtime`."""
         self._table.give_back()
 
     def forward(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Float, Float]:
-        """See `forward.Runtime`. In eight bits only texts of the same length go together: each product then reads its matrix once for
-        all of them, and a text's vector does not depend on its neighbours'. Padding would change it in the last bit."""
+        """Run a pass, see `forward.Runtime`. In int8 only texts of the same length are run together.
+
+        Padding would change a text's vector in the last bit, so that it would depend on the other texts.
+        """
         tokens = self._alike(ids, mask) if self._eight else self._together(ids, mask)
         if self._pooling == "cls":
             return tokens[:, 0], tokens
@@ -113,22 +113,23 @@ class OnnxRuntime:
         lengths = mask.sum(axis=1)
         for length in np.unique(lengths).tolist():
             rows = np.flatnonzero(lengths == length)
-            tokens[rows, :length] = self._through(ids[rows, :length], {})  # what is no token follows those that are
+            tokens[rows, :length] = self._through(ids[rows, :length], {})  # padding comes last
         return tokens
 
     def _through(self, ids: NDArray[np.int64], hiding: dict[str, NDArray[Any]]) -> Float:
-        """float32[*ids.shape, width]. `hiding`: the session's input that hides padding, where it has one."""
+        """Run the session, and return float32[*ids.shape, width]. `hiding`: the input that masks padding, if the
+        session has one."""
         (flat,) = self._session.run([onnx_graph.TOKENS], self._given(ids) | hiding)
         return np.asarray(flat.reshape(*ids.shape, self._width), np.float32)
 
     def _given(self, ids: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """A session's inputs, but for what hides padding."""
+        """Return a session's inputs, except the one that masks padding."""
         places = np.arange(self._first, self._first + ids.shape[1], dtype=np.int64)[None]
         return {onnx_graph.WORDS: self._table.rows(ids), onnx_graph.POSITIONS: places}
 
 
 def unfit(folder: Path, why: str, *, fault: bool = False) -> Unavailable:
-    """`fault`: it ought to work, and somebody should know that it does not."""
+    """Return an Unavailable error for this model. `fault`: the model should run, so the failure is worth a warning."""
     return Unavailable(
         f"the embedding model in {folder} does not run on ONNX Runtime: {why}",
         hint=HINT,
@@ -137,20 +138,21 @@ def unfit(folder: Path, why: str, *, fault: bool = False) -> Unavailable:
 
 
 def parts(folder: Path) -> tuple[Shape, dict[str, Weight], Path]:
-    """What the graph is made of: the encoder's numbers, where its weights lie, and in which file.
+    """Return what the graph is made from: the encoder's sizes, the positions of its weights, and the file that they are
+    in.
 
-    Raises Unavailable where the model is more than an encoder of the family, a pooling and a normalisation.
+    Raises Unavailable if the model is more than a supported encoder, a pooling and a normalisation.
     """
     with _reading(folder, "modules.json"):
         file = folder / "modules.json"
-        listed = json.loads(file.read_bytes()) if file.exists() else []  # without: a bare encoder, pooled by mean
+        listed = json.loads(file.read_bytes()) if file.exists() else []  # none: a bare encoder, pooled by mean
         kinds = [str(one["type"]).rpartition(".")[2] for one in listed]
         encoder = folder / str(listed[0]["path"]) if listed else folder
     if kinds and (kinds[:2] != ["Transformer", "Pooling"] or kinds[2:] not in ([], ["Normalize"])):
         raise unfit(folder, f"its modules are {', '.join(kinds)}")
     with _reading(folder, "config.json"):
         shape = _shape(folder, json.loads((encoder / "config.json").read_bytes()))
-    file = Path(os.path.realpath(encoder / WEIGHTS))  # in the Hugging Face cache it is a link
+    file = Path(os.path.realpath(encoder / WEIGHTS))  # a symlink in the Hugging Face cache
     with _reading(folder, WEIGHTS):
         return shape, _weights(folder, file, shape), file
 
@@ -172,7 +174,8 @@ def _shape(folder: Path, config: dict[str, Any]) -> Shape:
 
 
 def _weights(folder: Path, file: Path, shape: Shape) -> dict[str, Weight]:
-    """Where each weight lies. The format: the header's length in 8 bytes, the header in JSON, tensors."""
+    """Return the position of each weight in a safetensors file: 8 bytes with the header's length, a JSON header, the
+    tensors."""
     with file.open("rb") as opened:
         length = int.from_bytes(opened.read(8), "little")
         if length > HEADER_MOST:
@@ -194,7 +197,8 @@ def _weights(folder: Path, file: Path, shape: Shape) -> dict[str, Weight]:
 
 
 def _inside(shape: Shape, weights: dict[str, Weight], source: Path) -> dict[str, tuple[tuple[int, ...], bytes]]:
-    """Everything but matrices and the table of words, and of each product in eight bits the biases, one after the other."""
+    """Return all weights except the large matrices and the word embeddings, with the biases of each int8 product
+    concatenated."""
     large = {*onnx_graph.matrices(shape), onnx_graph.TABLE}
     with source.open("rb") as opened:
         found = {
@@ -216,13 +220,16 @@ def _reading(folder: Path, name: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise unfit(folder, f"{name}: {error.strerror}") from error
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:  # not what such a file holds
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:  # unexpected contents
         raise unfit(folder, f"{name} is not as expected ({error!r})") from error
 
 
 def _library() -> Any:
-    """ONNX Runtime, told to stay silent before it is there: since 1.29 it writes a device id into the cache directory
-    and sends events over the network, unless one of these says no (the second is the older name)."""
+    """Import ONNX Runtime with its telemetry disabled.
+
+    Since 1.29 it writes a device id into the cache directory and sends events over the network, unless one of these
+    variables is set (the second has the older name).
+    """
     os.environ["ORT_DISABLE_TELEMETRY"] = os.environ["ORT_TELEMETRY_DISABLED"] = "1"
     try:
         import onnxruntime
@@ -236,24 +243,25 @@ def _library() -> Any:
 
 
 def _session(onnxruntime: Any, graph: bytes, weights: Path, folder: Path) -> Any:
-    """A session over `graph`, whose weights lie in the folder `weights`, of the model in `folder`."""
+    """Return a session that runs `graph` with the weights in the folder `weights`; `folder`: the model's, for
+    errors."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3  # errors: they are raised as well
+    options.log_severity_level = 3  # only errors, which are raised as well
     options.enable_cpu_mem_arena = False
     options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(weights))
     try:
         return onnxruntime.InferenceSession(
             graph, options, providers=["CPUExecutionProvider"],
-            # Addition and normalisation in one step is not vectorised: 92 ms for 32 notes of 20 tokens, 79 without it.
+            # The fused addition and normalisation is not vectorised, and slower.
             disabled_optimizers=["SkipLayerNormFusion"],
         )  # fmt: skip
-    except Exception as error:  # whatever it is made of, it derives from Exception only
+    except Exception as error:  # its errors derive from Exception only
         raise unfit(folder, str(error).strip()[:300], fault=True) from error
 
 
 class WordTable:
-    """Rows of float32, read from any thread. What was read stays in memory until it is given back."""
+    """The word embeddings, memory-mapped. Any thread may read; rows that were read stay in memory until `give_back`."""
 
     def __init__(self, file: Path, weight: Weight) -> None:
         with file.open("rb") as opened:
@@ -262,10 +270,10 @@ class WordTable:
         self._rows = flat.reshape(weight.dims)
 
     def rows(self, ids: NDArray[np.int64]) -> Float:
-        """float32[*ids.shape, width]"""
+        """Return the rows of these ids: float32[*ids.shape, width]."""
         return self._rows[ids]
 
     def give_back(self) -> None:
-        """Drop what was read; the system reads it again, most likely from its own cache."""
+        """Drop the pages that were read. The system reads them again when needed, most likely from its page cache."""
         if hasattr(mmap, "MADV_DONTNEED"):
             self._mapped.madvise(mmap.MADV_DONTNEED)

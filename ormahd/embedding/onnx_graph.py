@@ -1,15 +1,14 @@
-"""The encoder of the BERT family as an ONNX graph: what ONNX Runtime needs beside the weights.
+"""Writes the encoder of the BERT family as an ONNX graph.
 
-Written out by hand because the architecture is small, fixed and everybody's: word, position and type embeddings, then
-layers of attention and feed-forward (arXiv:1810.04805; RoBERTa and XLM-R differ in where positions begin). Exporting
-with torch takes 7 s and 900 MB, two packages of 40 MB, and writes a second copy of the weights; this takes
-milliseconds, and the weights stay in `model.safetensors`. Whether a model is of the family is not for this module to
-prove: `check.py` compares what comes out with sentence-transformers.
+The architecture is small and fixed: word, position and type embeddings, then layers of attention and feed-forward
+(arXiv:1810.04805; RoBERTa and XLM-R differ in the first position). Exporting with torch would be slow, need two more
+packages, and write a second copy of the weights; here they stay in `model.safetensors`. `check.py` compares the results
+with sentence-transformers, so this module need not verify that a model is of this family.
 
-The table of words is no part of the graph: whoever runs it looks the words up. Of questions there is another graph of the same
-encoder, in eight bits (`int8.py`).
+The word embeddings are not part of the graph: the caller looks the rows up. `int8.py` writes another graph of the same
+encoder, with int8 products.
 
-A graph is a protobuf message (onnx.proto3, github.com/onnx/onnx). The few fields that are used are encoded here.
+A graph is a protobuf message (onnx.proto3, github.com/onnx/onnx). The few fields used are encoded here.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 OPSET = 20
-"""The first with Gelu; ONNX Runtime has it since 1.17."""
+"""The first opset with Gelu; ONNX Runtime supports it since 1.17."""
 IR_VERSION = 9
 FLOAT, UINT8, INT8, INT64 = 1, 2, 3, 7
-"""`TensorProto.DataType`."""
+"""Values of `TensorProto.DataType`."""
 
 WORDS, POSITIONS, BIAS = "words", "positions", "bias"
-"""Inputs: float32[texts, tokens, width], the rows of `TABLE`; int64[texts or 1, tokens]; float32 that fits
-[texts, heads, tokens, tokens], added to the attention's scores (0 or, where a token is none, a very small number)."""
+"""Inputs: rows of `TABLE`, float32[texts, tokens, width]; positions, int64[texts or 1, tokens]; and a float32 that
+broadcasts to [texts, heads, tokens, tokens], added to the attention scores (0, or a very small number for padding)."""
 TABLE = "embeddings.word_embeddings.weight"
-"""Half of a small model. It stands outside the graph, so that several sessions share it and its memory can be given back."""
+"""The word embeddings: half of a small model. They stay outside the graph, so that their memory can be freed."""
 TOKENS = "tokens"
 """The output: float32[texts * tokens, width], the vectors of the last layer."""
 
 
 class Shape(Struct, frozen=True):
-    """The numbers of one encoder."""
+    """The sizes of one encoder."""
 
     layers: int
     heads: int
@@ -47,17 +46,18 @@ class Shape(Struct, frozen=True):
 
 
 class Weight(Struct, frozen=True):
-    """Where one tensor, little endian, lies in a file."""
+    """Position of one little-endian tensor in a file."""
 
     dims: tuple[int, ...]
     offset: int
     length: int
-    """Both in bytes."""
+    """`offset` and `length` are in bytes."""
     kind: int = FLOAT
 
 
 def names(shape: Shape) -> list[str]:
-    """Names of the weights that the graph takes, as transformers has them (without the prefix of some files)."""
+    """Return the names of the weights that the graph uses, as in transformers (without the prefix that some files
+    have)."""
     layer = [
         f"{part}.{kind}"
         for part in (
@@ -74,21 +74,24 @@ def names(shape: Shape) -> list[str]:
 
 
 def matrices(shape: Shape) -> list[str]:
-    """Of `names`, the weights that what comes from a layer is multiplied with."""
+    """Return the names of the matrices that activations are multiplied with."""
     return [name for name in names(shape)[5:] if name.endswith(".weight") and "LayerNorm" not in name]
 
 
 def multiplied(layer: int) -> tuple[str, str, str]:
-    """What `graph` calls what is multiplied in a layer: with the matrices of the attention itself, of its output, and of the
-    widening after it. Float32[texts * tokens, width]."""
+    """Return the names, in `graph`, of a layer's activations that are multiplied with the matrices of the attention, of
+    its output, and of the feed-forward up. Each is float32[texts * tokens, width]."""
     at = f"encoder.layer.{layer}."
     before = f"encoder.layer.{layer - 1}.output.LayerNorm" if layer else "embeddings.LayerNorm"
     return f"{before}.out", f"{at}flat", f"{at}attention.output.LayerNorm.out"
 
 
 def graph(shape: Shape, file: str, weights: Mapping[str, Weight], *, seen: Sequence[str] = ()) -> bytes:
-    """The model as ONNX has it. `weights`: where each weight of `names` lies in `file` (a name, without a folder); `seen`: what
-    is given out besides `TOKENS` (see `multiplied`)."""
+    """Return the model as an ONNX graph. `weights`: the position of each weight of `names` in `file` (a name without
+    folder).
+
+    `seen`: names of activations to output besides `TOKENS` (see `multiplied`).
+    """
     made = Writer()
     each = shape.width // shape.heads
     made.floats("scale", each**-0.5)
@@ -130,7 +133,7 @@ def _layer(made: Writer, at: str, here: str, shape: Shape) -> str:
 
 
 class Writer:
-    """Nodes and small constants, as they are encoded."""
+    """Collects the encoded nodes and small constants of a graph."""
 
     def __init__(self) -> None:
         self._nodes: list[bytes] = []
@@ -146,14 +149,14 @@ class Writer:
     def nodes(
         self, op: str, inputs: Sequence[str], outputs: Sequence[str], domain: str = "", **attributes: float | Sequence[int]
     ) -> None:  # fmt: skip
-        """A node with several outputs."""
+        """Add a node with several outputs."""
         self._domains.add(domain)
         given = b"".join(_field(5, _attribute(name, value)) for name, value in attributes.items())
         ends = b"".join(_text(1, one) for one in inputs) + b"".join(_text(2, one) for one in outputs)
         self._nodes.append(ends + _text(3, outputs[0]) + _text(4, op) + given + _text(7, domain))
 
     def embed(self) -> str:
-        """Words, positions and the first type, added up: float32[texts, tokens, width]."""
+        """Add the sum of word, position and first type embeddings: float32[texts, tokens, width]. Return its name."""
         self.integers("type", [0])
         self.node("Gather", ["embeddings.position_embeddings.weight", POSITIONS], "places")
         self.node("Gather", ["embeddings.token_type_embeddings.weight", "type"], "types")
@@ -161,7 +164,7 @@ class Writer:
         return self.node("Add", ["placed", "types"], "typed")
 
     def dense(self, here: str, at: str) -> str:
-        """x · Wᵀ + b, with W[out, in] as torch keeps it."""
+        """Add x · Wᵀ + b, with W[out, in] as torch stores it. Return the output's name."""
         return self.node("Gemm", [here, f"{at}.weight", f"{at}.bias"], f"{at}.out", transB=1)
 
     def normalise(self, here: str, at: str, epsilon: float) -> str:
@@ -183,8 +186,10 @@ class Writer:
         self, shape: Shape, file: str, outside: Mapping[str, Weight], inside: Mapping[str, tuple[tuple[int, ...], bytes]],
         inputs: Mapping[str, int], outputs: Sequence[str],
     ) -> bytes:  # fmt: skip
-        """All of it. Weights lie `outside`, in `file`, or are given `inside`: dimensions and bytes. `inputs`: the kinds of those
-        besides `WORDS`."""
+        """Return the encoded model. Weights are either `outside`, in `file`, or `inside`: dimensions and bytes.
+
+        `inputs`: names and types of the inputs besides `WORDS`.
+        """
         there = [
             _tensor(name, one.kind, one.dims) + _pair("location", file) + _pair("offset", str(one.offset))
             + _pair("length", str(one.length)) + _number(14, 1)
@@ -224,7 +229,7 @@ def _attribute(name: str, value: float | Sequence[int]) -> bytes:
     return _text(1, name) + b"".join(_number(8, one) for one in value) + _number(20, 7)
 
 
-# Protobuf: a key (field and kind), then a varint, or a length and bytes
+# Protobuf: a key (field number and wire type), then a varint, or a length and bytes
 
 
 def _key(number: int, kind: int) -> bytes:
@@ -232,7 +237,7 @@ def _key(number: int, kind: int) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    value &= (1 << 64) - 1  # negative numbers are in two's complement
+    value &= (1 << 64) - 1  # two's complement
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)

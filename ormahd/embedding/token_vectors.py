@@ -1,10 +1,9 @@
-"""Token vectors, small: a fixed basis (PCA), turned so that all directions weigh alike, in 4 bits a direction.
+"""Small token vectors: projected by a fixed PCA basis, rotated, and quantised to 4 bits per dimension.
 
-Late interaction compares each token of a question with each token of a note (ColBERT, arXiv:2004.12832). The token
-vectors of one text crowd in a part of the model's space, so a part of the directions holds them. A basis that comes
-from other texts than the vault's holds less of them than one of its own would (60 % of the energy in 128 directions,
-not 82 %), so more directions with fewer bits each are the better use of the same 128 bytes a token. A fixed random rotation before quantising spreads each vector over all
-directions, so that one step size fits them all.
+Late interaction compares each token of a query with each token of a note (ColBERT, arXiv:2004.12832). A model's token
+vectors fill only part of its space, so part of the dimensions is enough. The basis is computed from fixed texts, not
+from the vault, and captures less than a basis of the vault would; many dimensions with few bits each make up for that.
+A fixed random rotation before quantisation spreads each vector evenly, so that one step size fits all dimensions.
 """
 
 from __future__ import annotations
@@ -20,39 +19,41 @@ Half = NDArray[np.float16]
 Int8 = NDArray[np.int8]
 
 DIMENSIONS = 256
-"""Of a projected token vector, in 4 bits each: 128 bytes a token. On planted facts any@10 .874, with 128 in 8 bits .868."""
+"""Dimensions of a projected token vector, 4 bits each: 128 bytes a token."""
 LEVELS = 7
-"""Steps on either side of 0: four bits, without the code -8."""
+"""Quantisation steps on either side of 0: four bits, without the code -8."""
 SOME = 512
 """Vectors that are compared in one go."""
 REACH = 3.0
-"""Standard deviations of a component that the outermost step stands for; beyond it lie 0.3 % of them."""
+"""Standard deviations of a component at the outermost step; 0.3 % of components lie beyond and are clipped."""
 
 
 def step(dimensions: int) -> float:
-    """What one step of a code is worth: components of a rotated unit vector have the deviation 1 / sqrt(dimensions)."""
+    """Return the size of one quantisation step: components of a rotated unit vector have the deviation 1 /
+    sqrt(dimensions)."""
     return float(REACH / (LEVELS * np.sqrt(dimensions)))
 
 
 def rotation(dimensions: int) -> Float:
-    """A fixed orthogonal matrix (float32[dimensions, dimensions]), the same on every machine."""
+    """Return a fixed random orthogonal matrix (float32[dimensions, dimensions]), the same on every machine."""
     random = np.random.default_rng(dimensions).standard_normal((dimensions, dimensions))
     turned, upper = np.linalg.qr(random)
     return np.asarray(turned * np.sign(np.diag(upper)), np.float32)
 
 
 def calibration() -> list[str]:
-    """The sentences from which a model's basis is computed: ours, fixed, so that every rebuild finds the same basis."""
+    """Return the fixed sentences from which a model's basis is computed, so that it is the same each time."""
     text = (importlib.resources.files("ormahd.embedding") / "calibration.txt").read_text("utf-8")
     return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 
 def basis(tokens: Float, dimensions: int) -> Float:
-    """The `dimensions` directions (float32[width, dimensions]) that keep most of the dot products of `tokens`.
+    """Return the `dimensions` directions, rotated, that preserve most of the dot products of `tokens`: float32[width,
+    dimensions].
 
-    `tokens`: unit vectors, float32[n, width]. Not centred, because dot products are what is compared. Computed in
-    float64, and each direction points to where its largest component is positive, so that it does not depend on how
-    the linear algebra library chose the sign.
+    `tokens`: unit vectors, float32[n, width]. They are not centred, because dot products are compared. Computed in
+    float64, and each direction's largest component is made positive, so that the result does not depend on the linear
+    algebra library.
     """
     wide = tokens.astype(np.float64)
     _, vectors = np.linalg.eigh(wide.T @ wide)
@@ -62,35 +63,37 @@ def basis(tokens: Float, dimensions: int) -> Float:
 
 
 def unit(vectors: NDArray[Any]) -> Float:
-    """Rows of length 1; a row of zeros stays one."""
+    """Return the rows scaled to length 1; a row of zeros stays zero."""
     wide = vectors.astype(np.float32, copy=False)
     lengths = np.sqrt(np.einsum("ij,ij->i", wide, wide))
     return np.asarray(wide / np.maximum(lengths, 1e-12)[:, None], np.float32)
 
 
 def project(tokens: Float, onto: Float) -> Float:
-    """Token vectors, of any length, in the small basis, of unit length: float32[n, dimensions]."""
+    """Return token vectors, of any length, in the basis and of unit length: float32[n, dimensions]."""
     return unit(tokens @ onto)
 
 
 def quantise(small: Float) -> Int8:
-    """Codes int8[n, dimensions] from -7 to 7; times `step`, their dot product with a projected vector is the cosine."""
+    """Return codes int8[n, dimensions] from -7 to 7. Their dot product with a projected vector, times `step`, is the
+    cosine."""
     scaled = small / step(small.shape[1])
     np.rint(scaled, out=scaled)
     return np.clip(scaled, -LEVELS, LEVELS, out=scaled).astype(np.int8)
 
 
 def pack(codes: Int8) -> bytes:
-    """Two codes a byte, as they are stored; the number of dimensions is even."""
+    """Pack two codes into a byte, for storage. The number of dimensions must be even."""
     shifted = (codes + (LEVELS + 1)).astype(np.uint8)
     return (shifted[:, 0::2] | shifted[:, 1::2] << 4).tobytes()
 
 
 def cosines(packed: NDArray[np.uint8], tokens: Float) -> Float:
-    """Of stored token vectors (`pack`, uint8[n, dimensions / 2]) and a question's (unit, float32[m, dimensions]): float32[n, m].
+    """Return the cosines of stored token vectors (`pack`, uint8[n, dimensions / 2]) and a query's (unit, float32[m,
+    dimensions]).
 
-    The codes are not put side by side again: each half of a byte goes with its half of the question's numbers. What is made of
-    some hundred of them stays in the processor's cache.
+    The shape is float32[n, m]. The codes are not unpacked: each half of the bytes is multiplied with its half of the
+    query's numbers, `SOME` rows at a time, so that the data stays in the processor's cache.
     """
     question = tokens.T * np.float32(step(tokens.shape[1]))
     low, high = np.ascontiguousarray(question[0::2]), np.ascontiguousarray(question[1::2])

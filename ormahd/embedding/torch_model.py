@@ -1,6 +1,7 @@
-"""A model on torch, loaded by sentence-transformers: the reference, and what serves models of other families.
+"""A model on torch, loaded by sentence-transformers: the reference for `check.py`, and the runtime of unsupported
+models.
 
-Importing both takes 6 s and 400 MB, so it is done only where a model needs it.
+Importing both is slow and takes much memory, so it is done only if a model needs it.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from ormahd.settings import EmbeddingSettings
 
 
 class Torch:
-    """Forward passes of a SentenceTransformer, each on one core: one pass spread over two cores was no faster for bulk,
-    and ten times slower for a question while another process kept a core busy."""
+    """Forward passes of a SentenceTransformer, each on one core: two cores are no faster in bulk, and slower on a busy
+    machine."""
 
     name = "torch"
 
     def __init__(self, where: Path | str, settings: EmbeddingSettings) -> None:
-        """Raises Unavailable, with the mend, when the model's files are not on this machine."""
+        """Load the model. Raises Unavailable, with a hint, if its files are not on this machine."""
         self.model = load_files(where, settings)
         import torch
 
@@ -44,7 +45,7 @@ class Torch:
         )
 
     def pooling(self) -> str | None:
-        """How token vectors become one vector, where that is all that follows the transformer; else None."""
+        """Return how token vectors are pooled ("mean" or "cls"); None if anything else follows the transformer."""
         kinds = [type(module).__name__ for module in self.model]
         if kinds[:2] != ["Transformer", "Pooling"] or kinds[2:] not in ([], ["Normalize"]):
             return None
@@ -52,10 +53,10 @@ class Torch:
         return found if found in {"mean", "cls"} else None
 
     def give_back(self) -> None:
-        """torch keeps the weights in memory; there is nothing besides."""
+        """Do nothing: torch holds only the weights, which are needed."""
 
     def forward(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Float, Float]:
-        """See `forward.Runtime`."""
+        """Run a pass, see `forward.Runtime`."""
         import torch
 
         features: dict[str, Any] = {
@@ -64,7 +65,7 @@ class Torch:
         }
         if self._wants_types:
             features["token_type_ids"] = torch.zeros_like(features["input_ids"])
-        torch.set_num_threads(1)  # of this thread; costs nothing
+        torch.set_num_threads(1)  # for this thread
         with torch.inference_mode():
             out = self.model(features)
         return out["sentence_embedding"].float().numpy(), out["token_embeddings"].float().numpy()

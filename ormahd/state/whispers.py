@@ -298,7 +298,7 @@ def _logged(row: Sequence[Any]) -> Logged:
 
 
 def _iso(time: datetime) -> str:
-    """Always with microseconds, so that times sort as texts."""
+    """Return the time in ISO format with six decimals, so that texts sort as times do."""
     return time.isoformat(timespec="microseconds")
 
 
@@ -390,8 +390,8 @@ def answer(state: State, node_id: str) -> bool:
 
 
 def resting(state: State, *, since: datetime, unanswered: int) -> set[str]:
-    """Return the memories not to be asked about now: there was a question since `since`, or `unanswered` of them got no
-    answer."""
+    """Return the memories not to be asked about now: a question was asked since `since`, or at least `unanswered` got
+    no answer."""
     with state.transaction() as db:
         select = "SELECT node_id FROM review_log GROUP BY node_id HAVING max(time) >= ? OR sum(answered IS NULL) >= ?"
         return set(sql.columns(db, ("node_id",), f"FROM ({select})", (_iso(since), unanswered))[0])
