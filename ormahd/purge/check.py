@@ -18,7 +18,7 @@ ROOM = 3
 """Free disk space that is needed, in repository sizes: for the clone, its new objects, and the old ones until they are
 deleted."""
 SPARE = 50_000_000
-"""Bytes of free disk space that are needed beyond that."""
+"""Bytes of free disk space that are needed in addition to `ROOM`."""
 _EXTENSIONS = {"objectformat", "worktreeconfig", "noop", "noop-v1"}
 
 

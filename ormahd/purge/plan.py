@@ -137,7 +137,7 @@ class _Reading:
 
 
 def _places(history: Iterable[Commit], blobs: Collection[str]) -> dict[str, set[str]]:
-    """Return `{blob id: paths that it had}`."""
+    """Return `{blob id: paths at which the blob was}`."""
     found: dict[str, set[str]] = {}
     for commit in history:
         for path, _, new in commit.changes:

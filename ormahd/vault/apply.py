@@ -125,7 +125,7 @@ class Applier:
         self._builder = Builder(git, objects, conversion, self.where)
 
     def rename(self, vault_id: str) -> None:
-        """Mark the lock with another vault id from now on."""
+        """Mark index.lock with another vault id from now on."""
         self.lock = IndexLock(self.git, vault_id)
         self._vault_id = vault_id
 

@@ -1,7 +1,7 @@
 """Creates each JSON-lines file of the vault empty, in a commit of its own.
 
-`git revert` of the commit that creates a file removes the file; once the file has grown, git reports a modify/delete
-conflict instead. So Ormah never creates and fills such a file in one commit.
+`git revert` of a commit that creates a file must remove the file, which is a modify/delete conflict once the file has
+grown. So Ormah never creates and fills such a file in one commit.
 """
 
 from __future__ import annotations

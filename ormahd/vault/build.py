@@ -117,9 +117,9 @@ class Builder:
     ) -> str | None:  # fmt: skip
         """Return the op's commit, or None when HEAD contains all its changes.
 
-        An op that joins another commit gets that as its second parent, even when no file changes. When a fast-forward
-        is possible, the other commit itself is returned. Otherwise two machines would answer each other's merge commits
-        for ever.
+        An op that joins another commit gets that as its second parent, even when no file changes. When the result is a
+        fast-forward, the other commit itself is returned. Otherwise two machines would answer each other's merge
+        commits for ever.
         """
         parents = [] if parent is None else [parent]
         other = intent.joins

@@ -172,7 +172,7 @@ def settle(root: Path, found: Iterable[Aside]) -> None:
 
 
 def _prune(folder: Path) -> None:
-    """Remove the folder and the folders in it, where empty."""
+    """Remove the folder and its subfolders, as far as they are empty."""
     for place, _, _ in os.walk(folder, topdown=False):
         if not os.listdir(place):
             os.rmdir(place)
@@ -209,7 +209,7 @@ def describe(one: Aside) -> str:
 
 
 def item(one: Aside) -> ConflictItem:
-    """Return a conflict in the form of the API; names that are not UTF-8 are made readable by replacing bytes."""
+    """Return a conflict in the form of the API; bytes of a name that are not UTF-8 are replaced."""
     return ConflictItem(
         one.op, _text(one.path), one.node, list(one.fields), one.kept, dict(one.commits),
         {name: dict(texts) for name, texts in one.values.items()},

@@ -45,7 +45,7 @@ class Op(Struct, frozen=True):
     run: str | None
     undone_by: str | None
     files: str | None = None
-    """Whether it adopted or released files of the person, as in `oplog.Entry`."""
+    """Whether the op adopted or released files of the person, as in `oplog.Entry`."""
 
     @property
     def name(self) -> str:

@@ -59,7 +59,7 @@ class Step(Struct, frozen=True):
         return None if self.base is None else sha256(self.base)
 
     def change(self, stat: Stat | None = None) -> Change:
-        """Return the change that the op made here. `stat`: that of the file it left, where known."""
+        """Return the change that the op made to the file. `stat`: the stat of the file afterwards, where known."""
         return Change(self.path, self.node_id, self.old, self.data, stat, self.apart, self.held)
 
 
@@ -180,7 +180,7 @@ class Intents:
         self._moving = self.folder / "moving"
         self._lock = threading.Lock()
         self._together: dict[str, _Together] = {}
-        """`{op: its shared file}`, for each op that is not done."""
+        """`{op: shared file}` of the ops that are not done and whose intent was written together with others."""
 
     def write(self, intent: Intent) -> None:
         """Write an intent; durable on return. Replaces the op's earlier intent."""
@@ -191,7 +191,7 @@ class Intents:
                 shared.own.add(intent.op)
 
     def write_all(self, intents: Sequence[Intent]) -> None:
-        """Write several intents in one file: all durable on return, none if it raises."""
+        """Write several intents in one file: all are durable on return, and none is if it raises."""
         self.prepare()
         first = intents[0].op
         path = self._path(first) if len(intents) == 1 else self.folder / f"{first}{TOGETHER}"
@@ -309,6 +309,6 @@ class Intents:
 
 
 def op_of(token: str) -> str | None:
-    """Return the op that a staged file belongs to, by its name; None: to none."""
+    """Return the op in a staged file's name; None: the name has no op."""
     op = token.partition(".")[0]
     return op if is_op(op) else None

@@ -44,7 +44,7 @@ class Touched:
         self._trails: OrderedDict[str, _Trail] = OrderedDict()
 
     def warm(self) -> None:
-        """Read the commits that are not known yet, so that the first question need not."""
+        """Read the commits that are not cached yet, so that the first question is fast."""
         with self._lock:
             self._learn(self._oplog.view())
 

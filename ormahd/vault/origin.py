@@ -16,7 +16,7 @@ from ormahd.vault.vault import Vault
 
 BY_PERSON = frozenset({Kind.ADOPT, Kind.EDIT})
 NAMED = 200
-"""Up to this many paths, `git log` is limited to them; beyond, it lists all."""
+"""Up to this many paths, git lists only their commits; for more, it lists the whole history."""
 
 
 def made_by_person(vault: Vault, files: Iterable[tuple[str, str | None]]) -> set[str]:

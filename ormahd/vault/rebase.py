@@ -54,8 +54,8 @@ def take_back(worktree: Worktree, intent: Intent, steps: Sequence[Step]) -> list
 
 
 def give_up(worktree: Worktree, intent: Intent) -> list[str]:
-    """Set the content of a whole op aside. Return sentences. A join is only dropped: the other history still has all,
-    and is joined again."""
+    """Set the content of a whole op aside. Return sentences on what was done. A join is only dropped: the other history
+    is unchanged, and the next sync joins it again."""
     if intent.joins is not None:
         drop(worktree.root, intent.op)
         return [f"{intent.name} was taken back: a file was changed meanwhile; the next sync brings it in"]

@@ -100,7 +100,7 @@ class ReleasedFiles:
         return self._list.said()[0]
 
     def holds(self, path: str, data: bytes) -> bool:
-        """Whether a file was released: its path is listed, or (after a move) its content."""
+        """Whether a file was released: its path is listed, or it has the content of a listed file (it was moved)."""
         files, digests = self._list.said()
         return bool(files) and (path in files or sha256(data) in digests)
 

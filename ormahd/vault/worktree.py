@@ -87,7 +87,7 @@ class Write(Struct):
     """Whether the staged file is in the target's folder instead of `.ormah/tmp`, because that folder is on another file
     system."""
     made: list[str] = field(default_factory=list)
-    """Folders that were created for it, outermost first."""
+    """Folders that were created for the file, outermost first."""
     stat: Stat | None = None
     """The staged file's stat, which the file keeps when placed. None: the file already had the same bytes."""
 

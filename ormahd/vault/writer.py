@@ -56,7 +56,7 @@ class Writer:
         self._changed = threading.Condition(self._door)
         self._pen = threading.Lock()
         self._asking = 0
-        """Number of threads that wait for the pen; the writer thread lets them have it between two batches."""
+        """Number of threads that wait for `_pen`; the writer thread lets them take it between two batches."""
         self._holder: int | None = None
         self._standing: str | None = None
         """Why writing is suspended for longer than a batch takes, or None."""
@@ -422,7 +422,7 @@ class Writer:
 
     @contextlib.contextmanager
     def _held(self, patience: float = -1) -> Iterator[bool]:
-        """Hold the pen during the block. Yields False, without the pen, if it was not free within `patience` seconds."""
+        """Hold `_pen` during the block. Yields False, without holding it, if it was not free within `patience` seconds."""
         with self._door:
             self._asking += 1
         got = self._pen.acquire(timeout=patience)
