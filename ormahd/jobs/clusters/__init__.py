@@ -1,1 +1,1 @@
-"""Moves a memory that nobody placed into the space of its neighbours."""
+"""The job that moves memories without a space into the space of their neighbours."""

@@ -1,8 +1,8 @@
-"""A memory that nobody placed joins the space that its neighbours are in (REFERENCE 3.7; F 15).
+"""Move memories without a space into the space of their neighbours (REFERENCE 3.7; F 15).
 
-Only by edges, and only where they speak clearly. What is global on purpose stays so (`global: true`, or a `space:` line that
-says none), and so does what is about the user wherever he works: the self node, identity, preferences, persons, core. The
-file stays where it is; a move that was taken back is not made again.
+Neighbours are memories connected by edges; a clear majority of them must be in one space. Memories that are global on purpose
+(`global: true`, or a `space:` line without a value) stay global. So do memories about the user: the self node, identity,
+preferences, persons and the core tier. The file is not moved. A move that was undone is not made again.
 """
 
 from __future__ import annotations
@@ -30,29 +30,31 @@ if TYPE_CHECKING:
 log = logging.getLogger("ormahd.jobs")
 
 QUESTION = "cluster"
-"""Under which name a move is remembered (`Verdicts`)."""
+"""The name under which `Verdicts` remembers a move."""
 LEAST = 2
-"""Neighbours in the space: one is an accident."""
+"""Minimum number of neighbours in the space; one neighbour may be a coincidence."""
 MAJORITY = 2 / 3
-"""Of the weight of all edges; neighbours without a space count against every space."""
+"""Minimum share of the weight of all edges that must lead into the space. Neighbours without a space count as outside."""
 EVERYWHERE = frozenset({NodeType.PREFERENCE, NodeType.PERSON})
-"""Types that are about the user, in whichever project he said so."""
+"""Types of memories that hold in every project, and so stay global."""
 TIERS = (Tier.WORKING, Tier.ARCHIVAL)
 CHUNK = 500
-"""Notes read at once."""
+"""Number of notes read at once."""
 
 
 class _Move(Struct, frozen=True):
     row: NodeRow
     space: str
     there: int
-    """Neighbours in that space."""
+    """Number of neighbours in that space."""
     among: int
-    """All neighbours."""
+    """Number of all neighbours."""
     digest: str
 
 
 class AutoCluster:
+    """The job. It plans one change with all moves of a run."""
+
     name = "auto_cluster"
 
     def plan(self, turn: Turn) -> Iterator[Step]:
@@ -77,7 +79,10 @@ class AutoCluster:
 
 
 def _clear_ones(turn: Turn) -> Iterator[tuple[NodeRow, str, int, int]]:
-    """Memories without a space whose neighbours are clearly in one: (memory, space, neighbours there, neighbours)."""
+    """Yield the memories without a space whose neighbours are clearly in one space, and that were not moved there before.
+
+    Each as (memory, space, number of neighbours in that space, number of all neighbours).
+    """
     index, me = turn.ormah.index, turn.ormah.vault.self_id
     identity = {edge.target for edge in index.edges(me)[0] if edge.edge is EdgeType.DEFINES} | {me}
     ids = sorted(set(index.ids(Filter(spaces=(GLOBAL,), tiers=TIERS, alive_at=turn.now, writable=True))) - identity)
@@ -94,7 +99,7 @@ def _clear_ones(turn: Turn) -> Iterator[tuple[NodeRow, str, int, int]]:
 
 
 def _majorities(turn: Turn, ids: list[str], me: str) -> dict[str, tuple[str, int, int]]:
-    """By memory: the space with a clear majority, how many neighbours it has there, and how many in all."""
+    """Return `{id: (space with a clear majority, number of neighbours there, number of all neighbours)}`."""
     index, wanted = turn.ormah.index, set(ids)
     weights: dict[str, dict[str, float]] = {}
     for edge in index.edges_of(ids):
@@ -120,7 +125,7 @@ def _majorities(turn: Turn, ids: list[str], me: str) -> dict[str, tuple[str, int
 
 
 def _on_purpose(seen: SeenNote) -> bool:
-    """Whether somebody said that it has no space: so marked, or with a `space:` line that names none."""
+    """Whether the note must not get a space: it has `global: true`, a `space:` line (without a value), or no frontmatter."""
     block = read(seen.data.decode())
     return seen.note.everywhere or block is None or "space" in block.pairs
 

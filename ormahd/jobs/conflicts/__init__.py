@@ -1,1 +1,1 @@
-"""Finds memories that do not agree."""
+"""The job that finds memories that contradict or replace each other."""

@@ -1,7 +1,7 @@
-"""Pairs of memories that may be in conflict: near one another, not connected as such, and not asked about before.
+"""Search for pairs of memories that may be in conflict: near in meaning, without a SETTLED edge, not decided before.
 
-A note counts as looked at (`Verdicts.seen`) once nothing is open about it; a pair is known by its texts, so that a changed
-memory is asked about again and a retagged one is not.
+A memory is marked as examined (`Verdicts.seen`) once all its pairs are decided. Verdicts are stored by the texts of a pair, so
+a pair is examined again if a text changes, but not if only tags change.
 """
 
 from __future__ import annotations
@@ -25,27 +25,33 @@ if TYPE_CHECKING:
 
 NAME = "conflict_detector"
 JUDGED, RULED = CONFLICT, "conflict by rule"
-"""Under which question verdicts are kept: a judge's, also an agent's (two-phase maintenance); the rule's."""
+"""Names under which `Verdicts` keeps verdicts: JUDGED those of a judge or an agent, RULED those of the rules."""
 NEIGHBOURS = 15
+"""Number of nearest neighbours that a memory is compared with (REFERENCE C 3.3)."""
 ALIKE = 0.4
-"""Least cosine of two that may speak of one thing (both: REFERENCE C 3.3)."""
+"""Minimum cosine of a pair that a judge is asked about (REFERENCE C 3.3)."""
 FAR = 0.2
-"""The same where the words are weighed, too: "Lives in Porto" and "Moved to Ghent" have 0.23, because to a model the name is most
-of such a text."""
+"""Minimum cosine of a pair whose words are compared. It is lower because short texts that differ in a name have a low cosine."""
 CHUNK = 200
-"""Notes that are looked at together."""
+"""Number of memories examined per chunk."""
 SETTLED = frozenset({EdgeType.CONTRADICTS, EdgeType.EVOLVED_FROM, EdgeType.DERIVED_FROM})
-"""Edges that say already how two memories stand to each other."""
+"""Types of edges that already state how two memories relate, so the pair is not examined."""
 SERIES = 3
-"""A memory that seems to replace or be replaced by so many others is one of a series (a server each), and in no conflict."""
+"""Number of pairs in which the words of a memory suggest a replacement, from which it counts as one of a series.
+
+A series is, for example, one note per server: such memories look alike but do not conflict.
+"""
 
 
 class Candidate(Struct, frozen=True):
-    """Two memories that may be in conflict. `by_words`: what their words say, where that is a conflict; `judged`: the verdict of an earlier run that could
-    not be carried out then."""
+    """Two memories that may be in conflict.
+
+    `by_words`: the comparison of their words if it says that one replaced the other, else None. `judged`: the verdict of an
+    earlier run that was not applied then, else None.
+    """
 
     looked_at: str
-    """The note that was looked at when the other one was found."""
+    """The id of the memory, `one` or `other`, from which the search found the pair."""
     one: NodeRow
     other: NodeRow
     cosine: float
@@ -58,7 +64,7 @@ class Candidate(Struct, frozen=True):
 
     @property
     def rank(self) -> tuple[object, ...]:
-        """Best first: what was judged, what the words say, what is most alike."""
+        """The sort key, best first: pairs already judged, then by the evidence of the words, then by cosine."""
         replaced = self.by_words.replaced if self.by_words is not None else 0.0
         return (self.judged is None, -replaced, -self.cosine, self.one.id, self.other.id)
 
@@ -68,7 +74,10 @@ class Candidate(Struct, frozen=True):
 
 
 class Search:
-    """One run's search. `judged`: every pair is a question for a judge; else only what the words show is a candidate."""
+    """The search of one run.
+
+    `judged`: candidates are all near pairs, for a judge to decide; else only the pairs whose words suggest a replacement.
+    """
 
     def __init__(self, turn: Turn, *, judged: bool) -> None:
         self._turn = turn
@@ -83,7 +92,7 @@ class Search:
         self._found: Counter[str] = Counter()
 
     def chunks(self) -> Iterator[list[Candidate]]:
-        """Candidates of all memories that were not looked at with these texts, the newest first, some at a time."""
+        """Yield the candidates of all memories not examined with their current text, newest memories first, chunk by chunk."""
         texts = self._texts()
         fresh = self._turn.verdicts.unseen(self._looked, texts)
         met: set[tuple[str, str]] = set()
@@ -100,16 +109,16 @@ class Search:
             self._seen([one for one in some if not self._open[one] and one not in waiting], texts)
 
     def series(self, candidate: Candidate) -> bool:
-        """Whether one of the two differs from many in one place."""
+        """Whether one of the two memories belongs to a series (see SERIES)."""
         return max(self._found[candidate.one.id], self._found[candidate.other.id]) >= SERIES
 
     def answered(self, candidate: Candidate, verdict: Mapping[str, Any]) -> None:
-        """Nobody need be asked about this pair again; what was answered is still to be done."""
+        """Remember a judge's verdict that is not applied yet, so that the pair is not asked about again."""
         if not self._turn.dry:
             self._turn.verdicts.remember(self._question, candidate.keys, {**verdict, "open": True})
 
     def settle(self, candidate: Candidate, verdict: Mapping[str, Any]) -> None:
-        """What came of a pair is committed, proposed or answered with no."""
+        """Remember a pair as decided: its change was committed or proposed, or the verdict was no."""
         if self._turn.dry:
             return
         self._turn.verdicts.remember(self._question, candidate.keys, verdict)
@@ -120,7 +129,7 @@ class Search:
             self._seen([node_id], {node_id: key_of(row)})
 
     def fresh(self, candidate: Candidate) -> tuple[NodeRow, NodeRow] | None:
-        """(newer, older) as they are now, after what this run did; None: not the same memories any more."""
+        """Return the pair's current rows as (newer, older); None if a text changed or the pair can no longer conflict."""
         rows = self._index.notes([candidate.one.id, candidate.other.id], connections=False)
         both = [rows.get(row.id) for row in (candidate.one, candidate.other)]
         one, other = both
@@ -130,10 +139,10 @@ class Search:
             return None
         return (one, other) if _age(one) > _age(other) else (other, one)
 
-    # ------------------------------------------------------------ within
+    # ------------------------------------------------------------ details
 
     def _texts(self) -> dict[str, str]:
-        """Every living memory, newest first: id to the key of its text."""
+        """Return `{id: key of the text}` for all memories that are valid now, newest first."""
         found: list[tuple[Any, str, str]] = []
         ids = self._index.ids(Filter(alive_at=self._turn.now, writable=True))
         for at in range(0, len(ids), CHUNK):
@@ -143,7 +152,7 @@ class Search:
         return {node_id: key for _, node_id, key in sorted(found, reverse=True)}
 
     def _load(self, near: Mapping[str, Sequence[tuple[str, float]]]) -> None:
-        """Rows of these notes; what a few thousand others said is forgotten, so that a large vault fits."""
+        """Load the rows of these memories and their neighbours. Drop the cached rows first if there are too many."""
         if len(self._rows) > 20 * CHUNK:
             self._rows, self._reads = {}, {}
         wanted = dict.fromkeys([*near, *(other for hits in near.values() for other, _ in hits)])
@@ -174,7 +183,7 @@ class Search:
         return sorted(found, key=lambda candidate: candidate.rank)
 
     def _asked(self, candidate: Candidate) -> Candidate | None:
-        """The candidate, unless it is settled: proposed, carried out, or answered with no, by whomever."""
+        """Return the candidate with its open verdict, if any; None if the pair is already decided."""
         verdict = self._turn.verdicts.known(JUDGED, candidate.keys)
         if verdict is None and not self._judged:
             verdict = self._turn.verdicts.known(RULED, candidate.keys)
@@ -187,7 +196,7 @@ class Search:
         )
 
     def _fit(self, one: NodeRow, other: NodeRow) -> bool:
-        """Both alive, neither the self node, and one may say something about the other."""
+        """Whether the two can conflict: both valid now, neither the self node, in one space or one of them global."""
         now = self._turn.now
         return (
             not one.expired(now) and not other.expired(now)
@@ -196,7 +205,7 @@ class Search:
         )  # fmt: skip
 
     def _compare(self, one: NodeRow, other: NodeRow, cosine: float) -> Compared | None:
-        """What their words say, where the newer one seems to make the older one false."""
+        """Compare the words of two memories. Return the result if the newer one seems to replace the older one, else None."""
         if not comparable(one.type, one.space, other.type, other.space):
             return None
         for row in (one, other):

@@ -1,7 +1,7 @@
-"""Two memories that do not agree: one replaced the other (evolution), or both stand against each other (tension).
+"""Make the change for two conflicting memories: one replaced the other (evolution), or they contradict each other (tension).
 
-Used by the conflict detector, by approved proposals and by two-phase maintenance alike. Either is one commit that undo takes
-back whole. Nothing is deleted: a belief that was replaced leaves the results and stays reachable (`show`, `history`, `--as-of`).
+Used by the conflict detector, by approved proposals and by two-phase maintenance. Each change is one commit, which one undo
+reverts. Nothing is deleted: a replaced memory is no longer found by search, but by `show`, `history` and `--as-of`.
 """
 
 from __future__ import annotations
@@ -27,18 +27,20 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 REASON = 500
-"""Characters of a reason, and of a line of a body."""
+"""Maximum number of characters of a reason, and of one line of a commit body."""
 
 
 def evolution(ormah: Ormah, newer_id: str, older_id: str, *, reason: str, body: str, by_person: bool = False) -> Change:
-    """The newer memory `evolved_from` the older one, which is marked superseded: `valid_until` now, with a reason.
+    """Return the change that marks the older memory as superseded by the newer one.
 
-    Full ids. `reason` is kept on the edge, `body` stands in the commit. `by_person`: a person said so, against the dates or
-    about an identity; nobody else may.
+    The newer memory gets an `evolved_from` edge to the older one, which gets `valid_until` (now) and a reason. Ids are full
+    ids. `reason` is kept on the edge, `body` goes into the commit. `by_person`: a person decided, which permits a change that
+    contradicts the dates, or that replaces a memory about the user by one that is not.
 
     Raises:
-        NotFound: an id. BadRequest: the same one twice, the self node, the dates say the opposite, a memory about the user
-        would be replaced by one that is not. Conflict: the older one evolved from the newer one.
+        NotFound: an id is unknown.
+        BadRequest: both ids are the same, one is the self node, or the change needs `by_person`.
+        Conflict: the older memory evolved from the newer one.
     """
     newer, older = _two(ormah, newer_id, older_id)
     reason, body = clean_line(ormah, reason), _clean_lines(ormah, body)
@@ -60,17 +62,18 @@ def evolution(ormah: Ormah, newer_id: str, older_id: str, *, reason: str, body: 
 
 
 def tension(ormah: Ormah, a_id: str, b_id: str, *, reason: str, body: str) -> Change:
-    """The two memories contradict each other and both stay valid: one `contradicts` edge, in the note of the younger one.
+    """Return the change that connects two memories by a `contradicts` edge, in the newer one's note. Both stay valid.
 
     Raises:
-        NotFound: an id. BadRequest: the same one twice, the self node. Conflict: one of them evolved from the other.
+        NotFound: an id is unknown. BadRequest: both ids are the same, or one is the self node.
+        Conflict: one of them evolved from the other.
     """
     one, two = _two(ormah, a_id, b_id)
     reason, body = clean_line(ormah, reason), _clean_lines(ormah, body)
     source, target = (two, one) if (two.created, two.id) > (one.created, one.id) else (one, two)
 
     def check() -> bool:
-        """Whether the edge is there already, in either direction."""
+        """Whether the edge exists already, in either direction. Raises Conflict if there is an `evolved_from` edge."""
         between = _between(ormah, source, target)
         if EdgeType.EVOLVED_FROM in between:
             raise Conflict(
@@ -117,7 +120,7 @@ def _about_self(ormah: Ormah, newer: NodeRow, older: NodeRow) -> None:
 
 
 def is_identity(ormah: Ormah, row: NodeRow) -> bool:
-    """Whether the memory describes the user: by its tag, or by an edge from the self node (seeds/data-model)."""
+    """Whether the memory describes the user: it has the tag, or a `defines` edge from the self node (seeds/data-model)."""
     return row.about_self or any(
         edge.edge is EdgeType.DEFINES and edge.source == ormah.vault.self_id for edge in ormah.index.edges(row.id)[1]
     )
@@ -129,7 +132,7 @@ def _between(ormah: Ormah, one: NodeRow, other: NodeRow) -> set[EdgeType]:
 
 
 def _edited(ormah: Ormah, row: NodeRow, change: Callable[[SeenNote], bytes]) -> list[Edit]:
-    """The edit of one note, dated; none where it says all that already."""
+    """Return the edit of one note, with `updated` set; an empty list if `change` leaves the note as it is."""
     seen = see(ormah, row.id)
     data = change(seen)
     if data == seen.data:
@@ -139,7 +142,7 @@ def _edited(ormah: Ormah, row: NodeRow, change: Callable[[SeenNote], bytes]) -> 
 
 
 def _linked(ormah: Ormah, source: NodeRow, target: NodeRow, edge: EdgeType, reason: str) -> list[Edit]:
-    """The edge in its source's note; one that is there, a person's for one, stays as it is."""
+    """Return the edit that adds an edge to the source's note; an empty list if this edge exists already."""
     if any(known.edge is edge and known.target == target.id for known in ormah.index.edges(source.id)[0]):
         return []
     link = NoteLink(edge, stem(target.path), WEIGHT, ormah.moment(), reason or None)
@@ -147,7 +150,7 @@ def _linked(ormah: Ormah, source: NodeRow, target: NodeRow, edge: EdgeType, reas
 
 
 def clean_line(ormah: Ormah, text: str) -> str:
-    """What somebody wrote, a judge for one, as one harmless line without secrets."""
+    """Return `text`, such as a judge's reason, as one line of at most REASON characters, without secrets."""
     line = one_line(clean(ormah, text, []) or "")
     return shortened(line, REASON)
 
@@ -157,7 +160,7 @@ def _clean_lines(ormah: Ormah, text: str) -> str:
 
 
 def names(one: NodeRow, other: NodeRow) -> tuple[str, str]:
-    """What the two are called in one sentence: where their titles are the same, by what they say."""
+    """Return names for the two memories: their titles, or if these are equal the beginnings of their texts."""
     both = _name(one), _name(other)
     if both[0] == both[1]:
         both = headline(None, one.content, NAME).rstrip("."), headline(None, other.content, NAME).rstrip(".")

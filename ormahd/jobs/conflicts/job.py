@@ -1,8 +1,8 @@
-"""Find memories that do not agree: one that replaced another (evolution), two that contradict each other (tension).
+"""Find memories in conflict: one replaced the other (evolution), or the two contradict each other (tension).
 
-Without a judge what the texts show (`text/standing.py`: values that differ, verbs of change, negation, against another subject or scope)
-makes proposals for a person. With a judge its verdict is applied, and remembered whatever it was. Which of two is the
-newer one their dates say, never the judge.
+Without a judge, the words of the texts are compared (`text/standing.py`: different values, verbs of change, negation), and the
+job makes proposals for a person. With a judge, its verdicts are applied and remembered. Which memory is the newer one is
+decided by their dates, never by the judge.
 """
 
 from __future__ import annotations
@@ -29,24 +29,26 @@ if TYPE_CHECKING:
     from ormahd.text.standing import Compared
 
 PROPOSALS = 25
-"""New ones in a run: a person reads each."""
+"""Maximum number of new proposals per run, because a person must read each."""
 BATCH = 20
-"""Pairs that a judge is asked about at once."""
+"""Number of pairs in one request to the judge."""
 FARTHER = 0.15
-"""By so much less near than another one that a memory is in conflict with, it speaks of something else."""
+"""A pair is dropped if one of its memories is in a proposed pair whose cosine is higher by more than this."""
 LATER = timedelta(days=1)
-"""So much later a belief has to be noted for the one before to count as replaced rather than contradicted."""
+"""Without a judge, a memory counts as replaced if the other one was created more than this later, else as contradicted."""
 PREVIEW = 600
-"""Characters of each text in a preview."""
+"""Maximum number of characters of each text in a preview."""
 CLAIM = 120
-"""Characters of a claim in a reason."""
+"""Maximum number of characters of each text that a reason quotes."""
 
 Kind = Literal["evolution", "tension"]
 KINDS = frozenset({"evolution", "tension", "none"})
-"""What a judge may answer; anything else leaves the question open."""
+"""The valid verdicts of a judge; any other answer leaves the question open."""
 
 
 class ConflictDetector:
+    """The job. It compares words without a judge, and asks the judge if there is one."""
+
     name = NAME
 
     def plan(self, turn: Turn) -> Iterator[Step]:
@@ -54,13 +56,13 @@ class ConflictDetector:
 
 
 def candidates(turn: Turn) -> Iterator[Pair]:
-    """Pairs that no judge has been asked about yet, the newest memories first and of those the likeliest."""
+    """Yield pairs that no judge has decided yet: newest memories first, and within a chunk the likeliest pairs first."""
     for chunk in Search(turn, judged=True).chunks():
         yield from (candidate.pair for candidate in chunk)
 
 
 def change_of(ormah: Ormah, payload: Mapping[str, Any]) -> Change:
-    """The change of an approved proposal. Raises NotFound, BadRequest, Conflict where it makes no sense any more."""
+    """Return the change of an approved proposal. Raises NotFound, BadRequest or Conflict if it is no longer possible."""
     reason = str(payload["reason"])
     return _change(
         ormah, str(payload["source_id"]), str(payload["target_id"]), payload["kind"], reason, reason, by_person=True
@@ -75,7 +77,7 @@ def _ruled(turn: Turn) -> Iterator[Step]:
     found = sorted((one for chunk in search.chunks() for one in chunk), key=lambda one: one.rank)
     left = PROPOSALS
     nearest: dict[str, float] = {}
-    """Of each memory that is proposed, the cosine of the nearest other one."""
+    """{id of a memory in a proposed pair: highest cosine of its proposed pairs}."""
     for candidate in found:
         by_words = candidate.by_words
         both = search.fresh(candidate)
@@ -99,17 +101,20 @@ def _ruled(turn: Turn) -> Iterator[Step]:
         left -= 1
 
 
-# ---------------------------------------------------------------- with one
+# ---------------------------------------------------------------- with a judge
 
 
 def _judged(turn: Turn, judge: Judge) -> Iterator[Step]:
-    """The likeliest first, as many as may be asked in a run; a verdict that could not be carried out then comes again."""
+    """Ask the judge about the likeliest pairs, up to the limit of a run, and plan the changes that its verdicts ask for.
+
+    Verdicts of earlier runs that were not applied come first.
+    """
     search = Search(turn, judged=True)
     budget = turn.ormah.settings.jobs.judge_questions
     found: list[Candidate] = []
     for chunk in search.chunks():
         found += chunk
-        if len(found) > 10 * (budget + BATCH):  # of a large vault only what may have its turn is kept
+        if len(found) > 10 * (budget + BATCH):  # bound the memory: keep only pairs that this run may ask about
             found = sorted(found, key=lambda one: one.rank)[: budget + BATCH]
     found.sort(key=lambda one: one.rank)
     for candidate in [one for one in found if one.judged is not None]:
@@ -137,7 +142,7 @@ def _judged(turn: Turn, judge: Judge) -> Iterator[Step]:
 
 
 def _asked(judge: Judge, some: Sequence[Candidate]) -> Sequence[Contrast | None] | None:
-    """None: nobody answers any more in this run."""
+    """Return the judge's answers; None if the judge became unavailable for this run."""
     try:
         return judge.conflicts([candidate.pair for candidate in some])
     except JudgeGone:
@@ -151,7 +156,7 @@ def _answered(turn: Turn, search: Search, candidate: Candidate, answer: Contrast
         return
     both = search.fresh(candidate)
     if both is None:
-        return  # changed, or outdated by what came before
+        return  # a memory was changed or outdated since the search, perhaps by this run
     newer, older = both
     reason = (
         opposing.clean_line(turn.ormah, answer.reason)
@@ -160,17 +165,17 @@ def _answered(turn: Turn, search: Search, candidate: Candidate, answer: Contrast
     body = f"{reason}\n\nJudged by {judge.name}: {answer.kind} (cosine {candidate.cosine:.2f})."
     try:
         change = _change(turn.ormah, newer.id, older.id, answer.kind, reason, body, by_person=False)
-    except BadRequest as exc:  # about the user: a person decides
+    except BadRequest as exc:  # the judge may not decide this, for example about the user: ask a person
         evidence = {"cosine": round(candidate.cosine, 3), "judge": judge.name, "why": exc.message}
         yield _ask(newer, older, answer.kind, reason, evidence)
         search.settle(candidate, verdict)
-    except Conflict as exc:  # another edge says otherwise by now
+    except Conflict as exc:  # an edge that exists by now contradicts the verdict
         search.settle(candidate, verdict | {"dropped": exc.message})
     else:
         yield replace(change, done=partial(search.settle, candidate, verdict))
 
 
-# ---------------------------------------------------------------- words
+# ---------------------------------------------------------------- changes and proposals
 
 
 def _change(ormah: Ormah, newer: str, older: str, kind: Kind, reason: str, body: str, *, by_person: bool) -> Change:

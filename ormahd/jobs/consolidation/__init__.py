@@ -1,1 +1,1 @@
-"""Makes one memory of several small ones on one thing."""
+"""The job that merges several small memories about one subject into one summary."""

@@ -1,7 +1,7 @@
-"""Several memories on one thing become one that says what they say; they stay, archived, and point to it.
+"""Make the change that consolidates several memories: one new summary, and the sources archived with an edge to the summary.
 
-Used by the consolidator and by two-phase maintenance alike. One commit, which undo takes back whole. The sources are found
-until the new memory answers in their place: that is tried on a copy of the index before anything is changed.
+Used by the consolidator and by two-phase maintenance. The change is one commit, which one undo reverts. Before the change, a
+trial on a copy of the index checks that searches that find a source today would find the summary instead.
 """
 
 from __future__ import annotations
@@ -32,41 +32,45 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 TAG = "consolidated"
-"""Of a memory that was made of others."""
+"""The tag of a summary made by a consolidation."""
 FEWEST, MOST = 2, 5
-"""Memories that become one (REFERENCE C 3.6)."""
+"""Minimum and maximum number of memories that become one (REFERENCE C 3.6)."""
 TOP = 3
-"""Among so many results the new memory has to be for what its sources are found by."""
+"""The summary must be among this many first results of each query that finds a source."""
 RESULTS = 10
-"""Results asked for meanwhile, as recall does."""
+"""Number of results that a trial search asks for, as recall does."""
 SENTENCES = 2
-"""Of each source's text, asked for beside its title."""
+"""Number of sentences of each source that are used as queries, besides its title."""
 SPARE = 500
-"""Characters that a summary of very short memories may have, though they have fewer: joining them takes words."""
+"""Characters that a summary may always have, even if its sources together are shorter."""
 READ = 100_000
-"""Characters of sources up to which the commit says what the summary leaves out."""
+"""If the sources have more characters than this, the commit does not list the facts that the summary leaves out."""
 REASON = 2_000
-"""Characters of what a judge gave as its reason that stand in the commit."""
+"""Maximum number of characters of a judge's reason in the commit."""
 SAID = 12
-"""Of these, so many are named."""
+"""Maximum number of left-out facts that the commit lists."""
 
 
 def consolidate(
     ormah: Ormah, node_ids: Sequence[str], *, title: str | None, content: str, type: NodeType | str,  # noqa: A002
     reason: str, body: str, source: str = "job:consolidator",
 ) -> Change:  # fmt: skip
-    """A new memory with tag `consolidated` and `derived_from` edges to its sources, which are archived and become
-    `part_of` it. Full ids. `reason` and `body` stand in the commit, `source` in the new note.
+    """Return the change that stores a summary and archives its sources. `node_ids`: full ids of the sources.
 
-    It is global where one of them is on purpose, else where most of them are; as certain as the least certain of them; has
-    all their tags; and is about the user (tag, `defines` edge) where one of them is. Takes a search for each title and
-    first sentences of the sources: not to be called with a lock held.
+    The summary has the tag `consolidated` and a `derived_from` edge to each source; each source gets a `part_of` edge to it.
+    The commit contains `body`, or `reason` if `body` is empty; the new note's field `source` is `source`.
+
+    The summary is global if a source is global on purpose, else it gets the space of most sources. Its confidence is the
+    lowest of the sources. It has all their tags, and is about the user (tag and `defines` edge) if a source is. The trial
+    runs several searches, so the caller must not hold a lock.
 
     Raises:
-        NotFound: an id. BadRequest: not 2 to 5 different memories; the self node, a core or outdated one among them, or
-        ones of different spaces; they contradict each other; the text is empty, longer than theirs, or holds a secret; the
-        type is none; the new memory would not be found in their place. Conflict: one of them is united in another already.
-        Unavailable: there is no room on the disk to try it, or the daemon stops.
+        NotFound: an id is unknown.
+        BadRequest: the sources are not 2 to 5 different memories that may be merged (the self node, core, outdated,
+            different spaces, contradicting each other); the text is empty, too long or contains a secret; the type is
+            unknown; or searches that find the sources today would not find the summary.
+        Conflict: a source is already part of another summary.
+        Unavailable: the disk has no room for the trial, or the daemon stops.
     """
     rows = _sources(ormah, node_ids)
     kind = _type(type)
@@ -83,7 +87,7 @@ def consolidate(
 
 
 def successors(index: Reader, ids: Sequence[str], now: datetime) -> dict[str, str]:
-    """Of these memories those that were consolidated, with the memory that each became part of, while that stands."""
+    """Return `{source id: summary id}` for those of `ids` that were consolidated and whose summary is still valid."""
     asked = frozenset(ids)
     edges = [edge for edge in index.edges_of(ids) if edge.edge is EdgeType.DERIVED_FROM and edge.target in asked]
     rows = index.notes([edge.source for edge in edges], connections=False)
@@ -94,7 +98,10 @@ def successors(index: Reader, ids: Sequence[str], now: datetime) -> dict[str, st
 
 
 def apart(index: Reader, ids: Sequence[str]) -> tuple[str, str] | None:
-    """Two of these memories that contradict each other, or of which one replaced the other: not to be made one."""
+    """Return the ids of two of these memories that must not be merged, because one contradicts or replaced the other.
+
+    None: there are none.
+    """
     asked = frozenset(ids)
     for edge in index.edges_of(ids):
         if edge.edge in (EdgeType.CONTRADICTS, EdgeType.EVOLVED_FROM) and {edge.source, edge.target} <= asked:
@@ -103,12 +110,12 @@ def apart(index: Reader, ids: Sequence[str]) -> tuple[str, str] | None:
 
 
 def identities(ormah: Ormah) -> frozenset[str]:
-    """What defines the user: the targets of the self node's `defines` edges."""
+    """Return the ids of the memories that describe the user: the targets of the self node's `defines` edges."""
     out, _ = ormah.index.edges(ormah.vault.self_id)
     return frozenset(edge.target for edge in out if edge.edge is EdgeType.DEFINES)
 
 
-# ---------------------------------------------------------------- what may be united, and as what
+# ---------------------------------------------------------------- checks
 
 
 def _sources(ormah: Ormah, node_ids: Sequence[str]) -> list[NodeRow]:
@@ -172,7 +179,7 @@ def _text(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str
 
 
 class _Made(Struct, frozen=True):
-    """The memory that is to be."""
+    """The new summary, before it is written. `data`: the bytes of its file."""
 
     id: str
     path: str
@@ -209,14 +216,14 @@ def _make(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str
 
 
 def _majority(rows: Sequence[NodeRow]) -> str | None:
-    """The space of most of them; global where as many are: it is found from everywhere."""
+    """Return the space of most memories. If as many are global as are in that space, return None (global)."""
     counts = Counter(row.space for row in rows)
     most = max(counts.values())
     return None if counts[None] == most else next(space for space, count in counts.items() if count == most)
 
 
 def _once(tags: Sequence[str]) -> list[str]:
-    """Each tag once, in any case, as it is written first."""
+    """Remove duplicate tags, ignoring case; the first spelling is kept."""
     return list({tag.casefold(): tag for tag in reversed(tags)}.values())[::-1]
 
 
@@ -238,14 +245,18 @@ def _edits(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> list[Edit]:
     return edits
 
 
-# ---------------------------------------------------------------- would it be found?
+# ---------------------------------------------------------------- the trial search
 
 
 def _answers(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> int:
-    """How many questions it answers in its sources' place: each that finds one of them among the first today.
+    """Check that the summary replaces its sources in search. Return the number of queries checked.
 
-    It has to do so by what it says. Archived memories do not count, so that its sources neither stand in its way nor bring
-    it along by their edges: that is how a whisper looks for it. Raises BadRequest when it is not among the first for one.
+    The queries are the titles and first sentences of the sources, if they find a source among the first TOP results today.
+    The trial searches a copy of the index with the change applied. As in a whisper, it excludes archived memories (unless all
+    sources are archived already), so the sources can neither displace the summary nor lead to it by their edges.
+
+    Raises:
+        BadRequest: the summary is not among the first TOP results of a query.
     """
     ormah.index.embed_ahead([(made.title, made.content)], urgent=False)
     now, ids = ormah.ranking_clock(), {row.id for row in rows}
@@ -277,7 +288,7 @@ def _questions(row: NodeRow) -> list[str]:
 def _first(
     ormah: Ormah, index: Reader, question: str, space: str | None, tiers: list[Tier] | None, now: datetime, most: int
 ) -> list[str]:
-    """What a search finds by its own text, best first."""
+    """Return the ids of the first `most` results that a search finds by text, not by edges, best first."""
     settings = ormah.settings
     ranked = rank(
         index, SearchQuery(query=question, limit=RESULTS, tiers=tiers), embed=ormah.embed_query, space=space, now=now,
@@ -286,7 +297,7 @@ def _first(
     return [hit.node_id for hit in ranked.results if hit.source == "search"][:most]
 
 
-# ---------------------------------------------------------------- what the commit says
+# ---------------------------------------------------------------- the commit message
 
 
 def _told(rows: Sequence[NodeRow], made: _Made, answered: int, why: str) -> str:
@@ -311,5 +322,5 @@ def _name(row: NodeRow) -> str:
 
 
 def bases(change: Change, rows: Mapping[str, NodeRow]) -> bool:
-    """Whether a change was made from these versions: a judge may have read them minutes ago."""
+    """Whether a change is based on these versions of the memories, which a judge may have read minutes ago."""
     return dict(change.based_on) == {node_id: row.digest for node_id, row in rows.items()}

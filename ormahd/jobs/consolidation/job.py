@@ -1,8 +1,8 @@
-"""Small memories on one thing become one (REFERENCE C 3.6): candidates by meaning, the text by a judge, both checked.
+"""Consolidate small memories about one subject (REFERENCE C 3.6): clusters of near memories, whose summary a judge writes.
 
-Without a judge nothing is planned: arithmetic cannot write a summary, and an agent may (`ormahctl maintenance`). What a
-judge writes is dropped where it lost a number, a name, a path, or would not be found in its sources' place; a cluster that
-was answered, refused or done is not asked about again while its texts stay as they are, also when undo took it back.
+Without a judge the job plans nothing; an agent can write summaries in two-phase maintenance (`ormahctl maintenance`). A
+summary is refused if it lost a number, a name or a path, or if search would not find it in place of its sources. The judge
+is not asked again about a cluster that was decided, refused or consolidated, while its texts stay the same, even after an undo.
 """
 
 from __future__ import annotations
@@ -28,23 +28,25 @@ if TYPE_CHECKING:
 log = logging.getLogger("ormahd.jobs")
 
 MAX_CLUSTERS = 10
-"""Consolidations that one run plans at most (the seeds')."""
+"""Maximum number of consolidations that one run plans (from the seeds)."""
 SIMILARITY = 0.6
-"""Cosine from which memories of one space are shown to the judge together (the seeds')."""
+"""Minimum cosine for two memories of one space to be in one cluster (from the seeds)."""
 BATCH = 10
-"""Clusters in one question."""
+"""Maximum number of clusters in one request to the judge."""
 CHARACTERS = 12_000
-"""Text of one cluster at most: the judge sees all of it, and some read no more than 8,000 tokens."""
+"""Maximum number of characters of one cluster. The judge gets the whole text, and some models read only 8,000 tokens."""
 _QUESTION: Final = "consolidate"
 
 Cluster = dict[str, "NodeRow"]
 
 
 class Consolidator:
+    """The job. It needs a judge."""
+
     name = "consolidator"
 
     def __init__(self, max_clusters: int = MAX_CLUSTERS) -> None:
-        """`max_clusters`: consolidations that one run plans at most."""
+        """`max_clusters`: maximum number of consolidations that one run plans."""
         self._max_clusters = max_clusters
 
     def plan(self, turn: Turn) -> Iterator[Step]:
@@ -66,7 +68,7 @@ class Consolidator:
 
 
 def clusters(turn: Turn) -> Iterator[list[Shown]]:
-    """Memories that a judge may make one of, cluster by cluster, none twice: for an agent that judges."""
+    """Yield the clusters that an agent may consolidate in two-phase maintenance. No memory is in two clusters."""
     work = _Work(turn)
     while batch := work.batch(1):
         work.used |= batch[0].keys()
@@ -74,16 +76,16 @@ def clusters(turn: Turn) -> Iterator[list[Shown]]:
 
 
 class _Work:
-    """One run: which memories are still to be looked at, and what was asked."""
+    """The state of one run: which memories are still to be examined, and which clusters the judge was asked about."""
 
     def __init__(self, turn: Turn) -> None:
         self.turn = turn
         self.texts: dict[str, str] = {}
-        """The keys of all texts that may be united, by id."""
+        """{id: key of the text} for all memories that may be consolidated."""
         self.used: set[str] = set()
-        """What a change of this run is about, or would have been had nobody edited meanwhile."""
+        """Ids of the memories in changes of this run, also in those dropped because a note was edited meanwhile."""
         self.met: set[frozenset[str]] = set()
-        """Clusters that were asked about in this run, whatever the answer."""
+        """Clusters that the judge was asked about in this run."""
         index = self.turn.ormah.index
         alive = index.ids(Filter(tiers=(Tier.WORKING,), alive_at=self.turn.now, writable=True))
         for at in range(0, len(alive), 500):
@@ -91,7 +93,7 @@ class _Work:
             rows = index.notes(alive[at : at + 500], connections=False).values()
             self.texts |= {row.id: text_key(row.title, row.content) for row in rows if self._eligible(row)}
         self.left = self.turn.verdicts.unseen(Consolidator.name, self.texts)[::-1]
-        """Whose neighbours were not looked at yet, the oldest first."""
+        """Ids of the memories whose neighbours are not examined yet; the next one is at the end."""
 
     def _eligible(self, row: NodeRow) -> bool:
         return (
@@ -102,7 +104,7 @@ class _Work:
     # ------------------------------------------------------------ clusters
 
     def batch(self, most: int) -> list[Cluster]:
-        """The next clusters that nobody was asked about, without a memory in common; none: all is done."""
+        """Return up to `most` further clusters that no judge decided yet, without common memories; empty if none are left."""
         found: list[Cluster] = []
         taken = set(self.used)
         later: list[str] = []
@@ -113,7 +115,7 @@ class _Work:
             if seed in self.used:
                 continue
             if seed in taken:
-                later.append(seed)  # it stands in a cluster of this batch; what becomes of that is not known yet
+                later.append(seed)  # it is in a cluster of this batch, whose result is not known yet
                 continue
             self.turn.progress(total - len(self.left), total, "clusters")
             cluster = self._cluster(seed, taken)
@@ -134,7 +136,10 @@ class _Work:
         return found
 
     def _cluster(self, seed: str, taken: set[str]) -> Cluster | None:
-        """The memory and its nearest that may become one with it, itself first; None: not now, look again another day."""
+        """Return the seed and its nearest memories that may be merged with it, the seed first.
+
+        None: the seed cannot be merged in this run, but may be in a later one.
+        """
         index = self.turn.ormah.index
         near = [
             other for other, cosine in self.turn.near.of(seed)
@@ -156,12 +161,14 @@ class _Work:
         return cluster
 
     def _same(self, row: NodeRow) -> bool:
-        """Still what it was when the run began."""
+        """Whether the memory is eligible and its text is as it was when the run began."""
         return self._eligible(row) and self.texts[row.id] == text_key(row.title, row.content)
 
     def _barred(self, ids: Sequence[str]) -> tuple[set[str], set[frozenset[str]]]:
-        """What is part of another memory already, or contradicts one that still holds; and pairs of which one replaced
-        the other."""
+        """Return the ids that must not be consolidated, and the pairs of which one replaced the other.
+
+        Not to be consolidated: memories that are already part of a summary, or that contradict a memory that is still valid.
+        """
         index = self.turn.ormah.index
         edges = index.edges_of(ids)
         against = [edge for edge in edges if edge.edge is EdgeType.CONTRADICTS]
@@ -176,7 +183,10 @@ class _Work:
     # ------------------------------------------------------------ verdicts
 
     def ask(self, batch: Sequence[Cluster]) -> Iterator[tuple[Cluster, Summary]]:
-        """The clusters that the judge made one text of. What it denied is remembered; what it left open is not."""
+        """Ask the judge, and yield the clusters for which it wrote a summary.
+
+        A refusal is remembered; a cluster without an answer is not.
+        """
         assert self.turn.judge is not None
         answers = self.turn.judge.summaries([[_shown(row) for row in cluster.values()] for cluster in batch])
         for cluster, answer in zip(batch, answers, strict=True):
@@ -188,7 +198,7 @@ class _Work:
                 yield cluster, answer
 
     def change(self, cluster: Cluster, summary: Summary) -> Change | None:
-        """What is to be committed; None where the summary is refused, or a memory changed while the judge read."""
+        """Return the change for a summary; None if the summary is refused, or a memory changed while the judge worked."""
         assert self.turn.judge is not None and summary.content is not None  # noqa: PT018
         missing = lost(
             [(row.title, row.content) for row in cluster.values()], f"{summary.title or ''}\n{summary.content}"
@@ -224,13 +234,16 @@ class _Work:
 
 
 def _belong(one: NodeRow, other: NodeRow) -> bool:
-    """Memories of one space; and standing preferences only with each other, for a whisper looks for them by their type."""
+    """Whether two memories may be in one cluster: both in one space, and both or neither a preference.
+
+    Preferences are kept apart because whispers search for them by type.
+    """
     preferred = NodeType.PREFERENCE
     return one.space == other.space and (one.type is preferred) == (other.type is preferred)
 
 
 def _type(cluster: Cluster, summary: Summary) -> NodeType:
-    """The judge's, but preferences stay one."""
+    """Return the type of the summary: the judge's choice, unless all sources are preferences."""
     types = {row.type for row in cluster.values()}
     return NodeType.PREFERENCE if types == {NodeType.PREFERENCE} else summary.type
 

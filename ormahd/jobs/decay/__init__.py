@@ -1,1 +1,1 @@
-"""Lets unused memories fade, and folds uses into the vault."""
+"""The jobs that archive unused memories, and that store uses and importance in the vault."""

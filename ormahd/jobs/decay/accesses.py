@@ -1,7 +1,8 @@
-"""When each memory was last used: accesses that wait in the state to be folded into the vault, and edits in the history.
+"""Find out when each memory was last used: from accesses in the state, from `strength.jsonl`, and from edits in git's history.
 
-Reads only. Most commits that change a note are no sign of use: links and moves by jobs, and the commit that brought the note in.
-A note's own `updated` counts where no job wrote it.
+Accesses are collected in the state; "folding" writes them to `strength.jsonl` in the vault. Most commits that change a note
+are no sign of use: links and moves by jobs, and the commit that added the note. A note's field `updated` counts unless a job
+wrote it.
 """
 
 from __future__ import annotations
@@ -36,18 +37,21 @@ if TYPE_CHECKING:
 
 
 _HOW: dict[str, How] = {"get": "use", "feedback": "use", "recall": "recall", "whisper": "whisper"}
-"""What the journal's events are to strength. Opened, or judged useful: a confirmed use. What a recall found first and what a whisper
-showed in full may have been looked past: a weak one."""
+"""{kind of access in the state: kind of use for strength}.
+
+Opening a memory, or a judgement that it helped, is a confirmed use. Being among the first results of a recall, or quoted in
+full in a whisper, is a weak use, because the agent may have ignored the memory.
+"""
 
 
 class Waiting(Struct, frozen=True):
-    """Events of memories that there are; `last`: the number of the last event, of whatever memory. 0: there are none."""
+    """The accesses to fold in, of memories that exist. `last`: number of the last access of any memory; 0: there is none."""
 
     last: int
     events: list[Access]
 
     def of(self) -> dict[str, tuple[int, datetime]]:
-        """Node id to how often and when last. Not what was whispered: that makes nothing more important."""
+        """Return `{node id: (number of uses, time of the last one)}`. Whispers do not count towards importance."""
         found: dict[str, tuple[int, datetime]] = {}
         for event in self.events:
             if event.how == "whisper":
@@ -58,7 +62,7 @@ class Waiting(Struct, frozen=True):
 
 
 def waiting(ormah: Ormah) -> Waiting:
-    """What is to be folded in. Weak uses only say when and how often, and so are one event a memory and kind."""
+    """Return the accesses to fold in. Weak uses are combined into one event per memory and kind."""
     last = 0
     found: dict[tuple[str, How], tuple[int, datetime]] = {}
     events: list[Access] = []
@@ -77,9 +81,10 @@ def waiting(ormah: Ormah) -> Waiting:
 
 
 def settle(ormah: Ormah) -> None:
-    """A run that was killed had made its commit, or had not: the history says whether its events are in the vault.
+    """Clean up after runs that were killed while folding: the history tells whether a run's events were committed.
 
-    Raises VaultBusy while git is held by somebody else: what is queued is not in the history yet.
+    Raises:
+        VaultBusy: another process holds git, so queued commits are not in the history yet.
     """
     if why := ormah.vault.busy():
         raise VaultBusy(f"uses were not folded in: {why}", hint="nothing is lost; it is done at the next run")
@@ -91,7 +96,7 @@ def settle(ormah: Ormah) -> None:
 
 
 def used(ormah: Ormah) -> dict[str, LastUses]:
-    """Node id to its last uses: as folded into the vault, and what waits to be."""
+    """Return `{node id: its last uses}`, from the vault and from accesses that are not folded in yet."""
     found = last_uses(ormah.vault.read(STRENGTH_FILE) or b"")
     for _, node_id, time, said in ormah.state.accesses():
         at, how = read_time(time), _HOW.get(said)
@@ -101,24 +106,27 @@ def used(ormah: Ormah) -> dict[str, LastUses]:
 
 
 def days(ormah: Ormah) -> ActiveDays:
-    """Time as memories count it: the days on which something was asked, as the vault and this machine know them."""
+    """Return the days with requests, from the vault and from this machine. Leases count such days in full."""
     known = strength.read_active_days(ormah.vault.read(strength.ACTIVE_DAYS_FILE) or b"") | ormah.state.active_days()
     return ActiveDays.of(known, ormah.settings.decay.idle_share)
 
 
 _SAYS = {Kind.UPDATE, Kind.LINK, Kind.UNDO, Kind.MERGE, Kind.CONSOLIDATE}
-"""Kinds of ops after which somebody had the note in hand. A merge and a consolidation do as well when a job made them: what they
-brought together was said again. Not a judgement: useful ones are uses, the others are no reason to keep anything."""
+"""Kinds of ops that count as use of the notes they name, except links by jobs.
+
+Merges and consolidations count even by jobs, because the merged memories repeat each other. Judgements are not listed: useful
+ones are counted as uses already.
+"""
 _QUIET = {Kind.LINK, Kind.CLUSTER, Kind.CONFLICT, Kind.DECAY, Kind.PROMOTE}
-"""By a job, these write `updated` and say nothing of the memory's worth."""
+"""Kinds of ops that set `updated` but are no use when a job makes them."""
 _WRITTEN_WITHIN = 60
-"""Seconds between an `updated` that a job wrote and its commit, at most: git may have been busy."""
+"""Maximum seconds from an `updated` that a job wrote to its commit, which may have waited for git."""
 LOOKS = 500
-"""Edits whose two versions are read in one life of this value, at most. Further ones count as what they mostly are."""
+"""Maximum number of edits whose two versions one `Touches` reads. Further edits count as use without a check."""
 
 
 class Touches:
-    """Of one vault, as its history is when this is made."""
+    """The history of a vault's notes, read when the object is made: when a person or an agent last worked on each note."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
@@ -134,7 +142,7 @@ class Touches:
         self._read(vault.oplog.view().entries)
 
     def last(self, row: NodeRow, since: datetime) -> datetime | None:
-        """When somebody last had this memory in hand after it had come; None: nobody did, after `since`."""
+        """Return when a person or agent last worked on this memory, if after `since`; else None. Adding it does not count."""
         times = [self._undone.get(row.id, 0)]
         if (said := self._said.get(row.id)) is not None:
             times.append(said.time)
@@ -149,7 +157,10 @@ class Touches:
         return datetime.fromtimestamp(found, UTC) if found > first else None
 
     def came(self, rows: Iterable[NodeRow]) -> dict[str, datetime]:
-        """When notes came into this vault, whatever they say of themselves: by id the first commit, where the history tells."""
+        """Return `{id: time of the first commit of the note}`, regardless of its field `created`.
+
+        Notes whose first commit is unknown are omitted.
+        """
         found = {}
         for node_id, commits in self._vault.touched.unnamed({row.id: row.path for row in rows}).items():
             times = [self._silent[commit] for commit in commits if commit in self._silent]
@@ -160,12 +171,14 @@ class Touches:
         return found
 
     def wanted(self, node_id: str) -> bool:
-        """Whether somebody ever took back that this note fell a tier."""
+        """Whether a move of this note to a lower tier was ever undone."""
         return node_id in self._wanted
 
     def archived(self, row: NodeRow) -> Entry | None:
-        """The change since which the note is in the archive without a break: it moved it there, or brought it so. None: the
-        history does not tell."""
+        """Return the commit since which the note has been archived without interruption; None if the history does not tell.
+
+        That commit moved the note to the archive, or added it as archived.
+        """
         commits = self._vault.touched.commits(row.id, also=[row.path])
         found = None
         for entry in self._vault.oplog.view().entries:
@@ -180,7 +193,7 @@ class Touches:
         return found
 
     def _read(self, entries: Iterable[Entry]) -> None:
-        """One pass, newest first: an undo is met before what it takes back."""
+        """Read the history in one pass, newest first, so that an undo comes before the op that it undoes."""
         undoes: dict[str, int] = {}
         for entry in entries:
             for aim in entry.undoes:
@@ -205,12 +218,12 @@ class Touches:
                 self._by_hand[entry.commit] = entry
 
     def _by_job(self, row: NodeRow) -> bool:
-        """Whether it was a job that wrote `updated`."""
+        """Whether a job wrote the note's `updated`."""
         written = row.updated.timestamp()
         return any(-2 <= time - written <= _WRITTEN_WITHIN for time in self._quiet.get(row.id, ()))
 
     def _edit(self, row: NodeRow, first: float) -> Entry | None:
-        """The last edit by a person, in an editor or by git."""
+        """Return the last edit by a person, with an editor or by git, or None. Edits before `first` may be missed."""
         edit = self._edits.get(row.id)
         if any(entry.time > first for entry in self._by_hand.values()):
             for commit in self._vault.touched.commits(row.id, also=[row.path]):
@@ -220,7 +233,7 @@ class Touches:
         return edit
 
     def _is_touch(self, edit: Entry, row: NodeRow) -> bool:
-        """Not when the note came with it, nor when it changed the note's dates: then they say when."""
+        """Whether an edit counts as use: it did not add the note, and did not change the note's own dates."""
         self._looks += 1
         if self._looks > LOOKS:
             return True

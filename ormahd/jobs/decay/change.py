@@ -1,7 +1,7 @@
-"""A memory that leaves its tier: fades into the archive, comes back from it, makes room in core. One commit each.
+"""Make the change that moves a memory to another tier: to the archive, back from it, or out of core. Each is one commit.
 
-Nothing is deleted and no text changes: an archived memory is found when nothing nearer answers, and opening it brings it back.
-Used by the jobs, by approved proposals and by two-phase maintenance alike.
+Nothing is deleted and no text changes. Search still finds an archived memory if no other memory fits as well, and opening it
+brings it back.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 
 
 def fade(ormah: Ormah, node_id: str, *, reason: str, body: str = "", done: Callable[[], None] = nothing) -> Change:
-    """From working to archival. `node_id`: a full id; `reason` begins the commit's body, `body` follows it.
+    """Return the change that moves a memory from working to archival.
+
+    `node_id`: a full id. The commit's body is `reason`, then `body`. `done` is called after the commit.
 
     Raises:
-        NotFound: the id. BadRequest: the self node. Conflict: it is not in working.
+        NotFound: the id is unknown. BadRequest: it is the self node. Conflict: the memory is not in working.
     """
     return _moved(ormah, node_id, Tier.WORKING, Tier.ARCHIVAL, Kind.DECAY, "Fade", reason, body, done)
 
@@ -34,14 +36,14 @@ def fade(ormah: Ormah, node_id: str, *, reason: str, body: str = "", done: Calla
 def bring_back(
     ormah: Ormah, node_id: str, *, reason: str, body: str = "", done: Callable[[], None] = nothing
 ) -> Change:
-    """From archival to working. Raises: NotFound: the id. Conflict: it is not in the archive."""
+    """Return the change that moves a memory from archival to working. Parameters and errors as for `fade`."""
     return _moved(ormah, node_id, Tier.ARCHIVAL, Tier.WORKING, Kind.PROMOTE, "Bring back", reason, body, done)
 
 
 def leave_core(
     ormah: Ormah, node_id: str, *, reason: str, body: str = "", done: Callable[[], None] = nothing
 ) -> Change:
-    """From core to working. Raises: NotFound: the id. BadRequest: the self node. Conflict: it is not in core."""
+    """Return the change that moves a memory from core to working. Parameters and errors as for `fade`."""
     return _moved(ormah, node_id, Tier.CORE, Tier.WORKING, Kind.DECAY, "Leave core", reason, body, done)
 
 

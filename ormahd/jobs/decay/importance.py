@@ -1,7 +1,8 @@
-"""What use made of the memories: folded into the vault, scored, and core kept to its size by it.
+"""Store uses in the vault ("folding"), compute the importance of every memory, and keep the core tier within its cap.
 
-The only writer of `.ormah/strength.jsonl` and `.ormah/active_days.jsonl`: the accesses and the days that the journal gathered, and
-the importance of every memory, in one commit a run, none where nothing is worth one. Formula: `model.strength`; source: REFERENCE C 3.8 and I.
+Only this job writes `.ormah/strength.jsonl` and `.ormah/active_days.jsonl`. It adds the accesses and active days from the state,
+and the importance scores, in one commit per run, or none if nothing changed enough. Formula: `model.strength`; source:
+REFERENCE C 3.8 and I.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ DAY = timedelta(days=1)
 
 
 class ImportanceScorer:
+    """The job. It plans the change of the strength files, then the moves of memories out of a full core."""
+
     name = "importance_scorer"
 
     def plan(self, turn: Turn) -> Iterator[Step]:
@@ -41,12 +44,12 @@ class ImportanceScorer:
 
 
 def machine(ormah: Ormah) -> str:
-    """The name under which this machine writes its lines: the same for as long as its state lives, and it tells nothing."""
+    """Return the name of this machine in `strength.jsonl`: a hash that stays the same as long as the machine's state exists."""
     return ormah.learned.seal.hash("strength")[:12]
 
 
 def scored(turn: Turn, uses: Waiting) -> dict[str, float]:
-    """The importance of every memory, with the uses that wait to be folded in."""
+    """Return `{node id: importance}` for every memory, counting also the uses that are not folded in yet."""
     ormah = turn.ormah
     edges, fresh = ormah.index.degrees(), uses.of()
     scores = {}
@@ -59,7 +62,10 @@ def scored(turn: Turn, uses: Waiting) -> dict[str, float]:
 
 
 def _strength(turn: Turn, uses: Waiting, scores: Mapping[str, float]) -> Iterator[Change]:
-    """One commit of the file of lines. Events of memories that are gone go with it, or by themselves."""
+    """Yield the change of the strength files, if they change.
+
+    Accesses of deleted memories are dropped from the state with the commit, or at once if there is no commit.
+    """
     ormah, state = turn.ormah, turn.ormah.state
     before = ormah.vault.read(STRENGTH_FILE)
 
@@ -109,7 +115,10 @@ def _strength(turn: Turn, uses: Waiting, scores: Mapping[str, float]) -> Iterato
 
 
 def _core(turn: Turn, scores: Mapping[str, float]) -> Iterator[Change]:
-    """Core over its cap: the least important leave, one commit each. Whose leaving was taken back is asked among the last."""
+    """If core is over its cap, yield moves to working for its least important memories, one commit each.
+
+    Memories whose move to a lower tier was undone before go among the last.
+    """
     ormah, cap = turn.ormah, turn.ormah.settings.tiers.core_cap
     core = ormah.in_tier(Tier.CORE, writable=True)
     if len(core) <= cap:

@@ -1,16 +1,17 @@
-"""Fading: a memory that nobody used for as long as its lease lasts leaves working for the archive, and comes back with use.
+"""Move unused memories from working to the archive when their lease ends ("fading"), and bring archived memories back when used.
 
-Source: seeds/data-model (tiers, FSRS), REFERENCE C 3.8 and I ("Lifecycle"). Different on purpose:
+Source: seeds/data-model (tiers, FSRS), REFERENCE C 3.8 and I ("Lifecycle"). Deliberate differences:
 
-- A lease lasts weeks for what happened and months for what was decided (`model.strength`); the seeds' initial stability of 1.0 was 1.2
-  days for everything.
-- A day on which nobody asked anything hardly counts (`model.strength`).
-- What stood in full in a whisper, or among the first of a recall, begins its lease anew; only confirmed use makes it longer.
-- What came with an old date (an import, a folder that was adopted) has its days from when it came: nobody could use it before.
-- Importance spares a memory for a while and not for ever (REFERENCE F 14): what was much used once fades in the end.
-- The archive is no one-way door (F 13): what is opened there comes back, and so does what had faded and is whispered from there,
-  because that takes more than the usual gate. Being found by a recall brings nothing back: a recall always finds something.
-- The self node, what is about the user and standing preferences never fade, and what somebody had in hand lately counts as used.
+- A lease is weeks for events and months for decisions (`model.strength`).
+- A day without any request counts only a little towards a lease (`model.strength`).
+- A memory that was quoted in full in a whisper, or was among the first results of a recall, starts its lease again. Only
+  confirmed use makes the lease longer.
+- The lease of a memory with an old date (imported or adopted) starts when it came into the vault.
+- Importance delays fading, but not for ever (REFERENCE F 14).
+- An archived memory comes back when it is opened or judged useful (F 13). A memory that had faded also comes back when it is
+  whispered, because whispers from the archive need a higher gate. A recall brings nothing back, because it always finds something.
+- The self node, memories about the user and valid preferences never fade. A memory that a person or agent edited lately counts
+  as used.
 """
 
 from __future__ import annotations
@@ -43,27 +44,27 @@ _REPLACES = (EdgeType.DERIVED_FROM, EdgeType.EVOLVED_FROM)
 _NEVER = datetime.min.replace(tzinfo=UTC)
 DAY = timedelta(days=1)
 IMPORTANT = 0.5
-"""Importance from which a memory is spared for a while (the seeds')."""
+"""Minimum importance that delays fading (from the seeds)."""
 IMPORTANT_DAYS = 90.0
-"""Days since it was last found or opened until which importance spares it: without an end 50 uses kept one for ever."""
+"""Importance delays fading only until this many days after the memory was last found or opened."""
 
 
 class Faded(Struct, frozen=True):
-    """A memory whose lease is over, with the numbers it was decided by. Days."""
+    """A memory whose lease has ended, with the numbers behind that decision. Times are in days."""
 
     node: str
     days: float
-    """Unused, as its lease counts them."""
+    """Days since the last use, as leases count them: days without requests count only a little."""
     calendar: float
-    """The same by the calendar."""
+    """Calendar days since the last use."""
     lease: float
     importance: float
     found: datetime
-    """When it was last among the first of a recall, or opened; else when it was made."""
+    """When it was last among the first results of a recall or opened; if never, when it was created."""
 
     @property
     def over(self) -> float:
-        """Leases that have passed: from 1."""
+        """The unused days as a multiple of the lease; at least 1."""
         return self.days / self.lease
 
     @property
@@ -75,6 +76,8 @@ class Faded(Struct, frozen=True):
 
 
 class DecayManager:
+    """The job. It first brings used memories back from the archive, then fades unused ones."""
+
     name = "decay_manager"
 
     def plan(self, turn: Turn) -> Iterator[Step]:
@@ -83,7 +86,7 @@ class DecayManager:
         yield from self._fading(turn, uses, time)
 
     def _back(self, turn: Turn, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[Change]:
-        """Archived memories that were used since they are there. Each use is looked at once."""
+        """Yield changes that bring back memories used since they were archived. Each use is examined once."""
         ormah, touches, rule = turn.ormah, None, leases(turn.ormah)
         archived = ormah.index.notes(
             [
@@ -114,26 +117,28 @@ class DecayManager:
     def _fading(self, turn: Turn, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[Change]:
         ormah = turn.ormah
         found = list(fading(turn, uses, time))
-        # What was found lately goes last, though being found strengthens nothing: a run that may not fade all of them
-        # takes those that nobody comes across, and no answer is worse for it.
+        # Memories that were found lately fade last: if the limit of the run is reached, the memories that remain are those
+        # that searches still find.
         found.sort(key=lambda one: (one.found, -one.over, one.importance, one.node))
         for done, one in enumerate(found):
             turn.progress(done, len(found), "fading")
             try:
                 change = fade(ormah, one.node, reason=one.reason)
-            except (Conflict, NotFound):  # moved or gone since the plan was made: there is nothing to fade
+            except (Conflict, NotFound):  # the memory was moved or deleted since the search
                 continue
             yield change
 
 
 def _reason(uses: LastUses | None) -> datetime | None:
-    """The last use that may bring a memory back: a confirmed one, or a whisper."""
+    """Return the time of the last use that may bring a memory back: a confirmed use or a whisper; None if there is none."""
     return None if uses is None else max((at for at in (uses.use, uses.whisper) if at is not None), default=None)
 
 
 def _brought_back(uses: LastUses, since: Entry | None) -> str | None:
-    """Why a memory comes back that `since` moved to the archive; None: it stays. A whisper brings back what had faded, not what
-    somebody put there."""
+    """Return the reason why a memory archived by the commit `since` comes back; None if it stays.
+
+    A whisper brings back only memories that had faded, not those that a person or agent archived.
+    """
     began = None if since is None else datetime.fromtimestamp(since.time, UTC)
     where = "it was in the archive" if began is None else f"in the archive since {began:%Y-%m-%d}"
     if uses.use is not None and (began is None or uses.use >= began):
@@ -145,14 +150,14 @@ def _brought_back(uses: LastUses, since: Entry | None) -> str | None:
 
 
 def replaced(ormah: Ormah, row: NodeRow, now: datetime) -> bool:
-    """Whether a living successor says what this memory said: the sum of a consolidation, or a newer belief."""
+    """Whether a valid memory outside the archive replaces this one: its summary, or the memory that evolved from it."""
     sources = [edge.source for edge in ormah.index.edges(row.id)[1] if edge.edge in _REPLACES]
     successors = ormah.index.notes(sources, connections=False).values()
     return any(one.tier is not Tier.ARCHIVAL and not one.expired(now) for one in successors)
 
 
 def fading(turn: Turn, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[Faded]:
-    """The memories of working whose lease is over, in no order."""
+    """Yield the memories in working whose lease has ended, in no particular order."""
     ormah, rule = turn.ormah, leases(turn.ormah)
     stale = []
     for node_type in NodeType:
@@ -165,7 +170,7 @@ def fading(turn: Turn, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[
         return
     me = {ormah.vault.self_id, *identities(ormah)}
     edges, touches = ormah.index.degrees(), Touches(ormah.vault)
-    for some in sql.chunks(stale):  # with their texts: not all at once
+    for some in sql.chunks(stale):  # in chunks, because the rows include the texts
         turn.give()
         rows = ormah.index.notes(some, connections=False)
         came = touches.came(rows.values())
@@ -182,15 +187,17 @@ def fading(turn: Turn, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[
 
 
 def spared(turn: Turn, row: NodeRow, weight: float, idle: float) -> bool:
-    """Whether a memory stays although nobody used it: it is about the user, a preference that holds, or important and found or
-    opened lately (`idle`: days since)."""
+    """Whether a memory never fades or not yet: it is about the user, a valid preference, or important and found lately.
+
+    `weight`: its importance. `idle`: days since it was last found or opened.
+    """
     if row.about_self or (row.type is NodeType.PREFERENCE and not row.expired(turn.now)):
         return True
     return weight >= IMPORTANT and idle <= IMPORTANT_DAYS
 
 
 def leases(ormah: Ormah) -> Leases:
-    """The rule as the settings have it."""
+    """Return the rule for the length of leases, from the settings."""
     decay = ormah.settings.decay
     return Leases(decay.event_days, decay.fact_days, decay.decision_days, decay.archive_below)
 

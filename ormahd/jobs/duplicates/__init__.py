@@ -1,1 +1,1 @@
-"""Merges memories that say the same."""
+"""The job that merges duplicate memories."""

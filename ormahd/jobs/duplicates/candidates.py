@@ -1,6 +1,6 @@
-"""Candidates for merging: pairs of memories of one type and one space that are much alike (REFERENCE 3.4).
+"""Search for pairs to merge: memories of one type and one space with a high similarity score (REFERENCE 3.4).
 
-From each memory that was not looked at yet, its nearest neighbours are compared by arithmetic; never all pairs.
+Each memory that was not examined yet is compared with its nearest neighbours only, not with all memories.
 """
 
 from __future__ import annotations
@@ -29,21 +29,22 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 QUESTION = "duplicate"
-"""Under what verdicts on pairs are remembered: {"same": bool, …}, or {"proposed": true}."""
+"""The name under which `Verdicts` remembers verdicts on pairs: {"same": bool, …}."""
 NEIGHBOURS = 6
 """Nearest memories of the same type and space that a memory is compared with (REFERENCE 3.4)."""
 LEAST_COSINE = 0.25
 """Cosine below which two memories are not compared at all (REFERENCE 3.4)."""
 LEAST_LIKENESS = 0.6
-"""Composite (0.6 cosine + 0.2 titles + 0.2 words in common) from which a judge is asked (REFERENCE 3.4)."""
+"""Minimum similarity score (0.6 cosine + 0.2 titles + 0.2 common words) of a candidate pair (REFERENCE 3.4)."""
 READ = 500
-"""Notes read at a time."""
+"""Number of notes read at once."""
 
 Two = frozenset[str]
+"""The ids of a pair."""
 
 
 class Found(Struct, frozen=True):
-    """A candidate pair. `how`: that they say the same in the same words."""
+    """A candidate pair. `how`: in what way the words are the same; None if they are not."""
 
     one: NodeRow
     other: NodeRow
@@ -64,9 +65,9 @@ class Found(Struct, frozen=True):
 
 
 class Search(Struct):
-    """The candidates of one turn, and what became of them. `under`: by what name the memories are marked as looked at.
+    """The candidates of one run of the job, and which of them are settled.
 
-    A memory is marked only when every pair that it came up with is settled.
+    `under`: the name under which memories are marked as examined. A memory is marked once all its pairs are settled.
     """
 
     turn: Turn
@@ -75,7 +76,7 @@ class Search(Struct):
     _open: dict[Two, Found] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Found]:
-        """Best first among some hundred memories at a time."""
+        """Yield candidate pairs, chunk by chunk of READ memories, most similar first within a chunk."""
         index = self.turn.ormah.index
         undone = taken_back(self.turn.ormah)
         kinds: dict[str, tuple[NodeType, str | None]] = {}
@@ -103,11 +104,11 @@ class Search(Struct):
             yield from sorted(found, key=lambda pair: (-pair.like.composite, sorted(pair.ids)))
 
     def settle(self, pair: Found) -> None:
-        """Nothing is left to be done or asked about this pair."""
+        """Mark a pair as settled: nothing is left to do or to ask about it."""
         self._open.pop(pair.ids, None)
 
     def close(self) -> None:
-        """Mark what was looked at; never in a dry run."""
+        """Mark the memories without open pairs as examined. Do nothing in a dry run."""
         if not self.turn.dry:
             waiting = {node_id for two in self._open for node_id in two}
             self.turn.verdicts.seen(self.under, [one for one in self._looked.items() if one[0] not in waiting])
@@ -137,8 +138,10 @@ class Search(Struct):
 
 
 def differ(pair: Found) -> bool:
-    """Whether the words of the two show that they do not say the same: a changed fact, or a number, a name, a denial that only
-    one has. Whether they contradict each other is another question, which the search for conflicts asks."""
+    """Whether the words of a pair show that it is no duplicate: a changed fact, or a different number, name or negation.
+
+    Whether the two contradict each other is left to the conflict detector.
+    """
     if pair.how is not None:
         return False
     older, newer = sorted((pair.one, pair.other), key=lambda row: (row.created, row.updated, row.id))
@@ -149,8 +152,10 @@ def differ(pair: Found) -> bool:
 
 
 def candidates(turn: Turn) -> Iterator[Pair]:
-    """Pairs that somebody may be asked about: not judged, not proposed, and not known to differ. What has none is not looked at
-    again."""
+    """Yield the pairs to ask an agent about: not judged yet, not in a pending proposal, and without a clear difference.
+
+    Memories without open pairs are marked as examined at the end.
+    """
     search = Search(turn, "duplicate_merger agent")
     asked = waiting(turn.ormah)
     try:
@@ -164,13 +169,13 @@ def candidates(turn: Turn) -> Iterator[Pair]:
 
 
 def waiting(ormah: Ormah) -> set[str]:
-    """The memories that a pending proposal of a merge is about."""
+    """Return the ids of the memories in pending proposals to merge."""
     rows = book.rows(ormah.state, (book.PENDING,))
     return {node_id for row in rows if row.type == ProposalType.MERGE for node_id in row.nodes}
 
 
 def taken_back(ormah: Ormah) -> set[Two]:
-    """Pairs whose merge was undone: whoever did that has decided."""
+    """Return the pairs whose merge was undone. They are not merged or proposed again."""
     view = ormah.vault.oplog.view()
     merges = [entry for entry in view.entries if entry.kind == Kind.MERGE and view.undone_by(entry) is not None]
     return {frozenset(entry.nodes[:2]) for entry in merges}

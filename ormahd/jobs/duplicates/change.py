@@ -1,8 +1,8 @@
-"""Merge two memories into one: the keeper takes the other's tags and edges, and edges to the removed note lead to the keeper.
+"""Merge two memories: the kept one takes the tags and edges of the removed one, and edges to the removed note are redirected.
 
-The keeper's id, file, history and creation date stay. Keeper, removed note and every note whose edges were redrawn are one
-commit, and so one undo. Of two edges that become the same, the larger weight, the earlier creation and the first reason stay.
-`related_to` and `contradicts` hold in both directions, so a merge adds no second edge beside one that leads the other way.
+The kept memory keeps its id, file, history and creation date. All changed notes are in one commit, which one undo reverts. If
+two edges become the same, the larger weight, the earlier date and the kept memory's reason are kept. `related_to` and
+`contradicts` edges are symmetric, so a merge adds none if one in the opposite direction exists.
 """
 
 from __future__ import annotations
@@ -45,19 +45,22 @@ APART = {
     EdgeType.EVOLVED_FROM: "one is what the other was before it changed",
     EdgeType.DERIVED_FROM: "one was made of the other",
 }
-"""Edges that say why two memories are two."""
+"""Edge types that rule out a merge, with the reason for an error message."""
 
 
 def persons(ormah: Ormah, rows: Iterable[NodeRow]) -> frozenset[str]:
-    """The ids of those memories whose file a person made: no job removes such a file."""
+    """Return the ids of the memories whose file was created by a person. Jobs never remove such a file."""
     by_path = {row.path: row.id for row in rows}
     made = made_by_person(ormah.vault, by_path.items())
     return frozenset(by_path[path] for path in made)
 
 
 def keeper(one: NodeRow, other: NodeRow, theirs: Collection[str] = ()) -> tuple[NodeRow, NodeRow]:
-    """(kept, removed), where nobody says otherwise: one of `theirs` (ids of memories whose file a person made), the higher
-    tier, then the longer text, then the later update."""
+    """Return (kept, removed), by default rules.
+
+    Keep the memory in `theirs` (ids of memories whose file a person created), then the one of the higher tier, with the
+    longer text, updated later.
+    """
 
     def worth(row: NodeRow) -> tuple[Any, ...]:
         return row.id in theirs, _RANK[row.tier], len(row.content), row.updated, row.created, row.id
@@ -66,8 +69,10 @@ def keeper(one: NodeRow, other: NodeRow, theirs: Collection[str] = ()) -> tuple[
 
 
 def why_apart(ormah: Ormah, one: NodeRow, other: NodeRow, *, across: bool = False) -> str | None:
-    """Why these two cannot become one, as the end of a sentence; None: they can. `across`: a person wishes to merge
-    memories of two spaces."""
+    """Return why two memories cannot be merged, as the end of a sentence; None if they can.
+
+    `across`: allow memories of different spaces, because a person decided so.
+    """
     if one.id == other.id:
         return "it is one memory"
     if ormah.vault.self_id in {one.id, other.id}:
@@ -96,11 +101,14 @@ def merge(
     body: str,
     across: bool = False,
 ) -> Change:
-    """The change by which `remove_id` becomes part of `keep_id` (full ids). `title`, `content`: the united text; None: the
-    keeper's own stays (and the other's title where the keeper has none). `across`: also where their spaces differ.
+    """Return the change that merges the memory `remove_id` into `keep_id` (full ids).
+
+    `title`, `content`: the merged text; None keeps the kept memory's own (or the other's title if it has none). `across`: a
+    person decided, so the spaces may differ and a file that a person created may be removed.
 
     Raises:
-        NotFound: an id. BadRequest: these two cannot become one (`why_apart`), or the text is empty.
+        NotFound: an id is unknown.
+        BadRequest: the two cannot be merged (`why_apart`), the text is empty, or a person created the file to be removed.
     """
     rows = ormah.index.notes([keep_id, remove_id], connections=False)
     for node_id in (keep_id, remove_id):
@@ -136,10 +144,10 @@ def merge(
 
 
 def from_payload(ormah: Ormah, payload: Mapping[str, Any]) -> Change:
-    """The change of a proposal that a person approved; spaces are the person's business then.
+    """Return the change of a proposal that a person approved. The spaces of the two memories may differ.
 
     Raises:
-        NotFound, BadRequest: as `merge`, or the payload is none of ours.
+        NotFound, BadRequest: as `merge`, or the payload is invalid.
     """
     try:
         keep, remove = str(payload["keep_id"]), str(payload["remove_id"])
@@ -172,26 +180,26 @@ def _edits(ormah: Ormah, keep: SeenNote, gone: SeenNote, title: str | None, cont
 
 
 def _tags(keep: SeenNote, gone: SeenNote) -> list[str]:
-    """The keeper's tags, then those of the other that it has in no spelling."""
+    """Return the kept memory's tags, then the tags that only the other one has, ignoring case."""
     known = {tag.casefold() for tag in keep.note.tags}
     return [*keep.note.tags, *(tag for tag in gone.note.tags if tag.casefold() not in known)]
 
 
 def is_event(row: NodeRow, other: NodeRow) -> bool:
-    """Whether these are happenings of two days: the same words, and yet not the same thing."""
+    """Whether one is an event and the two are of different days: even with the same words they are not the same."""
     return NodeType.EVENT in {row.type, other.type} and row.created.date() != other.created.date()
 
 
 BOTH_WAYS = {EdgeType.RELATED_TO, EdgeType.CONTRADICTS}
 
 Key = tuple[EdgeType, str]
-"""An edge by what it is and where it leads: an id, or the text of a link that leads nowhere yet."""
+"""(type of an edge, its target): an id, or the text of a link whose target does not exist."""
 
 
 class Links:
-    """What becomes of all links when `gone` becomes part of `keep`. To be made and used under the writers' lock.
+    """Computes the new links of all notes when `gone` is merged into `keep`. Create and use it under the writers' lock.
 
-    `drawn` and `erased` are for the keeper's note; `neighbours` gives the others'.
+    `drawn` and `erased` are the links to add to and to remove from the kept note; `neighbours` returns the edits of other notes.
     """
 
     def __init__(self, ormah: Ormah, keep: SeenNote, gone: SeenNote) -> None:
@@ -218,7 +226,7 @@ class Links:
         return [link for key, link in self._own.items() if self._before.get(key) != link]
 
     def own_text(self, text: str) -> str:
-        """The keeper's text: a link in it to the note that is going would lead to itself."""
+        """Return `text` for the kept note, with links to the removed note replaced by its title (they would point to itself)."""
         word = headline(self._gone.note.title, self._gone.note.content)
         return unlink(text, self._names(text, self._gone.id), word)
 
@@ -227,10 +235,10 @@ class Links:
             seen = self._others[node_id]
             yield Edit(node_id, seen.path, data, seen.digest)
 
-    # ------------------------------------------------------------ what leaves the two
+    # ------------------------------------------------------------ links from the two notes
 
     def _take(self, link: NoteLink) -> None:
-        """An edge of the removed note, its text's links too: from here on the keeper's."""
+        """Move an edge or a text link of the removed note to the kept note."""
         to = self._to(link.target)
         if to in {self._keep.id, self._gone.id}:
             return
@@ -240,7 +248,7 @@ class Links:
             self._own[key] = _united(known, link)
             return
         if link.edge is EdgeType.RELATED_TO and to in self._body and _plain(link):
-            return  # the keeper's own text says so
+            return  # the kept note's text has this link already
         if (
             to is not None
             and link.edge in BOTH_WAYS
@@ -251,14 +259,14 @@ class Links:
         name = stem(self._ormah.index.note(to).path) if to is not None and link.body else link.target
         self._own[key] = replace(link, target=name, body=False)
 
-    # ------------------------------------------------------------ what leads to the two
+    # ------------------------------------------------------------ links to the two notes
 
     def _into_keeper(self, seen: SeenNote) -> dict[EdgeType, NoteLink]:
-        """The edges by which another note leads to the keeper already."""
+        """Return the edges that another note already has to the kept note."""
         return {edge: links[0] for (edge, to), links in self._properties(seen).items() if to == self._keep.id}
 
     def _neighbour(self, seen: SeenNote) -> bytes | None:
-        """Another note with its links to the removed one leading to the keeper; None: nothing changes."""
+        """Redirect another note's links from the removed to the kept note. Return its new bytes; None if nothing changes."""
         before, after = self._into_keeper(seen), self._theirs[seen.id]
         erased: list[tuple[EdgeType, str]] = []
         for (edge, to), links in self._properties(seen).items():
@@ -282,7 +290,7 @@ class Links:
     # ------------------------------------------------------------ names
 
     def _properties(self, seen: SeenNote) -> dict[Key, list[NoteLink]]:
-        """The edges in a note's properties, by where they lead. Two spellings of one name are one edge."""
+        """Return the edges in a note's frontmatter, grouped by type and target. Two spellings of one target are one edge."""
         found: dict[Key, list[NoteLink]] = {}
         for link in seen.note.links:
             if not link.body:
