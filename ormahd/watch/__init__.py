@@ -1,1 +1,1 @@
-"""What happens in the vault outside of Ormah is noticed here and brought in."""
+"""Detect changes that are made to the vault outside of Ormah, and bring them in."""

@@ -1,6 +1,7 @@
-"""Find files to decide on again although they did not change: the card, lines files and history changed what they are.
+"""Find files that need a new decision although they did not change: the card, lines files or the history changed
+instead.
 
-An adoption that a person took back with plain `git revert` is completed here as `ormahctl undo` would do it.
+An adoption that a person reverted with plain `git revert` is completed here as `ormahctl undo` would do it.
 """
 
 from __future__ import annotations
@@ -41,8 +42,10 @@ from ormahd.watch.decide import label, subject
 
 
 def led_elsewhere(scan: Round, found: Walk) -> set[str]:
-    """Notes that stand as they stood while HEAD came to have others in their place: a branch was led back without its files
-    (`git reset --soft`, `--mixed`), or to a commit that lacks them. Their stat tells nothing, so they count as changed in `found`."""
+    """Add the unchanged notes whose content in HEAD has changed to `found.changed`, and return their paths.
+
+    The branch was moved without its files (`git reset --soft`, `--mixed`), or to a commit that lacks these notes.
+    """
     owner = scan.owner
     before, now = owner.position(), owner.walked
     if scan.paths is not None or before is None or before == now:
@@ -54,8 +57,11 @@ def led_elsewhere(scan: Round, found: Walk) -> set[str]:
 
 
 def decided_anew(scan: Round) -> None:
-    """Files that the person gave back to us, of which they chose something else, that they had staged and have committed, or that git
-    can make blobs of again."""
+    """Decide again on files that have not changed but may now get another decision.
+
+    These are files whose release was cancelled, files that were staged and are now committed, files that git can
+    convert again, and those in `scan.again`.
+    """
     owner = scan.owner
     committed = owner.staged - owner.look.staged() if owner.staged else set()
     owner.staged -= committed
@@ -68,14 +74,14 @@ def decided_anew(scan: Round) -> None:
 
 
 def copies_of_the_taken(scan: Round) -> None:
-    """A file that nobody touched lost its id to one that has it rightly now: from here on it is a copy."""
+    """Decide again on unchanged files whose id now belongs to another file: they become copies of it."""
     paths = scan.outdone.difference(scan.decided, scan.moved)
     scan.take(_seen(scan, filter(scan.owner.identity.present, paths)), forced=True)
     scan.feed()
 
 
 def copies_of_the_vanished(scan: Round) -> None:
-    """An id is free again: a copy that had to stand back may have it now."""
+    """Decide again on copies whose id became free: a copy may now have the id."""
     again: dict[str, Seen] = {}
     identity = scan.owner.identity
     maybe = {path for path in scan.known if path not in scan.tree}
@@ -104,22 +110,23 @@ def _seen(scan: Round, paths: Iterable[str]) -> dict[str, Seen]:
 
 DATA = ".ormah"
 RACY_NS = 2_000_000_000
-"""A file changed this shortly before it was read may change again without a new mtime (FAT keeps 2 s; git's own rule)."""
+"""A file changed this shortly before it was read may change again with the same mtime (FAT has a resolution of 2 s;
+git has the same rule)."""
 _PASSED_BY = frozenset({"intent", "tmp", "conflicts"})
-"""Folders of the running daemon, which are not for the history."""
+"""Folders that only the running daemon uses and that are not committed."""
 
 
 class OwnData(Struct):
-    """What the reconciler remembers of the vault's own data between scans."""
+    """What the reconciler remembers between scans about the vault's own data (`.ormah/`)."""
 
     since: str | None = None
-    """The commit of which the folder last had everything, with our own commits on top of it; None: not known."""
+    """The last commit whose own data the folder had completely, moved on by Ormah's own commits; None: unknown."""
     settled: dict[str, tuple[str, int, int, int]] = {}
-    """Files that are as HEAD has them: the blob, and size, time and inode of the file."""
+    """Files that are as in HEAD: {path: (blob, size, mtime in ns, inode)}."""
     said: dict[str, dict[str, Any]] = {}
-    """What `doctor` ought to name, by path."""
+    """{path: finding for `doctor`}."""
     waits: bool = False
-    """Whether a file has not rested yet, or git is held."""
+    """Whether a file has not come to rest yet, or another git is at work."""
 
 
 class _Differs(Struct):
@@ -127,12 +134,15 @@ class _Differs(Struct):
     now: bytes | None
     """None: the file was deleted."""
     blob: str | None
-    """What HEAD has; None: nothing."""
+    """The blob in HEAD; None: HEAD has no such file."""
 
 
 def bring_in_own_data(scan: Round) -> None:
-    """Commit the files of lines and the card where the folder has something else than HEAD: a branch was led back without its files
-    (`git reset --mixed`), or a person edited them. Where HEAD has lines that the folder never had, both count (`merge_file`)."""
+    """Commit the card and the lines files where they differ from HEAD.
+
+    A branch was moved without its files (`git reset --mixed`), or a person edited the files. Lines that are only in
+    HEAD are kept as well (`merge_file`).
+    """
     owner, vault, own = scan.owner, scan.vault, scan.owner.own
     head = owner.walked
     if head is None or scan.half_done or CARD not in scan.tree or not os.path.lexists(vault.root / CARD):
@@ -160,13 +170,13 @@ def bring_in_own_data(scan: Round) -> None:
 
 
 def _later(scan: Round, seconds: float) -> None:
-    """Look again then: at all of the vault, because a scan of some paths does not come here."""
+    """Schedule a full scan after so many seconds: a scan of some paths does not examine the vault's own data."""
     scan.owner.own.waits = True
     scan.out.wait("", seconds)
 
 
 def _own_paths(scan: Round) -> set[str]:
-    """Of the vault's own data what HEAD or the folder has."""
+    """Return the paths of the vault's own data in HEAD and in the folder."""
     found = {path for path in scan.tree if path == CARD or (path.startswith(f"{DATA}/") and is_lines(path))}
     top = os.path.join(scan.vault.root, DATA)
     with scan.guard.file(DATA):
@@ -180,7 +190,7 @@ def _own_paths(scan: Round) -> set[str]:
 
 
 def _differing(scan: Round, path: str) -> Iterator[_Differs]:
-    """A file that has rested and is another one than HEAD has. What stands in the place of a file, and is none, is left alone."""
+    """Yield the file if it differs from HEAD and has come to rest. What is not a regular file is left alone."""
     owner, own, blob = scan.owner, scan.owner.own, scan.tree.get(path)
     with scan.guard.file(path):
         try:
@@ -219,18 +229,19 @@ def _differing(scan: Round, path: str) -> Iterator[_Differs]:
 
 
 def _base(scan: Round, since: str | None, head: str) -> dict[str, str]:
-    """{path: blob} of the state that the folder and HEAD both come from."""
+    """Return `{path: blob}` of the merge base of the folder's state and HEAD."""
     if since is None or since == head:
         return scan.tree
     try:
         found = scan.vault.git.run("merge-base", since, head, ok=(0, 1)).decode().strip()
-    except GitFailed:  # that commit is no more: the history was written anew
+    except GitFailed:  # the commit does not exist any more: the history was rewritten
         return scan.tree
     return scan.tree if not found or found == head else scan.vault.tree(found)
 
 
 def _brought_together(scan: Round, one: _Differs, base: str | None) -> bytes | None:
-    """What the history, and the folder, are to have; None: it waits for the person, and `doctor` says so."""
+    """Return the merged content for history and folder. None if a person has to act first, which `doctor` then
+    reports."""
     vault, own, path = scan.vault, scan.owner.own, one.path
     now = b"" if one.now is None else one.now
     mend = f"mend it, or have what is in the history: git -C {vault.root} restore {path}"
@@ -253,7 +264,7 @@ def _brought_together(scan: Round, one: _Differs, base: str | None) -> bytes | N
 
 
 def _commit_own_data(scan: Round, changes: dict[str, tuple[_Differs, bytes]]) -> str | None:
-    """The commit; None: it waits."""
+    """Commit the changes, and return the commit; None if they have to wait."""
     names = [path.removeprefix(f"{DATA}/") for path in changes]
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     begins = any(one.blob is None for one, _ in changes.values())
@@ -266,7 +277,7 @@ def _commit_own_data(scan: Round, changes: dict[str, tuple[_Differs, bytes]]) ->
             for path, (one, data) in changes.items():
                 expect = None if one.now is None else sha256(one.now)
                 tx.put(path, data, node_id=None, expect=expect, first=b"" if one.blob is None else None)
-    except (Conflict, VaultBusy) as exc:  # somebody else writes, or wrote, them: the next look decides anew
+    except (Conflict, VaultBusy) as exc:  # another program writes, or wrote, them: the next scan decides again
         _later(scan, BUSY_S if isinstance(exc, VaultBusy) else scan.owner.settings.quiet_seconds)
         return None
     scan.out.edited += len(changes)
@@ -274,8 +285,8 @@ def _commit_own_data(scan: Round, changes: dict[str, tuple[_Differs, bytes]]) ->
 
 
 class Reverted(Struct, frozen=True):
-    """A file whose adoption was reverted: its bytes and its id as they were, what the history had of it before the adoption
-    (None: nothing), and the commit that reverted it."""
+    """A file whose adoption was reverted: its bytes and id before the adoption, its content in the history then
+    (None: none), and the commit that reverted it."""
 
     data: bytes
     node_id: str | None
@@ -284,7 +295,7 @@ class Reverted(Struct, frozen=True):
 
 
 class Reverts:
-    """The reverts of one vault's history that nothing was done about yet."""
+    """The reverts by hand in one vault's history that are not completed yet."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
@@ -292,7 +303,7 @@ class Reverts:
         self._files: Mapping[str, Reverted] = {}
 
     def files(self) -> Mapping[str, Reverted]:
-        """By path. Read again when HEAD is another."""
+        """Return `{path: Reverted}`; read again when HEAD has changed."""
         view = self._vault.oplog.view()
         if view.head != self._head:
             self._files = self._read(view)
@@ -318,13 +329,16 @@ class Reverts:
         return found
 
     def _places(self, by: str) -> dict[str, str]:
-        """Where each note stood that a commit by hand changed, by key: it may have been moved since its adoption."""
+        """Return `{key: current path}` of the notes that a commit by hand changed; a note may have moved since its
+        adoption."""
         pairs = changed(self._vault, self._vault.git.resolve(f"{by}^1"), by)
         return {key: stood.path for key, (before, after) in pairs.items() if (stood := after or before) is not None}
 
     def follow(self, paths: list[str]) -> set[str]:
-        """Leave these files to the person, in one commit for each revert; those that were left. A file that changes meanwhile, or
-        a git that is held, is for the next scan."""
+        """Release these files, in one commit per revert, and return those that were released.
+
+        A file that changes meanwhile is left for the next scan, and so are all if another git is at work.
+        """
         files = self.files()
         done: set[str] = set()
         for by in dict.fromkeys(files[path].by for path in paths):
@@ -360,7 +374,7 @@ class Reverts:
 
 
 def _by(view: View, entry: Entry, firsts: Mapping[str, str]) -> str | None:
-    """What took the op back; of the commit that goes before it, where only that one was reverted."""
+    """Return the op or commit that undid the op, or that undid the commit preceding it; None if nothing did."""
     by = view.undone_by(entry)
     if by is None and entry.op is not None and entry.op in firsts:
         by = view.taken_back.get(firsts[entry.op])

@@ -1,7 +1,7 @@
-"""Decide what a changed file means, one file at a time. Pure, but for the questions that `Context` answers.
+"""Decide what a changed file means, one file at a time. Pure, except for the questions that `Context` answers.
 
-The order matters: conflict markers, ownership, secrets, then identity. `Guard.file` wraps each step about one file, so an odd
-file is reported and never stops a scan.
+The order matters: conflict markers, ownership, secrets, then identity. `Guard.file` wraps each step about one file,
+so that an unusual file is reported and never stops a scan.
 """
 
 from __future__ import annotations
@@ -30,33 +30,34 @@ from ormahd.watch.scan import Seen
 
 
 class Act(StrEnum):
-    """What is done with a file."""
+    """What to do with a file."""
 
     HOLD = "hold"
-    """Conflict markers: neither committed nor indexed; the last committed version stays findable."""
+    """Conflict markers: neither commit nor index it; the last committed version stays searchable."""
     PLAIN = "plain"
-    """Findable as plain text, not committed."""
+    """Index it as plain text, without a commit."""
     INDEX = "index"
-    """In the history already: only the index learns of it."""
+    """Index it; the history has it already."""
     ADOPT = "adopt"
-    """Gets an id, and is committed in the person's name."""
+    """Give it an id, and commit it in the person's name."""
     FIND = "find"
-    """Found and whispered under an id that it does not hold: neither written nor committed."""
+    """Index it under an id that the file does not contain: searchable and whispered, but neither written nor
+    committed."""
     EDIT = "edit"
-    """Committed as it is, in the person's name."""
+    """Commit it as it is, in the person's name."""
 
 
 class File(Struct):
-    """A changed file as it was read. `at_head`: HEAD has exactly these bytes."""
+    """A changed file, as read. `at_head`: HEAD has exactly these bytes."""
 
     seen: Seen
     data: bytes
     note: Note
     at_head: bool
     lent: str | None = None
-    """The id under which the note was found so far without holding it."""
+    """The id under which the note was indexed so far without containing it."""
     unconverted: str | None = None
-    """Why git cannot make a blob of it."""
+    """Why git's filters cannot convert it to a blob."""
 
     @property
     def path(self) -> str:
@@ -68,8 +69,8 @@ class File(Struct):
 
 
 class Decision(Struct, frozen=True):
-    """`node_id`: the id under which the file counts from now on, None: plain text. `data`: what the index (PLAIN) or the
-    file (ADOPT, EDIT) gets."""
+    """`node_id`: the file's id from now on; None: plain text. `data`: what the index (PLAIN) or the file (ADOPT,
+    EDIT) gets."""
 
     act: Act
     node_id: str | None
@@ -78,7 +79,7 @@ class Decision(Struct, frozen=True):
 
 
 class Context(Struct, frozen=True):
-    """What a decision may ask."""
+    """The settings and the state of the vault that a decision depends on."""
 
     vault_id: str
     mode: Adopt
@@ -87,59 +88,62 @@ class Context(Struct, frozen=True):
     clock: Callable[[], datetime]
     check_secrets: bool = True
     released: Callable[[str, bytes], bool] = lambda _path, _data: False
-    """Whether a file of these bytes at that path was released: it is the person's alone."""
+    """Whether a file with these bytes at that path was released: Ormah then neither writes nor commits it."""
     staged: Callable[[str], bool] = lambda _path: False
     """Whether the person has staged the file for a commit of their own."""
     folders: Mapping[str, Folder] = {}
     agreed: Choices | None = None
-    """What was chosen on this machine: a card that came by sync adopts no more than that. None: all that the card says."""
+    """What was chosen on this machine; a card that came by a sync adopts nothing beyond that. None: the card alone
+    decides."""
     unwritable: Callable[[str], str | None] = lambda _path: None
-    """Why the person's attributes let nothing be written at a path."""
+    """Returns why git's attributes forbid writing at a path, or None."""
     wanted: set[str] = set()
-    """Files that a person just asked to adopt."""
+    """Files that a person has just asked to adopt."""
 
     def mode_at(self, path: str) -> Adopt:
-        """What was chosen for the folder that a file is in, else for the vault; by this machine, where the card says more."""
+        """Return the adoption mode of the file's folder, or else of the vault; this machine's choice if the card
+        adopts more."""
         card = Choices(self.home, self.mode, self.folders)
         if self.agreed is not None and card.adopts(path) and not self.agreed.adopts(path):
             return self.agreed.mode_at(path)
         return card.mode_at(path)
 
     def mode_of(self, path: str, data: bytes) -> Adopt:
-        """What holds for a file: one that was released among others that are adopted is only found."""
+        """Return the adoption mode of a file: a released file in an adopted folder is only indexed."""
         mode = self.mode_at(path)
         return "index" if mode == "all" and self.released(path, data) else mode
 
     def space_at(self, path: str) -> str | None:
-        """The space that was chosen for the folder that a file is in. What Ormah keeps below its own folder says its space itself."""
+        """Return the space chosen for the file's folder, or None. Files in Ormah's own folder name their space
+        themselves."""
         if self.home and path.startswith(self.home + "/"):
             return None
         return next((found.space for found in self._folders(path) if found.space is not None), None)
 
     def _folders(self, path: str) -> Iterator[Folder]:
-        """What was said of the folders of a file, the nearest first."""
+        """Yield the settings of the file's folders, nearest first."""
         while path and self.folders:
             path = path.rpartition("/")[0]
             if path in self.folders:
                 yield self.folders[path]
 
     def ours(self, path: str, node_id: str | None) -> bool:
-        """Whether the file may be committed, and become a memory, at all (the setting `vault.adopt`)."""
+        """Whether the file may be committed and become a memory at all (the setting `vault.adopt`)."""
         if self.unwritable(path) is not None:
             return False
         return path in self.wanted or self.chosen(path) or self.identity.followed(path, node_id)
 
     def chosen(self, path: str) -> bool:
-        """Whether any note at that path is to be a memory, by the vault's card and by this machine."""
+        """Whether every note at that path is to be a memory, by the vault's card and by this machine's choice."""
         card = Choices(self.home, self.mode, self.folders)
         return card.adopts(path) and (self.agreed is None or self.agreed.adopts(path))
 
     def is_ours(self, path: str, data: bytes, note: Note) -> bool:
-        """Whether a file may be committed, and was not released."""
+        """Whether a file may be committed and was not released."""
         return self.ours(path, claim(note.kind, note.id)) and not self.released(path, data)
 
     def writes(self, file: File) -> bool:
-        """Whether taking a file in may need a commit."""
+        """Whether bringing the file in may need a commit."""
         note = file.note
         return note.kind is not NoteKind.CONFLICTED and self.ours(file.path, claim(note.kind, note.id))
 
@@ -149,8 +153,11 @@ def of_codec(path: str, problems: tuple[Problem, ...]) -> tuple[dict[str, Any], 
 
 
 def decide(file: File, context: Context) -> Decision:
-    """What happens with a changed file that has come to rest. One that is no memory yet waits for the commit that the person
-    prepares with it, and is found until then."""
+    """Decide what to do with a changed file that has come to rest.
+
+    A new memory that the person has staged is not committed before the person's own commit; until then it is only
+    indexed.
+    """
     decision = _decide(file, context)
     new = decision.act in {Act.ADOPT, Act.EDIT} and context.identity.at_head(file.path) is None
     if new and context.staged(file.path):
@@ -197,11 +204,11 @@ def _decide(file: File, context: Context) -> Decision:
         return Decision(Act.INDEX if file.at_head else Act.EDIT, note.id, file.data, said)
     own = note.id if note.kind is NoteKind.BROKEN and not file.at_head else None
     if own is not None and context.identity.owner(own, file.path) is not None:
-        return _find(file, context, said, mode)  # a copy of another: found, but not as that one
+        return _find(file, context, said, mode)  # a copy of another note: indexed, but not under that id
     followed = mode != "none" or context.identity.at_head(file.path) is not None
     if note.kind is NoteKind.BARE and file.data.strip() and followed:
         return _adopt(file, context, said)
-    # An emptied file is not committed: its path would lose its id, and whoever types into it next gets it back.
+    # An emptied file is not committed: its path keeps its id for when the person types into it again.
     if note.kind is NoteKind.BARE or mode == "none":
         return Decision(Act.INDEX if file.at_head else Act.PLAIN, None, file.data, said)
     return Decision(Act.INDEX if file.at_head else Act.EDIT, None, file.data, said)
@@ -222,9 +229,10 @@ def _unconverted(path: str, why: str) -> dict[str, Any]:
 
 
 def _find(file: File, context: Context, said: tuple[dict[str, Any], ...], mode: Adopt) -> Decision:
-    """A note that is the person's alone: under the id that it has, where that is free, else under one of its place."""
+    """Decide on a note that belongs to the person alone: index it under its own id if that is free, else under an id
+    derived from its path."""
     note = file.note
-    # How a person writes in a note that is theirs alone is nothing that wants a hand.
+    # In a note that belongs to the person alone, nothing needs to be corrected.
     said = tuple({**one, "level": "info"} if one["level"] == "warning" else one for one in said)
     if mode == "none" or not file.data.strip():
         return Decision(Act.PLAIN, None, file.data, said)
@@ -235,7 +243,7 @@ def _find(file: File, context: Context, said: tuple[dict[str, Any], ...], mode: 
 
 
 def _adopt(file: File, context: Context, said: tuple[dict[str, Any], ...]) -> Decision:
-    """Give the note the id that its path had in the history (an editor saved without our block), or one of its own."""
+    """Give the note the id that its path has in the history (an editor dropped Ormah's frontmatter), or a new id."""
     before = context.identity.at_head(file.path)
     if before is not None and context.identity.owner(before[0], file.path) is None:
         node_id, created = before[0], before[1]
@@ -250,7 +258,7 @@ def _adopt(file: File, context: Context, said: tuple[dict[str, Any], ...]) -> De
 
 
 def _made(met: Seen) -> datetime:
-    """When the file says that it was written; a time that no calendar has counts as none: 1970."""
+    """Return the file's mtime; 1970 if it is outside the range of datetimes."""
     try:
         return datetime.fromtimestamp(met.mtime_ns // 1_000_000_000, UTC)
     except (ValueError, OverflowError, OSError):
@@ -258,8 +266,10 @@ def _made(met: Seen) -> datetime:
 
 
 def _new_id(file: File, context: Context) -> str:
-    """The one that it was found under; else uuid5 of vault, path and text, so that two machines agree; drawn on while its short form is
-    taken."""
+    """Return the id under which the note was indexed, if free; else a uuid5 of vault, path and text.
+
+    The uuid5 makes two machines choose the same id. If its short form is taken, another one is drawn.
+    """
     lent = file.lent or (context.identity.lent(context.vault_id, file.path) if context.home else None)
     if lent is not None and context.identity.owner(lent, file.path) is None:
         return lent
@@ -271,7 +281,8 @@ def _new_id(file: File, context: Context) -> str:
 
 
 def plain(file: File, decision: Decision) -> bytes:
-    """The bytes that the index gets: of a file that is to be no node without the head that would make it one."""
+    """Return the bytes for the index. A file that is not a node is indexed without the frontmatter that would make
+    it one."""
     if decision.node_id is not None or file.note.kind not in {NoteKind.NOTE, NoteKind.BROKEN}:
         return decision.data
     if file.note.kind is NoteKind.BROKEN and decision.act is not Act.PLAIN:
@@ -287,15 +298,17 @@ def _secret(path: str, kind: str, line: int) -> dict[str, Any]:
 
 
 def label(note: Note) -> str:
-    """How a note is called in a commit's subject."""
+    """Return the name of a note in a commit's subject."""
     if note.title:
         return note.title
     return os.path.basename(note.path)[:-3] or note.path
 
 
 def subject(verb: str, names: list[str], paths: Collection[str] = ()) -> str:
-    """`Edit: Title`, `Edit 2 notes: A, B`, `Edit 12 notes: A, B and 10 more`; with the paths of what is adopted
-    `Adopt 86 notes in Projects/`."""
+    """Return a commit's subject: `Edit: Title`, `Edit 2 notes: A, B`, or `Edit 12 notes: A, B and 10 more`.
+
+    With the paths of adopted files: `Adopt 86 notes in Projects/`.
+    """
     if len(names) == 1:
         return f"{verb}: {names[0]}"
     if len(names) <= 3:
@@ -306,7 +319,7 @@ def subject(verb: str, names: list[str], paths: Collection[str] = ()) -> str:
 
 
 def _where(paths: Collection[str]) -> str:
-    """The folder that holds them all, or how many folders they are in."""
+    """Return the common folder of the paths (` in Projects/`), else their number of top folders, else ""."""
     shared = os.path.commonpath([os.path.dirname(path) for path in paths])
     if shared:
         return f" in {shared}/"
@@ -316,11 +329,12 @@ def _where(paths: Collection[str]) -> str:
 
 T = TypeVar("T")
 FAULTS: Final = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError, RecursionError)
-"""What code raises that met a value it was not made for. A disk, a database or a repository that fails is no fault of one file."""
+"""Exceptions that unexpected content of one file may cause. A failing disk, database or repository is not among
+them."""
 _OF_ONE_FILE: Final = frozenset({
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ENXIO,
 })  # fmt: skip
-"""What the system refuses at one place. A full or failing disk is no matter of one file."""
+"""Errors of the system that concern one path only. A full or failing disk is not among them."""
 _MENDS: Final = (
     ("a link", "info", "nothing need be done; a note is read where it lies itself in the vault"),
     ("a pipe", "info", "nothing need be done"),
@@ -333,22 +347,22 @@ _MENDS: Final = (
     ("cannot be taken in", "error", "change the file or move it out of the vault; please report it, the log has the rest"),
     ("stands in the place of", "warning", "put back what was there; or delete this, and the notes count as deleted"),
 )  # fmt: skip
-"""By how a reason begins: the level and the mend that `doctor` gives."""
+"""(beginning of a reason, level, advice) for `doctor`."""
 
 log = logging.getLogger(__name__)
 
 
 class Guard:
-    """Names what could not be taken in, by path, in `skipped`."""
+    """Collects files that could not be brought in, in `skipped`: (path, reason)."""
 
     def __init__(self, skipped: list[tuple[str, str]]) -> None:
         self.skipped = skipped
         self.refused: set[str] = set()
-        """Files that the system would not give or take."""
+        """Files that the system refused to read or write."""
 
     @contextmanager
     def file(self, path: str) -> Iterator[None]:
-        """For the length of the block whatever is wrong with the file at `path` is named, and raised no further."""
+        """Record any error about the file at `path` in the block, instead of raising it."""
         try:
             yield
         except OSError as exc:
@@ -359,7 +373,8 @@ class Guard:
             self.skipped.append((path, f"cannot be taken in: {type(exc).__name__}: {exc}"))
 
     def all(self, items: Sequence[T], path: Callable[[T], str], act: Callable[[list[T]], None]) -> None:
-        """Do `act` with all items at once; where one of them is at fault, with each alone. `act` may be done twice with an item."""
+        """Call `act` with all items; if that fails because of one of them, with each item alone. An item may thus be
+        passed twice."""
         try:
             act(list(items))
         except (*FAULTS, OSError) as exc:
@@ -371,7 +386,7 @@ class Guard:
 
 
 def of_skipped(path: str, why: str) -> dict[str, object]:
-    """What `doctor` says of a file that was passed by."""
+    """Return the finding of `doctor` for a skipped file."""
     for beginning, level, mend in _MENDS:
         if why.startswith(beginning):
             return finding(path, level, why, mend)

@@ -1,4 +1,5 @@
-"""Keeps a source of events: makes it again when it dies, and says why there is none when the system has no room for one."""
+"""Maintain a source of file events: create it again when it dies, and fall back to polling when the system has no
+room for one."""
 
 from __future__ import annotations
 
@@ -11,16 +12,16 @@ from ormahd.vault.vault import Vault
 from ormahd.watch.source import Source, Told
 
 POLL_S = 2.0
-"""Seconds between scans while there is no watcher, so that an edit is still found within 3 s of rest."""
+"""Seconds between scans without a watcher, so that an edit is still found within 3 s of rest."""
 BACKOFF_S = (1.0, 60.0)
-"""Seconds until a source of events is made again: after the first death, and at most. One that lived longer than the
-second figure begins anew."""
+"""Seconds until a dead source is created again: after the first time, and at most. A source that lived longer than
+the second value resets the delay."""
 
 log = logging.getLogger(__name__)
 
 
 class Watches:
-    """The source of events of one vault. Called from the watcher's thread."""
+    """The source of events for one vault. Called from the watcher's thread."""
 
     def __init__(self, vault: Vault, told: Told, make: Callable[[Told], Source]) -> None:
         self._root = os.fspath(vault.root)
@@ -32,7 +33,7 @@ class Watches:
         self._wait = BACKOFF_S[0]
         self.git_dirs = {os.fspath(vault.git.git_dir), os.fspath(vault.git.common)}
         self.why_none: str | None = None
-        """Why there is no source and scans must do; None while there is one."""
+        """Why there is no source, so that scans run instead; None while there is one."""
 
     @property
     def state(self) -> str:
@@ -47,8 +48,10 @@ class Watches:
         return not self._source.alive
 
     def mend(self) -> bool:
-        """Make the source, or renew one that died; True when a new one stands. Where the system has no room for one,
-        `why_none` says so and it is tried again later."""
+        """Create the source, or replace one that died. True if a new one was created.
+
+        If the system has no room for one, `why_none` says so, and a later call tries again.
+        """
         now = time.monotonic()
         if self._source is not None:
             if self._source.alive:
@@ -75,7 +78,7 @@ class Watches:
         return True
 
     def check(self) -> None:
-        """Poll from now on where there was no room for a folder that came into being."""
+        """Switch to polling if the system had no room to watch a new folder."""
         try:
             if self._source is not None:
                 self._source.check()
@@ -83,7 +86,7 @@ class Watches:
             self._give_up(exc)
 
     def _give_up(self, error: OSError) -> None:
-        """There is no room for a watcher: poll for a while."""
+        """Stop the source and poll for a while, because the system has no room for watches."""
         self.end()
         why = error.strerror or str(error)
         if why != self.why_none:

@@ -1,4 +1,4 @@
-"""Commits in the person's name: what they edited, moved, deleted, and what was adopted of theirs."""
+"""Commit in the person's name: what a person edited, moved or deleted, and adoptions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from ormahd.vault.vault import Vault
 from ormahd.watch.decide import subject
 
 BUSY_S = 1.0
-"""Seconds until a repository that somebody else holds is looked at again."""
+"""Seconds until a repository that another program has locked is tried again."""
 
 
 class Item(Struct, frozen=True):
-    """One file of a commit. `data` None: it was deleted. `moved` are the paths that the note had before. `first`: the
-    person's bytes, which go into a commit of their own before ours are added; None: all of `data` is the person's."""
+    """One file of a commit.
+
+    `data`: the new bytes; None: deleted. `moved`: the note's earlier paths. `first`: the person's own bytes,
+    committed before Ormah adds its lines; None: all of `data` is the person's.
+    """
 
     path: str
     data: bytes | None
@@ -41,8 +44,11 @@ def commit(
     vault: Vault, verb: str, items: list[Item], *, kind: Kind, quiet: float, wait: Callable[[str, float], None],
     run: str | None = None,
 ) -> int:  # fmt: skip
-    """One op; how many files it holds. A file that was saved again since it was read drops out and waits (`wait` gets
-    path and seconds), the rest goes on: a newer save always wins."""
+    """Commit the files as one op. Return how many it contains.
+
+    A file that was saved again since it was read is left out and waits (`wait` gets path and seconds), so that the
+    newer save wins.
+    """
     left: Mapping[str, Item] = {item.path: item for item in items}
     while left:
         sentence = subject(verb, [item.name for item in left.values()], left)
@@ -63,7 +69,7 @@ def commit(
             for name in left:
                 wait(name, BUSY_S)
             return 0
-        if tx.committed is None:  # HEAD has it by now: the next look brings it to the index
+        if tx.committed is None:  # HEAD has the content already: the next scan indexes it
             for name in left:
                 wait(name, 0.0)
             return 0

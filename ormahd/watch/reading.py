@@ -1,4 +1,5 @@
-"""Read a file that others may be writing, tell when it has come to rest, and follow renames of notes that are only indexed."""
+"""Read a file that other programs may be writing, detect when it has come to rest, and follow renames of notes that
+are only indexed."""
 
 from __future__ import annotations
 
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
 
 
 FORGOTTEN_S = 60.0
-"""Seconds after which nobody asks again about a file that has to rest, unless it is still there."""
+"""Seconds after which the record of a file that has to rest is dropped, if it was not asked about again."""
 
 
 def read_stable(root: Path, seen: Seen) -> bytes | None:
-    """The bytes of a regular file that is still the one that was seen, before and after reading; None otherwise.
+    """Return the bytes of a regular file that has the stat `seen` before and after reading; None otherwise.
 
-    Raises OSError when it may not be read. Links are not followed, pipes not waited for.
+    Raises OSError if the file may not be read. Links are not followed, and pipes not waited for.
     """
     try:
         fd = os.open(os.path.join(root, seen.path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -44,7 +45,7 @@ def read_stable(root: Path, seen: Seen) -> bytes | None:
     try:
         if not _same(os.fstat(fd), seen):
             return None
-        data = os.read(fd, seen.size + 1)  # all of it in one, or it is not what was seen
+        data = os.read(fd, seen.size + 1)  # a single read gets all of it, or the file has changed
         return data if len(data) == seen.size and _same(os.fstat(fd), seen) else None
     finally:
         os.close(fd)
@@ -57,9 +58,11 @@ def _same(found: os.stat_result, seen: Seen) -> bool:
 
 
 def state_of(root: Path, path: str, data: bytes, given: Stat | None = None) -> FileState | None:
-    """The state of a file that was just written with `data`; None when it holds something else by now. With the stat that it was
-    `given` it is not read, which takes ten calls of the system: who saves into it within one tick of the clock (4 ms) is met by the
-    scan, which reads what is that young."""
+    """Return the state of a file that was just written with `data`; None if it has other content by now.
+
+    A file whose stat equals `given` is not read. An edit within the same tick of the clock is found by the scan,
+    which reads files that are this young.
+    """
     try:
         found = os.lstat(os.path.join(root, path))
         seen = Seen(path, found.st_size, mtime_ns(found), found.st_ino, 0)
@@ -71,7 +74,8 @@ def state_of(root: Path, path: str, data: bytes, given: Stat | None = None) -> F
 
 
 class Rest:
-    """Whether files have rested for `quiet` seconds: by their times, or because they looked the same that long ago.
+    """Whether files have been at rest for `quiet` seconds: by their times, or because their stat was the same that
+    long ago.
 
     The second rule is for times in the future, which would never be old enough.
     """
@@ -82,7 +86,7 @@ class Rest:
         self._gone: dict[str, float] = {}
 
     def missing(self, seen: Seen) -> float:
-        """Seconds that the file must still rest; 0: it may be taken in."""
+        """Return the seconds that the file must still rest; 0: it may be brought in."""
         age = (time.time_ns() - seen.changed_ns) / 1e9
         if age >= self._quiet:
             self._first.pop(seen.path, None)
@@ -99,12 +103,13 @@ class Rest:
         return min(left, self._quiet - age) if age >= 0 else left
 
     def missing_gone(self, path: str) -> float:
-        """Seconds that a path must still be gone: editors may remove a file before they write it anew."""
+        """Return the seconds that a path must still be absent: an editor may delete a file before writing it again."""
         first = self._gone.setdefault(path, time.monotonic())
         return max(0.0, self._quiet - (time.monotonic() - first))
 
     def forget_gone(self, waiting: Collection[str]) -> None:
-        """Only these are still gone and not taken in. Files that were looked at while they were young, and went, are forgotten too."""
+        """Drop the record of absent paths that are not in `waiting`, and of young files that were not asked about
+        for long."""
         self._gone = {path: first for path, first in self._gone.items() if path in waiting}
         oldest = time.monotonic() - 2 * self._quiet - FORGOTTEN_S
         if any(since < oldest for _, since in self._first.values()):
@@ -112,7 +117,8 @@ class Rest:
 
 
 def as_files(root: Path, changes: Iterable[Change]) -> tuple[dict[str, tuple[bytes, FileState]], list[str]]:
-    """What commits of ours changed, as the index takes it: notes with their bytes and states, and paths of those that went."""
+    """Return what Ormah's own commits changed, for the index: notes with bytes and states, and the paths of deleted
+    notes."""
     upserts: dict[str, tuple[bytes, FileState]] = {}
     removals: dict[str, None] = {}
     for change in changes:
@@ -123,7 +129,7 @@ def as_files(root: Path, changes: Iterable[Change]) -> tuple[dict[str, tuple[byt
         if change.data is None:
             removals[change.path] = None
         else:
-            # None: somebody saved over it meanwhile, and the scan will bring that in
+            # None: the file was saved again meanwhile, and a scan will bring that in
             state = state_of(root, change.path, change.data, change.stat)
             if state is not None:
                 upserts[change.path] = (change.data, state)
@@ -133,8 +139,11 @@ def as_files(root: Path, changes: Iterable[Change]) -> tuple[dict[str, tuple[byt
 def same_notes(
     gone: Sequence[FileState], new: Sequence[Seen], known: Collection[str], read: Callable[[Seen], bytes | None]
 ) -> dict[str, str]:
-    """Which new files are notes that are gone from where they were: {path: id}. A file of the same inode and time is the same; so is one
-    of the same bytes, of several that under the same name. A place that was `known` before is another's only by its inode."""
+    """Find renamed notes: return `{new path: id}` for new files that are notes from `gone`.
+
+    A file with the same inode, mtime and size is the same. So is one with the same bytes; of several, the one with
+    the same file name. A path that was already `known` matches by inode only.
+    """
     left = {row.path: row for row in gone}
     found: dict[str, str] = {}
     for met in new:
@@ -165,7 +174,7 @@ def same_notes(
 
 
 def commit_renamed(vault: Vault, moved: Mapping[str, str], renamed: Mapping[str, str]) -> bool:
-    """Have the history say where notes are by now; False: git is busy."""
+    """Commit the list of renamed notes. False: git is busy."""
     before = vault.read(RENAMED)
     data = write(renamed)
     if data == (before or b""):
@@ -182,8 +191,10 @@ def commit_renamed(vault: Vault, moved: Mapping[str, str], renamed: Mapping[str,
 
 
 def follow(turn: Round, found: Walk) -> dict[str, str]:
-    """Notes that are only found and stand elsewhere now keep their ids: {path: id}. Said in one commit, before anything else is told of
-    them; while git is busy they wait, and what is `found` is without them."""
+    """Keep the ids of notes that are only indexed and were moved. Return `{new path: id}`.
+
+    The renames are committed first. While git is busy, the files are removed from `found` and wait.
+    """
     gone = [row for path in found.gone if (row := turn.known.get(path)) is not None and row.lent is not None]
     if not gone or turn.half_done:
         return {}
@@ -206,8 +217,11 @@ def follow(turn: Round, found: Walk) -> dict[str, str]:
 
 
 def follow_released(turn: Round, found: Walk) -> None:
-    """Have the list of released files say where they are by now. One is known by its inode, also when it was edited as well, or by its
-    bytes of today. While git is busy they wait, and what is `found` is without them."""
+    """Update the list of released files for files that were moved.
+
+    A moved file is recognised by its inode, even if it was edited too, or by its bytes. While git is busy, the files
+    are removed from `found` and wait.
+    """
     listed = turn.owner.released.files()
     gone = [turn.known[path] for path in found.gone if path in listed and path in turn.known]
     if not gone or turn.half_done:
@@ -240,7 +254,7 @@ def _is_same(turn: Round, row: FileState, met: Seen) -> bool:
 
 
 def _relist(vault: Vault, moved: Mapping[str, FileState]) -> bool:
-    """Write the list with the new paths; False: git is busy."""
+    """Commit the list of released files with the new paths. False: git is busy."""
     before = vault.read(released.PATH) or b""
     listed = released.read(before)
     lines = [

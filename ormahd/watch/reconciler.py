@@ -1,7 +1,8 @@
-"""The reconciler: brings in what happened outside (DESIGN section 5, "Adopt what happens outside").
+"""The reconciler: brings in changes from outside (DESIGN section 5, "Adopt what happens outside").
 
-A scan walks (`scan`), reads what changed, decides file by file (`decide`, with `identity`), commits in the person's name
-what is not in the history, and tells the index. What rests is taken in; what is being typed waits.
+A scan walks the folder (`scan`), reads changed files, decides on each (`decide`, with `identity`), commits in the
+person's name what is not in the history, and updates the index. Files at rest are brought in; files that are being
+edited wait.
 """
 
 from __future__ import annotations
@@ -37,16 +38,16 @@ from ormahd.watch.round import Round
 from ormahd.watch.scan import ScanResult, Seen, Walk, below, hidden, homes, walk
 
 OURS_S = 1.0
-"""Seconds at most that a scan waits for a commit of ours to be told of: between the branch and the telling lie some milliseconds,
-tenths of a second where many write, and whoever does not wait looks at the whole folder for nothing."""
+"""Seconds that a scan waits, at most, until a commit of Ormah's own is reported. Without waiting, it would scan the
+whole folder needlessly."""
 FEW = 10
-"""Paths up to which git is asked what it ignores without a look at which are folders of what HEAD has: those are not ignored, and for
-each git goes through its whole index (1.2 ms at 100,000 notes, of which a vault with years of them has 20,000 folders)."""
+"""Up to this many paths, git is asked about all of them whether they are ignored. Of more, folders that hold files
+of HEAD are not asked about, because git checks each against its whole index."""
 
 
 class Apply(Protocol):
-    """The index's door: new bytes by path, paths that are gone, the commit that the vault has reached, and of the new bytes those
-    that were read as notes already."""
+    """Updates the index: new bytes by path, deleted paths, the commit that the vault has reached, and notes that are
+    already parsed."""
 
     def __call__(
         self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], head: str | None,
@@ -55,7 +56,7 @@ class Apply(Protocol):
 
 
 class Reconciler:
-    """Keeps history and index in step with the folder. One scan at a time; safe to call from any thread."""
+    """Keeps history and index in step with the folder. One scan at a time; thread-safe."""
 
     def __init__(
         self,
@@ -69,9 +70,10 @@ class Reconciler:
         position: Callable[[], str | None],
         check_secrets: bool = True,
     ) -> None:
-        """`known` gives every file as the index has it; `apply` tells the index what is in the history without a commit of
-        ours, or plain text; `touched` of files with the bytes it knows under another stat; `position` is the commit of which it has everything. Commits of ours (also those in the
-        person's name) reach it through `vault.listen` alone."""
+        """`known` returns every file as the index has it. `apply` updates the index with files that are in the
+        history without a commit by Ormah, and with plain text. `touched` gives the index the new stat of files whose
+        bytes did not change. `position` returns the commit up to which the index is complete. Commits by Ormah, also
+        those in the person's name, reach the index only through `vault.listen`."""
         self.vault = vault
         self.known = known
         self.settings = settings
@@ -83,10 +85,10 @@ class Reconciler:
         self.released = ReleasedFiles(vault)
         self.reverts = Reverts(vault)
         self.staged: set[str] = set()
-        """Files that are no memories yet because the person has staged them."""
+        """Files that are not memories yet because the person has staged them."""
         self._staged_now: set[str] | None = None
         self.left_to_git: set[str] = set()
-        """Files that are only found because git cannot make blobs of them."""
+        """Files that are only indexed because git cannot convert them to blobs."""
         self.context = Context(
             vault.id, vault.adopt, vault.home, self.identity, clock, check_secrets,
             released=self.released.holds, staged=self._is_staged, folders=vault.folders, agreed=agreed(vault),
@@ -99,25 +101,26 @@ class Reconciler:
         self.overlay: dict[str, FileState] = {}
         self.racy: set[str] = set()
         self.wrote: set[str] = set()
-        """Files of commits of ours that no scan has met since: what they hold may be what they held before, and not what was committed."""
+        """Files of our own commits that no scan has read since. Their content may be the content before the commit."""
         self.during: dict[str, str | None] = {}
-        """What commits of ours wrote since the scan began, by path: the digest of a file that the index is told of with the commit."""
+        """{path: digest} of files that our own commits wrote since the scan began; None: deleted, or brought by a
+        sync. The commit itself updates the index."""
         self.said: dict[str, tuple[dict[str, Any], ...]] = {}
         self.skipped: list[tuple[str, str]] = []
         self.own = OwnData()
         self.cold = True
         self.anew = 0
-        """How often the index was begun anew: a scan that was under way then does not go on."""
+        """How often the index was replaced: a scan that was running then is aborted."""
         self.head: str | None = None
-        """The commit that was last seen: before the last walk, or by our own commits since."""
+        """The last known commit: HEAD before the last walk, or a later commit of our own."""
         self.told: str | None = None
-        """The commit of which the index has everything: a movement in `.git` that leaves HEAD there needs no scan."""
+        """The commit up to which the index is complete. If HEAD is there, an event in `.git` needs no scan."""
         self.walked: str | None = None
-        """HEAD before the last walk, and our own commits on top of it: what that walk and we have seen."""
+        """HEAD before the last walk, moved on by our own commits: the state that the scans know."""
         vault.listen(self._committed)
 
     def renew(self) -> None:
-        """The vault has another card from now on (it joined another vault)."""
+        """Use the vault's new card (it joined another vault) from now on."""
         with self._scanning:
             vault = self.vault
             self.identity = Identity(self.look, vault.home)
@@ -132,21 +135,22 @@ class Reconciler:
             self.cold = True
 
     def forget(self) -> None:
-        """The index is empty: the next scan takes every file for a new one."""
+        """Note that the index is empty: the next scan treats every file as new."""
         with self.book:
             self.anew += 1
             self.overlay.clear()
             self.told = None
 
     def renew_choices(self, here: Choices) -> None:
-        """The vault's card says something else of folders, or of all notes, from now on, and `here` was chosen on this machine."""
+        """Use the card's new choices of what to adopt from now on; `here`: what was chosen on this machine."""
         vault = self.vault
         with self._scanning:
             agree(vault, here)
             self.context = replace(self.context, mode=vault.adopt, folders=vault.folders, agreed=agreed(vault))
 
     def take_again(self, paths: Collection[str], *, wanted: bool, run: str | None = None) -> set[str]:
-        """Decide on files again that nobody touched, `wanted`: adopting them, as part of `run`. Those that could not be taken in yet."""
+        """Decide again on unchanged files; with `wanted` adopt them, as part of `run`. Return those that could not
+        be brought in yet."""
         with self._scanning:
             self.context = replace(self.context, wanted=set(paths) if wanted else set())
             try:
@@ -157,7 +161,7 @@ class Reconciler:
 
     @contextmanager
     def looking(self) -> Iterator[None]:
-        """No scan runs during the block, and what HEAD has is known."""
+        """Block scans during the block, with HEAD's content loaded."""
         with self._scanning:
             with self.book:
                 self.head = self.vault.head()
@@ -166,8 +170,10 @@ class Reconciler:
 
     @contextmanager
     def still(self) -> Iterator[None]:
-        """No scan runs during the block. After it the history is looked at as if for the first time; where HEAD has the same
-        files as before, under another commit, nothing needs to be scanned for that."""
+        """Block scans during the block. Afterwards reload the history.
+
+        If HEAD has the same files as before, under another commit, no scan is needed for that.
+        """
         with self._scanning:
             yield
             self.look.reopen()
@@ -183,35 +189,41 @@ class Reconciler:
         progress: Callable[[int, int], None] | None = None,
         stopping: Callable[[], bool] = lambda: False,
     ) -> ScanResult:
-        """Compare the folder with what is known and bring in the difference. With `paths` (files or folders that rested)
-        only those. Raises Unavailable when the vault is not there, and Leaving once `stopping` says so: where 100,000 files are new it
-        takes a minute. What was taken in until then stays, the next scan takes the rest."""
+        """Compare the folder with what is known, and bring in the differences; with `paths` (files or folders at
+        rest) only those.
+
+        Raises Unavailable if the vault is missing, and Leaving once `stopping` returns true. What was brought in
+        until then stays; the next scan continues.
+        """
         with self._scanning:
             first = Round(self, paths, progress, stopping)
             out = first.run()
             with self.book:
                 missed = self.during.keys() & first.fed
-            # Own commits came while older bytes of the same files were on their way to the index: look once more.
+            # Our own commits wrote files whose older bytes this scan was giving to the index: scan these again.
             return out if not missed else out + Round(self, missed, None, stopping).run()
 
     def behind(self) -> bool:
-        """Whether HEAD has something that the index was not told of, nor is just being told of."""
+        """Whether HEAD has something that the index was not given, and that no commit of our own is about to report."""
         return self.stays(lambda: self.vault.head() != self.told)
 
     def stays(self, moving: Callable[[], bool]) -> bool:
-        """Whether `moving`, which says that HEAD is somewhere else, stays so while a commit of ours may be about to explain it."""
+        """Whether `moving` ("HEAD is elsewhere") still returns true after waiting for a commit of our own that may
+        explain it."""
         end = time.monotonic() + OURS_S
         while moving() and self.vault.writing and time.monotonic() < end:
             time.sleep(0.005)
         return moving()
 
     def folders(self) -> set[str]:
-        """Folders that hold files which HEAD has, somewhere below them."""
+        """Return the folders that contain files of HEAD, directly or below."""
         return homes(self.look.tree(self.head or self.vault.head()))
 
     def problems(self, *, fresh: bool = False) -> list[dict[str, Any]]:
-        """What `doctor` ought to name: {level, what, path, line, mend}. Of files that did not change since the process
-        began only `fresh=True` knows, which reads all of them."""
+        """Return the findings for `doctor`: {level, what, path, line, mend}.
+
+        Files unchanged since the process started are included only with `fresh=True`, which reads all files.
+        """
         if fresh:
             for _ in self.files():
                 pass
@@ -232,8 +244,10 @@ class Reconciler:
         ]
 
     def files(self) -> Iterator[tuple[str, bytes, FileState]]:
-        """Every file with the bytes that the index ought to have of it: for `rebuild` and `verify`. What is not at rest,
-        conflicted or not committed yet stands there as HEAD has it."""
+        """Yield every file with the bytes that the index should have, for `rebuild` and `verify`.
+
+        A file that is not at rest, conflicted or not committed yet is given as HEAD has it.
+        """
         with self._scanning:
             self.head = self.vault.head()
             found = walk(self.vault.root, {}, self.excluded, max_bytes=self.settings.max_note_bytes)
@@ -252,13 +266,15 @@ class Reconciler:
                 yield path, *self.as_committed(path, tree[path])
 
     def passed_by(self, found: Walk, paths: Collection[str]) -> None:
-        """Take note of what a walk of some paths could not take in; what it looked at and could is named no more."""
+        """Update the list of skipped files after a walk of some paths: paths that it could read are removed from the
+        list."""
         looked, still = below(list(paths)), self.still_refused(found)
         kept = [one for one in self.skipped if not looked(one[0]) or one in still]
         self.skipped = [one for one in kept if one not in found.skipped] + found.skipped
 
     def still_refused(self, found: Walk) -> list[tuple[str, str]]:
-        """Notes that could not be read before and cannot be now, though nothing else about them has changed: no scan reads them."""
+        """Return the notes that could not be read before and still cannot, though nothing else about them changed:
+        no scan reads them."""
         named = {path for path, _ in found.skipped} | found.changed.keys()
         return [
             (path, why)
@@ -267,13 +283,15 @@ class Reconciler:
         ]
 
     def as_committed(self, path: str, blob: str) -> tuple[bytes, FileState]:
-        """A note as HEAD has it, where something else stands in its place, or it may not be read: with no stat, so that the next file
-        there is another one."""
+        """Return a note as HEAD has it, for a path where something else is, or that cannot be read.
+
+        The state has no stat, so that the next file there counts as changed.
+        """
         data = self.vault.readable(blob, path) or b""
         return data, FileState(path, 0, 0, 0, sha256(data), None, self.context.space_at(path))
 
     def _indexed(self, file: File, tree: Mapping[str, str]) -> Iterator[tuple[str, bytes, FileState]]:
-        """A file as the index ought to have it; nothing when it ought to have nothing."""
+        """Yield a file as the index should have it; nothing if it should have nothing."""
         decision = decide(file, self.context)
         self.note(file, decision)
         if decision.node_id is not None:
@@ -283,7 +301,7 @@ class Reconciler:
         if decision.act in {Act.INDEX, Act.PLAIN, Act.FIND}:
             yield file.path, plain(file, decision), self.state(file, decision)
         elif file.path not in tree and row is not None and row.digest == file.digest:
-            # It may be committed by now, and was not before: until it is, it stays findable as it was.
+            # It may now be committed, and could not be before. Until it is, it stays indexed as it was.
             was = Decision(Act.PLAIN if row.lent is None else Act.FIND, row.lent, file.data)
             yield file.path, plain(file, was), replace(self.state(file, was), size=0, mtime_ns=0, inode=0)
         elif file.path in tree and not file.at_head:
@@ -291,23 +309,24 @@ class Reconciler:
             if data is None or parse(data, file.path).kind is NoteKind.CONFLICTED:
                 return
             held = decision.act is Act.HOLD
-            # An edit that is still to be committed must be met again by the next scan: its stat is left unknown.
+            # The next scan must find an edit that is not committed yet: leave its stat unknown.
             stat = (seen.size, seen.mtime_ns, seen.inode) if held else (0, 0, 0)
             yield file.path, data, FileState(file.path, *stat, sha256(data))
 
     def chosen_anew(self, row: FileState) -> bool:
-        """Whether a note that was only found may be another one since the last life, by the settings."""
+        """Whether the settings may now give a note that was only indexed another decision than in the last process."""
         return self.cold and row.lent is not None and self.context.mode_at(row.path) != "index"
 
     def state(self, file: File, decision: Decision | None = None, digest: str | None = None) -> FileState:
-        """What the index keeps of a file; of one that is only found also under which id and in which space."""
+        """Return what the index keeps of a file; for one that is only indexed, also its id and space."""
         seen = file.seen
         lent = decision.node_id if decision is not None and decision.act is Act.FIND else None
         space = self.context.space_at(file.path)
         return FileState(file.path, seen.size, seen.mtime_ns, seen.inode, digest or file.digest, lent, space)
 
     def lent(self, path: str, data: bytes, renamed: Mapping[str, str] | None = None) -> str | None:
-        """Under which id a file is found that holds none of ours; None: it is none of those. `renamed`: as it was in another state."""
+        """Return the id under which a file is indexed without containing it; None if it is not such a file.
+        `renamed`: the list of renames of another state."""
         context, note = self.context, parse(data, path)
         mode = context.mode_of(path, data)
         if note.kind in {NoteKind.APART, NoteKind.CONFLICTED} or mode == "none" or not data.strip():
@@ -318,8 +337,8 @@ class Reconciler:
         return own or self.identity.lent(context.vault_id, path, renamed)
 
     def complete(self, upserts: dict[str, tuple[bytes, FileState]]) -> None:
-        """Say of files that a commit of ours wrote what only the reconciler knows: the space of their folder, and, of what an undo gives
-        back to the person, under which id it is found as it was before it was adopted."""
+        """Add to files of our own commits what only the reconciler knows: the folder's space, and the id of a file
+        that an undo gave back to the person."""
         context = self.context
         for path, (data, state) in upserts.items():
             theirs = context.mode_of(path, data) == "index" and not path.startswith(f"{context.home}/")
@@ -328,7 +347,7 @@ class Reconciler:
                 upserts[path] = data, replace(state, lent=lent, space=context.space_at(path))
 
     def first_path(self, node_id: str, paths: Collection[str]) -> str | None:
-        """Which of several files with one id had it first (the index asks)."""
+        """Return which of several files with one id had it first (called by the index)."""
         return self.identity.first_path(node_id, paths)
 
     # What happened inside
@@ -338,11 +357,11 @@ class Reconciler:
             self._follow(done)
 
     def _follow(self, done: Committed) -> None:
-        """Any commit of ours: remember that these files are ours, and too young to trust their mtime."""
+        """Update after a commit of our own: its files are known, and too young to trust their mtime."""
         with self.book:
             self.head = done.commit
             if done.parent is not None and done.kind is not Kind.SYNC:
-                # Only where the commit before it is known: what came in from elsewhere reaches the index by the next scan.
+                # Only if the preceding commit is known: changes from elsewhere reach the index by the next scan.
                 self.told = done.commit if self.told == done.parent else self.told
                 self.walked = done.commit if self.walked == done.parent else self.walked
                 self.own.since = done.commit if self.own.since == done.parent else self.own.since
@@ -356,8 +375,11 @@ class Reconciler:
         self.look.follow(done)
 
     def begin(self, found: Walk) -> None:
-        """Look at what HEAD has: the one from before the walk, with what we were told of since. What a commit of ours that is on
-        its way adds to that is told of soon, and asking git for all of it instead takes longer the more is written."""
+        """Load the content of the last known HEAD.
+
+        A commit of our own that is not reported yet is not waited for: its report follows soon, and is faster than
+        asking git for everything.
+        """
         head = self.head
         tree = self.look.tree(head)
         self._staged_now = None
@@ -366,7 +388,7 @@ class Reconciler:
         def read(path: str) -> str | None:
             try:
                 file = self.read(found.changed[path], tree)
-            except OSError:  # its own turn names it; until it can be read it holds what HEAD says
+            except OSError:  # reported at its own turn; until it can be read, it counts as in HEAD
                 before = self.identity.at_head(path)
                 return None if before is None else before[0]
             return None if file is None else claim(file.note.kind, file.note.id)
@@ -374,7 +396,7 @@ class Reconciler:
         self.identity.begin(head, found.changed, read)
 
     def read(self, seen: Seen, tree: Mapping[str, str]) -> File | None:
-        """Read a changed file; None when it moved away or changed meanwhile. Raises OSError."""
+        """Read a changed file; None if it was moved or changed meanwhile. Raises OSError."""
         data = read_stable(self.vault.root, seen)
         return None if data is None else self.understand(seen, data, tree)
 
@@ -386,7 +408,8 @@ class Reconciler:
         return File(seen, data, note, at_head, unconverted=unconverted)
 
     def _stands(self, path: str, data: bytes, note: Note, oid: str | None) -> tuple[bool, str | None]:
-        """Whether a file is the blob that HEAD has, and why git cannot make one of it. Of what is not ours to commit no filter is run."""
+        """Return whether a file equals HEAD's blob, and why git cannot convert it (None: it can). Filters run only
+        for files that may be committed."""
         conversion = self.vault.conversion
         self.left_to_git.discard(path)
         if self.vault.attributes.words(path) and not self.context.ours(path, claim(note.kind, note.id)):
@@ -400,7 +423,7 @@ class Reconciler:
             return False, exc.message
 
     def given_back_by_git(self) -> set[str]:
-        """Files that git could make no blobs of and can now. A filter is tried on one file."""
+        """Return the files that git could not convert and now can. Each filter is tried on one file."""
         tried: dict[Rule | None, bool] = {}
         found = set()
         for path in sorted(self.left_to_git):
@@ -419,7 +442,7 @@ class Reconciler:
         return True
 
     def _is_staged(self, path: str) -> bool:
-        """Whether the file is part of a commit that the person prepares; git is asked once a scan."""
+        """Whether the person has staged the file; git is asked once per scan."""
         if self._staged_now is None:
             self._staged_now = self.look.staged()
         if path in self._staged_now:
@@ -427,7 +450,7 @@ class Reconciler:
         return path in self._staged_now
 
     def _ignored(self, paths: Iterable[str]) -> set[str]:
-        """What git leaves out; what HEAD has is not asked about (10,000 questions cost a second)."""
+        """Return the paths that git ignores; paths in HEAD are not asked about, to save time."""
         tree = self.look.tree(self.head)
         asked = [path for path in paths if path not in tree]
         if len(asked) > FEW:
@@ -439,7 +462,8 @@ class Reconciler:
         self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], *, head: str | None,
         notes: Mapping[str, Note | None] | None = None,
     ) -> None:  # fmt: skip
-        """Feed the index; `head` once it has everything of that commit, so that it never claims more than it holds."""
+        """Update the index; `head` only once it has everything of that commit, so that it never claims more than it
+        holds."""
         self._apply(upserts, removals, head=head, notes=notes)
         self.told = head or self.told
         with self.book:
@@ -447,7 +471,7 @@ class Reconciler:
                 self.overlay.pop(path, None)
 
     def keep(self, touched: Sequence[FileState]) -> None:
-        """Have the index keep the new stat of files that hold the same bytes as before."""
+        """Give the index the new stat of files whose bytes did not change."""
         self._touched(touched)
         with self.book:
             for state in touched:

@@ -1,4 +1,4 @@
-"""One scan of the reconciler: its parts share what it has found so far."""
+"""One scan of the reconciler; its steps share what it has found so far."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 BATCH = 500
 """Files in one call of `apply`, and in one commit."""
 BATCH_BYTES = 32_000_000
-"""Bytes of notes held in memory at once, roughly."""
+"""Approximate bytes of notes held in memory at once."""
 COLD_NS = 10_000_000_000
-"""On the first scan of a process, what was written in the last moments of the one before is read again."""
+"""The first scan of a process reads again files written in this many nanoseconds before the last known write."""
 MASS = 20
-"""From this many deletions at once, if they are more than half of all notes, the log warns. They are taken in all the
-same: a person may mean it, and one `git revert` brings everything back."""
+"""From this many deletions at once, if they are more than half of all notes, the log warns. They are brought in all
+the same: they may be intended, and `git revert` restores them."""
 
 Upserts = Mapping[str, tuple[bytes, FileState]]
 
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 class Round:
-    """A scan under way."""
+    """A running scan."""
 
     def __init__(
         self, owner: Reconciler, paths: Collection[str] | None, progress: Callable[[int, int], None] | None,
@@ -51,9 +51,9 @@ class Round:
         self.vault = owner.vault
         self.paths = paths
         self.again = again
-        """Files that are decided on again although nobody touched them."""
+        """Unchanged files that need a new decision."""
         self.part_of = run
-        """The run that its adoptions are part of."""
+        """The run that its adoptions belong to."""
         self.progress = progress
         self.stopping = stopping
         self.out = ScanResult()
@@ -65,7 +65,7 @@ class Round:
         self.upserts: dict[str, tuple[bytes, FileState]] = {}
         self.notes: dict[str, Note | None] = {}
         self.renamed: dict[str, str] = {}
-        """Notes that are only found, by the path that they have now."""
+        """{new path: id} of moved notes that are only indexed."""
         self.removals: list[str] = []
         self.restated: list[FileState] = []
         self.bytes = 0
@@ -82,9 +82,9 @@ class Round:
         self.half_done = False
         self.behind = False
         self.led: set[str] = set()
-        """Files that count as changed although they were not touched: HEAD has something else there than before."""
+        """Unchanged files whose content in HEAD has changed."""
         self.on_its_way = False
-        """Files were left to a commit of ours that nobody was told of yet."""
+        """Whether files were left to a commit of our own that is not reported yet."""
 
     def run(self) -> ScanResult:
         owner = self.owner
@@ -127,7 +127,7 @@ class Round:
         return self.out
 
     def walk(self) -> tuple[Walk, set[str] | None]:
-        """The walk, and which of the paths that are gone are known to rest (None: none of them)."""
+        """Return the walk, and which of the absent paths are known to be at rest (None: none)."""
         owner = self.owner
         settings = owner.settings
         if owner.cold:
@@ -141,7 +141,7 @@ class Round:
                 }
         with owner.book:
             doubted = set(owner.racy)
-            # Before the walk: of a commit that comes during it nobody knows what was met already.
+            # Before the walk: a commit during it may have been read only in part.
             owner.walked = self.vault.head()
         self.behind = owner.stays(self.not_told)
         with owner.book:
@@ -158,12 +158,12 @@ class Round:
         return found, rested
 
     def not_told(self) -> bool:
-        """Whether HEAD had something, before the walk, that the index was not told."""
+        """Whether HEAD had something, before the walk, that the index was not given."""
         with self.owner.book:
             return self.owner.told != self.owner.walked
 
     def moved_on(self) -> bool:
-        """Whether HEAD has something that neither the walk has met nor we have written."""
+        """Whether HEAD has something that neither the walk has found nor we have committed."""
         head = self.vault.head()
         with self.owner.book:
             return head != self.owner.walked
@@ -233,8 +233,10 @@ class Round:
         self.act(file, decision)
 
     def ours(self, path: str, data: bytes, digest: str) -> bool:
-        """Whether the file has what a commit of ours gives it that came since the scan began, or is on its way: the index is told of
-        that by whoever commits it, and should the commit not come about, the file is another one again."""
+        """Whether the file has what a commit of our own gives it, made since the scan began or about to be made.
+
+        The commit itself updates the index. If it fails, a later scan finds the file changed.
+        """
         with self.owner.book:
             if self.owner.during.get(path) == digest:
                 return True
@@ -253,32 +255,32 @@ class Round:
             self.enlist(file, decision)
 
     def touched(self, met: Seen, row: FileState) -> None:
-        """Same bytes, other stat: nothing happened. Remembered, so that the file is not read each time (a copied vault: all of them)."""
+        """Handle a file with the same bytes and another stat: remember the stat, so that it is not read each time."""
         if differs(row, met):
             state = replace(row, size=met.size, mtime_ns=met.mtime_ns, inode=met.inode)
             with self.owner.book:
                 self.owner.overlay[met.path] = state
-            if row is self.rows.get(met.path):  # else the index has other bytes than those that are remembered here
+            if row is self.rows.get(met.path):  # else the index has other bytes
                 self.restated.append(state)
         self.doubt(met)
 
     def doubt(self, met: Seen) -> None:
         with self.owner.book:
-            if abs(time.time_ns() - met.mtime_ns) < again.RACY_NS:  # what is written now has no time of another year
+            if abs(time.time_ns() - met.mtime_ns) < again.RACY_NS:  # a file written now has a time near the present
                 self.owner.racy.add(met.path)
             else:
                 self.owner.racy.discard(met.path)
 
     def hold(self, file: File) -> None:
-        """The last committed version stays findable; the file's state is remembered, so that it is reported once."""
+        """Keep the last committed version searchable; remember the file's state, so that it is reported once."""
         path, row = file.path, self.rows.get(file.path)
-        if row is not None and row.lent is not None:  # what it said before stays findable
+        if row is not None and row.lent is not None:  # its earlier content stays searchable
             with self.owner.book:
                 self.owner.overlay[path] = replace(self.owner.state(file), lent=row.lent)
             return
         if path in self.tree and not file.at_head:
             data = self.vault.readable(self.tree[path], path)
-            # Not only what is new: it may have been met while it was empty, on its way to what it is now.
+            # Also if it is known: an earlier scan may have found it empty, in the middle of being written.
             other = data is not None and (row is None or row.digest != sha256(data))
             if data is not None and other and parse(data, path).kind is not NoteKind.CONFLICTED:
                 self.upsert(file, data, sha256(data))
@@ -312,7 +314,7 @@ class Round:
     # Gone files
 
     def gone(self, found: Walk, rested: set[str] | None) -> None:
-        """Files that are not there any more: the index forgets them; a person's deletion is committed."""
+        """Remove absent files from the index, and commit deletions by the person."""
         owner = self.owner
         instead = below(found.instead)
         paths = [path for path in found.gone if path not in self.moved and not (path in self.tree and instead(path))]
@@ -329,7 +331,7 @@ class Round:
             row = self.known.get(path)
             lent = row is not None and row.lent is not None
             if lent and (rested is None or path not in rested) and (seconds := owner.rest.missing_gone(path)) > 0:
-                self.out.wait(path, seconds)  # it may turn up under another name
+                self.out.wait(path, seconds)  # it may reappear under another name
             elif path not in self.tree or lent or not owner.context.ours(path, None):
                 self.removals.append(path)
                 self.out.removed += 1
@@ -352,8 +354,8 @@ class Round:
         owner.rest.forget_gone(self.out.waiting)
 
     def kept(self, found: Walk) -> None:
-        """Notes in whose place something else stands (a link, where the folder was moved out), or that may not be read, stay as HEAD has
-        them: not one of them was deleted. Each place is named with how many there are."""
+        """Keep notes as in HEAD if something else is at their path (such as a link), or if they cannot be read. They
+        are not deleted."""
         for path in [*hidden(found, self.tree), *sorted(self.guard.refused & self.tree.keys())]:
             if path not in self.rows:
                 with self.guard.file(path):
@@ -370,11 +372,11 @@ class Round:
                 items.append(Item(path, None, claim(note.kind, note.id), None, label(note)))
             self.out.removed += self.commit("Delete", Kind.EDIT, items)
 
-    # Out: to the index, to the history
+    # Output: to the index and to the history
 
     def feed(self) -> None:
-        """Tell the index, in batches. Of a note that moved both places at once: else it would be a copy of itself, or
-        nowhere, until the next batch."""
+        """Give the index the collected files, in batches. Both paths of a moved note are in the same batch: else it
+        would be a copy of itself, or missing, until the next."""
         if self.anew != self.owner.anew:
             raise BegunAnew("the index was begun anew during the scan", hint="it is scanned again by itself")
         paths = list(self.upserts)
@@ -417,7 +419,8 @@ class Round:
         return done
 
     def finish(self) -> bool:
-        """Tell the index of the commit that it has everything of; HEAD that moved meanwhile asks for another look, and is False."""
+        """Tell the index the commit up to which it is complete. False if HEAD has moved meanwhile, which schedules
+        another scan."""
         owner = self.owner
         if owner.stays(self.moved_on):
             self.out.wait("", 0.0)
@@ -426,7 +429,7 @@ class Round:
             walked = owner.walked
         if owner.told == walked or self.paths is not None or self.out.waiting or self.half_done:
             return True
-        if self.on_its_way:  # HEAD may have that commit already, which the index has not
+        if self.on_its_way:  # HEAD may have that commit already, and the index not
             self.out.wait("", owner.settings.quiet_seconds)
         else:
             owner.tell({}, (), head=walked)

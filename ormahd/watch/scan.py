@@ -1,4 +1,4 @@
-"""Walk the vault and list the files that differ from what is known, by `stat` alone; and what a scan found and did."""
+"""Walk the vault and list the files that differ from what is known, by `stat` alone; and the result of a scan."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ from ormahd.vault.excluded import Excluded, is_note_name
 
 
 class Leaving(Exception):
-    """There is no result: whoever asked for the scan is stopping."""
+    """The scan was aborted without a result, because its caller is stopping."""
 
 
 class ScanResult(Struct):
-    """What a scan did: numbers of files, paths with reasons, and when to come back (`time.monotonic`), or None."""
+    """The result of a scan: numbers of files, paths with reasons, and when to scan again (`time.monotonic`), or
+    None."""
 
     indexed: int = 0
-    """Brought to the index without a commit: in the history already, or plain text."""
+    """Files that were indexed without a commit: they are in the history already, or plain text."""
     adopted: int = 0
     edited: int = 0
-    """Edited or moved by a person, and committed."""
+    """Files that a person edited or moved, and that were committed."""
     removed: int = 0
     skipped: list[tuple[str, str]] = field(default_factory=list)
     waiting: set[str] = field(default_factory=set)
-    """Not at rest yet, or git is busy."""
+    """Files that are not at rest yet, or that wait for git."""
     waiting_until: float | None = None
     problems: list[dict[str, Any]] = field(default_factory=list)
 
@@ -51,17 +52,18 @@ class ScanResult(Struct):
 
 
 STRIDE = 64
-"""Files that are looked at in one go: a third of a millisecond."""
+"""Files that are examined before giving way to urgent work."""
 MARKER = ".ormah/vault.toml"
-"""Without this file the folder is not the vault: a disk that is not mounted looks like an empty folder."""
+"""Without this file the folder is not the vault: the mount point of an unmounted disk is an empty folder."""
 
 
 NS = 2**63 - 1
-"""Nanoseconds since 1970 that are told apart, before and after: what SQLite holds. Some file systems keep times of any year."""
+"""Times are limited to this many nanoseconds before and after 1970: the range of SQLite's integers. Some file
+systems store later times."""
 
 
 class Seen(Struct, frozen=True):
-    """A file's stat. `changed_ns` is the later of mtime and ctime: when anything last happened to it."""
+    """A file's stat. `changed_ns`: the later of mtime and ctime."""
 
     path: str
     size: int
@@ -71,25 +73,27 @@ class Seen(Struct, frozen=True):
 
 
 class Walk(Struct):
-    """What a walk found. Paths are posix and relative to the vault's root."""
+    """The result of a walk. Paths are posix and relative to the vault's root."""
 
     changed: dict[str, Seen] = field(default_factory=dict)
     """New files and those whose stat differs from what is known."""
     gone: list[str] = field(default_factory=list)
-    """Known paths that are not there any more (or are left out now)."""
+    """Known paths that do not exist any more, or are excluded now."""
     skipped: list[tuple[str, str]] = field(default_factory=list)
-    """What could not be looked at, and why. Known notes below it are not gone."""
+    """(path, reason) of what could not be examined. Known notes below it do not count as gone."""
     instead: dict[str, str] = field(default_factory=dict)
-    """What may stand in the place of a note or of a folder with notes, and is neither: a link, a pipe, a device, and which it is."""
+    """{path: kind} of links, pipes, devices and the like, at paths where a note or a folder with notes may be
+    expected."""
     passed_by: list[str] = field(default_factory=list)
-    """Files and folders that could not be looked at, or are another repository: what we know below them stays as it was."""
+    """Files and folders that could not be examined, or are another repository: known notes below them keep their
+    state."""
     files: int = 0
     present: set[str] = field(default_factory=set)
-    """Every note that was met, known or not."""
+    """Every note that exists, known or not."""
 
 
 def mtime_ns(found: os.stat_result) -> int:
-    """Return a file's mtime in nanoseconds, of an absurd one the nearest that an index can hold."""
+    """Return a file's mtime in nanoseconds, limited to the range of `NS`."""
     return max(-NS, min(found.st_mtime_ns, NS))
 
 
@@ -102,7 +106,7 @@ def differs(row: FileState, met: Seen) -> bool:
 
 
 def homes(paths: Iterable[str]) -> set[str]:
-    """Every folder that one of these files is in, or a folder of it."""
+    """Return all folders that contain one of these files, directly or below."""
     found: set[str] = set()
     for path in paths:
         folder = path.rpartition("/")[0]
@@ -113,13 +117,13 @@ def homes(paths: Iterable[str]) -> set[str]:
 
 
 def below(tops: Collection[str]) -> Callable[[str], bool]:
-    """Return whether a path is one of `tops`, or lies below one."""
+    """Return a function: whether a path is one of `tops` or below one."""
     exact, prefixes = set(tops), tuple(top + "/" for top in tops)
     return lambda path: path in exact or path.startswith(prefixes)
 
 
 def check_root(root: Path) -> None:
-    """Raise Unavailable when the vault is not there: never take that for the deletion of everything."""
+    """Raise Unavailable if the vault is missing, so that this is never taken for the deletion of all notes."""
     if not (root / MARKER).is_file():
         what = "is gone" if not root.is_dir() else f"lacks {MARKER}"
         raise Unavailable(
@@ -138,10 +142,10 @@ def walk(
     doubted: Collection[str] = (),
     max_bytes: int | None = None,
 ) -> Walk:
-    """Compare the folder with `known`. With `paths` (files or folders, there or not) only those are looked at.
+    """Compare the folder with `known`; with `paths` (files or folders, existing or not) only these.
 
-    `doubted` are paths that count as changed whatever their stat says. Raises Unavailable when the vault is not there,
-    also when it vanishes meanwhile.
+    `doubted`: paths that count as changed whatever their stat. Raises Unavailable if the vault is missing, also if
+    it disappears during the walk.
     """
     check_root(root)
     excluded.refresh()
@@ -155,7 +159,8 @@ def walk(
 
 
 def unseen(found: Walk, tree: Iterable[str], known: Collection[str], excluded: Excluded) -> list[str]:
-    """Notes that HEAD has (`tree`), the folder has not, and the index never knew: deleted while nobody looked."""
+    """Return the notes in HEAD (`tree`) that neither the folder nor the index has: they were deleted while no daemon
+    ran."""
     shields = tuple(path + "/" for path, _ in found.skipped)
     names = {path for path, _ in found.skipped}
     return [
@@ -167,8 +172,10 @@ def unseen(found: Walk, tree: Iterable[str], known: Collection[str], excluded: E
 
 
 def hidden(found: Walk, tree: Iterable[str]) -> list[str]:
-    """Notes that HEAD has (`tree`) and that are out of sight: something else stands in their place (each such place is named with how many
-    there are), or they, or a folder that they are in, may not be read."""
+    """Return the notes in HEAD (`tree`) that are hidden by something else at their path, or cannot be read.
+
+    Each such place is added to `found.skipped` with the number of notes that it hides.
+    """
     if not found.instead and not found.passed_by:
         return []
     instead, passed_by = below(found.instead), below(found.passed_by)
@@ -207,7 +214,8 @@ class _Walker:
         self.out.passed_by.append(path)
 
     def stands_instead(self, path: str, why: str, *, said: bool = True) -> None:
-        """Take note of what is no note. One that HEAD has there, or below it, is not taken for deleted (`Round.gone`)."""
+        """Record something that is not a note. Notes of HEAD at or below its path do not count as deleted
+        (`Round.gone`)."""
         if said:
             self.out.skipped.append((_shown(path), why))
         self.out.instead[path] = why
@@ -218,7 +226,7 @@ class _Walker:
         self.excluded.changed = False
         self.missing(self.known)
 
-    # Folders, level by level, so that git is asked once a level about all new ones
+    # Folders, level by level, so that git is asked once per level about all new folders
 
     def folders(self, level: list[str]) -> None:
         while level:
@@ -228,7 +236,7 @@ class _Walker:
             level = self.allowed(below)
 
     def folder(self, folder: str) -> list[str]:
-        """Look at the files of one folder; returns the folders in it."""
+        """Examine the files of one folder. Return its subfolders."""
         prefix = folder + "/" if folder else ""
         inner: list[str] = []
         notes: list[os.DirEntry[str]] = []
@@ -276,8 +284,8 @@ class _Walker:
         return inner
 
     def allowed(self, folders: list[str]) -> list[str]:
-        """Without templates and what git ignores. A folder with notes that we know stays: tracked files are not
-        ignored by git, whatever stands above them."""
+        """Return the folders without template folders and those that git ignores. Folders with known notes stay: git
+        does not ignore tracked files."""
         for folder in folders:
             if not _is_text(folder):
                 self.skip(_shown(folder), "the folder's name is not UTF-8")
@@ -305,7 +313,7 @@ class _Walker:
             elif not self.excluded.template(path):
                 self.fresh[path] = seen(path, found)
             return
-        path = row.path  # the same words, and they are in memory already
+        path = row.path  # an equal string that is already in memory
         self.out.present.add(path)
         if self.excluded.changed:
             self.old.append(path)
@@ -316,8 +324,11 @@ class _Walker:
             self.out.changed[path] = seen(path, found)
 
     def settle(self) -> None:
-        """Ask git about the files that may be ignored (what is tracked never is) at once, and set aside what is too
-        large. One that came to be ignored since counts as gone."""
+        """Ask git once about all files that may be ignored (tracked files never are), and skip files that are too
+        large.
+
+        A known file that git ignores now counts as gone.
+        """
         ignored = self.excluded.by_git([*self.fresh, *self.old])
         for path, state in self.fresh.items():
             if path not in ignored:
@@ -374,7 +385,7 @@ class _Walker:
         self.missing(sorted(gone - self.out.present))
 
     def lstat(self, path: str) -> os.stat_result | None:
-        """The stat of `path` when no link and no other repository lies on the way to it; None: not there."""
+        """Return the stat of `path`; None if it does not exist, or a link or another repository is above it."""
         try:
             return os.lstat(self.base + "/" + path) if self.passable(path.rpartition("/")[0]) else None
         except (FileNotFoundError, NotADirectoryError):
@@ -384,7 +395,7 @@ class _Walker:
             return None
 
     def passable(self, folder: str) -> bool:
-        """Whether neither a link nor another repository is `folder`, or above it: asked once about each, in one walk."""
+        """Whether `folder` and all folders above it are neither links nor other repositories. Cached for one walk."""
         if not folder:
             return True
         known = self.ways.get(folder)

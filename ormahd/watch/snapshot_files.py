@@ -1,4 +1,4 @@
-"""The files of an earlier state that are to be indexed, as the observer would take them in if that were today."""
+"""The files of an earlier state of the vault, as the reconciler would index them if that state were the present."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ormahd.watch.reconciler import Reconciler
 
 
 class State:
-    """The vault at one commit. `files`: {path relative to the root: blob id} of what can be a note."""
+    """The vault at one commit. `files`: {path relative to the root: blob id} of files that can be notes."""
 
     def __init__(self, vault: Vault, reconciler: Reconciler, commit: str) -> None:
         self._vault = vault
@@ -28,25 +28,29 @@ class State:
         }  # fmt: skip
 
     def read(self, files: Sequence[tuple[str, str]]) -> Iterator[bytes]:
-        """The bytes of files, (path, blob id), in order."""
+        """Yield the bytes of the given files, (path, blob id), in order."""
         for (path, oid), (_, data) in zip(files, read_blobs(self._vault.git, [oid for _, oid in files]), strict=True):
             yield self._vault.conversion.checked_out(path, oid) if self._vault.attributes.words(path) else data
 
     def file(self, path: str) -> bytes | None:
-        """The bytes of any file of the vault in this state."""
+        """Return the bytes of any file of the vault in this state, or None."""
         oid = self._tree.get(path)
         return None if oid is None else self._vault.blob(oid, path)
 
     def indexed(self, path: str, data: bytes) -> bytes:
-        """What the index gets of a file: of one that was never ours only the text (the setting `vault.adopt`)."""
+        """Return what the index gets of a file: only the text if the file was not to be a memory (the setting
+        `vault.adopt`)."""
         if self._ours(path):
             return data
         note = parse(data, path)
         return data if note.kind is not NoteKind.NOTE else b"\n" + note.content.encode()
 
     def lent(self, path: str, data: bytes) -> tuple[str | None, str | None]:
-        """Under which id a file was found that holds none of ours (None: it is none of those), and the space of its folder; by the choices
-        of today."""
+        """Return the id under which a file was indexed without containing it (None: it contains its id), and its
+        folder's space.
+
+        By the present choices of what to adopt.
+        """
         context, note = self._reconciler.context, parse(data, path)
         if note.kind is not NoteKind.FOREIGN and self._ours(path):
             return None, context.space_at(path)

@@ -1,8 +1,9 @@
-"""Where events come from: watchdog's observer of this system (inotify, FSEvents, kqueue), recursive from the folders that are named.
+"""Receive file events from watchdog's observer for this system (inotify, FSEvents, kqueue), recursively below the
+added folders.
 
-Only watchdog's documented interface is used. It says nothing of two things that matter here: on Linux it passes over folders for
-which the kernel has no room, so `add` and `check` ask for one watch more; and events that the kernel drops are lost, so a scan
-of everything has to come now and then.
+Only watchdog's documented interface is used. On Linux it silently skips folders for which the kernel has no watches
+left; `add` and `check` detect that by requesting one more watch. Events that the kernel drops are lost, so a full
+scan must run now and then.
 """
 
 from __future__ import annotations
@@ -29,25 +30,26 @@ KINDS: list[type[FileSystemEvent]] = [
     DirCreatedEvent, DirDeletedEvent, DirModifiedEvent, DirMovedEvent, FileCreatedEvent, FileDeletedEvent, FileModifiedEvent,
     FileMovedEvent,
 ]  # fmt: skip
-"""Events that are asked for: all but that a file is opened, read and closed."""
+"""The events to receive: all except opening, reading and closing a file."""
 
 Told = Callable[[str, bool], None]
-"""(absolute path, whether it is a folder)"""
+"""Called with (absolute path, whether it is a folder)."""
 
 
 class Source(FileSystemEventHandler):
-    """Calls `told` for what changes below the folders that were added, until `stop`."""
+    """Calls `told` for each change below the added folders, until `stop`."""
 
     def __init__(self, told: Told) -> None:
-        """Raises OSError when the system has no room for a watcher."""
+        """Raises OSError if the system has no room for a watcher."""
         self._told = told
         self._observer = Observer()
         self._observer.start()
         self._folders: dict[str, tuple[int, int]] = {}
-        """Device and inode of each folder when it was added."""
+        """{folder: its device and inode when it was added}."""
 
     def add(self, folder: str) -> None:
-        """Watch a folder and all below it. Raises OSError when it is gone, or the system has no room for that many folders."""
+        """Watch a folder and everything below it. Raises OSError if it is missing, or the system has no room for so
+        many watches."""
         if folder in self._folders:
             return
         identity = _identity(folder)
@@ -56,7 +58,7 @@ class Source(FileSystemEventHandler):
         self.check()
 
     def check(self) -> None:
-        """Raise OSError where the system had no room for a folder that was to be watched."""
+        """Raise OSError if the system has no room for a watch."""
         if not sys.platform.startswith("linux"):
             return
         for folder in self._folders:
@@ -70,7 +72,7 @@ class Source(FileSystemEventHandler):
 
     @property
     def alive(self) -> bool:
-        """Whether events still come, and from the folders that stand at these paths today."""
+        """Whether events still come, and for the folders that are at these paths now."""
         threads = [self._observer, *self._observer.emitters]
         return all(thread.is_alive() for thread in threads) and not any(map(self._replaced, self._folders))
 
@@ -78,7 +80,7 @@ class Source(FileSystemEventHandler):
         try:
             return _identity(folder) != self._folders[folder]
         except OSError:
-            return False  # away, and perhaps soon back: a scan says so
+            return False  # missing, and perhaps soon back: a scan reports it
 
     def on_any_event(self, event: FileSystemEvent) -> None:
         for path in (event.src_path, event.dest_path):

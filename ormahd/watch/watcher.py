@@ -1,7 +1,7 @@
 """Watch the vault's folder, wait until a changed file rests, and start the reconciler.
 
-Watchers lose events, so a full scan also runs at an interval. Without room for watches, scans come every few seconds. Scans are spaced
-so that they take at most a fifth of a core.
+Watchers lose events, so that a full scan also runs at an interval. Without room for watches, scans run every few
+seconds. Scans are spaced so that they use at most a fifth of a core.
 """
 
 from __future__ import annotations
@@ -23,22 +23,25 @@ from ormahd.watch.scan import Leaving, ScanResult
 from ormahd.watch.source import Source, Told
 
 GAP_S = (0.2, 2.0)
-"""Seconds from the beginning of a scan to that of the next: at least, and at most. In between it is `TIMES` what it is likely to
-take."""
+"""Seconds from the start of a scan to the start of the next: at least, and at most. In between, `TIMES` the expected
+duration."""
 TIMES = 4
 
 
 class Gaps:
-    """A scan is likely to take what the shorter of the last two of its kind took: a few paths take milliseconds and everything in a
-    large vault half a second, and an edit must not wait for two seconds because everything was just looked at, nor for one because the
-    scan before it found nothing ready: the first after a start reads the folder that HEAD has, .3 s at 100,000 notes."""
+    """Spaces scans. The expected duration of a scan is the shorter one of the last two of its kind (some paths, or
+    everything).
+
+    Kinds are separate so that an edit need not wait long after a full scan; the shorter one, so that one slow scan
+    does not delay the next.
+    """
 
     def __init__(self) -> None:
         self._began = -math.inf
         self._took = {False: (0.0, 0.0), True: (0.0, 0.0)}
 
     def may(self, everything: bool) -> float:
-        """When the next scan of some paths, or of everything, may begin."""
+        """Return when the next scan of some paths, or of everything, may begin."""
         return self._began + max(GAP_S[0], min(GAP_S[1], TIMES * min(self._took[everything])))
 
     def begin(self, now: float) -> None:
@@ -49,19 +52,19 @@ class Gaps:
 
 
 HEARTBEAT_S = 5.0
-"""Seconds between two looks at whether the source of events still lives."""
+"""Seconds between two checks that the source of events is alive."""
 PATIENCE_S = 10.0
-"""Seconds at most between two looks at files that wait for a busy repository."""
+"""The most seconds between two scans of files that wait for a busy repository."""
 STARVED_S = 30.0
-"""Seconds after which the repository is looked at though it never rests."""
+"""Seconds after which a repository with constant events is checked anyway."""
 MANY = 5000
-"""Paths from which a scan of everything is cheaper."""
+"""The number of changed paths from which a full scan is faster."""
 
 log = logging.getLogger(__name__)
 
 
 class Watcher:
-    """A thread from `start` to `stop`. `alive` and `state` are for health; `poke` asks for a full scan."""
+    """A thread, from `start` to `stop`. `alive` and `state` are for health reports; `poke` requests a full scan."""
 
     def __init__(
         self,
@@ -85,23 +88,23 @@ class Watcher:
         self._stopping = False
         self._failures = 0
         self._patience = 1.0
+        # Whether files wait for another git: an event in `.git` then starts a scan even if HEAD is the same.
         self._held = False
-        # Files wait for somebody else's git: when something moves there, they are looked at whatever HEAD says.
         self._trouble: str | None = None
         self._gaps = Gaps()
         self._thread: threading.Thread | None = None
         self.scans = 0
         """Scans since `start`."""
 
-    # From outside
+    # Called from other threads
 
     def start(self) -> None:
-        """Returns at once; the first scan of everything follows as soon as the watches stand."""
+        """Start the thread, which begins with a full scan once the folders are watched. Returns at once."""
         self._thread = threading.Thread(target=self._run, name="vault-watch", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread and its source; a scan under way ends at its next file."""
+        """Stop the thread and its source; a running scan ends at its next file."""
         with self._wake:
             self._stopping = True
             self._wake.notify_all()
@@ -110,13 +113,13 @@ class Watcher:
             self._thread = None
 
     def poke(self) -> None:
-        """Scan everything as soon as possible."""
+        """Request a full scan as soon as possible."""
         with self._wake:
             self._full_at = 0.0
             self._wake.notify_all()
 
     def wait_idle(self, timeout: float) -> bool:
-        """Wait until nothing is pending and nobody scans; False when that did not come in time."""
+        """Wait until nothing is pending and no scan runs. False after `timeout` seconds."""
         with self._wake:
             return self._wake.wait_for(self._idle, timeout)
 
@@ -150,7 +153,7 @@ class Watcher:
         with self._wake:
             if any(path.startswith(folder + "/") for folder in self._watches.git_dirs):
                 if "/objects/" in path:
-                    return  # they come before a ref that names them
+                    return  # an event for the ref that names them follows
                 self._git_event = (now, self._git_event[1] if self._git_event else now)
             elif not path.startswith(self._root + "/"):
                 return
@@ -188,7 +191,7 @@ class Watcher:
                 self._wake.notify_all()
 
     def _turn(self) -> None:
-        """One round: mend the source, wait for something to do, do it."""
+        """Do one round: restore the source, wait for something to do, do it."""
         if self._watches.mend():
             self.poke()
         if self._watches.why_none:
@@ -215,8 +218,11 @@ class Watcher:
             self._watches.check()
 
     def _next(self) -> tuple[list[str], bool, bool] | None:
-        """Wait; then the paths that rested, whether all is to be scanned, and whether something moved in the repository.
-        None: look at the source first."""
+        """Wait until a scan is due. Return the paths at rest, whether to scan everything, and whether the repository
+        changed.
+
+        None: check the source first.
+        """
         quiet = self._settings.quiet_seconds
         with self._wake:
             self._scanning = False
@@ -249,11 +255,12 @@ class Watcher:
         return paths, everything, moved
 
     def _scans_again(self) -> float:
-        """When everything is scanned the next time, though nothing happens."""
+        """Return when the next full scan is due without any event."""
         return time.monotonic() + (POLL_S if self._watches.why_none else self._settings.scan_seconds)
 
     def _due(self, quiet: float) -> tuple[float, float]:
-        """When the next scan of some paths is to come, and when one of everything, or a look at the repository which may ask for it."""
+        """Return when a scan of some paths is due, and when a full scan, or a check of the repository that may
+        request one, is due."""
         some = min((last + quiet for last in self._pending.values()), default=math.inf)
         moved = math.inf if self._git_event is None else self._git_due(self._git_event, quiet)
         return max(some, self._gaps.may(False)), max(min(self._full_at, moved), self._gaps.may(True))
@@ -264,7 +271,7 @@ class Watcher:
         return min(last + quiet, first + STARVED_S)
 
     def _come_back(self, result: ScanResult) -> None:
-        """What was not at rest, or could not be committed, is looked at again."""
+        """Schedule another scan for files that were not at rest or could not be committed."""
         if result.waiting_until is None:
             self._held, self._patience = False, 1.0
             return
@@ -281,7 +288,7 @@ class Watcher:
                     self._full_at = min(self._full_at, until)
 
     def _failed(self, why: str) -> None:
-        """A scan failed: say so once, and try everything again, later and later."""
+        """Log a failed scan once, and retry with a full scan after an increasing delay."""
         if why != self._trouble:
             log.warning("the vault cannot be followed at the moment: %s", why)
         self._trouble = why
