@@ -82,8 +82,7 @@ def run(vault: Path | None, config: Path | None, socket: Path | None, detach: bo
     """Run the daemon."""
     from ormahd.process.supervisor import is_supervised
 
-    # Before numpy is imported. Our products are small, and a second thread for them waits spinning: on a machine that is
-    # busy otherwise a recall took half as long again.
+    # Set before numpy is imported: our matrix products are small, and a second BLAS thread would only busy-wait.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # ONNX Runtime's telemetry is on unless this is set before its first import, by Chroma or by Ormah (embedding/onnx.py).
     os.environ["ORT_DISABLE_TELEMETRY"] = os.environ["ORT_TELEMETRY_DISABLED"] = "1"
@@ -109,7 +108,7 @@ def merge_driver(listen: int, git: int) -> None:
     serve(listen, git)
 
 
-# ---------------------------------------------------------------- looking
+# ---------------------------------------------------------------- checks
 
 
 @cli.group(name="config")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 SHOWN: Final = 60
-"""Characters of a value that an error quotes."""
+"""Characters of a value that an error message quotes at most."""
 _QUOTED = re.compile(r"'([^']*)'")
 _INDEX = "[{}]"
 

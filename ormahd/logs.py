@@ -294,7 +294,7 @@ def _when(record: logging.LogRecord) -> str:
 
 
 class _Text(logging.Formatter):
-    """`2026-11-21T20:00:00.000Z info ormahd.rpc: claude-code agent.recall 12.3 ms ok`"""
+    """Formats lines such as `2026-11-21T20:00:00.000Z info ormahd.rpc: claude-code agent.recall 12.3 ms ok`."""
 
     def format(self, record: logging.LogRecord) -> str:
         return f"{_when(record)} {record.levelname.lower()} {record.name}: {_message(record)}"

@@ -23,7 +23,7 @@ COMPARE_FIRST: Final = 300.0
 COMPARE_EVERY: Final = 6 * 3600.0
 """Seconds between two comparisons of the whole index with the vault."""
 SHARE: Final = 100
-"""A full check of the file is repeated after this many times its own duration at the earliest."""
+"""The least time between two full checks of the file, as a multiple of the duration of a check."""
 QUIET: Final = 5.0
 """Seconds without a write after which a changed file is checked fully."""
 RETRY: Final = (0.5, 5.0)
@@ -80,7 +80,7 @@ class Mender:
         index.database.found_damaged = self.damaged
         index.database.found_full = self.full
 
-    # What others report
+    # Reports from other threads
 
     def damaged(self, why: str) -> None:
         """Report that the index's file cannot be used."""
@@ -207,7 +207,7 @@ class Mender:
                 return
         log.info("the index has all of the vault again, %d memories", self._index.count())
 
-    # Looking
+    # Checks
 
     def _look(self) -> None:
         self._state.look()

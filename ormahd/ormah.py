@@ -533,7 +533,7 @@ class Ormah:
             self.index.notes(self.index.ids(Filter(tiers=(tier,), writable=writable)), connections=False).values()
         )
 
-    # ------------------------------------------------------------ meaning
+    # ------------------------------------------------------------ embeddings
 
     def embed_query(self, text: str) -> QueryVectors | None:
         """Return the vectors of a question; None until the model is loaded."""

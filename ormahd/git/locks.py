@@ -88,12 +88,12 @@ def _mtime(path: Path) -> int:
 
 
 def clear_ours(git: Git, vault_id: str, moving: set[str], *, patience: float = 2.0) -> list[str]:
-    """Delete the ref locks that our own git left in a crash. Return a sentence for each. Only while we hold the
-    vault.
+    """Delete the ref locks that Ormah's own git left in a crash. Return a sentence for each. Call only with the
+    vault's lock held.
 
-    `moving`: the commits to which a ref was being moved at the crash. A ref lock that contains one of them is by our
-    own `git update-ref`; so is an empty one, if no other git is at work. A git process of ours that still runs gets
-    `patience` seconds to end by itself.
+    `moving`: the commits to which a ref was being moved at the crash. A ref lock that contains one of them was made
+    by Ormah's `git update-ref`; so was an empty one, if no other git is at work. A git process of the crashed daemon
+    that still runs gets `patience` seconds to end by itself.
     """
     discard(git, vault_id)
     locks = [path for path in ref_locks(git) if moving and path.name != "packed-refs.lock"]

@@ -124,7 +124,8 @@ def _trailers_from(lines: Sequence[str]) -> int:
 
 
 def is_structure(text: str) -> bool:
-    """Whether a text occurs in the trailers of every op: it is then not specific to a memory."""
+    """Whether a text is part of the fixed words in every op's trailers: its presence then does not mean that a
+    memory is mentioned."""
     keys = "\n".join(
         ["Ormah-Op: ", "Ormah-Kind: ", "Ormah-Source: ", "Ormah-Run: ", "Ormah-Nodes: ", *Kind, "agent:", "job:"]
     )

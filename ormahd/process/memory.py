@@ -7,7 +7,7 @@ import ctypes
 import gc
 
 ARENA_MAX = -8
-"""`M_ARENA_MAX` of mallopt(3)."""
+"""The parameter `M_ARENA_MAX` of mallopt(3)."""
 ARENAS = 2
 """The number of malloc arenas. By default each thread fills one of its own, which holds more memory."""
 

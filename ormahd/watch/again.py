@@ -132,7 +132,7 @@ class OwnData(Struct):
 class _Differs(Struct):
     path: str
     now: bytes | None
-    """None: the file was deleted."""
+    """The bytes in the folder; None: the file was deleted."""
     blob: str | None
     """The blob in HEAD; None: HEAD has no such file."""
 

@@ -232,7 +232,7 @@ def _find(file: File, context: Context, said: tuple[dict[str, Any], ...], mode: 
     """Decide on a note that belongs to the person alone: index it under its own id if that is free, else under an id
     derived from its path."""
     note = file.note
-    # In a note that belongs to the person alone, nothing needs to be corrected.
+    # In a note that belongs to the person alone, a warning asks for no action.
     said = tuple({**one, "level": "info"} if one["level"] == "warning" else one for one in said)
     if mode == "none" or not file.data.strip():
         return Decision(Act.PLAIN, None, file.data, said)

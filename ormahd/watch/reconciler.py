@@ -2,7 +2,7 @@
 
 A scan walks the folder (`scan`), reads changed files, decides on each (`decide`, with `identity`), commits in the
 person's name what is not in the history, and updates the index. Files at rest are brought in; files that are being
-edited wait.
+edited wait. "Our own commits" are those that Ormah makes, in contrast to those of git run by hand.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class Reconciler:
 
     @contextmanager
     def looking(self) -> Iterator[None]:
-        """Block scans during the block, with HEAD's content loaded."""
+        """Block scans during the block, with the file list of HEAD loaded."""
         with self._scanning:
             with self.book:
                 self.head = self.vault.head()
@@ -180,7 +180,7 @@ class Reconciler:
             with self.book:
                 self.head = self.told = self.walked = self.vault.head()
 
-    # What others ask
+    # Scans and queries
 
     def scan(
         self,
@@ -350,7 +350,7 @@ class Reconciler:
         """Return which of several files with one id had it first (called by the index)."""
         return self.identity.first_path(node_id, paths)
 
-    # What happened inside
+    # Our own commits, and steps of a scan
 
     def _committed(self, some: Sequence[Committed]) -> None:
         for done in some:
@@ -375,7 +375,7 @@ class Reconciler:
         self.look.follow(done)
 
     def begin(self, found: Walk) -> None:
-        """Load the content of the last known HEAD.
+        """Load the file list of the last known HEAD, and the ids of the changed files.
 
         A commit of our own that is not reported yet is not waited for: its report follows soon, and is faster than
         asking git for everything.

@@ -95,8 +95,8 @@ class Round:
         owner.begin(found)
         self.tree = owner.look.tree(owner.head)
         self.why_busy = self.vault.busy()
-        # The index keeps what was before: what a rebase has not put back yet is not forgotten. One without anything
-        # takes what there is.
+        # During a rebase the index keeps its earlier content: notes may be missing from the folder for a while. An empty
+        # index takes what is there.
         self.half_done = bool(self.rows) and under_way(self.vault.git) is not None
         self.out.skipped = found.skipped
         if self.paths is None:
@@ -150,8 +150,8 @@ class Round:
         found = walk(self.vault.root, self.known, owner.excluded, paths=self.paths, **options)
         rested: set[str] | None = None
         if self.paths is not None and (found.gone or self.behind):
-            # A note that is gone may stand elsewhere: only the whole folder tells a move from a deletion. And a commit
-            # of somebody else may have touched more than what rested.
+            # An absent note may have moved: only a walk of the whole folder tells a move from a deletion. And a commit
+            # made by hand may have changed more than the paths at rest.
             rested = set(found.gone)
             self.paths = None
             found = walk(self.vault.root, self.known, owner.excluded, **options)
@@ -233,7 +233,8 @@ class Round:
         self.act(file, decision)
 
     def ours(self, path: str, data: bytes, digest: str) -> bool:
-        """Whether the file has what a commit of our own gives it, made since the scan began or about to be made.
+        """Whether the file's content is that of a commit by Ormah that was made since the scan began, or is about to
+        be made.
 
         The commit itself updates the index. If it fails, a later scan finds the file changed.
         """
@@ -375,8 +376,11 @@ class Round:
     # Output: to the index and to the history
 
     def feed(self) -> None:
-        """Give the index the collected files, in batches. Both paths of a moved note are in the same batch: else it
-        would be a copy of itself, or missing, until the next."""
+        """Give the index the collected files, in batches.
+
+        Changed and deleted paths go in the same call, so that a moved note is not a copy of itself, or missing,
+        until the next.
+        """
         if self.anew != self.owner.anew:
             raise BegunAnew("the index was begun anew during the scan", hint="it is scanned again by itself")
         paths = list(self.upserts)
