@@ -1,1 +1,1 @@
-"""Values and their rules, pure: nodes, strength, judgements, decisions, and the lines in which the vault keeps them."""
+"""Values and their rules, without I/O: nodes, strength, judgements, decisions, and the JSON lines that store them."""

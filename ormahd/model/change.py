@@ -1,4 +1,4 @@
-"""The values of a transaction: kinds, changes, commits, and the sortable ids of ops."""
+"""Values of a transaction: kinds, changes, commits, and the sortable ids of ops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Entropy = Callable[[int], bytes]
 
 
 class Kind(StrEnum):
-    """The purpose of an op, written as the trailer `Ormah-Kind`."""
+    """The kind of an op, written as the trailer `Ormah-Kind`."""
 
     INIT = "init"
     REMEMBER = "remember"
@@ -46,12 +46,14 @@ class Kind(StrEnum):
 
 
 Stat = tuple[int, int, int]
-"""(bytes, mtime in nanoseconds, inode): a file with the same three has the same content."""
+"""(bytes, mtime in nanoseconds, inode): files with equal values are taken to have the same content."""
 
 
 class Change(Struct, frozen=True):
-    """One file of an op. `path` is posix and relative to the vault; `old` is the sha256 (hex) of the replaced bytes, None for a new
-    file; `data` is the new content, None for a removed file.
+    """One file of an op.
+
+    `path` is posix and relative to the vault. `old` is the sha256 (hex) of the replaced bytes, None for a new file.
+    `data` is the new content, None for a removed file.
     """
 
     path: str
@@ -59,9 +61,9 @@ class Change(Struct, frozen=True):
     old: str | None
     data: bytes | None
     stat: Stat | None = None
-    """The stat of the file once `data` was written; None where it is unknown."""
+    """The stat of the file after `data` was written; None if unknown."""
     apart: bool = False
-    """True where the history has other bytes than the folder: `held`, or no file (None)."""
+    """True if the history has other bytes than the folder: `held`, or no file (None)."""
     held: bytes | None = None
 
     @property
@@ -81,11 +83,11 @@ class Committed(Struct, frozen=True):
     time: datetime
     changes: tuple[Change, ...]
     parent: str | None = None
-    """The parent commit; None for the first commit, or where it is unknown."""
+    """The parent commit; None for the first commit, or if it is unknown."""
 
 
 def sha256(data: bytes) -> str:
-    """Return the digest by which versions of a file are told apart."""
+    """Return the digest that identifies a version of a file."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -94,9 +96,9 @@ OP_LENGTH = 26
 
 
 class OpIds:
-    """Makes ids that sort by time: 48 bits of milliseconds and 80 random bits in Crockford's base 32, a ULID in lower case.
+    """Generates ids that sort by time: lower-case ULIDs (48 bits of milliseconds and 80 random bits in Crockford's base 32).
 
-    Within a process each id is greater than the last one, even when the clock goes back.
+    Within a process each id is greater than the one before, even if the clock goes back.
     """
 
     def __init__(self, clock: Clock, entropy: Entropy = secrets.token_bytes) -> None:
@@ -114,5 +116,5 @@ class OpIds:
 
 
 def is_op(text: str) -> bool:
-    """Return whether `text` has the form of an op id."""
+    """Whether `text` has the form of an op id."""
     return len(text) == OP_LENGTH and set(text) <= set(_ALPHABET)

@@ -1,7 +1,7 @@
-"""Decisions on proposals: a line each in `.ormah/decisions/YYYY-MM.jsonl`. Pure; FORMAT.md specifies the format.
+"""Decisions on proposals, one JSON line each in `.ormah/decisions/YYYY-MM.jsonl`. No I/O; FORMAT.md specifies the format.
 
-A line names the proposal by its key: the kind of change, the memories and the hashes of their texts. The same proposal is never made
-again on any machine, and is made anew once a text changes.
+A line identifies the proposal by its key: the kind of change, the memories, and the hashes of their texts. A decided
+proposal is not made again on any machine, until one of the texts changes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FOLDER: Final = ".ormah/decisions"
 """The folder of the files, relative to the vault."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ID = 32
-"""Hexadecimal digits of a line id: 128 bits."""
+"""Number of hexadecimal digits of a line id: 128 bits."""
 
 Verdict = Literal["approved", "rejected"]
 
@@ -48,12 +48,12 @@ class ProposalDecision(Struct, frozen=True):
 
 
 def key_of(type: ProposalType, nodes: Sequence[str], texts: Sequence[str]) -> str:  # noqa: A002
-    """Return the key by which two proposals are the same."""
+    """Return the key of a proposal; proposals with equal keys are the same."""
     return " ".join([type, *sorted(nodes), *sorted(texts)])
 
 
 def line_id(key: str) -> str:
-    """Return the id of the line for a proposal; a proposal has one decision, the last one."""
+    """Return the line id for a proposal. Each proposal has one decision, the latest."""
     return hashlib.sha256(key.encode()).hexdigest()[:_ID]
 
 
@@ -67,7 +67,7 @@ def encode(decision: ProposalDecision) -> bytes:
 
 
 def decode(line: bytes) -> ProposalDecision | str:
-    """Return the decision of a line, or why it has none. Unknown keys are ignored."""
+    """Return the decision of a line, or a sentence that says why it is invalid. Unknown keys are ignored."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""What is known of a file in the vault: its state when it was read, and findings for `doctor`. Pure."""
+"""The state of a file in the vault when it was read, and the findings of `doctor`. No I/O."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class FileState(Struct, frozen=True):
-    """The state of a file when it was read, enough to see without reading that it did not change.
+    """The state of a file when it was read. It shows whether the file changed since, without reading it again.
 
     `path` is posix and relative to the vault; `digest` is the sha256 (hex) of the bytes on disk.
     """
@@ -19,11 +19,11 @@ class FileState(Struct, frozen=True):
     inode: int
     digest: str
     lent: str | None = None
-    """The id of a note that is only indexed; its file holds none."""
+    """The id of a note that is only indexed; its file contains none."""
     space: str | None = None
-    """The space that the person chose for the folder; it holds where the note names none."""
+    """The space that the person chose for the folder; used if the note names none."""
 
 
 def finding(path: str | None, level: str, what: str, mend: str, line: int | None = None) -> dict[str, Any]:
-    """Return one finding of `doctor` as its reply has it."""
+    """Return one finding in the form of `doctor`'s reply."""
     return {"level": level, "what": what, "path": path, "line": line, "mend": mend}

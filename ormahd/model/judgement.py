@@ -1,6 +1,7 @@
-"""Judgements: whether a whispered memory was useful, a line each in `.ormah/feedback/YYYY-MM.jsonl`. Pure; FORMAT.md specifies it.
+"""Judgements: whether a whispered memory was useful; one JSON line each in `.ormah/feedback/YYYY-MM.jsonl`.
 
-A line holds the prompt's vector in int8 and a keyed hash of the prompt, not its text, unless the person wants the text committed.
+A line has the prompt's vector in int8 and a keyed hash of the prompt. It has the prompt's text only if the person
+enabled that. No I/O; FORMAT.md specifies the format.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ _STEPS = 127
 
 Float = NDArray[np.float32]
 Source = Literal["explicit", "implicit"]
-"""`explicit`: said on purpose. `implicit`: inferred by an agent."""
+"""`explicit`: stated on purpose. `implicit`: inferred by an agent."""
 
 
 class Small(Struct, frozen=True):
-    """An int8 vector: `steps` times `scale` are the components."""
+    """An int8 vector: its components are `steps` times `scale`."""
 
     steps: bytes
     scale: float
 
     @classmethod
     def of(cls, vector: Float) -> Small:
-        """Return the nearest int8 vector. A cosine of unit vectors moves by at most 0.002; zeros stay zeros."""
+        """Return the nearest int8 vector. This changes the cosine of unit vectors by at most 0.002; zeros stay zeros."""
         scale = float(np.abs(vector).max(initial=0.0)) / _STEPS or 1.0
         return cls(np.rint(vector / scale).astype(np.int8).tobytes(), float(f"{scale:.6g}"))
 
@@ -47,7 +48,7 @@ class Small(Struct, frozen=True):
 
 
 class Judgement(Struct, frozen=True):
-    """One judgement. `session_id` and `prompt_hash` are keyed hashes; `prompt` is None unless it is to be committed."""
+    """One judgement. `session_id` and `prompt_hash` are keyed hashes; `prompt` is None unless its text is to be committed."""
 
     node_id: str
     signal: int
@@ -70,12 +71,12 @@ class Judgement(Struct, frozen=True):
 
 
 def line_id(event: str, node_id: str, source: str) -> str:
-    """Return the id of a line: one judgement per whisper, memory and source; the last one counts."""
+    """Return the id of a line. There is one judgement per whisper, memory and source: the latest."""
     return f"{event}-{short_id(node_id)}-{source}"
 
 
 def model_name(name: str) -> str:
-    """Return the name of a model without folder or account, which differ between machines."""
+    """Return the name of a model without its folder or account, which differ between machines."""
     return re.split(r"[/\\]", name.rstrip("/\\"))[-1]
 
 
@@ -93,7 +94,7 @@ def encode(judgement: Judgement) -> bytes:
 
 
 def decode(line: bytes) -> Judgement | str:
-    """Return the judgement of a line, or why it has none. Unknown keys are ignored."""
+    """Return the judgement of a line, or a sentence that says why it is invalid. Unknown keys are ignored."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
@@ -139,4 +140,4 @@ def _small(row: dict[str, Any]) -> Small | None:
 FILES: Final[MonthFiles[Judgement]] = MonthFiles(
     FOLDER, encode, decode, id=lambda one: one.id, said=lambda one: one.confirmed_at
 )
-"""A judgement belongs to the file of the month of its whisper, also when it is changed later."""
+"""The files of judgements. A judgement stays in the file of the month of its whisper, even if it is changed later."""

@@ -1,4 +1,4 @@
-"""Files of JSON lines with ids in `.ormah/`: their three-way merge as sets, and files of one month each. Pure."""
+"""Files of JSON lines with ids in `.ormah/`: their three-way merge as sets, and one file per month. No I/O."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ormahd.model import strength
 
 
 def one_side(base: Any, ours: Any, theirs: Any) -> tuple[bool, Any]:
-    """Return (True, value) where at most one side differs from the base or both agree; else (False, any value)."""
+    """Return (True, value) if at most one side differs from the base or both agree; otherwise (False, any value)."""
     if ours == theirs or theirs == base:
         return True, ours
     return ours == base, theirs
 
 
 def merge_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes:
-    """Merge files of JSON lines as sets by the lines' `id`, sorted by id.
+    """Merge files of JSON lines as sets by the lines' `id`; the result is sorted by id.
 
-    A line that one side removed and the other left alone goes; a line that a side changed stays. Two versions of a line are resolved alike
-    from both sides: strength keeps larger numbers and later dates, other lines the one whose bytes sort last. A line without an id is
-    its own id and goes to the end; conflict markers are left out.
+    A line is removed if one side removed it and the other did not change it. Two versions of a line are merged
+    symmetrically: for strength the larger numbers and later dates, otherwise the version whose bytes sort last. Lines
+    without an id are compared as a whole and placed at the end; conflict markers are dropped.
     """
     if theirs in (base, ours):
         return ours
@@ -81,22 +81,23 @@ _NAME = re.compile(r"\d{4}-\d{2}\.jsonl")
 
 
 class MonthFiles(Struct, Generic[T], frozen=True):
-    """Reads and writes one kind of line, kept in a file per month: judgements or decisions. Of two lines with one id the later counts.
+    """Reads and writes one type of line, stored in a file per month: judgements or decisions. Of two lines with one
+    id the later counts.
 
-    `encode` puts the id first and the time second, because `merge_lines` keeps the line whose bytes sort last.
+    `encode` writes the id first and the time second, because `merge_lines` keeps the line whose bytes sort last.
     """
 
     folder: str
-    """Where the files are, relative to the vault."""
+    """The folder of the files, relative to the vault."""
     encode: Callable[[T], bytes]
     """Returns the line without its newline."""
     decode: Callable[[bytes], T | str]
-    """Returns the value of a line, or why it has none."""
+    """Returns the value of a line, or a sentence that says why it is invalid."""
     id: Callable[[T], str]
     said: Callable[[T], datetime]
 
     def ours(self, path: str) -> bool:
-        """Return whether `path` is one of these files."""
+        """Whether `path` is one of these files."""
         folder, _, name = path.rpartition("/")
         return folder == self.folder and _NAME.fullmatch(name) is not None
 
@@ -122,7 +123,7 @@ class MonthFiles(Struct, Generic[T], frozen=True):
         return one if other is None or self.said(one) >= self.said(other) else other
 
     def put(self, data: bytes, one: T) -> bytes:
-        """Return the file with `one` in it, in place of the value with its id. Unreadable lines move to the end."""
+        """Return the file's bytes with `one` added, replacing the value with its id. Unreadable lines move to the end."""
         before = b"".join(
             line + b"\n"
             for line in data.splitlines()

@@ -1,6 +1,6 @@
-"""A memory as the code sees it: node, connections, and the requests that create and find nodes.
+"""Memories as values: nodes, connections, and the requests that create and find them.
 
-Knowledge comes from the note's frontmatter and body, strength from `.ormah/strength.jsonl`; a `MemoryNode` joins both.
+Knowledge comes from the note, strength from `.ormah/strength.jsonl`; a `MemoryNode` combines both.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 MAX_CONTENT = 1_000_000
-"""Characters of one memory. A longer text is a document to ingest or to put into the vault as a file."""
+"""Most characters of one memory. A longer text should be ingested, or put into the vault as a file."""
 MAX_TITLE = 300
 MAX_TAGS = 64
 MAX_TAG = 100
@@ -55,7 +55,7 @@ class EdgeType(StrEnum):
 
     @property
     def activation_factor(self) -> float:
-        """The share of relevance that flows along this edge in spreading activation."""
+        """The factor of this edge type in spreading activation."""
         return _ACTIVATION[self]
 
 
@@ -72,7 +72,7 @@ _ACTIVATION = {
 
 
 def is_node_id(text: str) -> bool:
-    """Return whether `text` is a full id in canonical form (lower-case UUID)."""
+    """Whether `text` is a full id in canonical form (lower-case UUID)."""
     return _ID.fullmatch(text) is not None
 
 
@@ -128,7 +128,7 @@ Space = Annotated[Annotated[str, Field(max_length=MAX_SPACE), AfterValidator(_on
 
 
 class CheckedModel(BaseModel):
-    """Base of the checked models. Their validators are built on first use, or by `build`."""
+    """Base class of the validated models. Their validators are built on first use, or by `build`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -151,11 +151,11 @@ class Strength:
     access_count: Count = 0
     """How often it was found or opened."""
     use_count: Count = 0
-    """How many of these were confirmed uses: opened, or judged useful."""
+    """Number of these that were confirmed uses: opened, or judged useful."""
     last_accessed: Utc | None = None
     last_review: Utc | None = None
     stability: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 0.0
-    """Days until retrievability is about 37 %; 0 means never reviewed."""
+    """Days until retrievability falls to about 37 %; 0 means never reviewed."""
 
 
 class MemoryNode(CheckedModel):
@@ -194,11 +194,11 @@ class MemoryNode(CheckedModel):
 
 
 ABOUT_SELF = "about_self"
-"""The tag of memories about the user; full text search looks for it when a query says "me" or "my"."""
+"""Tag of memories about the user; full text search adds it if a query says "me", "my" and the like."""
 
 
 class LinkRequest(CheckedModel):
-    """An edge that a caller asks for; `target` may be any unique prefix of 4 or more characters."""
+    """An edge requested by a caller; `target` may be any unique prefix of 4 or more characters."""
 
     target: Line
     edge: EdgeType = EdgeType.RELATED_TO
@@ -220,9 +220,9 @@ class CreateNodeRequest(CheckedModel):
     about_self: bool = False
     confidence: Share = 1.0
     created: Utc | None = None
-    """Only import and ingestion set it; None means now."""
+    """Set only by import and ingestion; None means now."""
     everywhere: bool = Field(default=False, alias="global")
-    """True where the caller asked for a global memory; no job gives it a space."""
+    """True if the caller asked for a global memory; then no job assigns a space to it."""
 
     @field_validator("content")
     @classmethod
@@ -246,7 +246,7 @@ class Narrowing(CheckedModel):
     @field_validator("created_after", "created_before", mode="before")
     @classmethod
     def _whole_day(cls, value: Any, info: Any) -> Any:
-        """A bare date is a whole day: `created_before=2026-11-21` includes everything of that day."""
+        """Extend a bare date to a whole day: `created_before=2026-11-21` includes all of that day."""
         if isinstance(value, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}", value.strip()):
             end = info.field_name == "created_before"
             return f"{value.strip()}T23:59:59.999999Z" if end else f"{value.strip()}T00:00:00Z"
@@ -284,7 +284,7 @@ Found = Literal["search", "activated", "conflict", "temporal"]
 
 
 def build() -> None:
-    """Build the validators of all models now, so that no request waits for it."""
+    """Build the validators of all models now, so that no request waits for this."""
     waiting = CheckedModel.__subclasses__()
     while waiting:
         model = waiting.pop()
@@ -293,7 +293,7 @@ def build() -> None:
 
 
 def read_time(value: Any) -> datetime | None:
-    """Return an ISO time with a zone in UTC; None for anything else."""
+    """Parse an ISO time with a zone and return it in UTC; None for anything else."""
     if not isinstance(value, str):
         return None
     try:

@@ -1,10 +1,10 @@
-"""The projects behind spaces: `.ormah/spaces.jsonl`, a line for each key by which a project is known. Pure.
+"""The projects of spaces: `.ormah/spaces.jsonl`, one line for each key that identifies a project. No I/O.
 
     {"id": "5f…", "key": "git.example.org/acme/api", "space": "api", "since": "2026-11-21T20:00:00Z", "folder": "~/src/api", "root": "9c…"}
 
-`key` is the address of the project's remote (`git/remote_url.py`), else `root:` and its first commit, else `folder:` and its path. A
-project whose remote changes gets a second line whose `same` is the first key. Files of two machines merge as sets of lines; where both
-used one name, the older line keeps it.
+`key` is the address of the project's remote (`git/remote_url.py`), otherwise `root:` and its first commit, otherwise
+`folder:` and its path. A project whose remote changes gets a second line whose `same` is the first key. Files of two
+machines merge as sets of lines; if both used one name, the older line keeps it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FILE: Final = ".ormah/spaces.jsonl"
 
 
 class ProjectKey(Struct, frozen=True, kw_only=True):
-    """One key of a project. `since`: when it was first seen, ISO 8601. `told`: a person chose the name."""
+    """One key of a project. `since`: when it was first seen, ISO 8601. `told`: a person chose the space's name."""
 
     key: str
     space: str
@@ -60,7 +60,7 @@ def read(data: bytes) -> list[ProjectKey]:
 
 
 def with_line(data: bytes, new: ProjectKey) -> bytes:
-    """Return the file with `new` in it, in place of an older line with its key and space."""
+    """Return the file's bytes with `new` added, replacing an older line with its key and space."""
     kept = b"".join(
         line + b"\n" for line in data.splitlines() if line.strip() and f'"{new.line_id}"'.encode() not in line
     )
@@ -68,9 +68,10 @@ def with_line(data: bytes, new: ProjectKey) -> bytes:
 
 
 def spaces(lines: Iterable[ProjectKey]) -> dict[str, str]:
-    """Return `{key: space}` for lines sorted oldest first. A name that a person chose wins, the last one first; else the oldest line.
+    """Return `{key: space}` for lines sorted oldest first.
 
-    Of two projects with one name the later gets a suffix.
+    A name that a person chose takes precedence, the latest such line first; otherwise the oldest line counts. If two
+    projects have one name, the later one gets a suffix.
     """
     chosen: dict[str, ProjectKey] = {}
     for line in lines:
@@ -94,7 +95,7 @@ def spaces(lines: Iterable[ProjectKey]) -> dict[str, str]:
 
 
 def _first(line: ProjectKey, lines: Mapping[str, ProjectKey]) -> str:
-    """Return the key under which the project was first seen."""
+    """Return the key under which the project was first recorded."""
     seen = {line.key}
     while line.same is not None and line.same not in seen and line.same in lines:
         seen.add(line.same)
@@ -103,7 +104,7 @@ def _first(line: ProjectKey, lines: Mapping[str, ProjectKey]) -> str:
 
 
 def suffixes(key: str) -> tuple[str, ...]:
-    """Return suffixes that can distinguish a project from another of its name, shortest first: its owner, its folder."""
+    """Return suffixes that can distinguish a project from another with its name, shortest first: its owner, its folder."""
     if key.startswith("root:"):
         return (key[5:12],)
     parts = key.removeprefix("folder:").strip("/").split("/")[:-1]

@@ -32,7 +32,7 @@ ACCESS_WEIGHT = 0.34
 EDGE_WEIGHT = 0.33
 RECENCY_WEIGHT = 0.33
 ACCESS_REFERENCE = 50
-"""Accesses at which this part of the score reaches 1; the scale is logarithmic."""
+"""Accesses at which the access part of the importance reaches 1; the scale is logarithmic."""
 EDGE_REFERENCE = 20
 HALF_LIFE_DAYS = 14.0
 WORTH_STORING = 0.01
@@ -42,8 +42,9 @@ WORTH_STORING = 0.01
 def importance(access_count: int, edges: int, days_since_access: float) -> float:
     """Return the importance of a memory, from 0 (never used, unconnected, old) to 1, rounded to 4 places.
 
-    `edges` counts both directions; `days_since_access` counts from creation where there was no access. Negative days count as 0.
-    It decides which memories leave a full core tier and which are spared from fading; ranking does not use it.
+    `edges` counts both directions. `days_since_access` counts from creation if there was no access; negative days
+    count as 0. Importance decides which memories leave a full core tier and which do not fade; ranking does not use
+    it.
     """
     access = min(1.0, log1p(max(0, access_count)) / log(1 + ACCESS_REFERENCE))
     connected = min(1.0, log1p(max(0, edges)) / log(1 + EDGE_REFERENCE))
@@ -53,13 +54,13 @@ def importance(access_count: int, edges: int, days_since_access: float) -> float
 
 
 STRENGTH_FILE = ".ormah/strength.jsonl"
-"""Where it is, relative to the vault's root."""
+"""The file's path, relative to the vault's root."""
 DAYS_TO_ARCHIVE = 14.0
 ARCHIVE_BELOW = 0.3
 INITIAL_STABILITY_DAYS = DAYS_TO_ARCHIVE / log(1 / ARCHIVE_BELOW)
 """11.63 days, where e^(-14/S) = 0.3: the stability of a memory that was never used, and the unit of a lease."""
 MAX_STABILITY_DAYS = 365.0
-"""Stability stops growing at a year."""
+"""Largest stability."""
 REVIEW_EVERY_DAYS = 1.0
 """Uses within a day count as one review."""
 
@@ -70,7 +71,7 @@ T = TypeVar("T")
 
 
 class Pace(Protocol):
-    """Iterates over the steps of long work and lets other threads run between them."""
+    """Iterates over the steps of a long task and lets other threads run between them."""
 
     def __call__(self, steps: Iterable[T], /) -> Iterator[T]: ...
 
@@ -82,15 +83,17 @@ _MAX_SPACING = 2.0
 
 
 How = Literal["use", "recall", "whisper"]
-"""How a memory was used. `use`: opened or judged useful. `recall`: among the first results. `whisper`: quoted in full in a whisper.
-The last two renew a lease only.
+"""How a memory was used. `use`: opened or judged useful. `recall`: among the first results. `whisper`: quoted in full
+in a whisper.
+
+The last two only renew the lease.
 """
 
 HOWS: tuple[How, ...] = ("use", "recall", "whisper")
 
 
 class Access(Struct, frozen=True):
-    """A memory was used `times` times at one moment. Only `use` strengthens it."""
+    """`times` uses of a memory at one moment. Only `use` raises its stability."""
 
     node: str
     at: datetime
@@ -121,7 +124,7 @@ def reinforce(stability: float, days_since_review: float) -> float:
 
 
 def read_strength(data: bytes, problems: list[str] | None = None, *, pace: Pace = iter) -> dict[str, Strength]:
-    """Return `{node id: strength}`. An unreadable line is skipped, with a sentence in `problems`."""
+    """Return `{node id: strength}`. An unreadable line is skipped and described in `problems`."""
     rows, bad = _parse(data, pace)
     if problems is not None:
         problems.extend(f"line {number} of strength.jsonl cannot be read: {why}" for number, _, why in bad)
@@ -148,7 +151,7 @@ class LastUses(Struct):
 
 
 def last_uses(data: bytes) -> dict[str, LastUses]:
-    """Return `{node id: last uses}` over all machines."""
+    """Return `{node id: last uses}`, over all machines."""
     found: dict[str, LastUses] = {}
     for row in _parse(data)[0].values():
         dates = (row.get("last_use", row.get("last_review")), row.get("last_recall"), row.get("last_whisper"))
@@ -162,10 +165,10 @@ def fold(
     data: bytes, machine: str, events: Iterable[Access | Score], *, created: Mapping[str, datetime] | None = None,
     pace: Pace = iter,
 ) -> bytes:  # fmt: skip
-    """Return the file with `events` added to the lines of `machine`, sorted by id.
+    """Return the file's bytes with `events` added to the lines of `machine`, sorted by id.
 
-    `created` (`{node id: creation}`) is where counting starts for a memory without a review. The order of events does not matter.
-    Without events a canonical file comes back byte for byte.
+    `created` (`{node id: creation}`): the time from which days count for a memory without a review. The order of
+    events does not matter. Without events a canonical file is returned byte for byte.
     """
     rows, bad = _parse(data, pace)
     of_node: dict[str, list[dict[str, Any]]] = {}
@@ -209,7 +212,7 @@ def merged_row(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, An
 
 
 def row_problem(row: Any) -> str | None:
-    """Return why a decoded line is not valid, or None."""
+    """Return a sentence that says why a decoded line is invalid, or None."""
     if not isinstance(row, dict):
         return "it is no JSON object"
     for key in ("id", "node", "machine"):
@@ -261,7 +264,7 @@ def _access(row: dict[str, Any], before: Strength, event: Access, created: datet
 
 
 def _worth_noting(written: str | None, at: datetime) -> bool:
-    """Return whether a whisper is more than a day after the stored one. Writing every whisper would give git a new blob each time."""
+    """Whether a whisper is at least a day after the stored one. Storing every whisper would add a git blob each time."""
     known = read_time(written)
     return known is None or at - known >= timedelta(days=WHISPER_EVERY_DAYS)
 
@@ -277,7 +280,7 @@ def _score(row: dict[str, Any], before: Strength, event: Score) -> bool:
 def _by_node(rows: Iterable[Mapping[str, Any]], pace: Pace) -> dict[str, Strength]:
     grouped: dict[str, list[Mapping[str, Any]]] = {}
     for row in pace(rows):
-        grouped.setdefault(sys.intern(row["node"]), []).append(row)  # every room has each id: one copy of it
+        grouped.setdefault(sys.intern(row["node"]), []).append(row)  # each id occurs in many structures: keep one copy
     return {node: _joined(of_node) for node, of_node in pace(grouped.items())}
 
 
@@ -304,7 +307,7 @@ def _scored(row: Mapping[str, Any]) -> tuple[bool, datetime, float]:
 
 
 def _rank(value: Any) -> Any:
-    """Return a key that orders any two values: dates by time, numbers by size, everything else by its JSON."""
+    """Return a sort key for any value: dates by time, numbers by size, everything else by its JSON."""
     if isinstance(value, str):
         date = read_time(value)
         return (date is not None, date.timestamp() if date else 0.0, value)
@@ -351,7 +354,7 @@ def _later(written: str | None, date: datetime) -> str:
 
 
 Lasting = Literal["event", "fact", "decision"]
-"""The classes of types, each named after one of them."""
+"""Classes of memory types with one lease each, named after one of the types."""
 
 CLASSES: Final[Mapping[NodeType, Lasting]] = {
     NodeType.EVENT: "event", NodeType.OBSERVATION: "event",
@@ -359,9 +362,10 @@ CLASSES: Final[Mapping[NodeType, Lasting]] = {
     NodeType.DECISION: "decision", NodeType.PROCEDURE: "decision", NodeType.PREFERENCE: "decision",
     NodeType.PERSON: "decision", NodeType.PROJECT: "decision",
 }  # fmt: skip
-"""Events pass soon, facts hold for a while, decisions and people matter long after."""
+"""Class of each type: events are soon irrelevant, facts hold for a while, decisions and people matter long."""
 SPREAD: Final = 0.5
-"""Share by which equal leases may differ, so that memories stored on one day do not leave on one day."""
+"""Largest share by which a lease is lengthened, different for each id, so that memories stored on one day do not
+leave on one day."""
 
 
 class Leases(Struct, frozen=True):
@@ -391,21 +395,21 @@ class Leases(Struct, frozen=True):
 
 
 def share_of(node_id: str) -> float:
-    """Return a number in [0, 1) that is fixed for an id and evenly spread over ids."""
+    """Return a number in [0, 1), fixed for an id and uniformly distributed over ids."""
     return zlib.crc32(node_id.encode()) / 2**32
 
 
 ACTIVE_DAYS_FILE: Final = ".ormah/active_days.jsonl"
-"""Where it is, relative to the vault's root."""
+"""The file's path, relative to the vault's root."""
 _DAY: Final = timedelta(days=1)
 _HALVINGS: Final = 60
 """Steps of the bisection in `ActiveDays.back`, enough for a thousand years."""
 
 
 class ActiveDays(Struct, frozen=True):
-    """Counts days as fading does: days on which the memory was asked something count fully, others with `idle_share` (0 to 1).
+    """Counts days for fading: days on which the memory was queried count fully, others with `idle_share` (0 to 1).
 
-    `ordinals` are the active days, ascending (`date.toordinal`); a day is one in UTC, so that machines agree.
+    `ordinals`: the active days, ascending (`date.toordinal`). Days are in UTC, so that machines agree.
     """
 
     ordinals: tuple[int, ...]
@@ -423,7 +427,8 @@ class ActiveDays(Struct, frozen=True):
         return active + self.idle_share * ((now - since) / _DAY - active)
 
     def back(self, now: datetime, days: float) -> datetime:
-        """Return the latest time from which at least `days` weighted days passed until `now`; the minimum datetime where there is none."""
+        """Return the latest time such that at least `days` weighted days lie between it and `now`; the minimum
+        datetime if there is none."""
         first = datetime.min.replace(tzinfo=UTC)
         if self.between(first, now) < days:
             return first
@@ -437,7 +442,7 @@ class ActiveDays(Struct, frozen=True):
         return low
 
     def _until(self, time: datetime) -> float:
-        """Return the number of active days before `time`, today counted by the part that has passed."""
+        """Return the number of active days before `time`; its own day counts by the part that has passed."""
         utc = time.astimezone(UTC)
         today = utc.date().toordinal()
         at = bisect_left(self.ordinals, today)
@@ -452,7 +457,8 @@ def read_active_days(data: bytes) -> set[date]:
 
 
 def with_active_days(data: bytes, days: Iterable[date]) -> bytes:
-    """Return the file with `days` added, sorted. Unreadable lines move to the end; a file that has all of them is unchanged."""
+    """Return the file's bytes with `days` added, sorted; unchanged if it contains all of them. Unreadable lines move
+    to the end."""
     found, new = read_active_days(data), set(days)
     if new <= found:
         return data

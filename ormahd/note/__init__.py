@@ -1,1 +1,1 @@
-"""A note as bytes and as a node, pure: read, written, edited, merged. FORMAT.md specifies the format."""
+"""Notes: parse, compose, edit, merge and diff the bytes of a note. No I/O. FORMAT.md specifies the format."""

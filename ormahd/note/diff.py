@@ -33,11 +33,11 @@ _USUAL = {"tier": "working", "confidence": 1.0}
 Version = tuple[str, bytes]
 """A file in one state: its path (posix, relative to the vault) and its bytes."""
 Name = Callable[[str], str | None]
-"""What a wikilink's target is called, or None: then it is called as it is written."""
+"""Return the title for a wikilink's target, or None: then the target itself is shown."""
 
 
 class NoteDiff(Struct, frozen=True):
-    """`text`: lines without a final line break, empty for equal bytes. `cut`: some lines are left out, the last one says how many."""
+    """`text`: lines without a final newline, empty for equal bytes. `cut`: lines were left out; the last line says how many."""
 
     text: str
     cut: bool = False
@@ -90,7 +90,7 @@ def _fields(old: Note | None, new: Note | None) -> Iterator[str]:
 
 
 def _others(before: Version | None, after: Version | None) -> Iterator[str]:
-    """Yield the changed keys of the person."""
+    """Yield the changed frontmatter keys that are not Ormah's."""
     was, now = _extra(before), _extra(after)
     for key in dict.fromkeys([*was, *now]):
         one, other = was.get(key), now.get(key)
@@ -108,7 +108,7 @@ def _extra(version: Version | None) -> dict[str, str]:
     try:
         return dict(Sheet(version[1], parse(version[1], version[0])).side().extra)
     except (Unusual, FrontmatterError):
-        return {}  # YAML that cannot be cut into keys: what else changed is told all the same
+        return {}  # YAML that cannot be divided into keys; the other differences are still shown
 
 
 def _value(key: str, lines: str) -> str:
@@ -122,7 +122,7 @@ def _value(key: str, lines: str) -> str:
 
 
 def _edges(old: Note | None, new: Note | None, name: Name) -> Iterator[str]:
-    """Yield the changed edges. Links in the body show in the text."""
+    """Yield the changed edges of the properties. Links in the body appear in the text's difference."""
     was, now = ({} if note is None else {link.key: link for link in note.links if not link.body} for note in (old, new))
     for key in dict.fromkeys([*now, *was]):
         one, other = was.get(key), now.get(key)

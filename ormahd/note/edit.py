@@ -1,6 +1,6 @@
-"""Edits of a note: change only the lines concerned, then parse the result to verify that it says what it should.
+"""Edit a note: change only the lines concerned, then parse the result to verify it.
 
-`edit` changes fields, edges and text; `retarget`, `lead` and `unlink` change where links lead.
+`edit` changes fields, edges and text; `retarget`, `lead` and `unlink` change the targets of links.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ from ormahd.note.write import text as rendered_text
 FIELDS = ("id", "type", "tier", "space", "everywhere", "title", "tags", "source", "confidence", "created", "updated",
           "valid_until", "outdated_reason")  # fmt: skip
 _KEYS = {"everywhere": "global"}
-"""Fields whose key has another name."""
+"""Fields whose frontmatter key has another name."""
 ORDER = (*(own + key for key in FIELD_KEYS for own in ("", OWN)), *EDGES, "edges")
-"""A new key is inserted behind the nearest of these that the note has."""
+"""Order of keys. A new key is inserted after the nearest preceding one that the note has."""
 
 _RENDER: Mapping[str, Callable[[Any], str]] = {
     "id": str, "type": str, "tier": str, "space": rendered_text, "everywhere": lambda _: "true", "title": rendered_text, "tags": flow_tags,
@@ -93,7 +93,7 @@ class Editor:
         return self.splices.apply()
 
     def key(self, field: str) -> str:
-        """Return the key of a field: its own, or the one behind `ormah_` where its own holds something else."""
+        """Return the frontmatter key of a field: its own, or the one prefixed `ormah_` if its own holds an unrelated value."""
         key = _KEYS.get(field, field)
         own = OWN + key
         return own if key in self.note.taken or own in self.pairs else key
@@ -113,13 +113,13 @@ class Editor:
             if key not in self.pairs or self.note.space is not None:
                 self._put(key, "null")
         elif field == "everywhere":
-            if self.note.everywhere:  # the key may be a person's own, and say something else
+            if self.note.everywhere:  # the key may be the person's own, with another meaning
                 self.splices.remove(self.pairs[key])
         elif key in self.pairs:
             self.splices.remove(self.pairs[key])
 
     def _put(self, key: str, value: str | list[str]) -> None:
-        """Write a key's value on its line, or as lines of its own."""
+        """Write a key's value on the key's line (str), or on lines of its own (list)."""
         pair = self.pairs.get(key)
         if isinstance(value, str):
             if pair:
@@ -138,7 +138,7 @@ class Editor:
         return self.pairs[before[-1]].end if before else next(iter(self.pairs.values())).start
 
     def _list(self, key: str, items: list[Written], wanted: list[str], render: Callable[[str, bool], str]) -> None:
-        """Make a list property hold `wanted` (not empty)."""
+        """Set a list property to `wanted` (not empty), keeping unchanged items as they are written."""
         goal = frozenset(wanted)
         kept = [item for item in items if item.value in goal]
         order = list(dict.fromkeys(item.value for item in kept))
@@ -152,7 +152,7 @@ class Editor:
             if self.splices.change_items(pair, drop, [render(value, False) for value in added]):
                 return
         block_list = pair is not None and pair.here and is_block(pair.value)
-        # Who wrote several on one line wants them there.
+        # Several items on one line stay on one line.
         several = pair is not None and self._flow_list(key) and len(pair.value.value) > 1
         flow = not block_list and (key not in EDGES or len(kept) + len(added) == 1 or several)
         # An item of a list on one line is kept as it is written; a line of its own may need other quotes.
@@ -180,7 +180,7 @@ class Editor:
             except Wrong:
                 if any(key.startswith(f"{name}:") for key in [*gone, *new]):
                     raise
-                continue  # the key holds something of the person's, and no edge of this type is asked for
+                continue  # the key holds an unrelated value, and no edge of this type is to be changed
             kept = [
                 item for item in items if edge_key(edge, item.value) not in gone or edge_key(edge, item.value) in new
             ]
@@ -199,7 +199,7 @@ class Editor:
         self._details(details)
 
     def _details(self, wanted: Mapping[str, NoteLink | None]) -> None:
-        """Make `edges` say what it should of some edges; None: nothing."""
+        """Set the details of some edges under `edges`; None removes them."""
         nodes = {key: (name, value) for key, name, value in self.fields.detail_nodes() if key}
         said = self.fields.details
         changes = {
@@ -266,7 +266,7 @@ class Editor:
             self.splices.insert(inner[-1].end, [margin + line for line in lines])
 
     def _changed_detail(self, value: Any, one: NoteLink) -> str:
-        """Return `{weight: …}` with the keys that a person added; "" where nothing is left."""
+        """Return `{weight: …}`, with keys that a person added; empty if nothing is left."""
         if isinstance(value, MappingNode):
             return self.splices.flow_with(value, detail_parts(one))
         return detail(one) if has_detail(one) else ""
@@ -308,11 +308,12 @@ def edit(
     unlink: Sequence[tuple[EdgeType, str]] = (),
     content: str | None = None,
 ) -> bytes:
-    """Change fields (FIELDS), edges and content of a note and nothing else; equal values stay untouched.
+    """Change fields (FIELDS), edges and content of a note, and nothing else. Lines whose value is equal stay unchanged.
 
-    `clear` removes a key; so does None in `set`, unless the default holds already. `space: null` is written where the folder implies a
-    space; setting a space removes `global: true`. `link` adds an edge or replaces its details; `unlink` takes the target as written or a
-    short id, and leaves links in the body. `id` is for `doctor --fix` alone. Raises InvalidNote for a note that cannot be edited safely.
+    `clear` removes a key; so does None in `set`, unless the default applies already. `space: null` is written if the
+    folder implies a space; setting a space removes `global: true`. `link` adds an edge or replaces its details.
+    `unlink` takes the target as written or a short id, and ignores links in the body. `id` may only be changed by
+    `doctor --fix`. Raises InvalidNote if the note cannot be edited safely.
     """
     note = parse(data, path)
     if note.kind is not NoteKind.NOTE:
@@ -331,7 +332,7 @@ def edit(
             if field in clear:
                 editor.clear(field)
             elif field in changed:
-                unset = field == "title" and not set.get(field)  # from now on the file's name is its title
+                unset = field == "title" and not set.get(field)  # the title is then the file's name
                 editor.set(field, None if unset else changed[field])
         if link or unlink:
             editor.edges(link, [edge_key(edge, link_target(target)) for edge, target in unlink])
@@ -350,7 +351,7 @@ def edit(
 
 
 def _value(field: str, value: Any, path: str) -> Any:
-    """Return a field's value as `parse` gives it; None is the default."""
+    """Return a field's value in the form that `parse` returns; None means the default."""
     if field not in FIELDS or (field == "id" and value is None):
         raise ValueError(f"{field!r} is no field of a note that can be set")
     if field == "everywhere":
@@ -372,7 +373,7 @@ def _value(field: str, value: Any, path: str) -> Any:
 
 def _check(before: Note, after: Note, changed: Mapping[str, Any], link: Sequence[NoteLink],
            unlink: Sequence[tuple[EdgeType, str]], content: str | None) -> None:  # fmt: skip
-    """Raise InvalidNote unless the edited note says what it should and all else is as before."""
+    """Raise InvalidNote unless the edited note has the intended values and is otherwise unchanged."""
     if after.kind is not NoteKind.NOTE:
         problem = after.problems[0] if after.problems else None
         raise InvalidNote(f"{before.path} would no longer be a readable note: {problem.what if problem else after.kind}",
@@ -414,7 +415,7 @@ def retarget(data: bytes, path: str, short: str, stem: str) -> bytes:
             content=_text(note.content, short, stem),
         )  # fmt: skip
     except InvalidNote:
-        return data  # written in a way that cannot be edited safely: the link leads nowhere, and nothing is lost
+        return data  # it cannot be edited safely: the link stays broken, but nothing is lost
 
 
 def _text(content: str, short: str, stem: str) -> str:
@@ -423,9 +424,9 @@ def _text(content: str, short: str, stem: str) -> str:
 
 
 def lead(content: str, names: Collection[str], stem: str) -> str:
-    """Return a text whose wikilinks to one of `names` (as from `body_links`) lead to the note named `stem`.
+    """Return a text in which wikilinks to one of `names` (as from `body_links`) lead to the note named `stem`.
 
-    A link by title keeps the title as its alias; heading, block and alias stay.
+    A link by title keeps the title as its alias; heading, block and alias are kept.
     """
 
     def led(inside: str) -> str:
@@ -436,7 +437,7 @@ def lead(content: str, names: Collection[str], stem: str) -> str:
 
 
 def unlink(content: str, names: Collection[str], word: str) -> str:
-    """Return a text with words for its wikilinks to one of `names`: their alias, or `word` for a file's name."""
+    """Return a text in which wikilinks to one of `names` are replaced by words: their alias, or `word` for a file name."""
 
     def said(inside: str) -> str:
         alias = inside.partition("|")[2].strip()

@@ -21,16 +21,16 @@ _TIME = re.compile(
 )
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DIGITS = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
-"""Formats of numbers of so many digits, as Zettelkasten plug-ins name notes."""
+"""Number of digits -> format of a time, as Zettelkasten plug-ins name notes."""
 _EPOCHS = {10: 1, 13: 1000}
-"""Digits of a Unix time to its units per second."""
+"""Number of digits of a Unix time -> units per second."""
 _YEAR = re.compile(r"(?<!\d)(?:1[89]|20|21)\d\d")
 _YEAR_FIRST = re.compile(r"\d{4}[-/. ]")
 _DOTTED = re.compile(r"\b\d{1,2}\.[ ]?(?:\d{1,2}\.|[^\W\d])")
 _ASIAN = re.compile(r"(\d{4})年(\d{1,2})月(\d{1,2})日")
 _BRACKETED = re.compile(r"\([^()]*\)$")
 _LONGEST = 60
-"""Characters of a date; a longer text is prose."""
+"""Most characters of a date; a longer text is not parsed."""
 _NAMED = re.compile(r"(\d{4})[-._](\d{2})[-._](\d{2})(?![\d])|(\d{14}|\d{12}|\d{8})(?!\d)")
 
 _MONTHS = (
@@ -64,9 +64,9 @@ _HOURS = {
 
 
 def read_time(text: str) -> datetime:
-    """Return a date or time as people and editors write it, in UTC; without a zone it is UTC.
+    """Parse a date or time in one of many common forms. Returns it in UTC; without a zone it is taken as UTC.
 
-    Raises ValueError for anything else, and for what could be two days (`03/04/2024`).
+    Raises ValueError for other texts, and for ambiguous dates (`03/04/2024`).
     """
     text = text.strip().removeprefix("[[").removesuffix("]]")
     if _DAY.fullmatch(text):
@@ -76,7 +76,7 @@ def read_time(text: str) -> datetime:
 
 
 def _plain(text: str, day: str, clock: str, zone: str | None) -> datetime:
-    """Read the form that we write, and close variants."""
+    """Parse the form that Ormah writes, and close variants."""
     if clock[1] == ":":
         clock = f"0{clock}"
     clock = clock.removesuffix(".")
@@ -91,7 +91,7 @@ def _plain(text: str, day: str, clock: str, zone: str | None) -> datetime:
 
 
 def _freely(text: str) -> datetime:
-    """Read any other form with one possible reading."""
+    """Parse any other form that has exactly one reading."""
     if text.isascii() and text.isdigit():
         return _number(text)
     if len(text) > _LONGEST:
@@ -110,7 +110,7 @@ def _freely(text: str) -> datetime:
     )
     day_first = (False,) if _YEAR_FIRST.match(text) else (True,) if _DOTTED.search(text) else (False, True)
     readings = {_parsed(text, day, at) for day in day_first for at in (datetime(2001, 1, 1), datetime(2002, 2, 2))}  # noqa: DTZ001
-    if len(readings) != 1:  # a part is missing, or day and month may be either
+    if len(readings) != 1:  # a part is missing, or day and month are ambiguous
         raise ValueError(text)
     return readings.pop()
 
@@ -187,15 +187,15 @@ Choice = TypeVar("Choice", bound=StrEnum)
 T = TypeVar("T")
 
 OWN = "ormah_"
-"""The prefix of our key where the key itself holds something else: `type: meeting`, `ormah_type: decision`."""
+"""Prefix of Ormah's key if the key itself holds an unrelated value: `type: meeting`, `ormah_type: decision`."""
 FIELD_KEYS = ("id", "type", "tier", "space", "global", "title", "tags", "source", "confidence", "created", "updated", "valid_until",
               "outdated_reason")  # fmt: skip
-"""The keys of the fields in the order in which we write them."""
+"""Keys of the fields, in the order in which they are written."""
 OTHER_NAMES = {
     "created": ("created_at", "date created", "creation date", "date"),
     "updated": ("updated_at", "date modified", "date updated", "last modified", "modified"),
 }
-"""Keys of other programs for a field, likeliest first. Case, spaces, `-` and `_` are ignored."""
+"""Keys that other programs use for a field, most common first. Case, spaces, `-` and `_` are ignored."""
 
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
 _OF_A_WHOLE = re.compile(r"(\d+(?:\.\d+)?)[ ]?(?:%|/[ ]?(\d+))")
@@ -205,7 +205,7 @@ _YES = frozenset({"true", "yes", "on"})
 
 
 class Wrong(Exception):
-    """A value that its key cannot have, at the character `index` of the block."""
+    """A value that is invalid for its key. `index`: its position in the block, in characters."""
 
     def __init__(self, what: str, node: Node, mend: str) -> None:
         super().__init__(what)
@@ -220,9 +220,9 @@ class Written(NamedTuple):
     value: str
     node: Node
     alone: bool
-    """True where the node says nothing else."""
+    """Whether the node contains only this item."""
     said: str
-    """The text that the value was read from."""
+    """The text from which the value was parsed."""
 
 
 def one_line(text: str) -> str:
@@ -255,13 +255,13 @@ def _plain_key(key: str) -> str:
 
 
 class FieldReader:
-    """Reads the fields of one block. An unusable value is left in place: it gives a warning, and the default holds."""
+    """Reads the fields of one frontmatter block. For an invalid value it adds a warning and uses the default."""
 
     def __init__(self, block: Frontmatter) -> None:
         self.block = block
         self.problems: list[Problem] = []
         self.taken: list[str] = []
-        """Keys of ours that hold something else."""
+        """Keys of Ormah that hold an unrelated value."""
 
     def warn(self, what: str, node: Node, mend: str) -> None:
         self.problems.append(Problem("warning", what, self.line(node.start_mark.index), mend))
@@ -277,9 +277,10 @@ class FieldReader:
         return raw if len(raw) <= _SHOWN else f"{raw[:_SHOWN]}…"
 
     def field(self, key: str, read: Callable[[str, Node], T | None], otherwise: T, *, quiet: bool = False) -> T:
-        """Return the value of a key, else of the key behind `ormah_`, else `otherwise`.
+        """Return the value of a key, otherwise of the key prefixed `ormah_`, otherwise `otherwise`.
 
-        Where `read` raises Wrong the key belongs to the person. That is a warning unless `quiet`, or our own key is beside it.
+        If `read` raises Wrong, the key belongs to the person. This adds a warning unless `quiet` is set or the
+        prefixed key has a value.
         """
         value: T | None = None
         node, own = self.block.get(key), self.block.get(OWN + key)
@@ -300,7 +301,7 @@ class FieldReader:
         return otherwise if value is None else value
 
     def text(self, key: str, node: Node | None) -> str | None:
-        """Return the text of a value without YAML's types; None for an empty one. Raises Wrong."""
+        """Return the text of a value, ignoring YAML types; None for an empty one. Raises Wrong."""
         if node is None or is_null(node):
             return None
         if isinstance(node, SequenceNode):
@@ -322,7 +323,7 @@ class FieldReader:
         return value if value.strip() else None
 
     def node_id(self, key: str, node: Node) -> str | None:
-        """Return one of our ids. Raises Wrong for others, such as the number of a Zettelkasten."""
+        """Return an id of Ormah. Raises Wrong for other values, such as the number of a Zettelkasten."""
         value = (self.text(key, node) or "").strip().lower()
         if value and not is_node_id(value):
             raise Wrong(f"{key} must be a UUID, it says {value[:_SHOWN]}", node, "remove the line")
@@ -343,7 +344,7 @@ class FieldReader:
         return value
 
     def space(self, otherwise: str | None) -> str | None:
-        """Return the space. Absent: `otherwise`, the folder's. Empty or `global`: None."""
+        """Return the space. If the key is absent: `otherwise`, the folder's space. If empty or `global`: None."""
         said = self.field("space", self._space, None)
         if said is None:
             emptied = any(key in self.block.pairs and key not in self.taken for key in (OWN + "space", "space"))
@@ -361,7 +362,7 @@ class FieldReader:
         return value or None
 
     def flag(self, key: str) -> bool:
-        """Return whether a key says yes; any other value is no."""
+        """Whether a key has the value yes, true or on."""
         node = self.block.get(key)
         return isinstance(node, ScalarNode) and node.value.strip().lower() in _YES
 
@@ -379,7 +380,7 @@ class FieldReader:
         return self.field(key, one_of, otherwise, quiet=quiet)
 
     def share(self, key: str, otherwise: float, node: Node | None) -> float:
-        """Return a number between 0 and 1, also written `90%`, `9/10` or `0,9`. Raises Wrong."""
+        """Return a number between 0 and 1; also accepts `90%`, `9/10` or `0,9`. Raises Wrong."""
         value = self.text(key, node)
         if value is None or node is None:
             return otherwise
@@ -405,7 +406,7 @@ class FieldReader:
                         "write it as 2026-11-21 or 2026-11-21T20:00:00Z, or remove the line") from None  # fmt: skip
 
     def moment(self, key: str) -> datetime | None:
-        """Return a time, also from the keys that other programs use."""
+        """Return a time, also from the keys that other programs use for it."""
         found = self.field(key, self.time, None)
         if found is not None or key not in OTHER_NAMES:
             return found
@@ -414,13 +415,13 @@ class FieldReader:
             try:
                 found = self.time(name, plain.get(_plain_key(name)))
             except Wrong:
-                continue  # not our key: the person may write there what they like
+                continue  # another program's key: an invalid value is no error
             if found is not None:
                 return found
         return None
 
     def unquoted_link(self, node: Node) -> str | None:
-        """Return what stands in `[[x]]` without quotes, which YAML reads as a nested list."""
+        """Return the text in `[[x]]` without quotes, which YAML parses as a nested list; None for other nodes."""
         if not isinstance(node, SequenceNode) or not node.flow_style or len(node.value) != 1:
             return None
         if not isinstance(node.value[0], SequenceNode):
@@ -430,7 +431,7 @@ class FieldReader:
         return None if "[" in inside or "]" in inside else inside.strip()
 
     def items(self, key: str, *, split: re.Pattern[str] | None = None) -> list[Written]:
-        """Return a property as a list of texts: a list, or one text (split at `split`). Raises Wrong."""
+        """Return a property's values as texts: the items of a list, or one text (split at `split`). Raises Wrong."""
         node = self.block.get(key)
         if node is None or is_null(node):
             return []
@@ -468,7 +469,7 @@ EDGES: dict[str, EdgeType] = {str(edge): edge for edge in EdgeType}
 
 
 class Detail(NamedTuple):
-    """What `edges` says about one edge."""
+    """Details of one edge, from `edges`."""
 
     weight: float
     created: datetime | None
@@ -479,10 +480,10 @@ NO_DETAIL = Detail(DEFAULT_WEIGHT, None, None)
 
 
 class NoteReader(FieldReader):
-    """Reads the fields and the edges of a block."""
+    """Reads the fields and the edges of a frontmatter block."""
 
     def targets(self, edge: str) -> list[Written]:
-        """Return the targets in an edge's property: wikilinks, or plain names."""
+        """Return the targets of an edge property: wikilinks, or plain names."""
         out: list[Written] = []
         for value, node, alone, _ in self.items(edge):
             said = wikilinks(value) if "[[" in value else [(link_target(value), value)]
@@ -490,7 +491,7 @@ class NoteReader(FieldReader):
         return out
 
     def links(self) -> list[NoteLink]:
-        """Return the edges of the properties, each once, with their details."""
+        """Return the edges in the properties, without duplicates, with their details."""
         pairs = self.block.pairs
         present = [key for key in pairs if key in EDGES]
         found: dict[str, tuple[EdgeType, str]] = {}
@@ -532,7 +533,8 @@ class NoteReader(FieldReader):
                           f"add the link to {key.partition(':')[0]}, or remove the line")  # fmt: skip
 
     def detail_nodes(self) -> Iterator[tuple[str, Node, Node]]:
-        """Yield `(edge key, key node, value node)` of each line under `edges`; the key is "" where it is no edge."""
+        """Yield `(edge key, key node, value node)` of each line under `edges`; the edge key is empty if the line
+        names no edge."""
         node = self.block.get("edges")
         for name, value in node.value if isinstance(node, MappingNode) else ():
             edge, _, target = (name.value if isinstance(name, ScalarNode) else "").partition(":")

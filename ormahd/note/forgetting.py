@@ -1,8 +1,8 @@
-"""What it takes to forget a memory for good: which texts name it, and those texts without it. Pure.
+"""Find texts that name a purged memory, and remove the mentions from them. No I/O.
 
-A memory is named by its id, by the first eight characters of it (file names, wikilinks, keys of edges), by its titles
-and aliases inside wikilinks, and quoted in the messages of commits. Words that somebody wrote down anew elsewhere are
-another memory's; where whole lines are the same, `echoes` tells.
+A memory is named by its id, by its short id (in file names, wikilinks, keys of edges), by its titles and aliases in
+wikilinks, and by quotes in commit messages. The same facts written in other words belong to another memory; identical
+lines are found by `echoes`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from ormahd.note.note import Note, NoteKind, edit, parse, stem_short_id
 from ormahd.note.read import KNOWN
 
 GONE = "(purged)"
-"""Replaces what is purged. Safe in YAML, JSON, links and file names."""
+"""Replacement for purged text. Safe in YAML, JSON, links and file names."""
 MIN_SECRET = 6
-"""Characters; a shorter text occurs in too many innocent words."""
+"""Least characters of a text to purge: a shorter one occurs in too many unrelated words."""
 QUOTED = 30
-"""Characters of a title or first line by which a message that quotes it is recognised."""
+"""Characters of a title or first line that are compared to detect a quote in a message."""
 MIN_QUOTE = 12
-"""Characters from which an equal title or line is no coincidence."""
+"""Least characters of a title or line for which an equal text counts as a quote."""
 
 _STRUCTURE = "\n".join(
     [
@@ -42,17 +42,17 @@ _STRUCTURE = "\n".join(
         "person",
     ]
 )
-"""Texts that every note has."""
+"""Texts that occur in every note."""
 _LINK = re.compile(r"!?\[\[([^\[\]\n]{1,500})\]\]")
 _NAME = re.compile(r"[^\s\[\](){}<>\"'`|#^/\\,:;=*]")
-"""A character that a note's file name may have in a link."""
+"""A character that may be part of a note's file name in a link."""
 
 
 class Forgotten(Struct, frozen=True, dict=True):
-    """What a purge removes everywhere: a memory (`node_id`, full), and exact texts (`secrets`).
+    """What a purge removes: a memory (`node_id`, full id), and exact texts (`secrets`).
 
-    `names`: folded titles, aliases and file names that lead to this memory only. `quotes`: beginnings of its titles and first lines.
-    `lines`: lines that are likely its own.
+    `names`: folded titles, aliases and file names that lead only to this memory. `quotes`: beginnings of its titles
+    and first lines. `lines`: long lines that probably occur only in it.
     """
 
     node_id: str | None = None
@@ -63,11 +63,12 @@ class Forgotten(Struct, frozen=True, dict=True):
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Forgotten:
-        """Return one from its JSON."""
+        """Create it from its JSON."""
         return cls(given["node_id"], *(tuple(given[key]) for key in ("secrets", "names", "quotes", "lines")))
 
     def knowing(self, versions: Iterable[Note], taken: Callable[[str], bool] = lambda _: False) -> Forgotten:
-        """Return one with the names and quotes of all versions of the note. `taken`: whether a name leads to another memory."""
+        """Return a copy with the names and quotes of all versions of the note. `taken`: whether a name leads to
+        another memory."""
         names: dict[str, None] = {}
         quotes: dict[str, None] = {}
         lines: dict[str, None] = {}
@@ -100,7 +101,7 @@ class Forgotten(Struct, frozen=True, dict=True):
 
     @cached_property
     def spellings(self) -> list[bytes]:
-        """The secrets as they may be written: plain, in JSON, in YAML's quotes."""
+        """The secrets as bytes in all forms in which they may be written: plain, in JSON, in YAML's quotes."""
         found: dict[bytes, None] = {}
         for secret in self.secrets:
             for text in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
@@ -110,7 +111,7 @@ class Forgotten(Struct, frozen=True, dict=True):
 
     @cached_property
     def _word(self) -> re.Pattern[str]:
-        """Its id anywhere, or its short id as a word."""
+        """Pattern of its id anywhere, or of its short id as a word."""
         return re.compile(rf"(?:{self.node_id}|(?<![0-9A-Za-z]){self.short}(?![0-9A-Za-z]))(?:\.md\b)?", re.IGNORECASE)
 
     @cached_property
@@ -118,7 +119,7 @@ class Forgotten(Struct, frozen=True, dict=True):
         return re.compile(rf"!?\[[^\[\]\n]*\]\([^()\n]*{self.short}[^()\n]*\)", re.IGNORECASE)
 
     def mentions(self, data: bytes) -> int:
-        """Return how often a file, message or tree names it."""
+        """Return the number of mentions in a file, message or tree."""
         found = sum(1 for _ in self._mention.finditer(data))
         if self.names and (b"[[" in data or b"](" in data):
             named = (target for target in link_targets(data) if not self._word.search(target))
@@ -126,7 +127,7 @@ class Forgotten(Struct, frozen=True, dict=True):
         return found
 
     def leads(self, target: str) -> bool:
-        """Return whether a wikilink with this target leads to it."""
+        """Whether a wikilink with this target leads to the memory."""
         if not self.node_id:
             return False
         if stem_short_id(target.casefold()) == self.short:
@@ -138,24 +139,25 @@ class Forgotten(Struct, frozen=True, dict=True):
         return bool(name) and self.leads(name)
 
     def quoted(self, text: str) -> bool:
-        """Return whether a message quotes its title or the beginning of its text."""
+        """Whether a message quotes a title or the beginning of the text."""
         plain = " ".join(text.split()).casefold()
         return any(quote.casefold() in plain for quote in self.quotes)
 
     def echoes(self, data: bytes) -> bool:
-        """Return whether a file that does not name it holds one of its lines."""
+        """Whether a file contains one of its lines."""
         return any(line.encode("utf-8", "surrogateescape") in data for line in self.lines)
 
     def is_note(self, data: bytes, path: str) -> bool:
-        """Return whether a file is a version of its note."""
+        """Whether a file is a version of the memory's note."""
         return self.node_id is not None and parse(data, path).id == self.node_id
 
     # Texts without it
 
     def without(self, path: str, data: bytes) -> bytes:
-        """Return another file without it: lines of our files below `.ormah` and edges of notes go, elsewhere the words that name it.
+        """Return another file's bytes without the memory and the texts.
 
-        Everything else stays byte for byte.
+        In Ormah's JSON lines below `.ormah` whole lines are removed, in notes edges; elsewhere mentions are replaced
+        by `(purged)`. All other bytes stay unchanged.
         """
         if not self.mentions(data):
             return data
@@ -177,11 +179,11 @@ class Forgotten(Struct, frozen=True, dict=True):
         try:
             return edit(data, path, unlink=gone)
         except InvalidNote:
-            return data  # written too unusually to be edited by line: the words go all the same
+            return data  # it cannot be edited by line: mentions are replaced in the text instead
 
     def text(self, text: str) -> str:
-        """Return a text with `(purged)` for links, names and ids of the memory and for the secrets."""
-        while (left := self._once(text)) != text:  # what stood close to another one is seen when that is gone
+        """Return a text in which links, names and ids of the memory, and the secrets, are replaced by `(purged)`."""
+        while (left := self._once(text)) != text:  # a replacement may expose an adjacent mention
             text = left
         return text
 
@@ -196,7 +198,7 @@ class Forgotten(Struct, frozen=True, dict=True):
         return text
 
     def _without_words(self, text: str) -> str:
-        """Replace its ids, each with the rest of a file's name before it (`fact_red-door_1a2b3c4d`); linear in the text."""
+        """Replace each id, together with the part of a file name before it (`fact_red-door_1a2b3c4d`). Linear time."""
         out: list[str] = []
         done = 0
         for found in self._word.finditer(text):
@@ -210,7 +212,7 @@ class Forgotten(Struct, frozen=True, dict=True):
 
 
 def is_structure(text: str) -> bool:
-    """Return whether a text is part of the form of every note."""
+    """Whether a text is part of the format of every note."""
     return text.strip() in _STRUCTURE
 
 

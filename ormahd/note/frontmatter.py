@@ -1,7 +1,7 @@
-"""The YAML block of a note: read with the place of every key, and changed character by character.
+"""The YAML frontmatter of a note: parsed with the position of every key, and edited by replacing characters.
 
-YAML's own types are not applied: each field's reader decides what its text means, so `yes`, `1:20` and `0123` stay text. The parser
-gives each node its place in the file, so an edit replaces those characters and nothing else.
+YAML's types are not applied: each field's reader interprets the text, so `yes`, `1:20` and `0123` stay text. The
+parser reports each node's position in the file, so that an edit replaces only those characters.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from yaml.resolver import Resolver
 from yaml.scanner import Scanner
 
 MAX_FRONTMATTER = 1 << 20
-"""Characters. 5,000 edges take about 0.6 million."""
+"""Most characters of a frontmatter; enough for more than 5,000 edges."""
 MAX_DEPTH = 100
-"""Levels. The C composer recurses without a limit of its own and would crash the process."""
+"""Most levels of nesting. The C composer recurses without a limit and would crash the process."""
 
 _CLOSER = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$", re.MULTILINE)
 _OPENER = re.compile(r"\ufeff?---[ \t]*\r?\n")
@@ -31,7 +31,7 @@ _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 class FrontmatterError(Exception):
-    """The block cannot be read. `index`: a character of the file's text; `mend`: what to do."""
+    """The block cannot be parsed. `index`: position in the file's text, in characters; `mend`: how to repair it."""
 
     def __init__(self, what: str, index: int, mend: str) -> None:
         super().__init__(what)
@@ -41,9 +41,9 @@ class FrontmatterError(Exception):
 
 
 class Frontmatter(Struct):
-    """Where the block is in `text` (the whole file), and its content.
+    """A parsed block and its position in `text` (the whole file).
 
-    Node marks count from `start`; `pairs` maps each key to its key node and value node, in the order of the file.
+    Node marks count from `start`. `pairs` maps each key to its key node and value node, in file order.
     """
 
     text: str
@@ -56,7 +56,7 @@ class Frontmatter(Struct):
     root: MappingNode | None
     pairs: dict[str, tuple[Node, Node]] = field(default_factory=dict)
     twice: dict[str, Node] = field(default_factory=dict)
-    """Keys that occur more than once; the last one counts."""
+    """Keys that occur more than once; the last occurrence is used."""
 
     def get(self, key: str) -> Node | None:
         pair = self.pairs.get(key)
@@ -64,12 +64,12 @@ class Frontmatter(Struct):
 
     @property
     def column(self) -> int:
-        """The column in which every key begins, mostly 0."""
+        """The column in which the keys begin, mostly 0."""
         if self.root is None:
             return 0
         mark = self.root.value[0][0].start_mark
         line = self.text[self.start + mark.index - mark.column : self.start + mark.index]
-        return len(line) - len(line.lstrip(" "))  # less than the key's own for `? key`
+        return len(line) - len(line.lstrip(" "))  # for `? key` this is less than the key's column
 
     def raw(self, node: Node) -> str:
         """Return the characters of a node as written."""
@@ -92,7 +92,7 @@ class _Flat:
 
 
 class PythonLoader(_Flat, Reader, Scanner, Parser, Composer):
-    """The fallback where PyYAML has no libyaml: same nodes, about 15 times slower."""
+    """The loader for a PyYAML without libyaml: same nodes, but much slower."""
 
     def __init__(self, stream: str) -> None:
         Reader.__init__(self, stream)
@@ -116,9 +116,9 @@ else:
 
 
 def read(text: str, loader: type[Any] | None = None) -> Frontmatter | None:
-    """Return the block of a file's text, or None where the text does not begin with one.
+    """Parse the block at the beginning of a file's text; None if there is none.
 
-    Raises FrontmatterError where it is unclosed, too large, no YAML or no plain mapping.
+    Raises FrontmatterError if it is unclosed, too large, not YAML, or not a plain mapping.
     """
     opener = _OPENER.match(text)
     if opener is None:
@@ -150,18 +150,18 @@ def read(text: str, loader: type[Any] | None = None) -> Frontmatter | None:
         name = key.value if isinstance(key, ScalarNode) else repr(key.start_mark.index)
         if name in pairs:
             block.twice[name] = key
-            del pairs[name]  # the last one counts, in its place
+            del pairs[name]  # the last one is used, in its position
         pairs[name] = (key, value)
     return block
 
 
 def is_null(node: Node) -> bool:
-    """True for an empty value, `~` and `null`, unless quoted."""
+    """Whether a value is empty, `~` or `null`, and not quoted."""
     return isinstance(node, ScalarNode) and not node.style and node.value in _NULLS
 
 
 def is_block(node: Node) -> bool:
-    """True for a list or mapping with a line for each of its items."""
+    """Whether a list or mapping has a line for each item."""
     return isinstance(node, CollectionNode) and not node.flow_style
 
 
@@ -225,7 +225,7 @@ def _as_frontmatter_error(exc: yaml.YAMLError, block: str, offset: int) -> Front
     problem = str(getattr(exc, "problem", None) or exc).strip() or "unreadable"
     context = f"{getattr(exc, 'context', None) or ''} {problem}"
     marks = [getattr(exc, "problem_mark", None), getattr(exc, "context_mark", None)]
-    if "flow" in context or "quoted" in context:  # what is to be mended is where the bracket or quote was opened
+    if "flow" in context or "quoted" in context:  # the place to repair is where the bracket or quote was opened
         marks.reverse()
     mark = marks[0] or marks[1]
     mend = next((mend for sign, mend in _MENDS.items() if sign in context), _MEND)
@@ -236,7 +236,7 @@ def _as_frontmatter_error(exc: yaml.YAMLError, block: str, offset: int) -> Front
 
 
 class _Dumper(yaml.Dumper):
-    """Quotes whatever YAML 1.1 or 1.2 would read as something else than text."""
+    """A dumper that quotes texts which YAML 1.1 or 1.2 would not read as text."""
 
 
 _Dumper.add_implicit_resolver(
@@ -246,16 +246,16 @@ _Dumper.add_implicit_resolver(
 )
 _STR = Resolver.DEFAULT_SCALAR_TAG
 _PLAIN = re.compile(r"[^\W\d_](?:[\w ./()@+-]*[\w./()@+-])?(?::[^\W\d_][\w./-]*)?")
-"""Texts that every YAML reader takes as they are: they begin with a letter and hold nothing that has a meaning."""
+"""Texts that every YAML reader reads as written: they begin with a letter and contain no special characters."""
 _WORDS = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"])
 _SIMPLE = re.compile(r"[\w ./()@:;,|#+*&!?\[\]'-]*")
-"""Texts that stand unchanged between double quotes."""
+"""Texts that need no escapes between double quotes."""
 
 
 def scalar(text: str, *, flow: bool = False) -> str:
-    """A text as a YAML value on one line: plain where that is safe everywhere, else quoted.
+    """Return a text as a YAML value on one line: plain if that is always safe, otherwise quoted.
 
-    `flow` is for a place inside `[...]` or `{...}`.
+    `flow`: the value is placed inside `[...]` or `{...}`.
     """
     if _PLAIN.fullmatch(text) and text.casefold() not in _WORDS and not (flow and ":" in text) and _printable(text):
         return text
@@ -263,7 +263,7 @@ def scalar(text: str, *, flow: bool = False) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text in quotes, double ones where that leaves every character readable."""
+    """Return a text in quotes: double ones if that leaves every character readable, otherwise single ones."""
     if _SIMPLE.fullmatch(text) and _printable(text):
         return f'"{text}"'
     # PyYAML escapes everything beyond U+FFFF between double quotes; single quotes keep it as it is.
@@ -289,30 +289,30 @@ _DASH = re.compile(r"[ \t]*-[ \t]+")
 
 
 class Unusual(Exception):
-    """The block is written in a form that cannot be changed piece by piece."""
+    """The block is written in a form that cannot be edited by replacing characters."""
 
 
 class KeyLines(Struct, frozen=True):
-    """A key of a block mapping with its lines; the numbers are characters of the file's text."""
+    """A key of a block mapping and the position of its lines, in characters of the file's text."""
 
     key: Node
     value: Node
     here: bool
-    """False for an alias: its value is elsewhere."""
+    """False if the value is an alias, which is defined elsewhere."""
     start: int
     """The beginning of the key's line."""
     colon: int
-    """After the colon."""
+    """The position after the colon."""
     last: int
-    """After the last character of the value."""
+    """The position after the last character of the value."""
     end: int
-    """After the last line of the value, line end included."""
+    """The position after the last line of the value, newline included."""
 
 
 class Splices:
-    """Collects changes to one reading of a block and applies them at once; new lines end in `eol`.
+    """Collects changes to a parsed block and applies them at once. New lines end in `eol`.
 
-    Raises Unusual where an alias or a strange form leaves no safe way.
+    Raises Unusual if an alias or an unusual form makes a change unsafe.
     """
 
     def __init__(self, block: Frontmatter, eol: str) -> None:
@@ -362,7 +362,7 @@ class Splices:
         return found
 
     def last(self, node: Node, since: int, until: int, seen: frozenset[int] = frozenset()) -> int:
-        """Return the position after the last character of a value, without comments and blank lines behind it."""
+        """Return the position after the last character of a value, excluding comments and blank lines after it."""
         if id(node) in seen or not since <= self.from_(node) <= until:
             return since
         if isinstance(node, ScalarNode):
@@ -394,11 +394,11 @@ class Splices:
     # Changes to a pair
 
     def set_inline(self, pair: KeyLines, value: str) -> None:
-        """Give a key a value on its own line; a comment behind the old value stays."""
+        """Set a key's value on the key's line; a comment after the old value is kept."""
         node = pair.value
         if pair.here and not is_block(node):
             start = self.from_(node)
-            if start == self.to(node):  # nothing stood there, a comment may follow
+            if start == self.to(node):  # the value was empty; a comment may follow
                 self.replace(pair.colon, pair.colon, f" {value}")
             else:
                 self.replace(start, pair.last, value)
@@ -406,7 +406,7 @@ class Splices:
         self.replace(pair.colon, self._before_eol(pair), f" {value}{self._comment(pair.colon, pair)}")
 
     def set_lines(self, pair: KeyLines, lines: Sequence[str]) -> None:
-        """Give a key a value of several indented lines; a comment behind the key or the old value stays."""
+        """Set a key's value to several indented lines; a comment after the key or the old value is kept."""
         flat = pair.here and not is_block(pair.value)
         comment = self._comment(pair.last if flat else pair.colon, pair)
         self.replace(pair.colon, self._before_eol(pair), comment + self.eol + self.eol.join(lines))
@@ -431,7 +431,7 @@ class Splices:
     # Lists and flow mappings
 
     def change_items(self, pair: KeyLines, drop: Sequence[Node], add: Sequence[str]) -> bool:
-        """Remove items of a block list and append others, each on its line. Returns False where it is no such list."""
+        """Remove items of a block list and append others, one per line. Returns False if the value is no such list."""
         node = pair.value
         if not pair.here or not isinstance(node, SequenceNode) or node.flow_style or not node.value:
             return False
@@ -460,7 +460,7 @@ class Splices:
         return True
 
     def flow_with(self, mapping: MappingNode, changes: Mapping[str, str | None]) -> str:
-        """Return a `{...}` with some values changed, added or (None) removed; the others as written."""
+        """Return a `{...}` with some values changed, added or (None) removed, and the others as written."""
         left = dict(changes)
         parts: list[str] = []
         for key, value in mapping.value:

@@ -1,4 +1,4 @@
-"""The body of a note: links, code, conflict markers, line ends, and the change of its content."""
+"""The body of a note: links, code, conflict markers, line ends, and replacing its content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LINK = re.compile(
     r"\[(?P<text>(?:[^\[\]\n]|\[[^\[\]\n]*\]){0,500})\]"
     r"\((?:<(?P<angled>[^<>\n]{1,500})>|(?P<plain>(?:[^()\s]|\([^()\s]*\)){1,500}))(?:\s+(?:\"[^\"\n]*\"|'[^'\n]*'))?\)"
 )
-"""A markdown link, `[text](Some%20note.md)`, as Obsidian writes it with wikilinks off."""
+"""A markdown link, `[text](Some%20note.md)`, as Obsidian writes it if wikilinks are disabled."""
 _SCHEME = re.compile(r"[A-Za-z][\w+.-]*:|//")
 _FENCE = re.compile(r"[ \t>]*(?:[-*+][ \t]+|\d{1,9}[.)][ \t]+)?(`{3,}|~{3,})(.*)")
 _TICKS = re.compile(r"`+")
@@ -35,7 +35,7 @@ def normalise(text: str) -> str:
 
 
 def dominant_eol(whole: str) -> str:
-    """Return the line end that most lines of a file have; new lines take it."""
+    """Return the line end of most lines of a file, which new lines use."""
     crlf = whole.count("\r\n")
     return "\r\n" if crlf * 2 > whole.count("\n") else "\n"
 
@@ -52,7 +52,7 @@ def core_span(text: str) -> tuple[int, int]:
 
 
 def link_target(inside: str) -> str:
-    """Return the note that the text between `[[` and `]]` names, without `|alias`, `#heading` and `^block`; "" for none."""
+    """Return the note named by the text between `[[` and `]]`, without `|alias`, `#heading` and `^block`; may be empty."""
     for mark in "|#^":
         inside = inside.partition(mark)[0]
     return " ".join(inside.rstrip("\\").split())
@@ -64,7 +64,8 @@ def wikilinks(text: str) -> list[tuple[str, str]]:
 
 
 def body_links(text: str) -> list[str]:
-    r"""Return the targets of the links in a body (`\n` line ends), each once, wikilinks first. Code and attachments are skipped."""
+    r"""Return the targets of the links in a body (`\n` line ends), without duplicates, wikilinks first. Code and
+    attachments are skipped."""
     if "[[" not in text and "](" not in text:
         return []
     if "`" in text or "~~~" in text:
@@ -74,7 +75,7 @@ def body_links(text: str) -> list[str]:
 
 
 def _markdown_links(text: str) -> Iterator[str]:
-    """Yield the notes that markdown links name: relative paths to `.md` files, with `%20` for a space."""
+    """Yield the notes that markdown links lead to: relative paths of `.md` files, decoded."""
     if "](" not in text:
         return
     for found in LINK.finditer(text):
@@ -83,7 +84,8 @@ def _markdown_links(text: str) -> Iterator[str]:
 
 
 def linked_note(found: re.Match[str]) -> str:
-    """Return the note that a match of `LINK` names, as a wikilink would; "" where it is none of this vault."""
+    """Return the note that a match of `LINK` leads to, in the form of a wikilink's target; empty if it is no note of
+    this vault."""
     path = unquote(found["angled"] or found["plain"]).partition("#")[0].strip()
     if path[-3:].lower() != ".md" or _SCHEME.match(path) or "\n" in path:
         return ""
@@ -91,16 +93,17 @@ def linked_note(found: re.Match[str]) -> str:
 
 
 def conflict_line(text: str) -> int | None:
-    """Return the line number of the first `<<<<<<< ` that `=======` and `>>>>>>> ` follow, outside of closed code fences.
+    """Return the line number of the first unresolved conflict of git: `<<<<<<< `, then `=======` and `>>>>>>> `; None
+    if there is none.
 
-    A heading underlined with `=======` is no conflict, nor is an example in a fence.
+    Examples in closed code fences and headings underlined with `=======` do not count.
     """
     if "<<<<<<<" not in text or ">>>>>>>" not in text:
         return None
     lines = text.replace("\r\n", "\n").split("\n")
     begun: int | None = None
     divided = False
-    never_closed: dict[str, int] = {}  # the shortest fence of each kind without an end: no need to look again
+    never_closed: dict[str, int] = {}  # length of the shortest unclosed fence, by its character
     at = 0
     while at < len(lines):
         line = lines[at]
@@ -140,7 +143,7 @@ def _closing(lines: list[str], at: int, fence: str) -> int | None:
 
 
 def _without_code(text: str) -> Iterator[str]:
-    """Yield the paragraphs of a text without fenced code, with a space for inline code."""
+    """Yield the paragraphs of a text without fenced code; inline code is replaced by a space."""
     lines = text.split("\n")
     kept: list[str] = []
     at = 0
@@ -170,7 +173,7 @@ def _without_spans(paragraph: str) -> str:
         waiting = of_length[end - start]
         while waiting and waiting[0] <= start:
             waiting.popleft()
-        if waiting:  # a run of as many backticks follows: what lies between is code
+        if waiting:  # a run of as many backticks follows: the text in between is code
             out.append(paragraph[done:start])
             out.append(" ")
             done = waiting[0] + end - start
@@ -182,7 +185,8 @@ _LINE = re.compile(r"([^\r\n]*)(\r\n|\n|\r|\Z)")
 
 
 def body_change(text: str, body: int, content: str) -> tuple[int, int, str]:
-    """Return `(start, end, new)` that replaces the content of the body beginning at `body`. Lines that stay keep their line ends."""
+    """Return `(start, end, new)` that replaces the content of the body beginning at `body`. Unchanged lines keep
+    their line ends."""
     eol = dominant_eol(text)
     start, end = (body + at for at in core_span(text[body:]))
     if start == end:
@@ -201,5 +205,5 @@ def body_change(text: str, body: int, content: str) -> tuple[int, int, str]:
 
 
 def _kept_ends(old: list[str], new: list[str], marks: list[str]) -> dict[int, str]:
-    """Return `{index of a new line: line end}` for the lines that were there before."""
+    """Return `{index of a new line: line end}` for lines that are unchanged."""
     return {here + at: marks[there + at] for there, here, size in matching_blocks(old, new) for at in range(size)}

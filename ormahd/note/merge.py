@@ -1,8 +1,9 @@
-"""The three-way merge of notes and of `.ormah/*.jsonl`, for undo, sync, recovery and git's merge driver. Pure.
+"""Three-way merge of notes and of `.ormah/*.jsonl`, used by undo, sync, recovery and git's merge driver. No I/O.
 
-Notes merge field by field and their content line by line; a file that is no readable note merges as text. Keys that one side
-changed keep that side's lines. A result never has conflict markers: it is whole, or a list of conflicts. Where one side equals the
-base, the other comes back byte for byte, so an undo of the last change restores the old bytes.
+Notes merge field by field, and their content line by line; a file that is no readable note merges as text. Keys that
+one side changed keep that side's lines. A result never contains conflict markers: it is complete, or a list of
+conflicts. If one side equals the base, the other is returned byte for byte, so undoing the last change restores the
+old bytes.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ _T = TypeVar("_T", bound=Hashable)
 
 
 class MergeConflict(Struct, frozen=True):
-    """One thing that both sides changed differently. The versions are text; None where it is absent."""
+    """One item that both sides changed differently. The versions are text; None if absent."""
 
     path: str
     node: str | None
-    """The note's id, where it has one."""
+    """The note's id, if it has one."""
     field: str
     """A key of the frontmatter, `supports:1a2b3c4d` for an edge, `content`, `id`, or `text` for a file that is no note."""
     base: str | None
@@ -49,18 +50,18 @@ class MergeConflict(Struct, frozen=True):
 
 
 def property_links(note: Note) -> dict[str, NoteLink]:
-    """The links in the note's properties, by their keys; links in its text are left out."""
+    """Return the links in the note's properties, by their keys; links in its text are left out."""
     return {link.key: link for link in note.links if not link.body}
 
 
 class Side(Struct, frozen=True):
-    """One version of a note, with the keys that are not ours and all lines of `edges`."""
+    """One version of a note, with the keys that are not Ormah's and all details under `edges`."""
 
     note: Note
     extra: Mapping[str, str]
-    r"""The lines of each key that is not ours, with `\n` line ends."""
+    r"""The lines of each key that is not Ormah's, with `\n` line ends."""
     details: Mapping[str, Any]
-    """What `edges` says, by edge key, also of edges that no property has."""
+    """Details under `edges`, by edge key, including edges that no property has."""
 
     @property
     def links(self) -> dict[str, NoteLink]:
@@ -76,13 +77,13 @@ class Wanted(Struct):
     aliases: tuple[str, ...] = ()
     links: dict[str, NoteLink] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
-    """What `edges` should say of edges that are not in `links` (links in the body)."""
+    """Details of edges that are not in `links` (links in the body)."""
     extra: dict[str, str] = field(default_factory=dict)
     content: str = ""
 
 
 class _Absent:
-    """Stands for a value of a base that does not exist."""
+    """Type of the marker for a base that does not exist."""
 
 
 _ABSENT = _Absent()
@@ -97,7 +98,7 @@ class FieldMerge:
         self.reasons: list[str] = []
 
     def wanted(self) -> Wanted:
-        """Return everything but the content; meaningful while `conflicts` is empty."""
+        """Return all merged values except the content; valid only if `conflicts` is empty."""
         out = Wanted(self.ours.note.id or self.theirs.note.id or "")
         for name in FIELDS:
             base = getattr(self.base.note, name) if self.base else _ABSENT
@@ -162,7 +163,7 @@ class FieldMerge:
                 known: list[Any] = [version for version in versions[1:] if version is not None]
                 if part == "reason" and len(known) == 2:
                     self.conflict(f"{key} reason", *versions)
-                # Two stems with one short id are one note under two names: either resolves.
+                # Two stems with the same short id are two names of one note: either resolves.
                 value = max(known) if part == "weight" else min(known)
             merged[part] = value
         return replace(ours, **merged)
@@ -189,7 +190,7 @@ class FieldMerge:
 
 
 def merged_set(base: Sequence[_T], ours: Sequence[_T], theirs: Sequence[_T]) -> tuple[_T, ...]:
-    """Return ours, without what they removed and with what they added."""
+    """Return our items, without those that they removed, and with those that they added."""
     before, there = frozenset(base), frozenset(theirs)
     kept = [item for item in ours if item in there or item not in before]
     return tuple(dict.fromkeys([*kept, *(item for item in theirs if item not in before)]))
@@ -210,7 +211,7 @@ TextMerge = Callable[[list[str], list[str], list[str]], list[str] | None]
 
 
 class Sheet(Struct, frozen=True, dict=True):
-    """The text of a readable note, cut into the lines of each key. Raises Unusual where YAML cannot be cut."""
+    """The text of a readable note, divided into the lines of each key. Raises Unusual if the YAML cannot be divided."""
 
     data: bytes
     note: Note
@@ -236,7 +237,7 @@ class Sheet(Struct, frozen=True, dict=True):
 
     @cached_property
     def starts(self) -> dict[str | None, int]:
-        """Where the lines of each key begin, comments above included; None is what follows the last key."""
+        """Position where the lines of each key begin, including comments above; None: the position after the last key."""
         ends = [self.block.start, *(pair.end for pair in self.pairs.values())]
         return dict(zip([*self.pairs, None], ends, strict=True))
 
@@ -244,11 +245,11 @@ class Sheet(Struct, frozen=True, dict=True):
         return self.block.end if key is None else self.pairs[key].end
 
     def chunk(self, key: str | None) -> str | None:
-        r"""Return the lines of a key, comments above included, with `\n` line ends; None where there is no such key."""
+        r"""Return the lines of a key, including comments above, with `\n` line ends; None if there is no such key."""
         return _unix(self.text[self.starts[key] : self.end(key)]) if key in self.starts else None
 
     def lines(self, key: str) -> str:
-        """Return the lines of a key alone."""
+        """Return the lines of a key, without comments above."""
         return _unix(self.text[self.pairs[key].start : self.pairs[key].end]).rstrip()
 
     def side(self) -> Side:
@@ -257,12 +258,13 @@ class Sheet(Struct, frozen=True, dict=True):
 
 
 def write(base: Sheet | None, ours: Sheet, theirs: Sheet, wanted: Wanted, merge: TextMerge) -> bytes | None:
-    """Return the bytes of a note that says what is wanted, as close to both sides' lines as possible; None: there is no safe way."""
+    """Return the bytes of a note with the wanted values, keeping both sides' lines as far as possible; None if it
+    cannot be written safely."""
     for candidate in _candidates(base, ours, theirs, wanted, merge):
         try:
             return _finished(candidate, ours.note.path, wanted)
         except (InvalidNote, Unusual, FrontmatterError):
-            continue  # a next one is tried; in the end the caller reports a conflict
+            continue  # try the next one; if none works, the caller reports a conflict
     return None
 
 
@@ -272,13 +274,13 @@ def _candidates(base: Sheet | None, ours: Sheet, theirs: Sheet, wanted: Wanted, 
         whole = merge(*(sheet.text.splitlines(keepends=True) for sheet in (base, ours, theirs)))
         if whole is not None:
             texts.append("".join(whole))
-    with suppress(Unusual):  # their lines do not fit in: ours alone is edited
+    with suppress(Unusual):  # their lines cannot be inserted: edit ours alone
         texts.append(_spliced(base, ours, theirs, wanted, merge))
     return [text.encode() for text in [*texts, ours.text]]
 
 
 def _spliced(base: Sheet | None, ours: Sheet, theirs: Sheet, wanted: Wanted, merge: TextMerge) -> str:
-    """Return ours with the lines of the keys that only they changed, and with their changes to the body."""
+    """Return our text with the lines of the keys that only they changed, and with their changes to the body."""
     eol = dominant_eol(ours.text)
     splices = Splices(ours.block, eol)
     for at, key in enumerate(list(theirs.starts)):
@@ -305,7 +307,7 @@ def _spliced(base: Sheet | None, ours: Sheet, theirs: Sheet, wanted: Wanted, mer
 
 
 def _finished(data: bytes, path: str, wanted: Wanted) -> bytes:
-    """Return `data` edited until it says what is wanted. Raises InvalidNote or Unusual where it does not."""
+    """Return `data`, edited until it has the wanted values. Raises InvalidNote or Unusual if that fails."""
     note = parse(data, path)
     if note.kind is not NoteKind.NOTE or note.id != wanted.id:
         raise Unusual("the lines do not fit together")
@@ -321,7 +323,7 @@ def _finished(data: bytes, path: str, wanted: Wanted) -> bytes:
         if key not in wanted.links or wanted.links[key].target != link.target
     ]
     for key in Sheet(data, note).side().details.keys() - wanted.links.keys() - wanted.details.keys():
-        if key not in present:  # the link's own lines are gone already, what `edges` says of it is left
+        if key not in present:  # the link itself is removed already, its details under `edges` are not
             edge, _, target = key.partition(":")
             gone.append((EdgeType(edge), target))
     data = edit(data, path, set=changed, unlink=gone, content=wanted.content)
@@ -333,7 +335,7 @@ def _finished(data: bytes, path: str, wanted: Wanted) -> bytes:
 
 
 def _with_lines(data: bytes, path: str, wanted: Wanted) -> bytes:
-    """Write the keys that `edit` does not know: other programs' keys as one side wrote them, and aliases."""
+    """Write the keys that `edit` cannot write: aliases, and other programs' keys as one side wrote them."""
     sheet = Sheet(data, parse(data, path))
     said = sheet.side().extra
     keys = [key for key in dict.fromkeys([*said, *wanted.extra]) if said.get(key) != wanted.extra.get(key)]
@@ -389,19 +391,19 @@ class Merged(Struct, frozen=True):
     data: bytes | None
     conflicts: tuple[MergeConflict, ...] = ()
     reasons: tuple[str, ...] = ()
-    """A sentence for each choice between two changes, for the commit's message."""
+    """A sentence for each choice between two changes, for the commit message."""
 
 
 def is_lines(path: str) -> bool:
-    """Return whether a file holds lines with ids and so merges as a set."""
+    """Whether a file holds JSON lines with ids, which merge as a set."""
     return path.endswith(".jsonl") and ".ormah" in path.split("/")[:-1]
 
 
 def merge_file(base: bytes | None, ours: bytes, theirs: bytes, path: str, *, keep_ours: bool = False) -> Merged:
-    """Merge by the kind of file at `path`: our lines as sets, everything else as note or text.
+    """Merge a file by its kind: Ormah's JSON lines as sets, all others as note or text.
 
-    Bytes with a NUL that both sides changed are a conflict. A `.jsonl` outside of `.ormah` is a text. With `keep_ours` there is always a
-    result: conflicts are resolved as ours and named beside it.
+    Files with a NUL that both sides changed are a conflict. A `.jsonl` file outside of `.ormah` is a text. With
+    `keep_ours` there is always a result: conflicts are resolved in favour of ours, and listed.
     """
     one_sided, data = one_side(base, ours, theirs)
     if one_sided:
@@ -415,7 +417,7 @@ def merge_file(base: bytes | None, ours: bytes, theirs: bytes, path: str, *, kee
 
 
 def merge_notes(base: bytes | None, ours: bytes, theirs: bytes, path: str, *, keep_ours: bool = False) -> Merged:
-    """Merge two versions of the note at `path`; `base` is their ancestor, None where both added it.
+    """Merge two versions of the note at `path`. `base`: their common ancestor; None if both sides added the file.
 
     Any bytes are accepted. Different ids are a conflict in `id`. `keep_ours`: see `merge_file`.
     """
@@ -445,9 +447,9 @@ def _merge_notes(base: bytes | None, ours: bytes, theirs: bytes, path: str, keep
 
 
 def _without_adoption(base: bytes | None, ours: bytes, theirs: bytes, path: str) -> bytes | None:
-    """Return the other side's version without an adoption that one side took back; None where no side did.
+    """If one side reverted an adoption, return the other side's version without the adoption; otherwise None.
 
-    By lines, because as notes a file with an id and one without it are equal.
+    Compared by lines, because as notes a file with an id and one without it are equal.
     """
     left = None if base is None else unadopted(base, path)
     if base is None or left == base or left not in (ours, theirs):
@@ -463,7 +465,7 @@ def _without_adoption(base: bytes | None, ours: bytes, theirs: bytes, path: str)
 def _sheets(
     data: tuple[bytes | None, bytes, bytes], notes: tuple[Note | None, Note, Note], path: str
 ) -> tuple[Sheet | None, Sheet, Sheet] | None:
-    """Return the versions as notes, one without an id as if adopted like the other; None where one is no note."""
+    """Return the versions as notes; one without an id is treated as adopted with the other's id. None if one is no note."""
     adopted = next((note for note in notes if note is not None and note.kind is NoteKind.NOTE), None)
     if adopted is None or adopted.id is None or notes[1].kind is notes[2].kind is NoteKind.BARE:
         return None
@@ -509,7 +511,7 @@ def _merge_sheets(base: Sheet | None, ours: Sheet, theirs: Sheet, *, keep_ours: 
 
 
 def merge_texts(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-    """Return the lines of both sides' changes, whatever the files are; None where both changed the same lines."""
+    """Merge two versions by lines, for any files; None if both changed the same lines."""
     lines = three_ways(*(data.splitlines(keepends=True) for data in (base, ours, theirs)))
     return None if lines is None else b"".join(lines)
 
@@ -523,7 +525,7 @@ def _merge_text(base: bytes | None, ours: bytes, theirs: bytes, path: str, node:
 
 
 def _with_ours(base: str | None, ours: str | None, theirs: str | None) -> str | None:
-    """Return a text with both changes, ours where they conflict; ours alone without a base."""
+    """Merge two texts, with ours where they conflict; ours alone if there is no base."""
     if base is None:
         return ours
     lines = three_ways(*(str(text).split("\n") for text in (base, ours, theirs)), keep_ours=True)

@@ -1,4 +1,4 @@
-"""The path and file name of a note, and what they say about it."""
+"""The path and file name of a note, and the values that can be inferred from them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ormahd.text.prose import beginning
 GLOBAL_FOLDER = "global"
 SLUG_CHARACTERS = 50
 SLUG_BYTES = 100
-"""With type, short id and `.md` below the 255 bytes of file systems."""
+"""Keeps file names with type, short id and `.md` below the 255 bytes of file systems."""
 
 _TYPES = {str(kind): kind for kind in NodeType}
 _MONTH = re.compile(r"\d{4}-\d{2}")
@@ -38,7 +38,7 @@ def slug(text: str, *, otherwise: str = "note") -> str:
         joined = _ASCII_BREAK.sub("-", text[: 4 * SLUG_CHARACTERS].lower().replace("'", "")).strip("-")
     else:
         head = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text[: 4 * SLUG_CHARACTERS]).casefold())
-        # Marks belong to the letter before them: without them Devanagari falls apart into consonants.
+        # Keep combining marks: without them Devanagari words would lose their vowels.
         kept = "".join(c if unicodedata.category(c)[0] in "LNM" else "" if c in "'’" else "-" for c in head)
         joined = "-".join(part for part in kept.split("-") if part)
     cut = _cut(joined)
@@ -62,7 +62,7 @@ def short_name(space: str) -> str:
 
 
 def space_folder(space: str | None) -> str:
-    """Return the folder of a space. Two spaces may share one; the frontmatter says which is meant."""
+    """Return the folder name of a space. Two spaces may share a folder; the frontmatter tells them apart."""
     if space is None:
         return GLOBAL_FOLDER
     name = slug(space, otherwise="space")
@@ -70,9 +70,9 @@ def space_folder(space: str | None) -> str:
 
 
 def path_for(*, id: str, type: NodeType, space: str | None, title: str | None, content: str, created: datetime) -> str:  # noqa: A002
-    """Return `<space>/<type>/<YYYY-MM>/<type>_<slug>_<short id>.md`, relative to the vault's home.
+    """Return `<space>/<type>/<YYYY-MM>/<type>_<slug>_<short id>.md`, relative to the folder in which Ormah creates notes.
 
-    Without a title the first line of the content with a letter or digit names the file.
+    Without a title, the slug is made from the first line of the content that has a letter or digit.
     """
     words = slug(title, otherwise="") if title else ""
     if not words:
@@ -84,7 +84,7 @@ def path_for(*, id: str, type: NodeType, space: str | None, title: str | None, c
 def folder_says(path: str) -> tuple[NodeType | None, str | None]:
     """Return the type and space that a path implies: `<space>/<type>/<YYYY-MM>/` at any depth, or `<space>/<type>/`.
 
-    Each is None where the folders do not say it.
+    Each is None if the folders do not imply it.
     """
     folders = path.split("/")[:-1]
     for at in range(len(folders) - 1, 1, -1):
@@ -101,7 +101,7 @@ def _space_of(folder: str) -> str | None:
 
 
 def file_title(path: str) -> str | None:
-    """Return the file's name as title, as in Obsidian; None for a name that we gave (it ends in the short id)."""
+    """Return the file's name as title, as in Obsidian; None for a name made by Ormah (it ends in the short id)."""
     stem = PurePosixPath(path).name
     stem = stem[:-3] if stem[-3:].lower() == ".md" else stem
     name = " ".join(unicodedata.normalize("NFC", stem).split())
@@ -109,9 +109,10 @@ def file_title(path: str) -> str | None:
 
 
 def stem_short_id(target: str) -> str | None:
-    """Return the short id that a wikilink's target ends in (`fact_layout_9f8e7d6c`), is, or begins with (a full id).
+    """Return the short id in a wikilink's target, or None.
 
-    It is a hint: `[[20261121]]` may be a daily note, so the index tries the name as well.
+    The target may end in a short id (`fact_layout_9f8e7d6c`), be one, or be a full id. The result may be wrong:
+    `[[20261121]]` may be a daily note, so the index also tries the name.
     """
     stem = target.rsplit("/", 1)[-1].strip().removesuffix(".md")
     if is_node_id(stem):
@@ -123,7 +124,8 @@ def stem_short_id(target: str) -> str | None:
 def adopted_id(vault_id: str, path: str, text: bytes, *, attempt: int = 0, exact: bool = False) -> str:
     """Return the id of an adopted note: the same on every machine for the same text and path.
 
-    `attempt` counts up while the short id is taken. `exact` keeps the path's Unicode form, where another file has it in NFC.
+    `attempt` is increased while the short id is taken. `exact` keeps the path's Unicode form, for the case that
+    another file has the path in NFC.
     """
     try:
         namespace = UUID(vault_id)

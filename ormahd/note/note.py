@@ -1,6 +1,6 @@
-"""The note: bytes to values and back, pure. FORMAT.md specifies the format.
+"""The public functions and types of this package, re-exported from its modules.
 
-Re-exports what other rooms use: `values` (the types), `read` (parse), `write` (compose, adopt), `edit`, `naming` (paths, ids).
+`values` (types), `read` (parse), `write` (compose, adopt), `edit`, `naming` (paths, ids), `markdown`, `fields`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parses the bytes of a file into a note. It never raises: what cannot be read becomes one of the note's problems."""
+"""Parse the bytes of a file into a note. Never raises: problems are listed in the note."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from ormahd.note.naming import file_title, folder_says, stem_short_id
 from ormahd.note.values import DEFAULT_SOURCE, Note, NoteKind, NoteLink, Problem, edge_key
 
 MAX_HEAD = 100_000
-"""Characters of a head that are read."""
+"""Most characters of another tool's head that are read."""
 
 _TOML = re.compile(r"\+\+\+[ \t]*\r?\n(.*?)^\+\+\+[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE)
 _TOML_OPEN = re.compile(r"\+\+\+[ \t]*\r?\n(?:[ \t]*(?:[\w.\"'-]+[ \t]*=.*|\[.*|#.*)?(?:\r?\n|\Z))+")
-"""A head without its end: the lines that can be TOML."""
+"""An unclosed TOML head: the lines that can be TOML."""
 _JSON_OPEN = re.compile(r"""\{\s*"[^"\n]*"\s*:""")
 _LOGSEQ = re.compile(r"(?:[\w./-]+::[ \t].*(?:\r?\n|\Z))+")
 _PROPERTY = re.compile(r"([\w./-]+)::[ \t]+(.*?)\r?$", re.MULTILINE)
 _FENCED = re.compile(r"(---[a-z]+|;;;)[ \t]*\r?\n(.*?)^(?:---|;;;)[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE)
-"""A head that names its language behind the dashes, or JSON between semicolons (gray-matter, Eleventy)."""
+"""A head that names its language after the dashes, or JSON between semicolons (gray-matter, Eleventy)."""
 _ORG = re.compile(r"(?::PROPERTIES:[ \t]*\r?\n(?:.*\r?\n)*?:END:[ \t]*(?:\r?\n|\Z))?(?:#\+\w+:.*(?:\r?\n|\Z))*")
 _ORG_LINE = re.compile(r"^#\+(\w+):[ \t]*(.*?)\r?$", re.MULTILINE)
 _METADATA = re.compile(r"(?i:title):[ \t]+\S.*\r?\n(?:[A-Za-z][\w -]*:.*(?:\r?\n|\Z)|[ \t]+\S.*(?:\r?\n|\Z))+")
@@ -58,7 +58,8 @@ _PLACEHOLDER = re.compile(r"<%.*?%>|\{\{[^{}\n]+\}\}", re.DOTALL)
 
 
 class Head(Struct, frozen=True):
-    """Another tool's head, with the fields that we know too. `end`: the first character behind it."""
+    """Another tool's head at the top of a file, with the fields that Ormah uses too. `end`: position of the first
+    character after it."""
 
     tool: str
     end: int
@@ -68,7 +69,8 @@ class Head(Struct, frozen=True):
 
 
 def other_head(text: str) -> Head | None:
-    """Return the head of another tool (Hugo, Logseq, Org, …) at the beginning of a text, or None. A damaged one counts too."""
+    """Return the head of another tool (Hugo, Logseq, Org, …) at the beginning of a text, even a damaged one; None if
+    there is none."""
     begin = 1 if text.startswith("\ufeff") else 0
     return next((head for read in _READERS if (head := read(text, begin)) is not None), None)
 
@@ -79,7 +81,7 @@ def _toml(text: str, begin: int) -> Head | None:
         found = _TOML_OPEN.match(text, begin, MAX_HEAD)
         return None if found is None else Head("TOML (+++), not closed", found.end())
     values: Mapping[str, Any] = {}
-    with suppress(ValueError, RecursionError):  # its owner's to mend; the text is found all the same
+    with suppress(ValueError, RecursionError):  # the person may repair it; the text is indexed anyway
         values = tomllib.loads(found[1].replace("\r\n", "\n"))
     return _head_of("TOML (+++)", found.end(), values)
 
@@ -139,7 +141,7 @@ _READERS = (_toml, _json, _fenced, _logseq, _org, _metadata, _pandoc, _program)
 
 
 def is_template(text: str) -> bool:
-    """Return whether the frontmatter holds placeholders that a plug-in fills in."""
+    """Whether the frontmatter contains placeholders that a plug-in fills in."""
     found = _FRONT.match(text, 0, MAX_HEAD)
     return found is not None and _PLACEHOLDER.search(found[1]) is not None
 
@@ -171,26 +173,26 @@ def _time(value: Any) -> datetime | None:
 
 
 MAX_NOTE = 10 * 1024 * 1024
-"""Bytes; a larger file is an attachment that ends in `.md`."""
+"""Most bytes of a note; a larger file is treated as an attachment that ends in `.md`."""
 KEPT = MAX_CONTENT
-"""Characters of an unreadable file that stay searchable."""
+"""Characters of an unreadable file that remain searchable."""
 
 _ID_LINE = re.compile(r"^(?:ormah_)?id:[ \t]*[\"']?([0-9a-fA-F-]{36})[\"']?[ \t]*\r?$", re.MULTILINE)
 _TITLE_LINE = re.compile(r"^title:[ \t]+([^\[{|>&*!#\r\n][^\r\n]*)", re.MULTILINE)
 KNOWN = frozenset([*map(str, EdgeType), "edges", "aliases", *(own + key for key in FIELD_KEYS for own in ("", OWN))])
-"""All keys that mean something to us."""
+"""All frontmatter keys that Ormah uses."""
 
 
 _TEMPLATE = Problem("info", "it is a template: its frontmatter holds placeholders", None, "nothing to do")
 
 
 def digest(data: bytes) -> str:
-    """Return the sha256 in hex, which `expect` and the index compare."""
+    """Return the sha256 of a file's bytes in hex, used to detect changes."""
     return hashlib.sha256(data).hexdigest()
 
 
 def parse(data: bytes, path: str) -> Note:
-    """Return the note in a file's bytes; `path` (posix, relative) gives type and space where the frontmatter has none."""
+    """Parse a file's bytes into a note. `path` (posix, relative) provides type and space if the frontmatter has none."""
     mark = digest(data)
     if len(data) > MAX_NOTE:
         problem = Problem("error", f"the file is too large: {len(data) / 1e6:.0f} MB, at most 10 are read", None,
@@ -226,7 +228,7 @@ def parse(data: bytes, path: str) -> Note:
 
 
 def _without_block(text: str, path: str, mark: str, kind_by_folder: NodeType, space_by_folder: str | None) -> Note:
-    """Read a text without a YAML block; of another tool's head the fields that we know."""
+    """Parse a text without YAML frontmatter; from another tool's head, take the fields that Ormah uses."""
     head = other_head(text)
     title, created = file_title(path), named_time(PurePosixPath(path).name)
     if head is None:
@@ -296,7 +298,7 @@ def _kind(
 
 
 def _links(reader: NoteReader | None, content: str) -> tuple[NoteLink, ...]:
-    """Return the edges of the properties, then those of the body that no property names."""
+    """Return the edges of the properties, then the links of the body that no property contains."""
     out = [] if reader is None else reader.links()
     targets = body_links(content)
     details = {} if reader is None else reader.details
@@ -322,7 +324,7 @@ def _unreadable(path: str, mark: str, text: str, problem: Problem) -> Note:
 
 
 def _find_title(text: str, path: str) -> str | None:
-    """Return the title line of an unreadable head, else the file's name."""
+    """Return the title line of an unreadable file, otherwise the file's name."""
     found = _TITLE_LINE.search(text[:20_000])
     return (one_line(found[1].strip("\"' ")) if found else "")[:MAX_TITLE] or file_title(path)
 

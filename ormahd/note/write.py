@@ -1,4 +1,4 @@
-"""Writes a new note, and the block that a person's text gets when it is adopted."""
+"""Write a new note, and add or remove the lines that adopt a person's note."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ormahd.note.values import DEFAULT_WEIGHT, NoteKind, NoteLink
 
 INDENT = "  "
 UNKNOWN = datetime(1970, 1, 1, tzinfo=UTC)
-"""The time for a note whose time is unknown."""
+"""The creation time of a note whose time is unknown."""
 
 
 def compose(
@@ -39,9 +39,10 @@ def compose(
     outdated_reason: str | None = None,
     everywhere: bool = False,
 ) -> bytes:
-    r"""Return a new note: UTF-8, `\n`, keys in the order of FORMAT.md. `parse` gives the same values back.
+    r"""Return the bytes of a new note: UTF-8, `\n`, keys in the order of FORMAT.md. `parse` returns the same values.
 
-    Links in the body are not written as properties. `everywhere` counts only without a space. Raises InvalidNote for unfit text.
+    Links in the body are not written as properties. `everywhere` is ignored if there is a space. Raises InvalidNote
+    if the text cannot be stored.
     """
     lines = ["---", f"id: {id}", f"type: {type}", f"tier: {tier}"]
     if space:
@@ -95,7 +96,7 @@ def _edges(links: Sequence[NoteLink]) -> Iterable[str]:
 
 
 def clean_link(link: NoteLink) -> NoteLink:
-    """Return the link with a target that fits a property: no alias, heading or block. Raises ValueError for an empty one."""
+    """Return the link with a target valid in a property: no alias, heading or block. Raises ValueError for an empty one."""
     target = link_target(link.target)
     if not target:
         raise ValueError("an edge needs a target")
@@ -107,7 +108,7 @@ def has_detail(link: NoteLink) -> bool:
 
 
 def detail_parts(link: NoteLink) -> dict[str, str | None]:
-    """Return what `edges` says of a link, part by part; None for an omitted part."""
+    """Return the details of a link for `edges`, part by part; None for an omitted part."""
     return {
         "weight": number(link.weight) if link.weight != DEFAULT_WEIGHT else None,
         "created": moment(link.created) if link.created is not None else None,
@@ -142,12 +143,12 @@ def number(value: float) -> str:
 
 
 def moment(value: datetime) -> str:
-    """Return `2026-11-21T20:00:00Z`; microseconds only where there are some."""
+    """Return `2026-11-21T20:00:00Z`; with microseconds only if they are not zero."""
     return as_utc(value).replace(tzinfo=None).isoformat() + "Z"
 
 
 def unfit(text: str) -> InvalidNote:
-    """Return the error that says why no note can hold this text."""
+    """Return the error that says why a note cannot contain this text."""
     if "\0" in text:
         return InvalidNote("the text holds a NUL character", hint="remove it")
     if conflict_line(text):
@@ -157,9 +158,10 @@ def unfit(text: str) -> InvalidNote:
 
 
 def adopt(data: bytes, path: str, *, id: str, created: datetime) -> bytes:  # noqa: A002
-    """Give a person's note an id by the smallest edit: a first key `id` (or `ormah_id`), or a block of id, type and created.
+    """Add an id to a person's note by the smallest edit: a first key `id` (or `ormah_id`), or frontmatter with id,
+    type and created.
 
-    A note with this id comes back as it is. Raises InvalidNote for one that is not BARE.
+    A note with this id is returned unchanged. Raises InvalidNote for a note that is not BARE.
     """
     note = parse(data, path)
     if note.kind is NoteKind.NOTE and note.id == id:
@@ -171,7 +173,7 @@ def adopt(data: bytes, path: str, *, id: str, created: datetime) -> bytes:  # no
     eol = dominant_eol(whole)
     try:
         block = read(whole)
-    except FrontmatterError as exc:  # parse read the same text
+    except FrontmatterError as exc:  # unlikely: `parse` has read the same text
         raise InvalidNote(f"{path} cannot be adopted: {exc.what}", hint=exc.mend) from exc
     if block is None:
         at = 1 if whole.startswith("\ufeff") else 0
@@ -200,7 +202,7 @@ def adopt(data: bytes, path: str, *, id: str, created: datetime) -> bytes:  # no
 
 
 def unadopted(data: bytes, path: str) -> bytes:
-    """Return the bytes from before the adoption that made `data`; `data` itself where it does not look adopted."""
+    """Return the bytes before the adoption that produced `data`; `data` itself if it does not look adopted."""
     note = parse(data, path)
     if note.kind is not NoteKind.NOTE or note.id is None:
         return data
@@ -220,5 +222,5 @@ def unadopted(data: bytes, path: str) -> bytes:
             if before != data and adopt(before, path, id=note.id, created=note.created or UNKNOWN) == data:
                 return before
         except InvalidNote:
-            continue  # what is left is no note that could have been adopted
+            continue  # the remaining text could not have been adopted
     return data
