@@ -46,9 +46,9 @@ LEAST = 0.99999
 EIGHT_LEAST = 0.99
 """Smallest cosine that passes for int8: its error is far smaller than the difference between two notes."""
 EVERY = 3
-"""One in so many sentences of `calibration.txt` is compared."""
+"""The comparison uses one in `EVERY` sentences of `calibration.txt`."""
 SECONDS = 900.0
-"""Most seconds that a comparison may take: enough for a model of two gigabytes on a slow machine."""
+"""Maximum time of a comparison, in seconds: enough for a model of two gigabytes on a slow machine."""
 FORMAT = 6
 """Incremented when the graph, the rounding, the comparison or the record changes, so that every model is compared
 again."""
@@ -159,7 +159,7 @@ def _compare_apart(folder: Path, key: str, file: Path) -> Record:
     return found
 
 
-# Comparing, in the child
+# Comparing, in the child process
 
 
 def compare(folder: Path, key: str) -> Record:
@@ -273,12 +273,12 @@ if __name__ == "__main__":
 
 
 TIMED = 4
-"""Texts embedded in one pass when int8 and fp32 are timed."""
+"""Number of texts in one pass when int8 and fp32 are timed."""
 UNUSED_S = 60 * 86_400
-"""Seconds since a file of int8 matrices was last used, after which it is deleted when another one is made. The vaults
-of a person share these files."""
+"""A file of int8 matrices that was not used for so many seconds is deleted when another one is made. All vaults of a
+person share these files."""
 LINES = 2
-"""Sentences of the calibration in each timed text: as long as a short note."""
+"""Number of calibration sentences in each timed text, which is then as long as a short note."""
 
 
 class Opened(Struct, frozen=True):
@@ -295,7 +295,7 @@ class Weighed(msgspec.Struct, frozen=True):
     """What is stored about a model's int8 matrices."""
 
     sha256: str
-    """Of the file of matrices."""
+    """The sha256 of the file of matrices."""
     milliseconds: float
     full_milliseconds: float
     """Time of one short note in int8 and in fp32, see `api.EmbeddingHealth`."""

@@ -37,11 +37,11 @@ SHARE = 0.7
 """Exponent of SmoothQuant: how much of the activations' range moves to the matrix. Values from 0.65 to 0.8 work
 alike."""
 SMALL = np.float32(1e-3)
-"""Smallest range assumed for a column, for columns in which no values were measured."""
+"""Minimum of a measured range. It avoids a division by zero for columns that were 0 in all measured texts."""
 TURNS = 5
-"""Passes of each kind that are timed; the fastest counts."""
+"""How often each kind of pass is timed; the fastest one counts."""
 PAYS = 0.8
-"""Largest share of an fp32 pass's time that an int8 pass may take to be used."""
+"""int8 is used if its pass takes at most this share of the time of an fp32 pass."""
 
 
 def quantise(matrix: Float) -> tuple[NDArray[np.int8], Float]:
@@ -140,12 +140,11 @@ def seconds(passes: Sequence[Callable[[], object]]) -> list[float]:
 OURS = "com.microsoft"
 """The domain of ONNX Runtime's own operators."""
 HALF = 127
-"""Activations get codes 0 to 255. For activations of both signs, 0 has the code HALF + 1."""
+"""Largest absolute value of a scaled activation. Codes are 0 to 255, and an activation of 0 has the code HALF + 1."""
 BELOW, ABOVE = 24, 231
 """Number of codes for the values below 0, and above 0, of the output of Gelu."""
 LARGEST = 0.17 * ABOVE / BELOW
-"""Smallest range assumed for a token's output of Gelu, so that its negative values (-0.17 at least) still have
-codes."""
+"""Minimum range of a token's output of Gelu. Its negative values are never below -0.17, so they all have codes."""
 
 
 class Eight(Struct, frozen=True):

@@ -27,33 +27,32 @@ from ormahd.process import priority
 from ormahd.settings import EmbeddingSettings
 
 BATCH_SIZE = 32
-"""Texts in one forward pass. More is no faster on a CPU and takes more memory."""
+"""Maximum number of texts in one forward pass. More is no faster on a CPU and takes more memory."""
 MAX_PIECES = 64
-"""Most pieces (windows) of one long note that are embedded. The rest of it can be found by full text search only."""
+"""Maximum number of pieces (windows) of one note that are embedded. The rest can be found by full text search only."""
 PASS_TOKENS = 512
-"""Tokens (padding included) in one forward pass. More is slower on a CPU."""
+"""Maximum number of tokens (padding included) in one forward pass. More is slower on a CPU."""
 STEP_TOKENS = 256
-"""Tokens in one forward pass of bulk work in int8, where longer passes gain little: a waiting request gets a core
-sooner."""
+"""The same limit for bulk work in int8. Longer passes gain little there, and a waiting request gets a core sooner."""
 PASSES = 4
-"""Forward passes in one task, whose results are processed together, because each numpy call may wait for the
+"""Number of forward passes in one task. Their results are processed together, because each numpy call may wait for the
 interpreter's lock."""
 APART = 3
-"""Fewest texts for each core when a small urgent batch is divided among cores."""
+"""Minimum number of texts for each core when a small urgent batch is divided among cores."""
 MANY = 64
-"""Texts from which tokenizing in several threads is faster."""
+"""Number of texts above which several threads tokenize them."""
 TOKENIZED = 65_536
-"""Characters tokenized in one call, each text counted as long as the longest. It bounds memory, because the tokenizer's
-results are many times as large as the text."""
+"""Maximum number of characters tokenized in one call, each text counted as long as the longest. It bounds memory,
+because the tokenizer's results are many times as large as the text."""
 HEADING_SHARE = 0.25
-"""Largest share of the window for a long heading, in every piece of a text that has several."""
+"""Maximum share of the window for a heading, in each piece of a text that has several."""
 CHARACTERS_PER_TOKEN = 8
-"""Most characters assumed for one token. Text beyond what the pieces can then hold is not tokenized."""
+"""Assumed maximum number of characters of a token. Text beyond what the pieces can then hold is not tokenized."""
 BULK_NICE = 10
 """Niceness added to threads that embed in bulk, so that a whisper during an import is not delayed on a busy machine."""
 ASIDE_NICE = 5
-"""Niceness added to threads that embed urgent batches. Many requests wait for the thread that holds the interpreter's
-lock, or for git, so those run first."""
+"""Niceness added to threads that embed urgent batches. They do not need the interpreter's lock; the threads that hold
+it, and git, run first, because many requests wait for those."""
 RECIPE = 2
 """Incremented when texts are turned into vectors differently, so that cached vectors of both kinds are not mixed."""
 
@@ -239,7 +238,7 @@ class Model:
         """Return token vectors (of any length) projected to the basis, unit; without a basis, only normalised."""
         return token_vectors.unit(wide) if self._basis is None else token_vectors.project(wide, self._basis)
 
-    # What is fixed for a model
+    # Fingerprint and basis of the model
 
     def _fingerprint(self, identity: Sequence[str], late_dimensions: int) -> str:
         sha = hashlib.sha256()

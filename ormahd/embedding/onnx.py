@@ -28,7 +28,7 @@ FAMILY = {"bert", "roberta", "xlm-roberta", "camembert"}
 OFFSET_FAMILY = FAMILY - {"bert"}
 """The members of `FAMILY` whose first position follows that of the padding token."""
 HEADER_MOST = 100_000_000
-"""Most bytes of the header of a weights file; the limit of safetensors itself."""
+"""Maximum size of the header of a weights file, in bytes; the same as in safetensors."""
 FAR = np.float32(np.finfo(np.float32).min)
 """Added to the attention scores of padding."""
 NEAR = np.zeros((1, 1, 1, 1), np.float32)
@@ -57,7 +57,7 @@ class OnnxRuntime:
         self._pooling = pooling
         self._first = shape.first
         self.positions = weights["embeddings.position_embeddings.weight"].dims[0] - shape.first
-        """Most tokens of a text."""
+        """Maximum number of tokens in a text."""
         self._width = shape.width
         self._eight = eight is not None
         self._table = WordTable(file, weights[onnx_graph.TABLE])

@@ -19,13 +19,13 @@ Half = NDArray[np.float16]
 Int8 = NDArray[np.int8]
 
 DIMENSIONS = 256
-"""Dimensions of a projected token vector, 4 bits each: 128 bytes a token."""
+"""Number of dimensions of a projected token vector. With 4 bits each, a token takes 128 bytes."""
 LEVELS = 7
-"""Quantisation steps on either side of 0: four bits, without the code -8."""
+"""Number of quantisation steps on either side of 0. Four bits would allow a code -8, which is not used."""
 SOME = 512
-"""Vectors that are compared in one go."""
+"""Number of token vectors multiplied in one go."""
 REACH = 3.0
-"""Standard deviations of a component at the outermost step; 0.3 % of components lie beyond and are clipped."""
+"""The outermost step in standard deviations of a component. The 0.3 % of components beyond are clipped."""
 
 
 def step(dimensions: int) -> float:

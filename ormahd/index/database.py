@@ -27,24 +27,24 @@ from ormahd.process.sqlite_files import Fault, fault_of, identity
 from ormahd.text.words import FTS_TOKENIZE
 
 SCHEMA_VERSION = 1
-"""The layout of the tables. A file with another number is set aside, and the index is filled again from the vault."""
+"""Number of the table layout. A file with another number is set aside, and the index is filled again from the vault."""
 READERS = 8
-"""Most connections that read at the same time. One more reader waits until a connection is free."""
+"""Maximum number of reader connections. A further reader waits until one is free."""
 READER_KB = 1000
-"""Page cache of a reader, in KB: half of SQLite's default, because a larger one does not make searches faster. Two sets
-of connections exist while an `as_of` question is answered."""
+"""Page cache of a reader, in KB. A larger one does not make searches faster, and there are two sets of readers while an
+`as_of` question is answered."""
 WRITER_KB = 8000
 """Page cache of the writer, in KB: large enough that a batch of thousands of rows is written once."""
 PASSING_KB = 250
 """Page cache of each connection to a temporary copy of the index (see `snapshots`), in KB."""
 STATEMENTS, PASSING_STATEMENTS = 100, 16
-"""Prepared statements that a connection to the index keeps, and that a connection to a temporary copy keeps. Each takes
-about 13 KB."""
+"""Number of prepared statements cached by a connection: to the index, and to a temporary copy. Each takes about 13
+KB."""
 LOG_PAGES = 2000
-"""Pages of 4 KB in the write-ahead log at which SQLite checkpoints it into the file."""
+"""Size of the write-ahead log, in pages of 4 KB, at which SQLite checkpoints it into the file."""
 MOST_IN_MEMORY = 500_000_000
-"""Bytes up to which an index is moved into memory when its disk is full. A larger index stays on the disk, can still be
-read, and lags behind the vault."""
+"""Maximum size, in bytes, of an index that is moved into memory when its disk is full. A larger index can still be read
+from the disk, but lags behind the vault."""
 _READ_WAIT_S = 30.0
 _READS_NOTES = ("",)
 _READS_TEXT = ("prose", "words")
@@ -69,8 +69,8 @@ _FITTING = {
     "embeddings cut short": "SELECT count(*) FROM vector v JOIN token t USING (key) WHERE length(vector) < 16 "
     "OR length(ids) % 4 OR length(vectors) < length(ids) OR (length(ids) AND 4 * length(vectors) % length(ids))",
 }
-"""Consistency checks between the tables: what is wrong, and a query that counts the rows for which it is. Rows may be
-missing in a file that SQLite itself finds sound."""
+"""Consistency checks between the tables: a description of the fault, and a query that counts the rows that have it.
+They find rows missing in a file that SQLite's own check finds sound."""
 
 
 class _Connections:
@@ -137,7 +137,7 @@ class Database:
             return None
 
     def _first(self) -> _Connections:
-        """Open the file or create a new one. A damaged file is set aside; if that is impossible, the index is kept in
+        """Open the file or create a new one. A damaged file is set aside. If no file can be used, open an index in
         memory."""
         for _ in range(2):
             try:

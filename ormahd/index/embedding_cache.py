@@ -25,18 +25,18 @@ from ormahd.process import sql
 from ormahd.text.prose import language
 
 KEEP_FREE_US = 7 * 86_400 * 1_000_000
-"""Microseconds that an embedding is kept after no note has its text any more: an undo within a week needs no new
-embedding."""
+"""How long an embedding is kept after the last note with its text has gone, in microseconds. An undo within that week
+needs no new embedding."""
 PURGE_BATCH = 2000
-"""Most embeddings dropped in one transaction, so that writers need not wait long."""
+"""Maximum number of embeddings dropped in one transaction, so that writers need not wait long."""
 UNIT = 0.02
-"""How far the length of a stored vector may be from 1. Rounding to 16 bits changes it by up to 0.001."""
+"""Tolerance for the length of a stored unit vector. Rounding to 16 bits changes the length by up to 0.001."""
 KEEP_FREE_SHARE = 0.1
-"""Largest share of all documents that may belong to no note (1,000 are kept in any case)."""
+"""Maximum share of documents that belong to no note. At least 1,000 of them are kept."""
 
 
 UNSPOKEN = 500
-"""Characters that are embedded of a text that has no heading and no prose."""
+"""Number of characters that are embedded of a text that has no heading and no prose."""
 
 
 class Source(Struct, frozen=True):

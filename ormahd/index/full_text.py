@@ -21,19 +21,20 @@ WEIGHTS = (10.0, 1.0, 3.0)
 """Weights of title, content and tags in bm25, in the order of the columns of table `words`. Titles and tags are short
 and chosen, so their words count more."""
 SMALL = 5_000
-"""Files up to which every row that has any of the query's words is scored."""
+"""In an index of at most so many files, every row that has any of the query's words is scored."""
 SCORED = 5_000
-"""Rows that are scored in a larger index: the query's rarest words, which together occur in about this many rows,
-select the rows. The other words only add to their scores."""
+"""In a larger index, only rows with one of the query's rarest words are scored. These words are chosen so that together
+they occur in about this many rows. The other words only add to the scores."""
 COUNTED = 25_000
-"""Rows in which the words used for scoring may occur in total. The most common words of the query beyond that are left
-out: they say little and cost most."""
+"""Maximum number of rows in which the words used for scoring may occur in total. The query's most common words beyond
+that are ignored: they say little and cost most."""
 EVERY_ROW = -1
-"""A LIMIT that SQLite reads as no limit."""
+"""The value of LIMIT that means no limit in SQLite."""
 STALE = 0.02
-"""Share by which the number of files of a large index may change before the remembered counts of words are dropped."""
+"""Remembered counts of words are dropped when the number of files has changed by more than this share."""
 COUNTED_ANEW = 20_000
-"""Files up to which words are counted again after every change, so that answers depend on the notes alone."""
+"""In an index of at most so many files, words are counted again after every change, so that answers depend on the notes
+alone."""
 RANK = f"bm25(words, {', '.join(map(str, WEIGHTS))})"
 """The bm25 of a row in SQL. FTS5 makes it negative: lower is better."""
 

@@ -31,9 +31,10 @@ from ormahd.process import priority
 from ormahd.settings import EmbeddingSettings, VectorSettings
 
 MOST_PENDING = 256
-"""Texts whose embeddings are kept. Beyond that the oldest are dropped, which belong to writes that never happened."""
+"""Maximum number of texts whose embeddings are kept. The oldest are dropped first: their writes probably never
+happened."""
 PENDING_BYTES = 16_000_000
-"""Bytes of those embeddings. Of long texts fewer are kept, but always those of the last call."""
+"""Maximum size of these embeddings, in bytes. Those of the last call are kept in any case."""
 
 
 class PendingEmbeddings:
@@ -78,15 +79,16 @@ def _bytes(vectors: DocumentVectors) -> int:
 
 
 BATCH = 1000
-"""Files in one transaction of a rebuild: large enough to be fast, small enough that other writers need not wait
-long."""
+"""Number of files in one transaction of a rebuild: large enough to be fast, small enough that other writers wait
+shortly."""
 MOST_AT_ONCE = 200
-"""Files in one call of `apply` up to which it uses embeddings made ahead, and embeds texts itself."""
+"""Maximum number of files in a call of `apply` for which it uses embeddings made ahead, or embeds texts itself."""
 AT_ONCE = 32
-"""Texts that `apply` embeds before it returns. If more need it, all of them wait for the background thread."""
+"""Maximum number of texts that `apply` embeds before it returns. If there are more, the background thread embeds all of
+them."""
 AT_ONCE_CHARACTERS = 50_000
 OPEN_S = 10.0
-"""Seconds that `verify` waits for Chroma to be opened; right after a start it may not have been needed yet."""
+"""How long `verify` waits for Chroma to be opened, in seconds."""
 MANY = 0.05
 """Share of nodes without vectors above which search is reported as degraded."""
 

@@ -25,21 +25,21 @@ from ormahd.process import memory, priority
 from ormahd.vectors.chroma import ChromaTrouble
 
 FILL_BATCH = 128
-"""Nodes that are embedded and committed together. A write that arrives meanwhile waits for the commit only."""
+"""Number of nodes that are embedded and committed together. Other writers wait only during the commit."""
 AHEAD = 2
-"""Batches that are embedded at the same time, so that one is being embedded while another is written."""
+"""Number of batches embedded at the same time, so that the next one is embedded while one is written."""
 GIVE_BACK_S = 3.0
-"""Seconds after the last embedding or write to Chroma until freed memory is returned to the system."""
+"""Time from the last embedding or write to Chroma until freed memory is returned to the system, in seconds."""
 GIVE_BACK_AGAIN_S = 60.0
-"""Seconds after which memory is returned also without bulk work: searches fragment the heap and fill SQLite's page
-caches."""
+"""Time after which memory is returned even without bulk work, in seconds: searches fragment the heap and fill SQLite's
+page caches."""
 GIVE_BACK_CPU_S = 1.0
-"""Processor time, in seconds over all threads, below which there is nothing worth returning after
-`GIVE_BACK_AGAIN_S`."""
+"""Memory is not returned after `GIVE_BACK_AGAIN_S` if the process used less processor time than this, in seconds."""
 SWEEP_S = 600.0
 """Seconds between two full garbage collections."""
 RETRY_S = 30.0
-"""Longest pause after a failure before the next attempt, in seconds. The first is half a second, then it doubles."""
+"""Maximum pause before the next attempt after a failure, in seconds. The first pause is half a second; each further one
+is twice as long."""
 
 IDLE_S = 60.0
 """Seconds between two checks for work when there is none. A change wakes the thread at once."""
@@ -166,7 +166,7 @@ class Indexer:
             if store is not None:
                 store.close()
 
-    # The thread
+    # The background thread
 
     def _run(self) -> None:
         while not self._stopping:

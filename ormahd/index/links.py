@@ -25,7 +25,7 @@ from ormahd.process import sql
 
 FILE, ALIAS, TITLE = 1, 2, 3
 SHORTS = 200
-"""Short ids that are looked up in one statement."""
+"""Number of short ids looked up in one statement."""
 
 
 class Target(Struct, frozen=True):
@@ -159,7 +159,7 @@ def _named(connection: sqlite3.Connection, key: str, rank: int) -> list[tuple[st
 
 
 BOTH = 250
-"""Nodes whose edges, in both directions, are read in one statement."""
+"""Maximum number of nodes whose edges, in both directions, are read in one statement."""
 _EDGE = ("source", "target", "type", "weight", "created", "reason", "body")
 _RESOLVED = (
     f"SELECT n.id AS source, e.target, e.type, {sql.exact('e.weight')} AS weight, e.created, e.reason, e.body "

@@ -27,7 +27,7 @@ from ormahd.process import sql
 
 MIN_PREFIX = 4
 SHOWN = 20
-"""Most ids that an `Ambiguous` error lists."""
+"""Maximum number of ids that an `Ambiguous` error lists."""
 _PREFIX = re.compile(r"[0-9a-f-]{1,36}")
 _DASHES = (8, 13, 18, 23)
 

@@ -28,30 +28,30 @@ from ormahd.text.words import fts_match
 from ormahd.vectors.matrix import SPARE
 
 COUNTS = 1000
-"""Filters whose number of nodes is cached."""
+"""Maximum number of filters whose node counts are cached."""
 CANDIDATES = 20_000
-"""Nodes whose fields for ranking are cached (10 MB)."""
+"""Maximum number of nodes whose `Candidate` is cached (10 MB)."""
 PASSING = 100_000
-"""Node ids in all cached lists of nodes that pass a filter (10 MB)."""
+"""Maximum number of node ids in all cached results of filters (10 MB)."""
 SHARE = 0.05
-"""Share of nodes passing a filter up to which SQLite is faster, because it scores only those rows."""
+"""If at most this share of all nodes passes a filter, SQLite searches instead of the cache, because it scores only
+those."""
 COMPARED = 20_000
-"""Pairs of memories whose comparison is cached (3 MB). For nearly all of them the result is None."""
+"""Maximum number of pairs of memories whose comparison is cached (3 MB). For nearly all of them the result is None."""
 STATED = 30_000
-"""Tokens in all cached statements (8 to 12 MB)."""
+"""Maximum number of tokens in all cached statements (8 to 12 MB)."""
 TOKENS = 56_000_000
-"""Bytes of cached token vectors: those of about 10,000 notes of 30 words."""
+"""Maximum size of the cached token vectors, in bytes: enough for about 10,000 notes of 30 words."""
 POSTINGS = 1_000_000
-"""Rows in all cached postings of words (12 MB)."""
+"""Maximum number of rows in all cached postings (12 MB)."""
 ROOM = 0.1
-"""Share of `TOKENS` that is freed at once when the cache is full, because finding the oldest entries takes a pass over
-all."""
+"""Share of `TOKENS` that is freed at once when the cache is full, because finding the oldest entries is slow."""
 YOUNG_S = 3.0
-"""Seconds after a change during which no postings are cached: while notes are being written, the next change would drop
+"""No postings are cached within so many seconds of a change: while notes are being written, the next change would drop
 them."""
 CHANGED = 200
-"""Nodes in one change up to which token vectors and statements of the other nodes stay cached. A larger change is bulk
-work, after which the memory is freed."""
+"""After a change of at most so many nodes, token vectors and statements of the others stay cached. A larger change is
+bulk work, after which the memory is freed."""
 
 
 class Posting(Struct, frozen=True):
@@ -194,8 +194,11 @@ class QueryCache:
         return found
 
     def _bm25(self, read: Snapshot, choose: Sequence[str], others: Sequence[str]) -> NDArray[np.float64]:
-        """Return the bm25 of every row that has one of the words `choose`, with what `others` add; 0 for other rows.
-        Index: row number."""
+        """Return the bm25 of every row that has one of the words `choose`, with what `others` add, in an array by row
+        number.
+
+        It is 0 for all other rows.
+        """
         chosen = [self._posting(read, term) for term in choose]
         added = [self._posting(read, term) for term in others]
         last = max((int(one.numbers[-1]) for one in (*chosen, *added) if len(one.numbers)), default=0)

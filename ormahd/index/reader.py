@@ -31,16 +31,15 @@ from ormahd.text.statement import read as read_statement
 
 EVERYTHING = Filter()
 FEW = 0.05
-"""Share of nodes passing a filter up to which all of them are scored exactly (DESIGN section 9)."""
+"""If at most this share of all nodes passes a filter, all of them are scored exactly (DESIGN section 9)."""
 EXACT = 2000
-"""Number of nodes passing a filter up to which all of them are scored exactly, which takes no longer than asking
-Chroma."""
+"""If at most so many nodes pass a filter, all of them are scored exactly, which takes no longer than asking Chroma."""
 SPARE = 20
-"""Neighbours that are fetched beyond those that the filter is expected to exclude."""
+"""Number of neighbours fetched in addition to those that the filter is expected to exclude."""
 WIDENINGS = 3
-"""How often Chroma is asked, for three times as many each time, before all nodes that pass are scored exactly."""
+"""How often Chroma is asked, each time for three times as many nodes, before all nodes that pass are scored exactly."""
 LATE_PIECES = 4
-"""Pieces of a long note whose tokens are compared with those of a query."""
+"""Maximum number of pieces of a note whose tokens are compared with those of a query."""
 
 
 class Reader:
@@ -79,7 +78,7 @@ class Reader:
         self.indexer.stop()
         self.database.close()
 
-    # What is known
+    # Files
 
     def known(self) -> dict[str, FileState]:
         """Return every indexed file with its state when it was indexed."""

@@ -22,7 +22,7 @@ T = TypeVar("T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 UNWRITTEN = f"('{NoteKind.INDEXED}', '{NoteKind.BROKEN}')"
-"""A list in SQL: the kinds of memories whose files Ormah never writes to."""
+"""The kinds of memories whose files Ormah never writes to, as a list in SQL."""
 GLOBAL = "global"
 """The name, in a filter of spaces, for memories without a space."""
 

@@ -35,16 +35,16 @@ from ormahd.note.note import NoteKind
 from ormahd.settings import VectorSettings
 
 EMBEDDED = 500
-"""Most texts that are embedded for one question."""
+"""Maximum number of texts that are embedded for one question."""
 EMBED_S = 5.0
 """Seconds that a question waits for embedding. Texts that are not embedded by then are found by full text search
 only."""
 CANDIDATES = 100
-"""Notes that share words with a question and whose texts are therefore embedded first."""
+"""Number of notes that are embedded first because they share words with the question."""
 QUICK = 16
-"""Of these notes, how many are embedded for a further question about the same state."""
+"""How many of these notes are embedded for a further question about the same state."""
 PASS = 32
-"""Texts in one forward pass. The pass runs in the calling thread, which leaves other cores to other requests."""
+"""Number of texts in one forward pass. It runs in the calling thread, which leaves other cores to other requests."""
 
 Progress = Callable[[int, int, str], None]
 """Called with (number done, total or 0 if unknown, a word for the work)."""
@@ -141,7 +141,7 @@ class IndexSnapshot(Reader):
 
 
 BATCH = 500
-"""Files indexed in one transaction. Between two of them the build can be stopped."""
+"""Number of files indexed in one transaction. Between two transactions the build can be stopped."""
 SPARE = 100_000_000
 """Bytes that must stay free on the disk."""
 
@@ -252,7 +252,7 @@ class Build(Struct):
             for model in embedding_cache.models(connection):
                 embedding_cache.follow(connection, model, ids, now)
 
-    # The meaning
+    # Embeddings
 
     @staticmethod
     def _understand(database: Database, embedder: Embedder) -> VectorStore:

@@ -31,20 +31,20 @@ from ormahd.vectors.chroma import Chroma, ChromaTrouble
 from ormahd.vectors.matrix import Matrix
 
 EXACT = 5_000
-"""Nodes missing in Chroma from which it is not asked: scoring so many exactly takes longer than a search of all
+"""If more nodes than this are missing in Chroma, it is not asked: scoring them exactly takes longer than searching all
 vectors."""
 WIDENINGS = 2
-"""How often Chroma is asked again, for three times as much each time, when pieces of long notes fill its answer."""
+"""How often Chroma is asked again, each time for three times as many pieces, if those found belong to too few nodes."""
 FETCH = 100
-"""Fewest pieces that Chroma is asked for. Its graph visits `vectors.SEARCH_EF` anyway, and exact cosines order near
-ties."""
+"""Minimum number of pieces that Chroma is asked for. Its graph visits `vectors.SEARCH_EF` anyway; exact cosines then
+decide."""
 REFILLS = 5
-"""How often Chroma is filled again for holding the wrong number of vectors, before it is given up."""
+"""How often Chroma is filled again for holding the wrong number of vectors, before it is no longer used."""
 SETTLE_BATCH = 1000
-"""Nodes in one write to Chroma while a caller waits for it."""
+"""Number of nodes in one write to Chroma while a caller waits for it."""
 GENTLE_BATCH = 100
-"""Nodes in one write to Chroma otherwise: Chroma holds the interpreter's lock for the whole write, which stops all
-threads."""
+"""Number of nodes in any other write to Chroma. It is small because Chroma holds the interpreter's lock during a write,
+which stops all other threads."""
 
 _ONE = (0,)
 
@@ -78,7 +78,7 @@ class VectorStore:
         self._wipe = False
         self._refills = 0
 
-    # Following the notes
+    # Loading and updating
 
     def load(self, connection: sqlite3.Connection) -> None:
         """Load everything that SQLite holds for this model."""
@@ -369,28 +369,27 @@ class VectorStore:
 
 
 REST_S = 1.0
-"""Seconds without a change after which Chroma is updated: any write to it is slow, however small."""
+"""Chroma is updated so many seconds after the last change, because any write to it is slow, however small."""
 QUIET_S = 20.0
-"""Seconds without a change after which a closed Chroma is opened, while searches use memory anyway: opening it holds
+"""A closed Chroma is opened so many seconds after the last change, while searches use memory anyway. Opening it holds
 the interpreter's lock for long, which would delay a client that only paused between two writes."""
 FULL = 500
-"""Nodes missing in Chroma from which it is updated although notes are still being written."""
+"""If so many nodes are missing in Chroma, it is updated even while notes are being written."""
 PATIENCE = 30
-"""Pause after a write to Chroma, in multiples of its duration, while searches use memory anyway. It keeps the share of
-whispers small that such a write delays."""
+"""Pause after a write to Chroma, as a multiple of the write's duration, while searches use memory anyway. It is long so
+that few whispers are delayed by a write."""
 IMPATIENCE = 4
-"""The same multiple in a large vault, where a search without Chroma takes longer than one with it."""
+"""The same multiple in a vault so large that a search without Chroma takes longer than one with it."""
 LONGEST_REST_S = 5.0
 LONGEST_OFF_S = 60.0
-"""Longest time that writes to Chroma are put off while requests keep coming and searches use memory anyway."""
+"""Maximum time for which writes to Chroma are put off while requests keep coming, in seconds."""
 LONGEST_SHUT_S = 900.0
-"""Longest time that opening Chroma is put off while requests keep coming."""
+"""Maximum time for which opening Chroma is put off while requests keep coming, in seconds."""
 FIRST_REST_S = 10.0
-"""Seconds after the start during which Chroma is not opened while searches use memory: importing it is slow, and the
+"""Chroma is not opened in the first seconds after a start while searches use memory: importing it is slow, and the
 client that started the daemon is about to send a request."""
 STAY_S = 300.0
-"""Seconds that Chroma stays open after it was last needed, while searches use memory anyway. Opening it again takes
-time, keeping it open takes memory."""
+"""How long Chroma stays open after it was last needed, in seconds, while searches use memory anyway."""
 
 
 class ChromaSync:

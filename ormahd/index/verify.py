@@ -25,17 +25,17 @@ from ormahd.vectors.matrix import Frozen
 T = TypeVar("T")
 
 NEAR = 1e-3
-"""Largest difference of a component between Chroma's vector and ours. Chroma stores float32 unchanged."""
+"""Tolerance for each component when Chroma's vectors are compared with those in memory."""
 LOOKS = 3
-"""How often Chroma is compared while notes are being written."""
+"""Maximum number of comparisons with Chroma while notes are being written."""
 GIVE_WAY_EVERY = 1000
-"""Words between two checks whether a request is waiting."""
+"""Number of words between two checks whether a request is waiting."""
 
 
 Progress = Callable[[int, int, str], None]
 """Called with (number done, total or 0 if unknown, a word for the work)."""
 SHOWN_EVERY = 100
-"""Items between two calls of the progress callback."""
+"""Number of items between two calls of the progress callback."""
 
 
 def silent(_done: int, _total: int, _what: str) -> None:

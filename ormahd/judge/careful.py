@@ -15,7 +15,7 @@ from ormahd.judge.port import Contrast, Duplicate, Judge, JudgeGone, Linked, Pai
 from ormahd.text.quoting import harmless, shortened
 
 REASON = 1_000
-"""Most characters of a reason, which is shown in a commit, an edge or a proposal."""
+"""Maximum number of characters of a reason, which is shown in a commit, an edge or a proposal."""
 
 Verdict = TypeVar("Verdict", Duplicate, Linked, Contrast, Summary)
 

@@ -1,1 +1,1 @@
-"""What became of what we said: telemetry of the last days, in `state.sqlite3`. Losing it loses no memory."""
+"""Telemetry of recent days, proposals and runs of jobs, in `state.sqlite3`. Losing it loses no memory."""

@@ -101,7 +101,7 @@ Float = NDArray[np.float32]
 log = logging.getLogger("ormah")
 
 _LENGTH = 32
-"""Hexadecimal digits of a keyed hash: 128 bits."""
+"""Number of hexadecimal digits of a keyed hash: 128 bits."""
 
 
 class Judgements(Struct, frozen=True, dict=True):

@@ -25,7 +25,7 @@ from ormahd.state.state import State
 BORN: Final = "born"
 """Id of a row that is no receipt: its time is when this vault was first asked for maintenance."""
 RECEIPTS_KEPT: Final = 200
-"""Settled receipts that are kept, so that an agent that uses one twice gets an error that says so."""
+"""Number of settled receipts that are kept, so that an agent that uses one twice gets an error that says so."""
 
 
 class Receipt(Struct, frozen=True):
@@ -157,10 +157,10 @@ STALE = "stale"
 """A memory of the proposal has changed or is gone. The proposal may be made again."""
 STATUSES = (PENDING, APPROVED, REJECTED, STALE)
 KEPT = 300
-"""Proposals kept after they stopped being pending. The decisions themselves are in the vault."""
+"""Number of proposals that are kept after they stopped being pending. The decisions themselves are in the vault."""
 MIN_PREFIX = 4
 SHOWN = 20
-"""Most ids that an error lists."""
+"""Maximum number of ids that an error lists."""
 _ALPHABET = frozenset("0123456789abcdef-")
 
 

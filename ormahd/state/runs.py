@@ -13,7 +13,7 @@ from msgspec import Struct
 from ormahd.state.state import State
 
 KEPT = 500
-"""Runs of each job that are kept."""
+"""Number of runs that are kept of each job."""
 
 
 class JobPast(Struct, frozen=True):

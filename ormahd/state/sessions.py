@@ -22,11 +22,11 @@ from ormahd.state.state import State
 log = logging.getLogger("ormah")
 
 PLAIN_ID: Final = re.compile(r"[!-~]{1,128}")
-"""Session ids as harnesses give them. Any other id is stored as its digest."""
+"""Matches session ids as harnesses give them. Any other id is stored as its digest."""
 MOST_SESSIONS: Final = 1_000
-"""Sessions that are kept. The one without prompts for the longest time is dropped first."""
+"""Maximum number of sessions that are kept. Those without prompts for the longest time are dropped first."""
 MOST_HELD: Final = 500
-"""Memories that are stored as held by a session's context; the most recent are kept."""
+"""Maximum number of memories stored as held by a session's context. The most recent ones are kept."""
 
 
 class Spoken(Struct, frozen=True):

@@ -259,8 +259,10 @@ class StateFile:
         return db
 
     def mend(self, error: sqlite3.DatabaseError) -> bool:
-        """Handle an error of SQLite. Return True if the file was at fault and has been replaced; the caller's work must
-        be repeated."""
+        """Handle an error of SQLite. Return True if the file was at fault; the caller's work must then be repeated.
+
+        Another file, or a copy in memory, has then replaced it.
+        """
         fault = fault_of(error)
         if fault is Fault.OTHER or self.trouble is not None:
             return False
@@ -277,7 +279,8 @@ class StateFile:
         return True
 
     def look(self) -> None:
-        """Check that the file is in its place; write it again if it was removed, or could not be written before."""
+        """Check that the file is in its place. Write it again if it was removed or replaced, or could not be written
+        before."""
         if self.trouble is None and identity(self.path) == self._identity:
             return
         new = self.path.with_name(self.path.name + ".new")
@@ -343,7 +346,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 KEPT_ANSWERS = 10_000
-"""Answers that are kept for clients that repeat a request; a client retries within seconds."""
+"""Number of answers that are kept for clients that repeat a request; a client retries within seconds."""
 
 
 class State:

@@ -30,20 +30,22 @@ INJECTED = frozenset({"full", "title", "preference"})
 """How a memory appears in a whisper that counts as injected. `exploring` does not: it is a review question (DESIGN
 section 2)."""
 KEPT = 2_000
-"""Characters of a prompt that are kept: enough to recognise it and to embed it again."""
+"""Number of characters of a prompt that are kept: enough to recognise it and to embed it again."""
 REDACTED = KEPT + 1_000
-"""Characters in which secrets are looked for: more than are kept, so that no secret is cut in two at the end."""
+"""Number of characters that are searched for secrets: more than are kept, so that no secret is cut in two at the
+end."""
 SHOWN = 10
-"""Most ids that an error lists."""
+"""Maximum number of ids that an error lists."""
 LOOKED_AT = 500
-"""Most recent prompts among whose candidates review questions are chosen, which bounds the time of the query."""
+"""Review questions are chosen from the candidates of the last `LOOKED_AT` prompts, which bounds the time of the
+query."""
 SLICE = 200
-"""Prompts deleted in one transaction of `prune`, so that a whisper need not wait long."""
+"""Number of prompts deleted in one transaction of `prune`, so that a whisper need not wait long."""
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 """32 characters, so that a random byte modulo 32 is uniform."""
 _LAST_WORD = re.compile(r"(?<!\S)\S+\Z")
 _EVENT = 12
-"""Characters of an event's id: 60 random bits, and short enough for an agent to repeat."""
+"""Number of characters of an event's id: 60 random bits, and short enough for an agent to repeat."""
 
 Float = NDArray[np.float32]
 

@@ -26,16 +26,16 @@ from ormahd.process import own_files
 from ormahd.settings import VectorSettings
 
 SEARCH_EF = 200
-"""Candidates that the HNSW graph keeps during a search. More gives better recall and takes longer."""
+"""Number of candidates that the HNSW graph keeps during a search. More gives better recall and takes longer."""
 SYNC_THRESHOLD = 1000
-"""Writes after which Chroma saves its graph. Small values make it rewrite the graph again and again (MemPalace
+"""Number of writes after which Chroma saves its graph. Small values make it rewrite the graph often (MemPalace
 #2106)."""
 UNCLEAN_ENDS = 3
-"""Times in a row that the process may end without closing Chroma, before Chroma is suspected and its files are
-dropped."""
+"""If the process ended so many times in a row without closing Chroma, Chroma may be the cause, and its files are
+deleted."""
 BLOAT = 3.0
-"""Size on the disk, in multiples of what the current vectors need, from which the graph is rebuilt: Chroma never frees
-deleted vectors."""
+"""The graph is rebuilt if its files take so many times what the current vectors need: Chroma never frees deleted
+vectors."""
 BYTES_PER_VECTOR = 2500
 _ROOM = 20_000_000
 _PAGE = 2000

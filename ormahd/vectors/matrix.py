@@ -21,17 +21,17 @@ from numpy.typing import NDArray
 from ormahd.embedding.token_vectors import Float, Half
 
 SPARE = 8
-"""Rows are examined beyond the number asked for: one for every `SPARE`."""
+"""A search also examines one additional row for every `SPARE` nodes asked for."""
 BLOCK = 65_536
-"""Rows in one allocation (100 MB at 384 dimensions; the system provides memory only as it is written)."""
+"""Number of rows in one allocation (100 MB at 384 dimensions; the system provides memory only as it is written)."""
 STEP = 4096
-"""Rows that are copied or scored in one go."""
+"""Number of rows copied or scored in one go."""
 DEAD = 0.25
-"""Share of dead rows above which the living ones are copied together."""
+"""If a larger share of the rows is dead, the living ones are copied into new blocks."""
 DECIMALS = 6
-"""Decimals to which cosines are rounded. Stored vectors have 16 bits, which are good for three or four."""
+"""Number of decimals of returned cosines. Stored vectors have 16 bits, which are good for three or four."""
 ROUNDED = 2.0 * 10**-DECIMALS
-"""Difference below which two cosines may swap ranks through rounding or another order of computation."""
+"""Two cosines that differ by less than this may swap ranks through rounding or another order of computation."""
 _NOWHERE = (-1, 0)
 """The place of a node without vectors."""
 
