@@ -288,8 +288,8 @@ class _Life:
     def close(self) -> None:
         """Stop the timers, and close the `Ormah`.
 
-        If a part is still running, end the process without closing, like a crash: the next start repairs that, but
-        not a close during a write.
+        If a part is still running, end the process without closing, as a crash would. The next start repairs the
+        effects of a crash; those of closing during a write it could not repair.
         """
         self._leaving.set()
         if self._warming is not None:

@@ -28,7 +28,8 @@ MARK = "ormah "
 class IndexLock:
     """The file `index.lock`, with a mark that tells it, after a crash, from a lock of git's own.
 
-    The file is linked into place with its content, so that it never exists without the mark.
+    The file is hard-linked into place with its content, so that it never exists without the mark (except on file
+    systems without hard links).
     """
 
     def __init__(self, git: Git, vault_id: str) -> None:

@@ -42,9 +42,10 @@ from ormahd.watch.decide import label, subject
 
 
 def led_elsewhere(scan: Round, found: Walk) -> set[str]:
-    """Add the unchanged notes whose content in HEAD has changed to `found.changed`, and return their paths.
+    """Return the paths of notes that did not change in the folder, but in HEAD; add them to `found.changed`.
 
     The branch was moved without its files (`git reset --soft`, `--mixed`), or to a commit that lacks these notes.
+    Their stat does not show it.
     """
     owner = scan.owner
     before, now = owner.position(), owner.walked

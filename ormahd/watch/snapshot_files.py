@@ -46,10 +46,10 @@ class State:
         return data if note.kind is not NoteKind.NOTE else b"\n" + note.content.encode()
 
     def lent(self, path: str, data: bytes) -> tuple[str | None, str | None]:
-        """Return the id under which a file was indexed without containing it (None: it contains its id), and its
-        folder's space.
+        """Return the id under which a file was indexed without containing it (None: no such file), and its folder's
+        space.
 
-        By the present choices of what to adopt.
+        The present choices of what to adopt are used.
         """
         context, note = self._reconciler.context, parse(data, path)
         if note.kind is not NoteKind.FOREIGN and self._ours(path):
