@@ -42,7 +42,8 @@ from ormahd.watch.decide import label, subject
 
 
 def led_elsewhere(scan: Round, found: Walk) -> set[str]:
-    """Return the paths of notes that did not change in the folder, but in HEAD; add them to `found.changed`.
+    """Return the paths of known notes whose content in HEAD has changed; add those unchanged in the folder to
+    `found.changed`.
 
     The branch was moved without its files (`git reset --soft`, `--mixed`), or to a commit that lacks these notes.
     Their stat does not show it.
