@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 SETTLES_S = 10.0
-"""Most seconds that an adoption waits for recently saved files."""
+"""Maximum number of seconds that an adoption waits for recently saved files."""
 
 
 def adopt(

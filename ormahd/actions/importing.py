@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ormahd.vault.transaction import Transaction
 
 MAX_BATCH = 5_000
-"""Most lines in a batch; bounds the size of a commit and the time the lock is held."""
+"""Maximum number of lines in a batch; bounds the size of a commit and the time the lock is held."""
 
 
 STEP = 128

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 NOTES = 50
 """Default number of an op's notes whose differences are shown: an import may have thousands."""
 CHARACTERS = 4_000_000
-"""Most characters of all differences in one answer; a protocol message holds 16 MiB. Further notes are listed without
+"""Maximum number of characters of all differences in one answer; a protocol message holds 16 MiB. Further notes are listed without
 (`cut`)."""
 
 

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 CLOSE = 0.55
-"""Least cosine of a memory that is listed without further evidence: pairs below it mostly have different topics."""
+"""Minimum cosine of a memory that is listed without further evidence: pairs below it mostly have different topics."""
 FAR = 0.2
-"""Least cosine of a memory that is listed because the texts show that the new one replaces it."""
+"""Minimum cosine of a memory that is listed because the texts show that the new one replaces it."""
 MOST = 3
-"""Most memories listed."""
+"""Maximum number of memories listed."""
 BEGINNING = 160
 """Characters shown of a memory."""
 

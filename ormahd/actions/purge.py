@@ -152,7 +152,7 @@ class _Job:
             if path in naming and b"\0" in (self.vault.read(path) or b"")[:_BINARY]:
                 raise Conflict(f"{path} is a binary file that holds it", hint="remove it from the vault, then repeat")
 
-    # Acting
+    # Carrying it out
 
     def came_to(self) -> str:
         """Return what has been done so far, as a clause."""

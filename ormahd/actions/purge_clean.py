@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BESIDE = (".ormah/conflicts/", ".ormah/tmp/", ".ormah/intent/")
 """Folders of the vault that git does not track: versions that were set aside, temporary files, intents."""
 LARGEST = 50_000_000
-"""Most bytes of a file that is searched."""
+"""Maximum number of bytes of a file that is searched."""
 _BASE64 = re.compile(rb"[A-Za-z0-9+/]{16,}={0,2}")
 
 log = logging.getLogger("ormah")

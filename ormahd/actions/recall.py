@@ -35,9 +35,9 @@ SNIPPET = 200
 EXCERPT: Final = 1_600
 """Characters of a result's excerpt."""
 MOST: Final = 100
-"""Most results requested from the search, when more are needed because some have the same content."""
+"""Maximum number of results requested from the search, when more are needed because some have the same content."""
 CERTAIN: Final = 8
-"""Least length of a query that is taken for an id and nothing else; shorter ones may be words or numbers (`face`, `2026`)."""
+"""Minimum length of a query that can only be an id; shorter ones may be words or numbers (`face`, `2026`)."""
 _ID = re.compile(r"[\s`'\"(]*(?:id[:\s]\s*)?([0-9a-f]{4}[0-9a-f-]{0,32})[\s`'\")]*", re.IGNORECASE)
 
 GLANCED = 3

@@ -30,7 +30,7 @@ CLEARLY = timedelta(days=1)
 """An older memory cannot replace one that is newer by more than this. Within a day the dates prove nothing (imports,
 one session)."""
 NAME = 60
-"""Most characters of a memory's title in a sentence."""
+"""Maximum number of characters of a memory's title in a sentence."""
 
 
 def superseded_by(ormah: Ormah, older_id: str, newer_id: str, caller: Caller, *, reason: str | None) -> WriteResult:

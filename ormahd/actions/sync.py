@@ -169,7 +169,7 @@ def _rounds(
             if pulled and before is not None:
                 out.replaced += map(item, tell(vault, before, tip))
         head = vault.head()
-        assert head is not None  # a vault begins with a commit
+        assert head is not None  # a vault always has a commit
         going = count(vault, head, tip)
         if going == 0 or _pushed(ormah, wire, remote, head, progress):
             out.pushed += going

@@ -90,7 +90,7 @@ def _fetched(
     ormah: Ormah, tip: str | None, remote: Remote, caller: Caller, progress: Progress, agreed: bool, yes: bool,
     keep: Callable[[], None],
 ) -> SyncSetupResult:  # fmt: skip
-    """Continue after the fetch. `keep`: call this to keep what was fetched."""
+    """Decide by what was fetched: sync, join, or refuse. `keep` must be called to keep the fetched refs."""
     vault = ormah.vault
     card = None if tip is None else card_of(vault, tip)
     if tip is None or card is None:
@@ -133,7 +133,7 @@ def _join(ormah: Ormah, remote: Remote, tip: str, card: Card, caller: Caller, pr
     def decide(head: str) -> Plan | None:
         if is_ancestor(vault.git, tip, head):
             return None
-        base = merge_base(vault, head, tip)  # where this vault once was part of the other one
+        base = merge_base(vault, head, tip)  # not None if this vault was once part of the other one
         found = plan_setup(vault, head, tip, card) if base is None else plan(vault, base, head, tip)
         hint = "to join it all the same: ormahctl sync setup URL --yes"
         ask_before(vault, f"joining the vault of {remote.name}", going(found), yes=yes, hint=hint)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ormahd.vault.history import Op
 
 LONGEST = 20_000
-"""Most characters of one version in a conflict, so that replies stay within the size of a protocol message."""
+"""Maximum number of characters of one version in a conflict, so that replies stay within the size of a protocol message."""
 UNCOMMITTED = "uncommitted"
 """`UndoConflict.field` for a note with uncommitted changes."""
 PLACE = "path"
@@ -236,7 +236,7 @@ def _plan(ormah: Ormah, task: UndoTask, now: Mapping[str, Version | None]) -> Un
     return UndoPlan(pieces, changes, reasons)
 
 
-# Where things stand today
+# The present files
 
 
 def _today(
@@ -339,7 +339,7 @@ def _twins(ormah: Ormah) -> dict[str, str]:
     return found
 
 
-# What is said about it
+# Conflicts and changes, as the reply has them
 
 
 def _title(version: Version) -> str | None:

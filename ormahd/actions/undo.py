@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from ormahd.vault.history import Op
 
 SHOWN = 100
-"""Most conflicts in an answer."""
+"""Maximum number of conflicts in an answer."""
 NAMED = 3
-"""Most notes that a sentence names."""
+"""Maximum number of notes that a sentence names."""
 GONE = "nothing of it is left to undo"
 DONE = "it is undone already"
 
@@ -166,7 +166,7 @@ def _task(ormah: Ormah, op: Op, wish: UndoParams, run: str | None) -> UndoTask:
     return UndoTask(op, Did(part, held, left), names, force=wish.force, run=run)
 
 
-# Which ops
+# Selecting ops
 
 
 def _named(ormah: Ormah, names: Sequence[str], *, whole: bool) -> list[Op]:
@@ -272,7 +272,7 @@ def _instead(ormah: Ormah, op: Op) -> str | None:
     return "undo its ops one by one: ormahctl history" if op.kind == Kind.SYNC else None
 
 
-# Sentences
+# Messages
 
 
 def _quoted(op: Op) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ormahd.vault.history import Op
 
 SAID = 40
-"""Most changes that a commit message lists."""
+"""Maximum number of changes that a commit message lists."""
 
 
 def subject(op: Op) -> str:

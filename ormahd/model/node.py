@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 MAX_CONTENT = 1_000_000
-"""Most characters of one memory. A longer text should be ingested, or put into the vault as a file."""
+"""Maximum number of characters of one memory. A longer text should be ingested, or put into the vault as a file."""
 MAX_TITLE = 300
 MAX_TAGS = 64
 MAX_TAG = 100

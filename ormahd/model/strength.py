@@ -78,7 +78,7 @@ class Pace(Protocol):
 
 _GROWTH = 0.5
 _GROWTH_FADES = -0.5  # the stabler a memory is, the less one more use adds
-_SPACING = -0.2  # a use that comes late (small R) strengthens more
+_SPACING = -0.2  # a use after a long pause (small R) strengthens more
 _MAX_SPACING = 2.0
 
 

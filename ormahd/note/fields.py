@@ -30,7 +30,7 @@ _DOTTED = re.compile(r"\b\d{1,2}\.[ ]?(?:\d{1,2}\.|[^\W\d])")
 _ASIAN = re.compile(r"(\d{4})年(\d{1,2})月(\d{1,2})日")
 _BRACKETED = re.compile(r"\([^()]*\)$")
 _LONGEST = 60
-"""Most characters of a date; a longer text is not parsed."""
+"""Maximum number of characters of a date; a longer text is not parsed."""
 _NAMED = re.compile(r"(\d{4})[-._](\d{2})[-._](\d{2})(?![\d])|(\d{14}|\d{12}|\d{8})(?!\d)")
 
 _MONTHS = (
@@ -507,7 +507,7 @@ class NoteReader(FieldReader):
 
     @cached_property
     def details(self) -> dict[str, Detail]:
-        """`{edge key: detail}` from `edges`."""
+        """Details of the edges, by edge key, as written under the key `edges`."""
         out: dict[str, Detail] = {}
         node = self.block.get("edges")
         if node is not None and not is_null(node) and not isinstance(node, MappingNode):

@@ -27,11 +27,11 @@ from ormahd.note.read import KNOWN
 GONE = "(purged)"
 """Replacement for purged text. Safe in YAML, JSON, links and file names."""
 MIN_SECRET = 6
-"""Least characters of a text to purge: a shorter one occurs in too many unrelated words."""
+"""Minimum number of characters of a text to purge: a shorter one occurs in too many unrelated words."""
 QUOTED = 30
 """Characters of a title or first line that are compared to detect a quote in a message."""
 MIN_QUOTE = 12
-"""Least characters of a title or line for which an equal text counts as a quote."""
+"""Minimum number of characters of a title or line for which an equal text counts as a quote."""
 
 _STRUCTURE = "\n".join(
     [
@@ -83,7 +83,7 @@ class Forgotten(Struct, frozen=True, dict=True):
         left = tuple(name for name in names if name and not taken(name))
         return replace(self, names=left, quotes=tuple(quotes), lines=tuple(lines))
 
-    # What names it
+    # Finding mentions
 
     @cached_property
     def short(self) -> str:
@@ -144,14 +144,14 @@ class Forgotten(Struct, frozen=True, dict=True):
         return any(quote.casefold() in plain for quote in self.quotes)
 
     def echoes(self, data: bytes) -> bool:
-        """Whether a file contains one of its lines."""
+        """Whether a file contains one of `lines`."""
         return any(line.encode("utf-8", "surrogateescape") in data for line in self.lines)
 
     def is_note(self, data: bytes, path: str) -> bool:
         """Whether a file is a version of the memory's note."""
         return self.node_id is not None and parse(data, path).id == self.node_id
 
-    # Texts without it
+    # Removing mentions
 
     def without(self, path: str, data: bytes) -> bytes:
         """Return another file's bytes without the memory and the texts.

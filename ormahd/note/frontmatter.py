@@ -20,9 +20,9 @@ from yaml.resolver import Resolver
 from yaml.scanner import Scanner
 
 MAX_FRONTMATTER = 1 << 20
-"""Most characters of a frontmatter; enough for more than 5,000 edges."""
+"""Maximum number of characters of a frontmatter; enough for more than 5,000 edges."""
 MAX_DEPTH = 100
-"""Most levels of nesting. The C composer recurses without a limit and would crash the process."""
+"""Maximum nesting depth. The C composer recurses without a limit and would crash the process."""
 
 _CLOSER = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$", re.MULTILINE)
 _OPENER = re.compile(r"\ufeff?---[ \t]*\r?\n")

@@ -33,7 +33,7 @@ from ormahd.note.naming import file_title, folder_says, stem_short_id
 from ormahd.note.values import DEFAULT_SOURCE, Note, NoteKind, NoteLink, Problem, edge_key
 
 MAX_HEAD = 100_000
-"""Most characters of another tool's head that are read."""
+"""Maximum number of characters of another tool's head that are read."""
 
 _TOML = re.compile(r"\+\+\+[ \t]*\r?\n(.*?)^\+\+\+[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE)
 _TOML_OPEN = re.compile(r"\+\+\+[ \t]*\r?\n(?:[ \t]*(?:[\w.\"'-]+[ \t]*=.*|\[.*|#.*)?(?:\r?\n|\Z))+")
@@ -173,7 +173,7 @@ def _time(value: Any) -> datetime | None:
 
 
 MAX_NOTE = 10 * 1024 * 1024
-"""Most bytes of a note; a larger file is treated as an attachment that ends in `.md`."""
+"""Maximum number of bytes of a note; a larger file is treated as an attachment that ends in `.md`."""
 KEPT = MAX_CONTENT
 """Characters of an unreadable file that remain searchable."""
 

@@ -185,10 +185,10 @@ def adopt(data: bytes, path: str, *, id: str, created: datetime) -> bytes:  # no
             first = block.root.value[0][0].start_mark
             head = whole[block.start : block.start + first.index - first.column]
             if any(line.strip() and not line.lstrip().startswith("#") for line in head.splitlines()):
-                at = old = block.start + first.index - first.column  # behind a tag or anchor of the whole block
+                at = old = block.start + first.index - first.column  # after a tag or anchor of the whole block
         key = OWN + "id" if {"id", OWN + "id"} & block.pairs.keys() else "id"
         added = f"{' ' * block.column}{key}: {id}{eol}"
-        if key in block.pairs and key not in block.twice:  # without a value
+        if key in block.pairs and key not in block.twice:  # the key exists, without a value
             name, value = block.pairs[key]
             at, old = block.start + name.end_mark.index, block.start + value.end_mark.index
             added = f": {id}"

@@ -13,7 +13,7 @@ from ormahd.settings import ActivationSettings
 CONFLICTS_SHARE = 5
 """One result in this many may be a memory that contradicts another result."""
 LEAST = 2
-"""Fewest requested results for which a place is reserved for a contradiction."""
+"""Minimum number of requested results for which a place is reserved for a contradiction."""
 
 
 def activate(index: Searchable, results: Sequence[Trace], chosen: Filter, settings: ActivationSettings) -> list[Trace]:

@@ -12,7 +12,7 @@ from ormahd.settings import SearchSettings
 VECTOR_WEIGHT = 0.6
 """Weight of the vector list. Only its ratio to `search.fts_weight` matters."""
 MIN_SPREAD = 0.05
-"""Least spread of fused scores, as a share of the largest, for min-max normalisation: below it, noise would be amplified."""
+"""Minimum spread of fused scores for min-max normalisation, as a share of the largest: below it, noise would be amplified."""
 
 
 class Fused(Struct, frozen=True):

@@ -85,7 +85,7 @@ def max_sim(tokens: Float, weights: Float, ids: Sequence[str], stored: Stored) -
 
 
 MIN_POOL = 100
-"""Least number of candidates fetched from each list. Fetching many compensates for filters applied afterwards."""
+"""Minimum number of candidates fetched from each list. Fetching many compensates for filters applied afterwards."""
 
 
 class Query(Protocol):

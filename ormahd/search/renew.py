@@ -22,11 +22,11 @@ FIRST = 10
 PARTNERS = 3
 """Number of newer memories that each of these is compared with, nearest first."""
 PAIRS = 12
-"""Largest number of pairs compared for one query, nearest first: comparing two texts for the first time is slow."""
+"""Maximum number of pairs compared for one query, nearest first: comparing two texts for the first time is slow."""
 NEAREST = 12
 """Neighbours fetched by vector for a memory that no query found."""
 NEAR = 0.25
-"""Least cosine of two memories that are compared."""
+"""Minimum cosine of two memories that are compared."""
 BEHIND = 0.999
 """Factor on the newer memory's score that gives the older one's: it is placed directly behind."""
 BOTH = frozenset({EdgeType.CONTRADICTS, EdgeType.DERIVED_FROM})

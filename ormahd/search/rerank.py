@@ -48,9 +48,7 @@ class Reranker:
         """`model`: a CrossEncoder with one output."""
         self.name = name
         self._model = model
-        self._lock = (
-            threading.Lock()
-        )  # a tokenizer truncates and pads by settings of its own, which change with each call
+        self._lock = threading.Lock()  # a tokenizer changes its truncation and padding settings with each call
         self._warned = False
 
     @classmethod
@@ -85,8 +83,10 @@ class Reranker:
     def _score(self, query: str, texts: Sequence[str], deadline: float) -> list[float] | None:
         import torch
 
-        torch.set_num_threads(1)  # of this thread: beside bulk embedding, more threads make a forward pass slower
-        by_length = sorted(range(len(texts)), key=lambda at: len(texts[at]))  # so that little is padding
+        torch.set_num_threads(1)  # for this thread only: beside bulk embedding, more threads would be slower
+        by_length = sorted(
+            range(len(texts)), key=lambda at: len(texts[at])
+        )  # texts of similar length need little padding
         found = [0.0] * len(texts)
         for first in range(0, len(by_length), BATCH):
             if time.monotonic() >= deadline:
@@ -104,7 +104,7 @@ class Reranker:
         return found
 
     def _warn(self, sentence: str, error: Exception | None = None) -> None:
-        if not self._warned:  # once: it would be said with every prompt
+        if not self._warned:  # once: otherwise it would be logged with every prompt
             self._warned = True
             log.warning("%s", sentence, exc_info=error)
 
@@ -170,7 +170,7 @@ def _load(settings: WhisperSettings) -> Reranker:
         raise Unavailable(
             f"the reranker's files ({name}) are not on this machine",
             hint=f"`hf download {name}` puts them there; without it late interaction judges",
-            data={} if name == DEFAULT else {"reason": "nothing there"},  # who named one wants to hear of it
+            data={} if name == DEFAULT else {"reason": "nothing there"},  # report it if a person configured this model
         )
     for wanted in (WEIGHTS, TOKENIZERS):
         if not any((where / file).is_file() for file in wanted):
@@ -190,9 +190,7 @@ def _load(settings: WhisperSettings) -> Reranker:
             raise _unusable(where, "its first scoring failed")
     except Unavailable:
         raise
-    except (
-        Exception
-    ) as error:  # whatever a damaged file makes the libraries raise; the rest of ranking works without it
+    except Exception as error:  # a damaged file may make the libraries raise any error; ranking works without the model
         raise _unusable(where, str(error)[:300]) from error
     return reranker
 

@@ -67,9 +67,9 @@ class Rules(Struct, frozen=True):
     spaces: SpaceSettings = field(default_factory=SpaceSettings)
     activation: ActivationSettings = field(default_factory=ActivationSettings)
     min_pool: int = MIN_POOL
-    """Least number of candidates fetched by words and by vectors each."""
+    """Minimum number of candidates fetched by words and by vectors each."""
     compared: int = COMPARED
-    """Least number of fused candidates whose texts are compared token by token."""
+    """Minimum number of fused candidates whose texts are compared token by token."""
 
 
 def rank(

@@ -55,7 +55,7 @@ RECENCY_BOOST, RECENCY_HALF_LIFE_DAYS = 0.05, 7.0
 ACCESS_BOOST = 0.05
 """Largest share added for memories that were often opened or judged useful."""
 HALVINGS = 1000.0
-"""Largest number of half-lives in the exponent of recency; keeps the power within float64."""
+"""Maximum number of half-lives in the exponent of recency; keeps the power within float64."""
 
 
 class Evidence(Struct, frozen=True):

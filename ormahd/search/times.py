@@ -24,7 +24,7 @@ RECENT: Final = timedelta(days=3)
 LONGEST: Final = 2_000
 """Characters of a text that are searched: half from its beginning, half from its end, where a long prompt often asks."""
 MOST: Final = 1_000
-"""Largest number of units; larger numbers are reduced to it."""
+"""Maximum number of units; larger numbers are reduced to it."""
 _HOURS: Final[Mapping[str, tuple[int, int]]] = {
     "early": (0, 6), "morning": (4, 12), "noon": (11, 14), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 30),
 }  # fmt: skip
@@ -156,7 +156,7 @@ def _directed(seen: str, one: _Found, here: datetime) -> tuple[int, int, datetim
         if at is not None:
             way, way_start = name, at
             break
-        # the word may be a part of the pattern, as in "since monday"; "vor drei Tagen" is no "before"
+        # the word may be part of the match, as in "since monday"; but "vor drei Tagen" means "three days ago", not "before"
         if one.kind not in {"ago", "span"} and pattern.match(head):
             way = name
             break
@@ -172,13 +172,13 @@ def _directed(seen: str, one: _Found, here: datetime) -> tuple[int, int, datetim
         elif way == "before":
             after, before = _EPOCH, after
         elif one.kind == "weekday":
-            return start, end, here, here  # "until Friday" lies ahead
+            return start, end, here, here  # "until Friday" lies in the future
         else:
             after = _EPOCH
     return min(start, one.lead), end, after, before
 
 
-# ---------------------------------------------------------------- what a phrase means on the wall
+# ---------------------------------------------------------------- the meaning of a phrase in local time
 
 
 def _span(pattern: Pattern, match: re.Match[str], speech: Speech, here: datetime) -> Span | None:

@@ -23,7 +23,7 @@ from ormahd.state.feedback import Judgements
 Float = NDArray[np.float32]
 
 SAME: Final = 0.9
-"""Least cosine of two prompts with the same meaning. With the default model, prompts that differ in wording only are
+"""Minimum cosine of two prompts with the same meaning. With the default model, prompts that differ in wording only are
 above it, and prompts that differ in a port, price, version or module are below it."""
 
 
@@ -64,7 +64,7 @@ def _said(vector: Float | None, prompt_hash: str, node_id: str, judgements: Judg
 
 
 SHOWN = 20
-"""Largest number of judgements that a trace lists for one memory."""
+"""Maximum number of judgements that a trace lists for one memory."""
 
 
 class Row(Struct, frozen=True):

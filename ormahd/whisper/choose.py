@@ -21,7 +21,7 @@ from ormahd.whisper.types import Asked, Before, Candidate, Heard, Intent, Shown,
 Overlaps = Callable[[Candidate], bool]
 
 TEMPORAL_RELEVANCE = 0.30
-"""Least relevance for prompts that ask for a time: matching the time is evidence in itself."""
+"""Minimum relevance for prompts that ask for a time: matching the time is evidence in itself."""
 CROWDING = 0.0125
 """Amount by which the gate rises for each memory already chosen."""
 COMPANIONS = 0.12
@@ -31,7 +31,7 @@ PREFERENCE_GATE = 0.42
 OTHER_SPACES = 0.5
 """Factor on the relevance of a memory of another space that the prompt does not name. With it, none passes the default gate."""
 TOPIC_COSINE = 0.55
-"""Least cosine at which a memory without a common word with the prompt stays when other memories have one."""
+"""Minimum cosine at which a memory without a common word with the prompt stays when other memories have one."""
 ELSEWHERE_MARGIN = -0.02
 """Added to the best late interaction of another space; this space (or global) must reach the sum."""
 FULL_NODES = 2
@@ -69,7 +69,8 @@ def judge(pool: Pool, heard: Heard, asked: Asked) -> None:
 def heed(candidates: Iterable[Candidate], verdicts: Mapping[str, Verdict], asked: Asked) -> None:
     """Record explicit judgements on candidates for this prompt.
 
-    A positive judgement counts only in the project where it was made: elsewhere the same words ask for something else.
+    A positive judgement on a memory of another project counts only if it was made in the caller's project: elsewhere
+    the same words ask for something else.
     """
     for one in candidates:
         said = verdicts.get(one.id)
@@ -194,7 +195,10 @@ def at_home(candidates: Sequence[Candidate], pool: Pool, asked: Asked) -> bool:
 
 
 def unknown(candidates: Sequence[Candidate], before: Before) -> float:
-    """Drop candidates that the session's context already contains. Returns the largest relevance among them, or 0."""
+    """Drop candidates that the session's context already contains, and candidates that repeat such a memory.
+
+    Returns the largest relevance among the former, or 0.
+    """
     known = [one for one in alive(candidates) if context_key(one.row) in before.known]
     for one in known:
         one.dropped = "session: its context holds it already"

@@ -72,7 +72,7 @@ def _parsed(file: Path) -> Mapping[str, Commands]:
 CONTENT: Final = 240
 """Characters of one memory's content that are shown."""
 MOST: Final = 20
-"""Largest number of memories in a greeting."""
+"""Maximum number of memories in a greeting."""
 
 
 class Readable(Protocol):

@@ -28,7 +28,7 @@ from ormahd.whisper.intents import FIRST_PERSON, Archetypes, Embed, classify, re
 from ormahd.whisper.types import Asked, Before, Float, Heard, Intent, Silence
 
 MOST_WORDS = 24
-"""Largest number of words (or Chinese, Japanese, Korean characters) of a prompt that can be a mere acknowledgement."""
+"""Maximum number of words (or Chinese, Japanese, Korean characters) of a prompt that can be a mere acknowledgement."""
 
 _SIGNS = "\u3005\u3041-\u30ff\u3131-\u318e\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
 """Scripts whose phrases are compared character by character, because spaces between words are optional."""
@@ -157,10 +157,10 @@ EMPTY_WORDS: Final = frozenset(
 )
 """Words without a topic: sharing one of them with a prompt does not make a memory relevant."""
 LEANING_WORDS: Final = 7
-"""Most words of a prompt that may depend on the one before; a longer prompt states its own topic."""
+"""Maximum number of words of a prompt that may depend on the one before; a longer prompt states its own topic."""
 _ABOUT: Final = re.compile(r"\W*(?:(?:and|but|so|ok|then)\W+)*(?:what|how) about\b")
 PHRASE_WORDS: Final = 10
-"""Most words of a prompt that is taken for a plain question about a time, such as "what did we do yesterday"."""
+"""Maximum number of words of a prompt that is taken for a plain question about a time, such as "what did we do yesterday"."""
 
 
 def clean(prompt: str, harness: str | None = None) -> str:

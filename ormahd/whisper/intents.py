@@ -96,7 +96,7 @@ MARGIN: Final = 0.15
 
 
 POLITE: Final = 0.3
-"""Least cosine with a conversational example for `small_talk`."""
+"""Minimum cosine with a conversational example for `small_talk`."""
 
 
 class Embedded(Protocol):

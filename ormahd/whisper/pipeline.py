@@ -135,7 +135,7 @@ class _Course:
         self.degraded: list[str] = []
         self._embedded: dict[str, QueryVectors | None] = {}
 
-    # ------------------------------------------------------------ the sentence
+    # ------------------------------------------------------------ the stages
 
     def run(self) -> Answer:
         if self._off():
@@ -201,7 +201,7 @@ class _Course:
             exploring = choose.explore(candidates, chosen, known_of, room=room)
         return Answer(None, heard, pool, tuple(choose.arrange(chosen, preferences, exploring, settings)))
 
-    # ------------------------------------------------------------ what the stages ask for
+    # ------------------------------------------------------------ inputs of the stages
 
     def _off(self) -> bool:
         here = "global" if self.asked.space is None else self.asked.space

@@ -39,18 +39,18 @@ __all__ = [
 ]  # fmt: skip
 
 CONTENT_CHARACTERS = 600
-"""Most characters of one memory's content, cut between words."""
+"""Maximum number of characters of one memory's content, cut between words."""
 TITLE = 160
-"""Most characters of a title shown: a person's note may have a title of any length."""
+"""Maximum number of characters of a title shown: a person's note may have a title of any length."""
 UNTITLED = 60
 """Characters of the content that replace a missing title."""
 SOURCE = 60
 PREFERENCE = 240
-"""Most characters of a standing preference's content."""
+"""Maximum number of characters of a standing preference's content."""
 PROMPT = 300
-"""Most characters of the earlier prompt in a review."""
+"""Maximum number of characters of the earlier prompt in a review."""
 BYTES = 9_300
-"""Most UTF-8 bytes of a whole whisper: Codex cuts at 10,000, and the hook may add a line."""
+"""Maximum number of UTF-8 bytes of a whole whisper: Codex cuts at 10,000, and the hook may add a line."""
 LEAST = 40
 """A content that would be cut to fewer characters is left out; only the title is shown."""
 

@@ -36,9 +36,9 @@ REST: Final = timedelta(days=14)
 UNANSWERED: Final = 3
 """Number of unanswered reviews of a memory after which it is not asked about again."""
 RELEVANT: Final = 0.45
-"""Least relevance of a memory to ask about."""
+"""Minimum relevance of a memory to ask about."""
 CONTENT_WORDS: Final = 2
-"""Least number of topic words of the earlier prompt: "what's 17 * 23?" has none, "tell me a joke" one."""
+"""Minimum number of topic words of the earlier prompt: "what's 17 * 23?" has none, "tell me a joke" one."""
 TOP: Final = 20
 """Number of the most relevant memories that are checked."""
 POOL: Final = 200

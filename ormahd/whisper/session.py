@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 BUFFER_SIZE: Final = 5
 """Number of a session's last prompts that are stored."""
 MOST_CHARACTERS: Final = 2_000
-"""Most characters of a stored prompt."""
+"""Maximum number of characters of a stored prompt."""
 PRUNED_EVERY: Final = 50
 """Number of new sessions after which old ones are pruned."""
 CONTENT: Final = frozenset[Shown]({"full", "preference"})
@@ -53,7 +53,7 @@ class Sessions:
         self._new = 0
 
     def before(self, session_id: str | None) -> Before:
-        """Return the session's prompts within the gap, and the memories that its context contains."""
+        """Return the session's prompts that are not older than the session gap, and the memories that its context contains."""
         key = sessions.key_of(session_id)
         if key is None:
             return Before()
