@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +23,16 @@ from ormahd.text.words import words
 
 WINDOW = 256
 MOST = 64
+READ = WINDOW * MOST * 16
+"""Characters of a text at most that are read, as a model reads no more either."""
 DIMENSIONS = 384
 VOCABULARY = 30_000
 WORDS = 2_048
 """Whose directions are remembered (5 MB)."""
 _NONZERO = 8
 """Components of a word's direction that are not zero: two words rarely share one."""
-_WORD = re.compile(r"\S+")
+_TOKEN = re.compile(r"[^\s\u0e00-\u109f\u1780-\u17ff\u2e80-\U0010ffff]{1,16}|\S")
+"""As a model's tokenizer counts: a letter of a script without spaces is one, and a long run of signs is several."""
 
 
 class Hashing:
@@ -42,7 +46,7 @@ class Hashing:
         self.late_dimensions = late_dimensions
         self.salt = salt
         """Another salt is another model: other vectors, another fingerprint."""
-        self.fingerprint = f"hashing-{late_dimensions}-2{salt}"
+        self.fingerprint = f"hashing-{late_dimensions}-3{salt}"
 
     def embed_documents(
         self,
@@ -54,7 +58,7 @@ class Hashing:
         made = []
         for number, text in enumerate(texts):
             heading = headings[number] if headings else None
-            spans = [match.span() for match in _WORD.finditer(text)]
+            spans = [match.span() for match in islice(_TOKEN.finditer(text, 0, READ), WINDOW * (MOST + 1))]
             places = split(text, spans, WINDOW, MOST) or [(0, 0)]
             parts = [text[spans[first][0] : spans[last - 1][1]] if last else "" for first, last in places]
             made.append(DocumentVectors(tuple(self._piece(f"{heading or ''}\n{part}") for part in parts)))

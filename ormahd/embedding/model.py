@@ -155,7 +155,7 @@ class Model:
         waiting = [head + body for head, body in zip(heads, bodies, strict=True)]
         while waiting:
             some = fitting(waiting, lambda text: [len(text)], TOKENIZED)
-            # One call for several texts: for a single text the tokenizer does not release the interpreter's lock.
+            # `encode_batch` releases the interpreter's lock, also for one text; `encode` holds it, for a long text half a second.
             for whole in self._tokenizer.encode_batch(some):
                 at = len(found)
                 found.append([ids_of(whole)] if len(whole.ids) <= self._window else self._pieces(heads[at], bodies[at]))
@@ -168,12 +168,11 @@ class Model:
         if len(alone.ids) > room * HEADING_SHARE:
             head = head[: alone.offsets[int(room * HEADING_SHARE) - 1][1]] + "\n"
             alone = self._tokenizer.encode(head, add_special_tokens=False)
-        spans = self._tokenizer.encode(body, add_special_tokens=False).offsets
-        found = []
-        for first, last in split(body, spans, room - len(alone.ids), self._most):
-            piece = self._tokenizer.encode(head + body[spans[first][0] : spans[last - 1][1]])
-            found.append(ids_of(piece, self._window))
-        return found
+        (whole,) = self._tokenizer.encode_batch([body], add_special_tokens=False)
+        spans = whole.offsets
+        places = split(body, spans, room - len(alone.ids), self._most)
+        pieces = [head + body[spans[first][0] : spans[last - 1][1]] for first, last in places]
+        return [ids_of(piece, self._window) for piece in self._tokenizer.encode_batch(pieces)]
 
     # Windows to vectors
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ormahd.embedding import token_vectors
-from ormahd.embedding.hashing import Hashing
+from ormahd.embedding.hashing import MOST, WINDOW, Hashing
 from ormahd.embedding.pieces import split
 from ormahd.index import links
 from ormahd.index.lookup import clean_prefix
@@ -93,6 +93,16 @@ def test_hashing_finds_shared_words_and_never_changes() -> None:
     assert again.vector.tobytes() == question.vector.tobytes()
     assert Hashing(salt="x").embed_query("apples").vector.tobytes() != question.vector.tobytes()
     assert np.isclose(np.linalg.norm(question.vector), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["function(a,b){return a[b]||{}};", " ", "渡轮在黎明时分离开港口", "เรือข้ามฟากออกจากท่าเรือ", "iVBORw0KGgo", "| a | b |\n", "boat ", "> > - **[[a]]** [x](y.md)\n", "ü"],
+)  # fmt: skip
+def test_the_windows_of_a_large_text_are_small(unit: str) -> None:
+    (made,) = Hashing().embed_documents([unit * (400_000 // len(unit))])
+    assert 1 <= len(made.pieces) <= MOST
+    assert max(len(piece.tokens) for piece in made.pieces) <= 8 * WINDOW
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 3)), max_size=60), st.integers(0, 2**31))
