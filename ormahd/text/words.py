@@ -70,6 +70,11 @@ _ACCENTS = re.compile(
     "\u06e7\u06e8\u06ea-\u06ed\u00ad\u180b-\u180f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f"
     "\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e01ef]+"
 )
+PART = 32_768
+"""Characters of a long text that are read at once, because a pattern or a normal form holds the interpreter."""
+_UNJOINED = re.compile("[\x00-\x7f\u3400-\u9fff\uac00-\ud7a3]")
+"""What no normal form joins to the letters before it."""
+_BLANK = re.compile(r"[ \t\n]")
 SHORT = 200
 """Characters of a text whose words are cached."""
 _NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
@@ -83,6 +88,21 @@ _TRAILING = "\"')]}»”’* \t\r\n"
 
 def fold(text: str) -> str:
     """Return the form in which texts are compared: NFKC, casefolded, without accents; control characters become spaces."""
+    if len(text) <= PART:
+        return _fold(text)
+    return "".join(map(_fold, _parts(text, _UNJOINED)))
+
+
+def _parts(text: str, seam: re.Pattern[str]) -> Iterator[str]:
+    """Yield the text in parts of `PART` characters, or more up to the next seam."""
+    start = 0
+    while (found := seam.search(text, start + PART)) is not None:
+        yield text[start : found.start()]
+        start = found.start()
+    yield text[start:]
+
+
+def _fold(text: str) -> str:
     if text.isascii():
         return _NOT_TEXT.sub(" ", text).lower()
     text = unicodedata.normalize("NFKC", _NOT_TEXT.sub(" ", text).translate(_APOSTROPHES)).casefold()
@@ -118,8 +138,9 @@ def words(text: str) -> list[str]:
 
 def _cut(text: str) -> list[str]:
     found: list[str] = []
-    for piece in _pieces(fold(text)):
-        found.extend(_units(piece))
+    for part in _parts(fold(text), _BLANK):
+        for piece in _pieces(part):
+            found.extend(_units(piece))
     return found
 
 
@@ -147,7 +168,10 @@ def fts_text(text: str) -> str:
 
     The last letter of such a run is repeated alone, so that a query of one letter (a prefix, see `fts_match`) finds it.
     """
-    folded = fold(text)
+    return "".join(map(_fts_part, _parts(fold(text), _BLANK)))
+
+
+def _fts_part(folded: str) -> str:
     if not _SIGN.search(folded):
         # Most texts by far: words stay as they are, so there is no need to find them (ten times as fast).
         if folded.isascii():

@@ -10,12 +10,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ormahd.text.words import (
+    _UNJOINED,
     _UNSPACED,
     FTS_TOKENIZE,
     IDENTITY_WORDS,
+    PART,
     STOP_WORDS,
     _cutter,
+    _fold,
     _marks,
+    _parts,
     _scripts,
     fold,
     fts_match,
@@ -185,3 +189,24 @@ def test_a_text_in_ascii_is_cut_alike_with_and_without_the_marks_of_other_script
     found = [[piece.span(name) for name in ("run", "sign", "word")] for piece in _cutter("", "").finditer(folded)]
     every = [[piece.span(name) for name in ("run", "sign", "word")] for piece in _cutter(*all_scripts).finditer(folded)]
     assert found == every
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["渡轮在黎明时分离开港口。", "iVBORw0KGgo", " ", "boat ", "| a | c++ |\n", "(a){return a['b']||{}};", "> > - **[[é]]** [x](y.md)\n", "한국어 각 ", "Straße\t"],
+)  # fmt: skip
+def test_a_large_text_is_read_in_small_parts(unit: str) -> None:
+    text = unit * (200_000 // len(unit))
+    parts = list(_parts(text, _UNJOINED))
+    assert "".join(parts) == text
+    assert max(map(len, parts)) <= PART + len(unit)
+    if unit[-1].isspace():
+        assert words(text) == words(unit) * (200_000 // len(unit))
+        assert fts_text(text).split() == fts_text(unit).split() * (200_000 // len(unit))
+
+
+@given(st.text(st.sampled_from("a界가각ㅏᆨがガ゙\u0301ﾞกำ \n'ﬁßς") | st.characters(), max_size=12), st.integers(0, 12))
+def test_a_large_text_is_folded_as_a_whole(text: str, before: int) -> None:
+    large = "а" * (PART - before) + text + "б" * 50
+    assert fold(large) == _fold(large)
+    assert len(large) > PART
