@@ -1,8 +1,8 @@
-"""Duplicates: two memories that say the same become one (REFERENCE 3.4; seeds, sleep cycle).
+"""Merge duplicates: two memories that say the same become one (REFERENCE 3.4; seeds, sleep cycle).
 
-What says the same in the same words is merged by itself (`text.sameness`: a rule that rather leaves two). About other pairs
-that are much alike a judge decides, and where there is none a person: a proposal with the united text. One memory waits for
-one decision at a time, so that a family of five is not asked about ten times.
+Pairs that say the same in the same words are merged without a decision (`text.sameness`, a cautious rule). About other similar
+pairs a judge decides, or without a judge a person: the job makes a proposal with the merged text. A memory is in only one
+pending proposal at a time, so that five similar memories do not lead to ten proposals.
 """
 
 from __future__ import annotations
@@ -32,14 +32,16 @@ if TYPE_CHECKING:
 __all__ = ["DuplicateMerger", "candidates"]
 
 PROPOSE_LIKENESS = 0.65
-"""Composite from which a pair is proposed unasked: of memories told twice half reach it, of 571 unrelated ones none 0.5."""
+"""Minimum similarity score of a pair for a proposal without a judge. Unrelated memories stay below 0.5."""
 AT_ONCE = 20
-"""Pairs that a judge is asked about in one question."""
+"""Number of pairs in one request to the judge."""
 UNASKED = Duplicate(same=True, title=None, content=None, reason="")
-"""What a pair is taken for where nobody was asked."""
+"""The verdict that stands in where no judge was asked."""
 
 
 class DuplicateMerger:
+    """The job. It merges pairs with the same words, then handles the other pairs with or without a judge."""
+
     name = "duplicate_merger"
 
     def plan(self, turn: Turn) -> Iterator[Step]:
@@ -49,7 +51,7 @@ class DuplicateMerger:
             gone: set[str] = set()
             by_itself = turn.ormah.settings.merging.by_itself
             made = persons(turn.ormah, [row for one in found for row in (one.one, one.other)])
-            # of two files that a person made none goes by itself: that is asked
+            # If a person created both files, neither is removed without that person's decision
             alone = [one for one in found if one.how is not None and by_itself and not one.ids <= made]
             for pair in alone:
                 if change := _alone(turn, pair, gone, partial(search.settle, pair)):
@@ -64,7 +66,7 @@ class DuplicateMerger:
             search.close()
 
     def _unasked(self, turn: Turn, pairs: Sequence[Found], search: Search, gone: set[str]) -> Iterator[Step]:
-        """Without a judge: proposals for what is very much alike and whose words say the same; for nothing that they part."""
+        """Without a judge: propose the pairs with a high score and no difference in their words; settle the others."""
         desk = _Desk(turn, search)
         for pair in sorted(pairs, key=_best_first):
             known = _known(turn, pair)
@@ -75,7 +77,7 @@ class DuplicateMerger:
                 yield from desk.propose(pair, UNASKED)
 
     def _judged(self, turn: Turn, pairs: Sequence[Found], search: Search, gone: set[str]) -> Iterator[Step]:
-        """With a judge: a yes merges what is very much alike, and is a proposal otherwise; a no is remembered."""
+        """With a judge: if it says yes, merge pairs with a high score and propose the others; if it says no, settle the pair."""
         at_once = turn.ormah.settings.merging.merge_likeness
         desk = _Desk(turn, search)
         for pair, verdict in _asked(turn, sorted(pairs, key=_best_first)):
@@ -97,8 +99,10 @@ class DuplicateMerger:
 
 
 def says_the_same(pair: Found) -> bool:
-    """Whether their words are evidence that both say the same: not only that nothing was found to part them. A number, a name,
-    a word of code, a denial that only one side has, or one word for another, is a difference whatever else they share."""
+    """Whether the words of a pair are evidence that both say the same; the absence of differences is not enough.
+
+    A number, a name, a word of code or a negation that only one side has, or one word replaced by another, is a difference.
+    """
     older, newer = sorted((pair.one, pair.other), key=lambda row: (row.created, row.updated, row.id))
     if same(older.title, older.content, newer.title, newer.content) is not None:
         return True
@@ -109,7 +113,7 @@ def says_the_same(pair: Found) -> bool:
 
 
 class _Desk:
-    """Proposals of one run: a handful, and one memory in one of them at a time."""
+    """Makes the proposals of one run: a limited number, and none for a memory that is in a pending proposal."""
 
     def __init__(self, turn: Turn, search: Search) -> None:
         self._turn, self._search = turn, search
@@ -118,7 +122,7 @@ class _Desk:
 
     def propose(self, pair: Found, verdict: Duplicate, bad: str | None = None) -> Iterator[Ask]:
         if pair.ids & self._asked or self._left <= 0:
-            return  # it stays open, and its turn comes
+            return  # the pair stays open for a later run
         fresh = _fresh(self._turn, pair)
         if fresh is None:
             return
@@ -129,7 +133,7 @@ class _Desk:
 
 
 def _alone(turn: Turn, pair: Found, gone: set[str], done: Any) -> Change | None:
-    """The merge of two that say the same in the same words, from the notes as they stand by now."""
+    """Return the merge of a pair with the same words, made from the current notes; None if it is not to be merged (now)."""
     known = _known(turn, pair)
     if pair.ids & gone or (known is not None and not known.same):
         done()
@@ -179,7 +183,7 @@ def _ask(turn: Turn, pair: Found, verdict: Duplicate, bad: str | None) -> Ask:
 
 
 def _asked(turn: Turn, pairs: Sequence[Found]) -> Iterator[tuple[Found, Duplicate]]:
-    """Pairs with their verdicts, those of earlier days too. What is not answered stays open."""
+    """Yield pairs with the judge's verdicts, including remembered ones. Pairs without an answer are omitted and stay open."""
     left = turn.ormah.settings.jobs.judge_questions
     there = True
     for at in range(0, len(pairs), AT_ONCE):
@@ -205,7 +209,7 @@ def _asked(turn: Turn, pairs: Sequence[Found]) -> Iterator[tuple[Found, Duplicat
 
 
 def _remember(turn: Turn, pair: Found, said: Duplicate) -> None:
-    """Never a text with a secret in it: that one is asked about again."""
+    """Remember a verdict, unless its text contains a secret; then the judge is asked again."""
     if not turn.dry and not redact(f"{said.title}\n{said.content}").found:
         turn.verdicts.remember(
             QUESTION, pair.texts,
@@ -222,7 +226,7 @@ def _known(turn: Turn, pair: Found) -> Duplicate | None:
 
 
 def _fresh(turn: Turn, pair: Found, *, texts: bool = True) -> Found | None:
-    """The pair as it stands by now, after what was merged before it; None: one is gone, or (`texts`) says something else."""
+    """Return the pair with its current rows; None if one is gone, they cannot be merged, or (`texts`) a text changed."""
     rows = turn.ormah.index.notes([pair.one.id, pair.other.id], connections=False)
     if len(rows) < 2:
         return None
@@ -233,7 +237,7 @@ def _fresh(turn: Turn, pair: Found, *, texts: bool = True) -> Found | None:
 
 
 def _removed(change: Change, turn: Turn) -> set[str]:
-    """In a dry run nothing goes; what would be gone is not planned with again."""
+    """Return the id that a merge would remove in a dry run, to exclude it from further plans; otherwise an empty set."""
     return {list(change.based_on)[1]} if turn.dry else set()
 
 

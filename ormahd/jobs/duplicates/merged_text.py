@@ -1,4 +1,4 @@
-"""The text of a merged memory: united by rules where no judge writes it, and checked where one does. Nothing is said twice."""
+"""Build the text of a merged memory by rules, or check the text that a judge wrote."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 
 Cosine = Callable[[str, str], float | None]
-"""How near two sentences are in meaning; None: nobody knows."""
+"""A function that returns the cosine of two sentences; None without an embedding model."""
 
 NEAR: Final = 0.75
-"""Cosine from which sentences with the same numbers and names say the same. Of memories that are much alike, which these are of."""
+"""Minimum cosine at which sentences with the same numbers and names count as saying the same."""
 ONE_WORD: Final = 0.93
-"""The same, where one word stands in place of another: "requires" for "needs", but not "spaces" for "tabs"."""
+"""The same minimum for sentences that differ in one word: "requires" and "needs" reach it, "spaces" and "tabs" do not."""
 OVERLAP: Final = 0.75
-"""Share of the shorter sentence's words that the longer one has, from which they say the same where no meaning is known."""
+"""Without a model: the share of a sentence's words that another one must contain to say the same."""
 MOST: Final = 40
-"""Sentences that are compared; a longer text is a document."""
+"""Maximum number of sentences that are compared; longer texts are not checked for repetitions."""
 _SENTENCE = re.compile(r"(?<=[.!?\u2026])\s+(?=[^\W\d_a-z])|(?<=[\u3002\uff01\uff1f])|\n+")
 
 
 def meaning(ormah: Ormah) -> Cosine:
-    """How near sentences are by the model; each is embedded once."""
+    """Return a `Cosine` that uses the embedding model and embeds each sentence once."""
     vectors: dict[str, Float | None] = {}
 
     def vector(text: str) -> Float | None:
@@ -64,8 +64,10 @@ def sentences(text: str) -> list[str]:
 
 
 def restates(known: str, one: str, cosine: Cosine | None = None) -> bool:
-    """Whether `known` says all that `one` says: nothing of its numbers and names is missing, neither denies the other, and
-    they are near in their words or in meaning."""
+    """Whether the sentence `known` says all that `one` says.
+
+    It must have all numbers and names of `one`, neither may negate the other, and they must be near in meaning or in words.
+    """
     if same(None, one, None, known) is not None:
         return True
     if lost([(None, one)], known):
@@ -81,7 +83,7 @@ def restates(known: str, one: str, cosine: Cosine | None = None) -> bool:
 
 
 def said_twice(text: str, cosine: Cosine | None = None) -> str | None:
-    """A sentence of the text that an earlier one says already; None: there is none."""
+    """Return the first sentence that repeats an earlier one or is repeated by it in more words; None if there is none."""
     found = sentences(text)
     if len(found) > MOST or "```" in text or "~~~" in text:
         return None
@@ -92,7 +94,7 @@ def said_twice(text: str, cosine: Cosine | None = None) -> str | None:
 
 
 def missing(known: Sequence[str], new: Sequence[str], cosine: Cosine | None = None) -> tuple[list[str], dict[str, str]]:
-    """Of the new sentences those that nothing known says; and which known one to replace by a new one that says more."""
+    """Return the sentences of `new` that `known` lacks, and `{known sentence: new sentence that says more}`."""
     left: list[str] = []
     better: dict[str, str] = {}
     for one in new:
@@ -107,13 +109,15 @@ def missing(known: Sequence[str], new: Sequence[str], cosine: Cosine | None = No
 
 
 LONGEST = 2.0
-"""A judge's text may have so many times the characters of the longer of the two: what is longer was made up."""
+"""Maximum length of a judge's text, as a multiple of the longer source text. A longer text contains invented content."""
 _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
 
 
 def united(keep: NodeRow, gone: NodeRow, cosine: Cosine | None = None) -> str:
-    """The keeper's text, and behind it what only the other says, sentence by sentence: nothing that was said is lost, and what
-    both say in other words stands there once, in the fuller form."""
+    """Return the kept memory's text, followed by the sentences that only the other one has.
+
+    Where both say the same in other words, the fuller sentence is used once. Texts with fenced code are only joined.
+    """
     fenced = any(mark in row.content for row in (keep, gone) for mark in ("```", "~~~"))
     known, said = sentences(keep.content), sentences(gone.content)
     if fenced or len(known) + len(said) > MOST:
@@ -125,12 +129,12 @@ def united(keep: NodeRow, gone: NodeRow, cosine: Cosine | None = None) -> str:
     if not new:
         return text
     if fenced:
-        return f"{keep.content}\n\n{gone.content}"  # sentences of code are none
+        return f"{keep.content}\n\n{gone.content}"  # code cannot be split into sentences
     return f"{text}\n\n{' '.join(new)}"
 
 
 def repeated(content: str, keep: NodeRow, gone: NodeRow, cosine: Cosine | None = None) -> str | None:
-    """The sentence by which a united text says twice what each of the two says once; None: it does not."""
+    """Return a sentence that a merged text repeats although neither source repeats a sentence; None if there is none."""
     twice = said_twice(content, cosine)
     if twice is None or any(said_twice(row.content, cosine) is not None for row in (keep, gone)):
         return None
@@ -140,7 +144,7 @@ def repeated(content: str, keep: NodeRow, gone: NodeRow, cosine: Cosine | None =
 def unfit(
     title: str | None, content: str | None, keep: NodeRow, gone: NodeRow, cosine: Cosine | None = None
 ) -> str | None:
-    """Why a judge's text cannot stand for these two, as the end of "its text was not taken: …"; None: it can."""
+    """Return why a judge's text is refused, as the end of "its text was not taken: …"; None if it is accepted."""
     if content is not None and not normalise(content):
         return "it is empty"
     text = f"{title or keep.title or ''}\n{keep.content if content is None else content}"

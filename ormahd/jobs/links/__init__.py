@@ -1,1 +1,1 @@
-"""Links memories that are near in meaning."""
+"""The job that connects memories that are near in meaning."""

@@ -1,4 +1,4 @@
-"""Which memories are near enough to be linked, and which of those pairs a judge is still to be asked about."""
+"""Search for pairs of memories to link, and for the pairs that a judge has not decided yet."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from ormahd.model.node import EdgeType, Tier
 from ormahd.state.proposals import text_key
 
 QUESTION: Final = "link"
-"""Under which name answers are remembered (`Verdicts`)."""
+"""The name under which `Verdicts` remembers a judge's answers."""
 LOOKED, JUDGED = "auto_linker", "auto_linker: judged"
-"""Under which names it is remembered who was looked at: without a judge, and with one."""
+"""The names under which `Verdicts` remembers which memories were examined: without and with a judge."""
 TYPED: Final = (EdgeType.SUPPORTS, EdgeType.PART_OF, EdgeType.DEPENDS_ON, EdgeType.RELATED_TO)
-"""What a judge may say."""
+"""The types of edges that a judge may choose."""
 CHUNK: Final = 500
-"""Notes read at once."""
+"""Number of notes read at once."""
 
 
 class Survey:
-    """What one plan knows of the vault: who takes part, who is near, which edges there are."""
+    """The data for one run: the memories that may be linked (newest first), their neighbours, and their edges."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
         self._index = turn.ormah.index
         self._linking = turn.ormah.settings.linking
-        # archived and outdated memories are the past: an edge to one would lead there from today's
+        # No archived or outdated memories: an edge would lead searches from current memories to them
         part = Filter(tiers=(Tier.CORE, Tier.WORKING), alive_at=turn.now, writable=True)
         self.ids = [
             node_id for node_id in self._index.newest(part, max(1, self._index.count(part)))
@@ -43,8 +43,10 @@ class Survey:
         self._edges: dict[str, list[EdgeRow]] = {}
 
     def unseen(self, mark: str) -> Iterator[tuple[NodeRow, str]]:
-        """Memories whose text was not looked at under this name, newest first, each with its text's key. Without those
-        that have no vectors yet."""
+        """Yield (memory, key of its text) for memories not examined yet under the name `mark`, newest first.
+
+        Memories without vectors are skipped.
+        """
         for at in range(0, len(self.ids), CHUNK):
             rows = self._index.notes(self.ids[at : at + CHUNK], connections=False)
             keys = {row.id: text_key(row.title, row.content) for row in rows.values()}
@@ -58,16 +60,19 @@ class Survey:
                     yield rows[node_id], keys[node_id]
 
     def nearest(self, node_id: str) -> list[tuple[str, float]]:
-        """The nearest of those that take part, best first, as (id, cosine)."""
+        """Return the nearest neighbours that may be linked, as (id, cosine), nearest first."""
         hits = [hit for hit in self._turn.near.of(node_id) if hit[0] in self._part and hit[0] != node_id]
         return hits[: self._linking.neighbours]
 
     def ahead(self, ids: list[str]) -> None:
-        """Whose nearest will be asked for."""
+        """Search the neighbours of these memories in one batch, before `nearest` is called for each."""
         self._turn.near.ahead(ids)
 
     def near_enough(self, row: NodeRow) -> list[tuple[NodeRow, float, float]]:
-        """Of the nearest those that are similar enough, most similar first: (other, similarity, cosine)."""
+        """Return the neighbours that are similar enough as (other, similarity, cosine), most similar first.
+
+        The similarity is the cosine minus a penalty if the spaces differ.
+        """
         hits = self.nearest(row.id)
         others = self._index.notes([node_id for node_id, _ in hits], connections=False)
         out = []
@@ -89,12 +94,12 @@ class Survey:
 
 
 def ends(one: NodeRow, other: NodeRow) -> tuple[NodeRow, NodeRow]:
-    """The newer and the older: an edge stands in the note of the newer, which came to know the older."""
+    """Return the pair as (newer, older). The edge is written into the newer note."""
     return (one, other) if (one.created, one.id) >= (other.created, other.id) else (other, one)
 
 
 class Look(Struct, frozen=True):
-    """A memory with what is to be asked about it, and what a judge said already that is not done yet."""
+    """A memory with its undecided pairs (`open`), and pairs decided by a judge whose edges are not written yet (`ready`)."""
 
     row: NodeRow
     key: str
@@ -103,6 +108,7 @@ class Look(Struct, frozen=True):
 
 
 def looks(turn: Turn) -> Iterator[Look]:
+    """Yield every memory not examined yet with a judge, newest first, with its pairs that are near enough."""
     survey = Survey(turn)
     for row, key in survey.unseen(JUDGED):
         look = Look(row, key)
@@ -119,7 +125,10 @@ def looks(turn: Turn) -> Iterator[Look]:
 
 
 def verdict(pair: Pair, answer: Linked, *, made: bool) -> dict[str, str | bool | None]:
-    """As it is remembered. `made`: the edge was drawn; when it is gone by then, somebody took it back, and it stays so."""
+    """Return an answer in the form in which `Verdicts` stores it.
+
+    `made`: the edge was written. If such an edge is missing later, a person removed it, and it is not written again.
+    """
     return {
         "edge": answer.edge,
         "reason": answer.reason,
@@ -129,7 +138,7 @@ def verdict(pair: Pair, answer: Linked, *, made: bool) -> dict[str, str | bool |
 
 
 def _undone(pair: Pair, known: dict[str, object]) -> Linked | None:
-    """An answer whose edge could not be drawn yet: the run ended before, or a note was being edited."""
+    """Return a remembered answer whose edge was never written, because the run ended or a note was being edited; else None."""
     edge = known.get("edge")
     if known.get("made") is not False or edge not in TYPED or known.get("source") != keys(pair)[0]:
         return None

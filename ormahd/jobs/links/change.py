@@ -1,7 +1,7 @@
-"""Edges between memories, drawn by jobs and by whoever judges: many in one commit, each in the note of its source.
+"""Make the change that adds edges between memories: many edges in one commit, each in the note of its source.
 
-An edge that is there already is left alone. A plain `related_to` gives way to an edge that says more (REFERENCE F 22: links
-that were made for nearness kept 88 of 100 pairs from ever being typed). What makes no sense is refused by name.
+Used by the linking job and by two-phase maintenance. An existing edge is left alone. A plain `related_to` edge is replaced by an
+edge of a more specific type (REFERENCE F 22). An edge that makes no sense is refused, with the id of the memory.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 DRAWN = (EdgeType.SUPPORTS, EdgeType.PART_OF, EdgeType.DEPENDS_ON, EdgeType.RELATED_TO, EdgeType.CONTRADICTS)
-"""What may be drawn so. The others have makers of their own: identity, consolidation, the conflict detector."""
+"""Types of edges that a draft may add. Other types are added only by other code, such as consolidation."""
 BOTH_WAYS = frozenset({EdgeType.RELATED_TO, EdgeType.CONTRADICTS})
-"""They mean the same whichever note they stand in."""
+"""Symmetric types of edges: the direction has no meaning."""
 NO_CIRCLE = frozenset({EdgeType.PART_OF, EdgeType.DEPENDS_ON})
-"""A chain of these that comes back to its beginning says nothing."""
+"""Types of edges that must not form cycles."""
 MAX_REASON = 1_000
-"""Characters. It stands on one line of the note."""
+"""Maximum number of characters of an edge's reason, which is one line in the note."""
 WALKED = 1_000
-"""Memories looked at for a circle, at most: real chains are short."""
+"""Maximum number of memories visited in the search for a cycle."""
 NAME = 60
-"""Characters of a memory's name in a commit message."""
+"""Maximum number of characters of a memory's name in a commit message."""
 
 
 class Wish(Struct, frozen=True):
-    """An edge to be drawn, by full ids. `weight` None or 0: the default (an edge without weight carries nothing)."""
+    """An edge to add. Ids are full ids. `weight` None or below 0.01: the default weight."""
 
     source_id: str
     target_id: str
@@ -50,12 +50,12 @@ class Wish(Struct, frozen=True):
 
 
 def count_of(number: int) -> str:
-    """`1 pair`, `12 pairs`: for subjects."""
+    """Return "1 pair" or "12 pairs", for the subject of a commit."""
     return f"{number} {'pair' if number == 1 else 'pairs'}"
 
 
 class _Edited(Struct):
-    """What is to become of one note."""
+    """The links to add to and to remove from one note."""
 
     seen: SeenNote
     links: list[NoteLink] = field(default_factory=list)
@@ -63,18 +63,22 @@ class _Edited(Struct):
 
 
 class Draft:
-    """Edges gathered for one commit. Nothing is written; each wish is tried on the note as it stands."""
+    """Collects edges for one commit. It writes nothing, but tries each edit on the current note."""
 
     def __init__(self, ormah: Ormah) -> None:
         self._ormah = ormah
         self.made: list[Wish] = []
         self._rows: dict[str, NodeRow] = {}
         self._edges: dict[str, list[EdgeRow]] = {}
-        """By node: the edges that touch it, those of this draft too."""
+        """{node id: its edges in both directions}, including those of this draft."""
         self._edited: dict[str, _Edited] = {}
 
     def add(self, wish: Wish) -> bool:
-        """Take one edge in; False: it is there already. Raises as `link`, and is then as before."""
+        """Add one edge to the draft. Return False if it exists already. If this raises, the draft is unchanged.
+
+        Raises:
+            NotFound: an id is unknown. BadRequest: the edge makes no sense. Conflict: a note was edited meanwhile.
+        """
         source, target = self._end(wish.source_id), self._end(wish.target_id)
         weight = _weight(wish)
         made = Wish(source.id, target.id, wish.edge, weight, self._reason(wish))
@@ -98,6 +102,7 @@ class Draft:
         return True
 
     def change(self, *, subject: str, body: str, done: Callable[[], None] = nothing) -> Change:
+        """Return the change that writes all edges of the draft."""
         ormah, edited = self._ormah, dict(self._edited)
 
         def edits() -> list[Edit]:
@@ -115,7 +120,10 @@ class Draft:
         return Change(Kind.LINK, subject, body, edits, based_on, len(self.made), done)
 
     def sentence(self, wish: Wish) -> str:
-        """`Chose Vite (1a2b3c4d) supports Fast builds (9f8e7d6c)`: a line of a commit's body, of a wish that was added."""
+        """Return a line for the commit's body, of an edge that was added.
+
+        For example "Chose Vite (1a2b3c4d) supports Fast builds (9f8e7d6c)".
+        """
         return f"{_named(self._rows[wish.source_id])} {wish.edge} {_named(self._rows[wish.target_id])}"
 
     # ------------------------------------------------------------ checks
@@ -152,7 +160,7 @@ class Draft:
     def _check_way(self, wish: Wish, there: list[EdgeRow], source: NodeRow, target: NodeRow) -> None:
         if wish.edge in BOTH_WAYS:
             return
-        back = any(edge.edge is wish.edge for edge in there)  # the same way round it would be there already
+        back = any(edge.edge is wish.edge for edge in there)  # `_drawn` has excluded the same direction
         if back or (wish.edge in NO_CIRCLE and self._leads(wish.edge, target.id, source.id)):
             raise BadRequest(
                 f"{_named(source)} {wish.edge} {_named(target)} would be a circle: the other way round it is so already",
@@ -160,7 +168,7 @@ class Draft:
             )
 
     def _leads(self, edge: EdgeType, start: str, goal: str) -> bool:
-        """Whether a chain of such edges leads from `start` to `goal`."""
+        """Whether a chain of edges of this type leads from `start` to `goal`."""
         met, at = {start}, [start]
         while at and len(met) < WALKED:
             self._load(at)
@@ -192,7 +200,7 @@ class Draft:
                         self._edges[end].append(edge)
 
     def _written(self, edge: EdgeRow) -> list[tuple[EdgeType, str]]:
-        """The edge as its note has it."""
+        """Return the (type, link target) of an edge as written in its note's frontmatter."""
         short = short_id(edge.target)
         return [
             (one.edge, one.target)
@@ -211,7 +219,7 @@ class Draft:
         return _Edited(seen)
 
     def _try(self, changes: dict[str, tuple[list[NoteLink], list[tuple[EdgeType, str]]]], ends: set[str]) -> None:
-        """Plan the changes, when every note concerned can take them."""
+        """Add the changes to the draft if all notes can be edited; else raise, and leave the draft as it was."""
         tried: dict[str, _Edited] = {}
         for node_id in sorted(ends | changes.keys()):
             links, unlinks = changes.get(node_id, ([], []))
@@ -223,7 +231,7 @@ class Draft:
 
 
 def plain(edge: EdgeRow) -> bool:
-    """A `related_to` that nobody gave a reason and no person typed into the text: made for nearness alone."""
+    """Whether an edge is a `related_to` without a reason that is not a link in the text: added only because of nearness."""
     return edge.edge is EdgeType.RELATED_TO and not edge.body and not edge.reason
 
 
@@ -238,7 +246,7 @@ def _edit(seen: SeenNote, links: Sequence[NoteLink], unlinks: Sequence[tuple[Edg
 
 
 def _weight(wish: Wish) -> float:
-    """Between 0 and 1, two digits, and never 0 (REFERENCE F 6: spreading activation multiplies by it)."""
+    """Return the weight, at most 1, with two decimals. It is never 0, because spreading activation multiplies by it (REFERENCE F 6)."""
     if wish.weight is None:
         return DEFAULT_WEIGHT
     if not math.isfinite(wish.weight):

@@ -1,10 +1,10 @@
-"""Edges between memories that are near in meaning (REFERENCE 3.2). An import is linked here, and nowhere else.
+"""Connect memories that are near in meaning by edges (REFERENCE 3.2). Imported memories get edges only from this job.
 
-Without a judge, nearness is all that is known: two memories become `related_to` only when each is among the nearest of the
-other, and no memory gets more than a few such edges, so that none becomes a hub that leads everywhere. With a judge, every
-pair that is near enough is asked about once; the answer is a typed edge or none, and is remembered.
+Without a judge, two memories get a `related_to` edge if each is among the nearest neighbours of the other. A memory gets only a
+few such edges, so that none becomes a hub. With a judge, the job asks once about every pair that is near enough; the judge
+chooses a type of edge or none, and its answer is remembered.
 
-Whether a memory was looked at is remembered by its text: a second run searches only for what is new.
+Examined memories are remembered by their text, so a second run only examines new or changed memories.
 """
 
 from __future__ import annotations
@@ -39,16 +39,18 @@ from ormahd.text.quoting import shortened
 log = logging.getLogger("ormahd.jobs")
 
 MOST = 500
-"""Edges of one run (REFERENCE 3.2)."""
+"""Maximum number of edges per run (REFERENCE 3.2)."""
 READ, REASON = 10_000, 300
-"""Characters of a judge's reason that are read, and that are kept."""
+"""Maximum number of characters of a judge's reason that are read, and that are kept."""
 FEW = 3
-"""`related_to` edges up to which a memory gets more for nearness alone."""
+"""Without a judge, a memory with this many `related_to` edges gets no more."""
 BATCH = 20
-"""Pairs that a judge is asked about at once."""
+"""Number of pairs in one request to the judge."""
 
 
 class AutoLinker:
+    """The job. It plans one change with all edges of a run."""
+
     name = "auto_linker"
 
     def plan(self, turn: Turn) -> Iterator[Step]:
@@ -57,7 +59,7 @@ class AutoLinker:
 
 
 def candidates(turn: Turn) -> Iterator[Pair]:
-    """Pairs that a judge has not been asked about yet, the newest memories first; `a` is the newer of the two."""
+    """Yield the pairs that a judge has not decided yet, newest memories first. `a` is the newer memory of a pair."""
     finished: list[tuple[str, str]] = []
     met: set[frozenset[str]] = set()
     try:
@@ -104,7 +106,7 @@ def _near_ones(turn: Turn, most: int) -> Iterator[Step]:
             lines.append(f"{draft.sentence(wish)}: {_told(cosine, similarity)}")
         if not refused:
             (linked if len(draft.made) > before else seen).append((row.id, key))
-        if len(seen) >= CHUNK and not turn.dry:  # so that a long look that is ended early begins where it ended
+        if len(seen) >= CHUNK and not turn.dry:  # so that an interrupted run continues here
             turn.verdicts.seen(LOOKED, seen)
             seen.clear()
     if not turn.dry:
@@ -120,7 +122,7 @@ def _near_ones(turn: Turn, most: int) -> Iterator[Step]:
 
 
 def _mutual(survey: Survey, row: NodeRow) -> list[tuple[NodeRow, float, float]]:
-    """Who is near enough, has this one among his nearest too, and no edge with it."""
+    """Return the neighbours that are near enough, have `row` among their own nearest, and have no edge with it."""
     hits = survey.near_enough(row)
     survey.ahead([other.id for other, *_ in hits])
     return [
@@ -134,7 +136,7 @@ def _related(survey: Survey, node_id: str) -> int:
 
 
 def _added(draft: Draft, wish: Wish) -> bool:
-    """Whether the edge can be drawn. A note that is being edited, or cannot be, keeps its pair for another day."""
+    """Add an edge to the draft. Return False if it cannot be added, for example because a note is being edited."""
     try:
         draft.add(wish)
     except OrmahError as exc:
@@ -168,7 +170,7 @@ def _judged_ones(turn: Turn, most: int) -> Iterator[Step]:
             more = True
             if asked:
                 break
-            new = dict(list(new.items())[:left])  # a budget below what one memory asks still gets on
+            new = dict(list(new.items())[:left])  # even with a limit below the pairs of one memory, the run makes progress
         asked.update(new)
         chosen.append(look)
     answers, gone = _ask(turn, list(asked.values()))
@@ -217,14 +219,14 @@ def _judged_ones(turn: Turn, most: int) -> Iterator[Step]:
 
 
 def _saw(turn: Turn, nodes: Iterable[tuple[str, str]]) -> None:
-    """What a judge was asked about need not be linked for nearness either."""
+    """Mark memories as examined, both with and without a judge."""
     nodes = list(nodes)
     for mark in (LOOKED, JUDGED):
         turn.verdicts.seen(mark, nodes)
 
 
 def _ask(turn: Turn, pairs: Sequence[Pair]) -> tuple[dict[frozenset[str], Linked], bool]:
-    """The judge's answers by pair, remembered as they come; and whether he has gone."""
+    """Ask the judge, and remember each answer. Return `{ids of the pair: answer}`, and whether the judge became unavailable."""
     answers: dict[frozenset[str], Linked] = {}
     for at in range(0, len(pairs), BATCH):
         turn.give()
@@ -235,7 +237,7 @@ def _ask(turn: Turn, pairs: Sequence[Pair]) -> tuple[dict[frozenset[str], Linked
         except JudgeGone:
             log.warning("auto_linker: the judge is gone")
             return answers, True
-        for pair, answer in zip(some, said, strict=False):  # a judge that says less leaves the rest open
+        for pair, answer in zip(some, said, strict=False):  # if the judge returns fewer answers, the other pairs stay open
             if answer is not None and (answer.edge is None or answer.edge in TYPED):
                 answer = Linked(answer.edge, _tidy(turn, answer.reason))
                 answers[ids_of(pair)] = answer
@@ -245,7 +247,7 @@ def _ask(turn: Turn, pairs: Sequence[Pair]) -> tuple[dict[frozenset[str], Linked
 
 
 def _tidy(turn: Turn, reason: str) -> str:
-    """What a judge gives as reason, fit for a note and a log: without secrets and control characters, short, on one line."""
+    """Return a judge's reason as one short line, without secrets and control characters."""
     text = reason[:READ].encode("utf-8", "replace").decode()
     text = "".join(one if one.isprintable() else " " for one in clean(turn.ormah, text, []) or "")
     return shortened(" ".join(text.split()), REASON)
