@@ -77,7 +77,10 @@ class DuplicateMerger:
                 yield from desk.propose(pair, UNASKED)
 
     def _judged(self, turn: Turn, pairs: Sequence[Found], search: Search, gone: set[str]) -> Iterator[Step]:
-        """With a judge: if it says yes, merge pairs with a high score and propose the others; if it says no, settle the pair."""
+        """With a judge: if it says yes, merge a pair with a high score and propose any other; if it says no, settle it.
+
+        A pair is proposed also if the judge's text is refused, or a person created both files.
+        """
         at_once = turn.ormah.settings.merging.merge_likeness
         desk = _Desk(turn, search)
         for pair, verdict in _asked(turn, sorted(pairs, key=_best_first)):

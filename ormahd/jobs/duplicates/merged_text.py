@@ -83,7 +83,7 @@ def restates(known: str, one: str, cosine: Cosine | None = None) -> bool:
 
 
 def said_twice(text: str, cosine: Cosine | None = None) -> str | None:
-    """Return the first sentence that repeats an earlier one or is repeated by it in more words; None if there is none."""
+    """Return the first sentence that says the same as an earlier one, or more or less of the same; None if there is none."""
     found = sentences(text)
     if len(found) > MOST or "```" in text or "~~~" in text:
         return None

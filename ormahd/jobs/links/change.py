@@ -231,7 +231,7 @@ class Draft:
 
 
 def plain(edge: EdgeRow) -> bool:
-    """Whether an edge is a `related_to` without a reason that is not a link in the text: added only because of nearness."""
+    """Whether an edge was added only for nearness: a `related_to` edge without a reason that is no link in the text."""
     return edge.edge is EdgeType.RELATED_TO and not edge.body and not edge.reason
 
 
@@ -246,7 +246,10 @@ def _edit(seen: SeenNote, links: Sequence[NoteLink], unlinks: Sequence[tuple[Edg
 
 
 def _weight(wish: Wish) -> float:
-    """Return the weight, at most 1, with two decimals. It is never 0, because spreading activation multiplies by it (REFERENCE F 6)."""
+    """Return the weight, at most 1, with two decimals. Raises BadRequest if it is not finite.
+
+    It is never 0, because spreading activation multiplies by it (REFERENCE F 6).
+    """
     if wish.weight is None:
         return DEFAULT_WEIGHT
     if not math.isfinite(wish.weight):

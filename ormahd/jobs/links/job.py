@@ -170,7 +170,7 @@ def _judged_ones(turn: Turn, most: int) -> Iterator[Step]:
             more = True
             if asked:
                 break
-            new = dict(list(new.items())[:left])  # even with a limit below the pairs of one memory, the run makes progress
+            new = dict(list(new.items())[:left])  # so that even a small limit makes progress
         asked.update(new)
         chosen.append(look)
     answers, gone = _ask(turn, list(asked.values()))
@@ -237,7 +237,7 @@ def _ask(turn: Turn, pairs: Sequence[Pair]) -> tuple[dict[frozenset[str], Linked
         except JudgeGone:
             log.warning("auto_linker: the judge is gone")
             return answers, True
-        for pair, answer in zip(some, said, strict=False):  # if the judge returns fewer answers, the other pairs stay open
+        for pair, answer in zip(some, said, strict=False):  # pairs without an answer stay open
             if answer is not None and (answer.edge is None or answer.edge in TYPED):
                 answer = Linked(answer.edge, _tidy(turn, answer.reason))
                 answers[ids_of(pair)] = answer

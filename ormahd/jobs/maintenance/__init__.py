@@ -1,1 +1,1 @@
-"""Two-phase maintenance: an agent judges what the jobs found."""
+"""Two-phase maintenance: an agent gets the jobs' questions, and sends its verdicts back."""

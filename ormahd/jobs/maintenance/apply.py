@@ -1,4 +1,4 @@
-"""What an agent judged, carried out: through the jobs' own builders, one commit a change (links: one together)."""
+"""Apply the verdicts of an agent, with the same code as the jobs: one commit per change, and one for all links."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ NO: Final[Mapping[str, Mapping[str, Any]]] = {
     issue.LINKS: {"edge": None}, issue.CONFLICTS: {"kind": "none"}, issue.MERGES: {"same": False},
     issue.CLUSTERS: {"united": False},
 }  # fmt: skip
-"""What is remembered where a question was answered with no: as the jobs remember it."""
+"""{batch: the verdict "no" in the form in which the job remembers it}."""
 
 MOST_TIMES: Final = 2
 SPARE: Final = 500
-"""A united text has at most twice the longer one's characters, or so many."""
+"""A merged text may have MOST_TIMES the characters of the longer source, and always this many."""
 READ: Final = 100_000
-"""Characters of two memories up to which the commit says what the united text leaves out."""
+"""If two memories together have more characters, the commit does not list the facts that the merged text leaves out."""
 NAMED: Final = 12
-"""Of that, so much is named."""
+"""Maximum number of left-out facts that the commit lists."""
 REFUSING: Final = (BadRequest, Conflict, NotFound, InvalidNote)
-"""What one item may fail with; the others go on."""
+"""Errors that refuse one item; the other items are still applied."""
 SO_ALREADY: Final = "it is so already"
 
 
 class Settling:
-    """One phase two under way: one run, in the name of who judged."""
+    """Applies the checked verdicts of one phase two, as one run. The commits name `caller`, who judged, as their source."""
 
     def __init__(self, ormah: Ormah, caller: Caller, run: str) -> None:
         self._ormah = ormah
@@ -56,10 +56,10 @@ class Settling:
         self.commits: list[str] = []
 
     def apply(self, checked: Checked) -> None:
-        """Everything that was taken; what does not make sense after all goes to the refused.
+        """Apply all accepted items. An item that turns out to be impossible is moved to the refused ones.
 
         Raises:
-            VaultBusy: git is held, and a change could not even be queued.
+            VaultBusy: another process holds git, and a change could not be queued.
         """
         self._edges(checked)
         for name, build in (
@@ -71,7 +71,10 @@ class Settling:
                 self._one(checked, name, one, build)
 
     def _edges(self, checked: Checked) -> None:
-        """All links in one commit; each stands or falls by itself. A contradiction is a conflict, whoever found it."""
+        """Write all links in one commit; an impossible link does not affect the others.
+
+        A `contradicts` edge is handled as a conflict, in a commit of its own.
+        """
         draft = Draft(self._ormah)
         drawn: list[Taken] = []
         for one in checked.taken["edges"]:
@@ -99,7 +102,7 @@ class Settling:
             self._count(checked, "edges", drawn, done)
 
     def _one(self, checked: Checked, name: str, one: Taken, build: Callable[[Taken], Change]) -> None:
-        """Build from the memories as they are now, and commit."""
+        """Make the change of one item from the current memories, and commit it."""
         try:
             self._fresh(one)
             done = apply(self._ormah, build(one), self._caller, run=self.run)
@@ -166,7 +169,7 @@ class Settling:
             type=one.result.type, reason=self._said(one), body=self._body(one), source=self._caller.source,
         )  # fmt: skip
 
-    # ------------------------------------------------------------ the words
+    # ------------------------------------------------------------ texts of commits
 
     def _clean(self, text: str | None) -> str | None:
         return clean(self._ormah, text, [])

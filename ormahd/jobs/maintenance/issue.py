@@ -1,7 +1,7 @@
-"""Phase one of two-phase maintenance: collect the questions that an agent is asked to judge, up to a limit of characters.
+"""Phase one of two-phase maintenance: collect the questions for an agent, up to a limit of characters.
 
-Candidates come from the searches of the jobs that would ask a judge, without those that were judged before (`Verdicts`). What was
-issued is kept as ids and keys of texts; what is shown is made from the memories as they are now.
+The candidates come from the same searches that the jobs use for a judge, without those that were judged before (`Verdicts`). A
+receipt stores only ids and keys of texts; the texts that the agent sees are read from the current memories.
 """
 
 from __future__ import annotations
@@ -35,40 +35,47 @@ CONFLICTS: Final = "conflict_candidates"
 MERGES: Final = "merge_candidates"
 CLUSTERS: Final = "consolidation_clusters"
 PAIRED: Final = (MERGES, CONFLICTS, LINKS)
-"""Batches of pairs, the most urgent first: where room is short, the others give way."""
+"""Batches of pairs, in the order in which candidates are searched: most urgent first, in case the time runs out."""
 QUESTIONS: Final[Mapping[str, str]] = {
     LINKS: "link", CONFLICTS: "conflict", MERGES: "duplicate", CLUSTERS: "consolidate",
 }  # fmt: skip
-"""Under what a verdict on a batch's items is remembered (`Verdicts`)."""
+"""{batch: the name under which `Verdicts` remembers verdicts on its items}."""
 
 MAX_CLUSTERS: Final = 4
-"""Clusters that are handed out at once, at most (the seeds')."""
+"""Maximum number of clusters per receipt (from the seeds)."""
 TITLE: Final = 160
-"""Characters of a title that are shown."""
+"""Maximum number of characters of a title that are shown."""
 LEVELS: Final = ((1_600, 4_000), (800, 2_000), (400, 1_200), (400, 600), (250, 400), (120, 200))
-"""Characters of a text that are shown, from generous to tight: of pairs to link or to oppose, which are only screened (the
-seed: 400), and of pairs to merge, from which a text may be made. The first level at which all pairs fit is taken."""
+"""Maximum numbers of characters of a shown text, from generous to tight: (pairs to link or in conflict, pairs to merge).
+
+Texts of pairs to merge are longer, because the agent may write a merged text. The first level at which all pairs fit is used.
+"""
 FOR_CLUSTERS: Final = 0.35
-"""Share of the ceiling that pairs leave to clusters. Their texts stand whole: a summary is made from them, and what a judge
-was not shown he cannot keep."""
+"""Share of the limit of characters that is reserved for clusters.
+
+The texts of clusters are never cut, because the agent writes a summary from them.
+"""
 ENVELOPE: Final = 500
-"""Characters of what stands around the batches: receipt, summary, names."""
+"""Characters reserved for the rest of the reply: receipt, summary, names of fields."""
 
 
 class QuestionSearch(Struct, frozen=True):
-    """Where candidates come from: the jobs' own searches, best first, without what is connected or judged already."""
+    """The searches for candidates, which the jobs provide: `pairs` by batch, and `clusters`.
+
+    They yield the best candidates first, without those that are connected or judged already.
+    """
 
     pairs: Mapping[str, Callable[[Turn], Iterable[Pair]]]
     clusters: Callable[[Turn], Iterable[Sequence[Shown]]]
 
 
 class Question(Struct, frozen=True):
-    """One question that was handed out: the memories it is about (id to the key of the text) and why it was asked."""
+    """One question for an agent. `keys`: {id of a memory: key of its text}. `score`: similarity of a pair; 0 for clusters."""
 
     keys: dict[str, str]
     score: float = 0.0
     cut: bool = False
-    """A text of it was not shown whole."""
+    """Whether a text was shown in part only."""
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -80,7 +87,7 @@ class Question(Struct, frozen=True):
 
 
 class Issued(Struct, frozen=True):
-    """What one receipt stands for, batch by batch."""
+    """The questions of one receipt, by batch."""
 
     items: dict[str, list[Question]] = field(default_factory=dict)
 
@@ -104,11 +111,11 @@ class Issued(Struct, frozen=True):
         })  # fmt: skip
 
 
-# ---------------------------------------------------------------- looking
+# ---------------------------------------------------------------- searching
 
 
 def gather(turn: Turn, search: QuestionSearch, settings: MaintenanceSettings, *, enough: bool = False) -> Issued:
-    """Look for candidates until each batch is full or the turn is stopped (its time is over). `enough`: one of them will do."""
+    """Search for candidates until each batch is full or the time of `turn` is over. `enough`: stop at the first candidate."""
     found: dict[str, list[Question]] = {batch: [] for batch in (*PAIRED, CLUSTERS)}
 
     def look(batch: str, groups: Iterable[tuple[Sequence[Shown], float]], most: int) -> None:
@@ -124,7 +131,7 @@ def gather(turn: Turn, search: QuestionSearch, settings: MaintenanceSettings, *,
                 return
 
     most = {**dict.fromkeys(PAIRED, settings.pairs), CLUSTERS: MAX_CLUSTERS}
-    with contextlib.suppress(Stopped):  # what was found by then is handed out; the rest is there the next time
+    with contextlib.suppress(Stopped):  # the candidates found so far are used; the others can be found the next time
         for batch in (*PAIRED, CLUSTERS):
             if most[batch] and not (enough and any(found.values())):
                 look(batch, _groups(turn, search, batch), 1 if enough else most[batch])
@@ -132,7 +139,7 @@ def gather(turn: Turn, search: QuestionSearch, settings: MaintenanceSettings, *,
 
 
 def _groups(turn: Turn, search: QuestionSearch, batch: str) -> Iterator[tuple[Sequence[Shown], float]]:
-    """What a search finds, with its score; clusters have none."""
+    """Yield the candidates of a batch as (memories, score). The score of a cluster is 0."""
     if batch == CLUSTERS:
         yield from ((cluster, 0.0) for cluster in search.clusters(turn))
     else:
@@ -151,16 +158,18 @@ def _open(turn: Turn, batch: str, item: Question) -> bool:
 
 
 class Payload(Struct, frozen=True):
-    """The batches as an agent gets them, and what of the issued is among them."""
+    """The batches as an agent gets them, and the questions that they contain."""
 
     batches: dict[str, list[Any]]
-    """Lists of `CandidatePair`; of clusters, of lists of `CandidateNode`."""
+    """{batch: list of `CandidatePair`}; for clusters, each item is a list of `CandidateNode`."""
     issued: Issued
 
 
 def show(index: Index, issued: Issued, characters: int) -> Payload:
-    """What was issued, as JSON of at most so many characters. Left out: what does not fit, and what is about a
-    memory that is gone or reads otherwise than when it was issued."""
+    """Return the questions with the texts of the memories, in at most `characters` characters of JSON.
+
+    Questions that do not fit are omitted, and so are questions about a memory that was deleted or changed since it was found.
+    """
     rows = index.notes([node_id for batch in issued.items.values() for one in batch for node_id in one.ids], connections=False)  # fmt: skip
     fresh = {batch: [one for one in items if stale(rows, one) is None] for batch, items in issued.items.items()}
     pairs = {batch: fresh.get(batch, []) for batch in PAIRED}
@@ -182,7 +191,7 @@ def show(index: Index, issued: Issued, characters: int) -> Payload:
 
 
 def stale(rows: Mapping[str, NodeRow], item: Question) -> tuple[str, str] | None:
-    """The first memory of an item that is not what it was, and why."""
+    """Return (id, reason) of the first memory of a question that was deleted or changed; None if there is none."""
     for node_id, key in item.keys.items():
         row = rows.get(node_id)
         if row is None:
@@ -231,7 +240,7 @@ def _shown(row: NodeRow, limit: int | None) -> CandidateNode:
 
 
 def size(value: Any) -> int:
-    """Characters of a value as JSON."""
+    """Return the number of characters of a value as JSON."""
     return len(msgspec.json.encode(value).decode())
 
 

@@ -1,8 +1,8 @@
-"""Two-phase maintenance: an agent judges what the jobs found, under a receipt (seeds/api-surface, "Maintenance Endpoint").
+"""Two-phase maintenance: an agent judges the candidates of the jobs (seeds/api-surface, "Maintenance Endpoint").
 
-Phase one hands candidates out, phase two applies the verdicts on exactly those. One receipt is open at a time: whoever asks
-while it is gets the same questions, so that two agents at once judge the same, and of their results the first stand. (A second
-receipt in its place would void the first agent's work whenever another one looks.)
+Phase one hands out questions with a receipt. Phase two applies the agent's verdicts on exactly these questions. Only one receipt
+is open at a time. An agent that asks while it is open gets the same questions, and the first results count. If it got a new
+receipt instead, the work of the first agent would be lost.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ if TYPE_CHECKING:
 
 LISTS = ("edges", "merges", "consolidations", "conflicts")
 LOOKS_ANEW = timedelta(hours=1)
-"""How long it is believed that there is something to judge."""
+"""How long `look` relies on its last result if that was that there are questions."""
 CHARACTERS = 40_000
-"""Characters of JSON that are handed out at most: harnesses cut or refuse a tool's answer above some 50,000."""
+"""Maximum number of characters of JSON in phase one. Harnesses cut or reject longer outputs of a tool."""
 RECEIPT = timedelta(minutes=60)
-"""How long the results of what was handed out are accepted."""
+"""How long a receipt is valid."""
 SECONDS = 30.0
-"""How long candidates are looked for at most; what was found by then is handed out."""
+"""Maximum seconds of the search for candidates; those found by then are handed out."""
 TRIES = 3
-"""How often a question is asked whose answers are refused; then it counts as judged: no."""
+"""Number of times that a question is asked if its answers are refused; then it counts as answered with no."""
 ANOTHER = "ask for the next candidates: agent.maintenance {} (ormahctl maintenance)"
 
 Progress = Callable[[int, int, str], None]
 
 
 class Maintenance:
-    """Of one vault. Safe for many threads; the two phases are one at a time."""
+    """Two-phase maintenance of one vault. Thread-safe; only one phase runs at a time."""
 
     def __init__(self, ormah: Ormah, search: QuestionSearch) -> None:
         self._ormah = ormah
@@ -67,9 +67,10 @@ class Maintenance:
         return self._ormah.ranking_clock()
 
     def answer(self, params: MaintenanceParams, caller: Caller, progress: Progress) -> MaintenanceResult:
-        """Phase one where there are no results, else phase two.
+        """Run phase one if the parameters contain no results, else phase two.
 
-        Raises as `hand_out` and `settle`. BadRequest: results in two places, of an unknown kind, or without their receipt.
+        Raises:
+            BadRequest: results are given twice, have an unknown list, or lack the receipt. Else as `hand_out` and `settle`.
         """
         lists = {name: found for name in LISTS if (found := getattr(params, name)) is not None}
         receipt: Any = params.receipt
@@ -88,10 +89,10 @@ class Maintenance:
     # ------------------------------------------------------------ phase one
 
     def hand_out(self, progress: Progress = lambda *_: None) -> MaintenanceResult:
-        """The questions of the open receipt, or new ones under a new receipt.
+        """Run phase one: return the questions of the open receipt, or new ones with a new receipt.
 
         Raises:
-            NotReady: nothing can be compared while the model is not there.
+            NotReady: memories cannot be compared yet, because not all have vectors.
         """
         with self._one:
             now = self._now()
@@ -135,8 +136,10 @@ class Maintenance:
         )  # fmt: skip
 
     def _turn(self, run: str, seconds: float) -> Turn:
-        """For the jobs' searches: they mark whom they need not look at again. It is stopped when its time is over, or the
-        daemon's."""
+        """Return a context for the jobs' searches, which mark memories as examined.
+
+        It stops the search after `seconds`, or when the daemon stops.
+        """
         end = time.monotonic() + seconds
         return Turn(
             self._ormah, self._verdicts, NearMemories(self._ormah.index), None, run, self._now(), False,
@@ -146,11 +149,11 @@ class Maintenance:
     # ------------------------------------------------------------ phase two
 
     def settle(self, receipt_id: str, lists: Mapping[str, Any], caller: Caller) -> MaintenanceResult:
-        """Apply what was judged; what was handed out and got no verdict counts as judged with no, and is remembered.
+        """Run phase two: apply the results. A question without a result counts as answered with no, and is not asked again.
 
         Raises:
-            NotFound: there is no such receipt. Conflict: it was used, or has expired.
-            VaultBusy: git is held; what was applied by then stands, and the same results may be sent again.
+            NotFound: there is no such receipt. Conflict: the receipt was used or has expired.
+            VaultBusy: another process holds git. Changes made so far stay, and the same results may be sent again.
         """
         with self._one:
             issued = Issued.from_json(self._held(receipt_id).issued)
@@ -180,8 +183,10 @@ class Maintenance:
         return receipt
 
     def _remember(self, issued: Issued, checked: Checked, caller: Caller) -> None:
-        """What was judged is not asked again, also when it was applied and a person takes it back; what was refused is, but
-        not for ever."""
+        """Remember all verdicts, so that no question is asked again, even if a person undoes its change.
+
+        A question whose answer was refused stays open, but is asked at most TRIES times.
+        """
         for batch, items in issued.items.items():
             if batch in checked.unread:
                 continue
@@ -197,16 +202,18 @@ class Maintenance:
                 self._verdicts.remember(QUESTIONS[batch], item.texts, {**verdict, "by": caller.source})
 
     def _safe(self, refused: RefusedItem) -> RefusedItem:
-        """Without a secret that stood where an id should."""
+        """Remove secrets from a refused item, in case the agent sent one in place of an id."""
         return replace(
             refused, id=clean(self._ormah, refused.id, []) or "", why=clean(self._ormah, refused.why, []) or ""
         )
 
-    # ------------------------------------------------------------ whether it is time
+    # ------------------------------------------------------------ reminding agents
 
     def due(self) -> bool:
-        """Whether an agent should be told that there is something to judge: no results came for the interval, nobody is
-        at it, and there is something. Quick: it knows the last from `look`."""
+        """Whether an agent should be told that there are questions to judge.
+
+        True if no results came during the interval, no receipt is open, and the last `look` found a candidate. This is quick.
+        """
         return self._looked is not None and self._looked[1] and self._time()
 
     def _time(self) -> bool:
@@ -215,7 +222,7 @@ class Maintenance:
         return (last is None or now - last >= interval) and self._receipts.open(now) is None
 
     def look(self, seconds: float = SECONDS) -> None:
-        """Find out whether there is something to judge, where that is asked by now. `seconds`: no longer than that."""
+        """Find out whether there are questions to judge, if it is time for maintenance. It takes at most `seconds`."""
         now = self._now()
         if not self._time():
             self._looked = None

@@ -1,7 +1,7 @@
-"""Phase two of two-phase maintenance: what an agent hands in, held against what it was handed (DESIGN section 12).
+"""Phase two of two-phase maintenance: check an agent's results against the questions of the receipt (DESIGN section 12).
 
-Nothing of it is trusted: each item is read by itself, must be about a question of the receipt, and about
-memories that still read as they did. What does not pass is refused by name; the rest is taken.
+The results are not trusted. Each item is validated separately, must answer a question of the receipt, and its memories must
+be unchanged. An invalid item is refused with a reason; the others are accepted.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 NONE: Final = "none"
-"""A verdict that may be said, though leaving the item out says the same."""
+"""The verdict "no". Omitting the item has the same meaning."""
 MOST: Final = 1_000
-"""Items of one kind that are read; a receipt has a few dozen."""
+"""Maximum number of items in one list. A receipt has a few dozen questions."""
 LIST: Final[Mapping[str, str]] = {
     "edges": issue.LINKS, "conflicts": issue.CONFLICTS, "merges": issue.MERGES,
     "consolidations": issue.CLUSTERS,
 }  # fmt: skip
-"""Each list of results, in the order in which they are applied, and the batch that it answers first of all: what removes or
-archives a memory comes after what connects it. Whoever judges may find a pair to be something else than it was asked about, so a
-list answers pairs of every batch."""
+"""{list of results: the batch that it mainly answers}, in the order in which the lists are applied.
+
+Edges are applied before changes that remove or archive memories. An agent may find that a pair is something else than it was
+asked about, so a list may answer pairs of every batch.
+"""
 
 Id = Annotated[str, StringConstraints(max_length=100)]
 Reason = Annotated[Text, Field(max_length=2_000)]
@@ -40,7 +42,7 @@ Content = Annotated[Text, Field(max_length=MAX_CONTENT)]
 
 
 class JudgedItem(BaseModel):
-    """One verdict. Fields that nobody asked for are left aside."""
+    """One verdict of an agent. Unknown fields are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
@@ -48,7 +50,7 @@ class JudgedItem(BaseModel):
 
 
 class JudgedEdge(JudgedItem):
-    """What a pair to link may become. The other edges say who the user is, or what a memory was made of."""
+    """The verdict that a pair gets an edge. An agent cannot choose types that other code manages, such as `derived_from`."""
 
     source_id: Id
     target_id: Id
@@ -57,6 +59,8 @@ class JudgedEdge(JudgedItem):
 
 
 class JudgedMerge(JudgedItem):
+    """The verdict that two memories become one. `title`, `content`: the merged text; None keeps that of `keep_id`."""
+
     keep_id: Id
     remove_id: Id
     title: Title = None
@@ -64,6 +68,8 @@ class JudgedMerge(JudgedItem):
 
 
 class JudgedConsolidation(JudgedItem):
+    """The verdict that several memories are summed up, with the summary's title, text and type."""
+
     node_ids: Annotated[list[Id], Field(min_length=2, max_length=5)]
     title: Title = None
     content: Content
@@ -71,6 +77,8 @@ class JudgedConsolidation(JudgedItem):
 
 
 class JudgedConflict(JudgedItem):
+    """The verdict on a pair in conflict. In an evolution, `source_id` is the newer memory, which replaces the other."""
+
     source_id: Id
     target_id: Id
     kind: Literal["evolution", "tension", "none"]
@@ -82,7 +90,7 @@ MODELS: Final[Mapping[str, type[JudgedItem]]] = {
 
 
 class Taken(Struct, frozen=True):
-    """An item that may be applied: what it says, and the question that it answers, with the batch that this is of."""
+    """An accepted item. `name`: its list and position. `result`: the item. `asked`, `batch`: the question that it answers."""
 
     name: str
     result: Any
@@ -91,26 +99,26 @@ class Taken(Struct, frozen=True):
 
 
 class Checked(Struct):
-    """The items of all lists, sorted."""
+    """The outcome of the check of all lists. `taken`: accepted items by list. `said_none`: number of "none" verdicts."""
 
     taken: dict[str, list[Taken]] = field(default_factory=lambda: {name: [] for name in LIST})
     refused: list[RefusedItem] = field(default_factory=list)
     said_none: int = 0
     unread: set[str] = field(default_factory=set)
-    """Batches whose list could not be read at all."""
+    """Batches whose list was no list or too long."""
     open: list[tuple[str, Question]] = field(default_factory=list)
-    """Questions whose answer was refused: they are asked again."""
+    """(batch, question) whose answer was refused; they are asked again."""
     verdicts: dict[tuple[str, tuple[str, ...]], Mapping[str, Any]] = field(default_factory=dict)
-    """By batch and ids, what is to be remembered of those that were applied."""
+    """{(batch, ids): verdict to remember} of the items that were applied."""
 
     def refuse(self, item: str, blamed: str, why: str, *asked: tuple[str, Question]) -> None:
-        """`asked`: the questions that stay open for it, each with its batch."""
+        """Refuse an item. `blamed`: the id of the memory at fault. `asked`: (batch, question) that stay open because of it."""
         self.refused.append(RefusedItem(item, blamed[:100], why[:1_000]))
         self.open += asked
 
 
 def check(ormah: Ormah, lists: Mapping[str, Any], issued: Issued) -> Checked:
-    """Every item of the results, taken or refused."""
+    """Check all items of the results; each is either accepted or refused."""
     checked = Checked()
     for name, batch in LIST.items():
         value = lists.get(name)
@@ -126,24 +134,24 @@ def check(ormah: Ormah, lists: Mapping[str, Any], issued: Issued) -> Checked:
 
 
 Asked = tuple[str, Question]
-"""A question with the batch that it is of."""
+"""(batch, question)."""
 
 
 def _in_order(issued: Issued, first: str) -> list[Asked]:
-    """All questions, those that a list is meant for before the others."""
+    """Return all questions with their batches, those of the batch `first` before the others."""
     batches_ = sorted(issued.items, key=lambda batch: batch != first)
     return [(batch, one) for batch in batches_ for one in issued.of(batch)]
 
 
 def _said_of_several(checked: Checked) -> None:
-    """Refuse what two lists say of the same two memories, where one of them was not asked for it."""
+    """Refuse items of different lists about the same memories, unless each of them answers a question of its own batch."""
     verdicts: dict[frozenset[str], list[tuple[str, Taken]]] = {}
     for name, taken in checked.taken.items():
         for one in taken:
             verdicts.setdefault(frozenset(_ids(one.result)), []).append((name, one))
     for said in verdicts.values():
         if len({name for name, _ in said}) < 2 or all(LIST[name] == one.batch for name, one in said):
-            continue  # each answers a question of its own
+            continue  # all are from one list, or each answers a question of its own batch
         names = " and ".join(one.name for _, one in said)
         for name, one in said:
             checked.taken[name].remove(one)
@@ -155,7 +163,7 @@ R = TypeVar("R", bound=JudgedItem)
 
 
 class _List:
-    """The items of one list."""
+    """Checks the items of one list."""
 
     def __init__(self, ormah: Ormah, name: str, asked: Sequence[Asked], checked: Checked) -> None:
         self.ormah = ormah
@@ -193,17 +201,17 @@ class _List:
             return MODELS[self.name].model_validate(value)
         except ValidationError as exc:
             found = fault(exc)
-            # what was answered in a way that cannot be read is not answered
+            # An unreadable answer is no answer, so its question stays open
             self._refuse(number, _first_id(value), str(found), *self._about(_ids_in(value)))
             return None
 
     def _about(self, ids: Iterable[str]) -> Iterator[Asked]:
-        """The questions that somebody who names these ids may have meant."""
+        """Return the questions that an item with these ids may have been meant for."""
         known = self.known.intersection(ids)
         return ((batch, one) for batch, one in self.asked if known and known <= set(one.ids))
 
     def _question(self, number: int, result: JudgedItem) -> Asked | None:
-        """The question that an item answers; None, and refused, where nobody asked it."""
+        """Return the question that an item answers. If there is none, refuse the item and return None."""
         ids = _ids(result)
         unknown = next((one for one in ids if one not in self.known), None)
         if unknown is not None:
@@ -219,7 +227,7 @@ class _List:
         return None
 
     def _wrong(self, result: JudgedItem, item: Question) -> tuple[str, str] | None:
-        """The id to blame and why, where an item that was asked for cannot be taken."""
+        """Return (id at fault, reason) if an item that answers a question cannot be accepted; else None."""
         if (changed := stale(self.rows, item)) is not None:
             return changed
         me = self.ormah.vault.self_id
@@ -255,7 +263,10 @@ def _first_id(value: Mapping[str, Any]) -> str:
 
 
 def _repeated(name: str, results: Sequence[tuple[int, Any]]) -> dict[int, tuple[str, str]]:
-    """Items about the same memories as an earlier one; where they do not say the same, none of them is believed."""
+    """Return `{position: (id, reason)}` of items to refuse because they are about the same memories as another one.
+
+    If two such items say the same, the first is kept; if they differ, both are refused.
+    """
     first: dict[frozenset[str], tuple[int, Any]] = {}
     bad: dict[int, tuple[str, str]] = {}
     for number, result in results:
@@ -273,7 +284,7 @@ def _repeated(name: str, results: Sequence[tuple[int, Any]]) -> dict[int, tuple[
 
 
 def _verdict(result: Any) -> tuple[Any, ...]:
-    """What is decided, without the words for it."""
+    """Return an item's verdict without its reason, to compare two items."""
     if isinstance(result, JudgedConsolidation):
         return (result.type, result.title, result.content)
     if isinstance(result, JudgedMerge):
@@ -284,8 +295,10 @@ def _verdict(result: Any) -> tuple[Any, ...]:
 
 
 def _circles(name: str, results: Sequence[tuple[int, Any]]) -> dict[int, tuple[str, str]]:
-    """Items that together lead round in a circle, so that none of them can be meant. Circles with what the vault says
-    already, and those of links, the builders find."""
+    """Return `{position: (id, reason)}` of merges or evolutions that together form a cycle, and so contradict each other.
+
+    Cycles with edges in the vault, and cycles of links, are detected when the changes are made.
+    """
     arrows: list[tuple[int, str, str]] = [
         (number, _ids(result)[0], _ids(result)[1]) for number, result in results
         if isinstance(result, JudgedMerge) or (isinstance(result, JudgedConflict) and result.kind == "evolution")
@@ -306,5 +319,5 @@ def _reached(start: str, arrows: Sequence[tuple[str, str]]) -> set[str]:
 
 
 def why(error: OrmahError) -> str:
-    """An error as the reason of a refusal."""
+    """Return the message of an error, with its hint, as the reason of a refusal."""
     return error.message if error.hint is None else f"{error.message} ({error.hint})"
