@@ -75,10 +75,10 @@ class Record(msgspec.Struct, frozen=True):
     texts: int = 0
     vectors: float = 0.0
     tokens: float = 0.0
-    """The smallest cosines, of vectors and of token vectors, see `api.EmbeddingHealth`."""
+    """`vectors` and `tokens`: the smallest cosines to the reference, of vectors and of token vectors, in fp32."""
     eight: float = 0.0
     eight_tokens: float = 0.0
-    """The smallest cosines in int8, of vectors and of token vectors; 0 if the model does not run in int8."""
+    """`eight` and `eight_tokens`: the same in int8; 0 if the model does not run in int8."""
     probes: list[Probe] = []
     versions: dict[str, str] = {}
     """Versions of the libraries that were compared."""
@@ -292,13 +292,13 @@ class Opened(Struct, frozen=True):
 
 
 class Weighed(msgspec.Struct, frozen=True):
-    """What is stored about a model's int8 matrices."""
+    """Stored data about a model's int8 matrices: their hash and their timing."""
 
     sha256: str
     """The sha256 of the file of matrices."""
     milliseconds: float
     full_milliseconds: float
-    """Time of one short note in int8 and in fp32, see `api.EmbeddingHealth`."""
+    """`milliseconds` and `full_milliseconds`: processor time of one short note in int8 and in fp32."""
 
     @property
     def pays(self) -> bool:
@@ -396,7 +396,7 @@ def _make(about: About, folder: Path, record: Record, file: Path, kept: Weighed 
 
 
 def _kept(file: Path) -> Weighed | None:
-    """Read what is stored about the int8 matrices; None if it is missing or incomplete."""
+    """Read the stored data about the int8 matrices; None if it is missing or incomplete."""
     try:
         return msgspec.json.decode(own_files.read(file), type=Weighed)
     except (OSError, msgspec.DecodeError):

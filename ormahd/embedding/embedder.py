@@ -61,7 +61,7 @@ class Embedder(Protocol):
     def served(self) -> EmbeddingHealth: ...
     @property
     def fingerprint(self) -> str:
-        """A hash of all that determines the vectors: embedders with the same fingerprint give the same vectors."""
+        """Identifies the vectors: two embedders with the same fingerprint give the same vectors."""
         ...
 
     @property
@@ -92,4 +92,5 @@ class About(Struct, frozen=True):
     """Id of the padding token."""
     query: str = ""
     document: str = ""
-    """Prefixes that the model expects before a query and before a document, if the settings name none."""
+    """`query` and `document`: prefixes that the model expects before a query and a document, if the settings name
+    none."""

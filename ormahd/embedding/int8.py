@@ -45,7 +45,7 @@ PAYS = 0.8
 
 
 def quantise(matrix: Float) -> tuple[NDArray[np.int8], Float]:
-    """Quantise W[rows, columns]. Return codes int8[columns, rows] and scales float32[rows].
+    """Quantise W[rows, columns]. Return the codes, int8[columns, rows], and the scales, float32[rows].
 
     Codes of columns 2n and 2n + 1, which the processor adds first, sum to at most PAIR if they have the same sign.
     """
@@ -64,9 +64,9 @@ def _pairs(matrix: Float) -> Float:
 
 
 def evening(matrix: Float, largest: Float) -> Float:
-    """Return factors for the activations that are multiplied with W[rows, columns]: float32[columns].
+    """Return the SmoothQuant factors, float32[columns], for the activations that are multiplied with W[rows, columns].
 
-    Multiplied by them, the activations are at most HALF. `largest`: the largest measured activation in each column.
+    Activations multiplied by them are at most HALF. `largest`: the largest measured activation in each column.
     """
     column, largest = np.maximum(np.abs(matrix).max(axis=0), SMALL), np.maximum(largest, SMALL)
     smooth = column ** (1 - SHARE) / largest**SHARE
@@ -74,7 +74,7 @@ def evening(matrix: Float, largest: Float) -> Float:
 
 
 def seen(shape: Shape) -> dict[str, str]:
-    """Return the products whose inputs are scaled by `evening`: product name to the input's name in the fp32 graph."""
+    """Return, for each product whose inputs are scaled by `evening`, the name of these inputs in the fp32 graph."""
     return {
         product.at: name
         for layer in range(shape.layers)
@@ -126,8 +126,8 @@ def _products(shape: Shape) -> list[Product]:
 
 
 def seconds(passes: Sequence[Callable[[], object]]) -> list[float]:
-    """Return the least processor time of each pass. They are timed in turns, so that other processes slow all of them
-    alike."""
+    """Return the least processor time of each pass, in seconds. They are timed in turns, so that other processes slow
+    all alike."""
     best = [float("inf")] * len(passes)
     for _ in range(TURNS):
         for number, do in enumerate(passes):
@@ -169,7 +169,8 @@ class Product(Struct, frozen=True):
 
 
 def products(layer: int) -> tuple[Product, ...]:
-    """Return the products of a layer: attention (query, key, value), attention output, feed-forward up and down."""
+    """Return the products of a layer: attention (query, key, value), attention output, first and second feed-forward
+    layer."""
     at = f"encoder.layer.{layer}."
     each = f"{at}attention.self"
     return (

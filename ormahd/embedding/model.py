@@ -70,7 +70,7 @@ class Model:
         self, settings: EmbeddingSettings, about: About, runtime: Runtime, identity: Sequence[str], directory: Path,
         served: EmbeddingHealth,
     ) -> None:  # fmt: skip
-        """`identity`: lines that identify the model and how it is computed; `directory`: where the basis of token
+        """`identity`: lines that identify the model and how it is computed; `directory`: where the PCA basis of token
         vectors is kept."""
         self.name = settings.model
         self.served = served
@@ -234,7 +234,8 @@ class Model:
         return list(zip(vectors, ids, np.split(tokens, ends), strict=True))
 
     def _small(self, wide: Float) -> Float:
-        """Return token vectors (of any length) projected to the basis, unit; without a basis, only normalised."""
+        """Return token vectors (of any length) projected to the PCA basis, unit. While there is no basis, only
+        normalise them."""
         return token_vectors.unit(wide) if self._basis is None else token_vectors.project(wide, self._basis)
 
     # Fingerprint and basis of the model
@@ -251,8 +252,8 @@ class Model:
         return sha.hexdigest()
 
     def _load_basis(self, directory: Path, dimensions: int) -> Float:
-        """Return the basis of the token vectors from `directory`, which all vaults share; compute it if it is missing
-        or damaged."""
+        """Return the PCA basis of the token vectors from `directory`, which all vaults share. Compute it if missing or
+        damaged."""
         path = directory / f"basis-{self.fingerprint[:16]}.npy"
         try:
             kept = np.load(path, allow_pickle=False)
@@ -270,6 +271,7 @@ class Model:
 
 
 Tokens = NDArray[Any]
-"""int8 codes in the basis (`late.quantise`); before there is a basis, unit float32 vectors of the model's width."""
+"""int8 codes in the PCA basis (`token_vectors.quantise`); before there is a basis, unit float32 vectors of the model's
+width."""
 Made = tuple[Float, NDArray[np.uint32], Tokens]
 """Results for one window: its vector, its token ids, and its token vectors."""

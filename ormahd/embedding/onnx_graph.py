@@ -40,7 +40,7 @@ class Shape(Struct, frozen=True):
     heads: int
     width: int
     epsilon: float
-    """Of layer normalisation."""
+    """The epsilon of layer normalisation."""
     first: int = 0
     """The position of a text's first token."""
 
@@ -79,8 +79,10 @@ def matrices(shape: Shape) -> list[str]:
 
 
 def multiplied(layer: int) -> tuple[str, str, str]:
-    """Return the names, in `graph`, of a layer's activations that are multiplied with the matrices of the attention, of
-    its output, and of the feed-forward up. Each is float32[texts * tokens, width]."""
+    """Return the names, in `graph`, of three activations of a layer, each float32[texts * tokens, width].
+
+    They are multiplied with the matrices of the attention, of its output, and of the first feed-forward layer.
+    """
     at = f"encoder.layer.{layer}."
     before = f"encoder.layer.{layer - 1}.output.LayerNorm" if layer else "embeddings.LayerNorm"
     return f"{before}.out", f"{at}flat", f"{at}attention.output.LayerNorm.out"

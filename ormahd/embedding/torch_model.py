@@ -53,7 +53,7 @@ class Torch:
         return found if found in {"mean", "cls"} else None
 
     def give_back(self) -> None:
-        """Do nothing: torch holds only the weights, which are needed."""
+        """Do nothing: torch holds only the weights in memory, and they are needed."""
 
     def forward(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Float, Float]:
         """Run a pass, see `forward.Runtime`."""

@@ -231,10 +231,10 @@ class Database:
             return True
 
     def suspicion(self) -> str | None:
-        """Return why the file should be checked, without reading it: it was moved or replaced, or another program wrote
-        to it.
+        """Return the reason for running `check`, or None: the file was moved or replaced, or another program wrote to
+        it.
 
-        None if there is no reason. Each write of another program is reported once.
+        Reads only the inode and SQLite's `data_version`, so it is fast. Each write of another program is reported once.
         """
         with self._lock:
             self._check()

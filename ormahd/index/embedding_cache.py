@@ -88,7 +88,7 @@ def sources(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, Sou
 
 
 def cached(connection: sqlite3.Connection, model: int, shas: Collection[bytes]) -> dict[bytes, int]:
-    """Return the documents of those texts that are already embedded: {sha256: document}."""
+    """Return the documents of the texts that are embedded already: {sha256: document}."""
     found: dict[bytes, int] = {}
     for some in sql.sets(list(shas)):
         rest = f"FROM document WHERE model = ? AND sha IN ({sql.marks(some)})"
@@ -126,10 +126,10 @@ def put(connection: sqlite3.Connection, model: int, made: Mapping[bytes, Documen
 
 
 def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now: int) -> Delta:
-    """Tie nodes to the documents of their current texts, as far as those are embedded. Return what changed.
+    """Tie nodes to the documents of their current texts, if those are embedded. Return what changed.
 
-    Also updates `token_df`, marks documents that no node has any more as free, and notes in `chroma_pending` which
-    nodes Chroma has to be updated for.
+    Also updates `token_df`, marks documents that no node has any more as free, and notes in `chroma_pending` the nodes
+    for which Chroma must be updated.
     """
     wanted = sources(connection, list(ids))
     had = _had(connection, model, list(ids))
@@ -337,8 +337,7 @@ def purge(connection: sqlite3.Connection, model: int, now: int) -> int:
 
 
 def forget_free(connection: sqlite3.Connection) -> None:
-    """Drop the embeddings of all texts that no note has now, for every model, and the counts of tokens that no note has
-    now.
+    """Drop the embeddings of all texts that no note has, for every model, and the counts of tokens that no note has.
 
     Also drops pending updates of Chroma for nodes that have no embedding; the caller drops Chroma itself.
     """

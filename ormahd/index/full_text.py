@@ -40,8 +40,8 @@ RANK = f"bm25(words, {', '.join(map(str, WEIGHTS))})"
 
 
 def heading(title: str | None, path: str) -> str | None:
-    """Return the title of a note, else the name of its file. None if that name ends in a short id: Ormah then chose
-    it."""
+    """Return the title of a note, else the name of its file, or None if Ormah chose that name (it then ends in the
+    short id)."""
     name = stem(path)
     return title or (None if stem_short_id(name.casefold()) else name)
 
@@ -133,10 +133,11 @@ def _question(connection: sqlite3.Connection, query: str | Sequence[str], counts
 def search(
     connection: sqlite3.Connection, query: str | Sequence[str], limit: int, chosen: Filter, counts: Frequencies
 ) -> list[tuple[str, float]]:
-    """Return the nodes with any of the query's words: (id, bm25), best first; scores are positive, higher is better.
+    """Return the nodes with any of the query's words: (id, bm25), best first. Scores are positive, and higher is
+    better.
 
-    A string is split into its terms; a sequence is taken as terms. Equal scores are ordered by id, so that the answer
-    does not depend on how the index was built.
+    A query given as text is split into terms. Equal scores are ordered by id, so that the answer does not depend on how
+    the index was built.
     """
     match, times = _question(connection, query, counts)
     if chosen.narrow:
@@ -167,8 +168,8 @@ def named(connection: sqlite3.Connection, scores: Mapping[int, float], chosen: F
 
 
 def _best(connection: sqlite3.Connection, match: str, limit: int, chosen: Filter) -> list[tuple[str, float]]:
-    """Return the best nodes, (id, score), for a filter that nearly all nodes pass: rows are scored first and filtered
-    afterwards."""
+    """Return the best nodes, (id, score), for a filter that nearly all nodes pass: score rows first, then apply the
+    filter."""
     select = f"SELECT rowid AS key, {RANK} AS score FROM words WHERE words MATCH ? ORDER BY score LIMIT ?"
     for most in (limit + limit // SPARE + 1, EVERY_ROW):
         numbers, best = sql.scored(connection, select, (match, most))

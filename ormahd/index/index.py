@@ -114,10 +114,10 @@ class Index(Reader):
         self._vectors = vectors
         self._clock = clock
         self.first_path: FirstPath | None = None
-        """Called to find which of several files with one id had it first. Set by the part that can read git's
+        """Returns which of several files with one id had it first; see `FirstPath`. Set by the owner of the git
         history."""
         self.blob_id: Callable[[str, bytes], str] = lambda _path, data: write.git_blob(data)
-        """Return the blob id that the repository gives to a file (path, bytes). `Ormah` replaces this function."""
+        """Returns the blob id that git gives to a file (path, bytes). `Ormah` replaces this function by the vault's."""
 
     @classmethod
     def open(
@@ -332,7 +332,7 @@ class Index(Reader):
         self.database.copy(directory)
 
     def copied(self) -> int:
-        """Return the bytes that such a copy takes."""
+        """Return the size of a `copy` in bytes."""
         return self.database.bytes()
 
     def rebuild(self, files: Iterable[tuple[str, bytes, FileState]], *, head: str | None = None) -> int:

@@ -230,9 +230,9 @@ class Indexer:
         return min(IDLE_S, self._chroma_sync.rest(store, settling))
 
     def _give_back(self, store: VectorStore) -> float:
-        """Return freed memory to the system once bulk work is over, and now and then while searches continue.
+        """Return freed memory to the system after bulk work, and now and then while searches continue.
 
-        Returns the seconds until the next time.
+        The result is the number of seconds until this should be called again.
         """
         worked, now = self._worked or self._chroma_sync.since, time.monotonic()
         again = self._given_back + GIVE_BACK_AGAIN_S - now

@@ -92,7 +92,7 @@ def keys_of(connection: sqlite3.Connection, numbers: Sequence[int], ids: Iterabl
 
 
 def resolve_again(connection: sqlite3.Connection, keys: Collection[str], numbers: Sequence[int]) -> None:
-    """Resolve again all edges that match one of `keys`, and all edges that the notes `numbers` write."""
+    """Resolve again all edges whose text matches one of `keys`, and all edges that the notes `numbers` write."""
     found: dict[int, list[Any]] = {}
     columns = ("edge", "short", "file", "whole", "target")
     for some in sql.sets(sorted(keys)):
@@ -199,7 +199,8 @@ def _before(edge: EdgeRow) -> tuple[object, ...]:
 
 
 def degrees(connection: sqlite3.Connection) -> dict[str, int]:
-    """Return the number of edges of each node that has any, in either direction, counted as `edges` returns them."""
+    """Return how many edges each node has, in both directions together, counted as `edges` returns them. Nodes without
+    are left out."""
     return dict(
         connection.execute(
             "WITH one AS (SELECT DISTINCT n.id AS source, e.target, e.type FROM edge e JOIN node n USING (number) "

@@ -157,7 +157,7 @@ def count(connection: sqlite3.Connection, chosen: Filter) -> int:
 
 
 def keep(connection: sqlite3.Connection, ids: Sequence[str], chosen: Filter) -> set[str]:
-    """Return the ids of `ids` whose nodes pass the filter."""
+    """Return the subset of `ids` whose nodes pass the filter."""
     condition, values = chosen.sql()
     kept: set[str] = set()
     for some in sql.sets(ids):
@@ -186,5 +186,5 @@ def stats(connection: sqlite3.Connection, *, pending: int, size: int) -> Stats:
 
 
 def full(ids: Sequence[str]) -> list[str]:
-    """Return the texts of `ids` that are valid full ids, each once, in order."""
+    """Return the items of `ids` that are valid full ids, each once, in order."""
     return [node_id for node_id in dict.fromkeys(ids) if is_node_id(node_id)]

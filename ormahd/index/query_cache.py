@@ -67,7 +67,7 @@ Stated = tuple[Statement, NodeType, str | None]
 
 
 class QueryCache:
-    """Safe from any thread. Two threads that ask for the same at once may both read it; one result stays."""
+    """Cached results of reads. Safe from any thread: two threads may read the same at once, and one result stays."""
 
     def __init__(self) -> None:
         self._since = time.monotonic()
@@ -88,8 +88,12 @@ class QueryCache:
         """For (older, newer): the comparison if the newer memory replaced the older one, else None."""
 
     def without(self, ids: Collection[str], *, words: bool) -> QueryCache:
-        """Return a cache without what may have changed with these nodes. `words`: their words changed too, which
-        changes the bm25 of every row. Other threads may still use this cache meanwhile."""
+        """Return a new cache for use after these nodes were added, changed or removed, with the entries that are still
+        valid.
+
+        `words`: their words changed too, which changes the bm25 of every row. Other threads may still use the old
+        cache.
+        """
         other = QueryCache()
         other.candidates = self.candidates.copy()
         for node_id in ids:

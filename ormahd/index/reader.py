@@ -61,8 +61,8 @@ class Reader:
         vault. Set by `Ormah`."""
 
     def changed(self, ids: Collection[str], *, words: bool) -> None:
-        """Drop cached results after a commit in which these nodes were added, changed or removed; `words`: their words
-        changed too."""
+        """Drop the cached results that a commit made invalid. `ids`: nodes added, changed or removed; `words`: their
+        words changed too."""
         if words:
             self._frequencies.changed()
         self._kept = self._kept.without(ids, words=words)
@@ -144,7 +144,8 @@ class Reader:
             return lookup.notes(connection, wanted, self.strength, connections=connections)
 
     def _few(self, ids: Sequence[str], most: int = sql.SOME) -> AbstractContextManager[sqlite3.Connection]:
-        """Return a connection for reading these nodes: without a transaction if one statement reads them all."""
+        """Return a connection for reading these nodes. It needs no transaction if a single statement reads all of
+        them."""
         return self.database.ask() if len(ids) <= most else self.database.read()
 
     def candidates(self, ids: Sequence[str]) -> dict[str, Candidate]:
@@ -185,7 +186,7 @@ class Reader:
         return found
 
     def keep(self, ids: Sequence[str], chosen: Filter) -> list[str]:
-        """Return the ids of `ids` whose nodes pass the filter, in their order."""
+        """Return the subset of `ids` whose nodes pass the filter, in their order."""
         with self._few(ids) as connection:
             kept = lookup.keep(connection, ids, chosen)
         return [node_id for node_id in ids if node_id in kept]
@@ -245,8 +246,10 @@ class Reader:
             return full_text.search(read(), terms, limit, chosen, self._frequencies) if found is None else found
 
     def begin_text(self, query: str | Sequence[str], limit: int, chosen: Filter = EVERYTHING) -> Callable[[], list[tuple[str, float]]]:  # fmt: skip
-        """Start `search_text` and return a function that waits for its result. In a large index the search runs in
-        another thread, otherwise when the function is called."""
+        """Start `search_text` and return a function that returns its result.
+
+        In a large index the search runs in another thread at once; otherwise it runs when the function is called.
+        """
         ask = functools.partial(self.search_text, query, limit, chosen)
         return self._beside.begin(ask) if self._kept.large else ask
 
@@ -345,8 +348,8 @@ class Reader:
         return embedding_cache.token_vectors(kept.tokens(store.number, chosen, read), store.embedder.late_dimensions)
 
     def replacing(self, pairs: Sequence[tuple[str, str, float]]) -> dict[tuple[str, str], Compared]:
-        """Compare pairs (older, newer, cosine) by their words. Return those in which the newer memory replaced the
-        older one."""
+        """Return the pairs in which the newer memory replaced the older one, judged by their words. `pairs`: (older,
+        newer, cosine)."""
         kept = self._kept
         known = kept.statements
         known_pairs = kept.compared.copy()  # other threads change it meanwhile

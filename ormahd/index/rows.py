@@ -129,7 +129,7 @@ NODE_FROM = "node n JOIN text t USING (number) JOIN file f USING (number)"
 
 
 def node_row(row: Sequence[Any], connections: Sequence[Connection], strength: Mapping[str, Strength]) -> NodeRow:
-    """Make a NodeRow of a row of `NODE_COLUMNS`."""
+    """Make a NodeRow from a row of `NODE_COLUMNS`."""
     return NodeRow(
         id=row[0], type=NodeType(row[1]), tier=Tier(row[2]), space=row[3], title=row[4], content=row[5],
         tags=_texts(row[6]), aliases=_texts(row[7]), source=row[8],
@@ -152,7 +152,7 @@ class Candidate(Struct, frozen=True):
     space: str | None
     title: str | None
     size: int
-    """Characters of the node's content."""
+    """Number of characters of the content."""
     confidence: float
     created: int
     """Microseconds since 1970."""
@@ -169,7 +169,7 @@ CANDIDATE_COLUMNS = ("n.id", "n.type", "n.tier", "n.space", "n.title", "length(t
 
 
 def candidate(row: Sequence[Any], strength: Mapping[str, Strength]) -> Candidate:
-    """Make a Candidate of a row of `CANDIDATE_COLUMNS`."""
+    """Make a Candidate from a row of `CANDIDATE_COLUMNS`."""
     node_id, kind, tier, space, title, size, confidence, created = row
     return Candidate(
         node_id,
@@ -195,7 +195,7 @@ class Filter(Struct, frozen=True):
     """A node passes with any of these tags, ignoring case."""
     created_after: datetime | None = None
     created_before: datetime | None = None
-    """Both bounds are inclusive."""
+    """`created_after` and `created_before` are inclusive."""
     alive_at: datetime | None = None
     """Excludes nodes that have expired by this time."""
     writable: bool = False
@@ -246,11 +246,11 @@ class Stats(Struct, frozen=True):
     by_tier: dict[str, int]
     by_type: dict[str, int]
     by_space: dict[str, int]
-    """Nodes without a space are counted under "global"."""
+    """Number of nodes by space; those without a space under "global"."""
     edges: int
     unresolved: int
     plain: int
-    """Files that are no nodes, such as templates, drawings, duplicates, and files that hold a secret."""
+    """Number of files that are no nodes, such as templates, drawings, duplicates, and files that hold a secret."""
     pending: int
-    """Nodes that wait for their vectors."""
+    """Number of nodes that wait for their vectors."""
     bytes: int

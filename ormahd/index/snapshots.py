@@ -100,9 +100,9 @@ class IndexSnapshot(Reader):
         seconds: float = EMBED_S,
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Embed waiting texts: first those that share words with the query `terms`, then the newest.
+        """Embed waiting texts: first the notes that share words with the query `terms`, then the newest.
 
-        With `quick`, embed only the first few; for a further question about the same state.
+        With `quick`, which is for a further question about the same state, embed only the first few.
         """
         store = self.indexer.active
         if store is None or not store.waiting:
@@ -184,7 +184,8 @@ class Build(Struct):
         return self._copied(lambda database: self._take_in(database, files, when, progress))
 
     def trial(self, changed: Mapping[str, bytes], when: datetime) -> tuple[Database, VectorStore | None]:
-        """Build today's index with these files (bytes by path) replaced; returns and raises as `make` does."""
+        """Build today's index with the contents of these files (bytes by path) replaced. Returns and raises as `make`
+        does."""
         entries = [
             write.entry(path, data, _state(path, data, when), self.index.blob_id(path, data))
             for path, data in changed.items()

@@ -1,4 +1,4 @@
-"""One model's vectors in memory, with token frequencies and the work still to be done; and the updates of Chroma.
+"""One model's vectors in memory (`VectorStore`), and the schedule for updating Chroma (`ChromaSync`).
 
 SQLite holds the stored embeddings (`embedding_cache.py`); Chroma is a fast approximate index over them (`chroma.py`).
 Nodes that Chroma does not hold yet are searched exactly, so a node can be found as soon as it is embedded, with or
@@ -52,7 +52,10 @@ log = logging.getLogger(__name__)
 
 
 class VectorStore:
-    """The vectors of one model. Reading is safe from any thread; a writer must hold the index's apply lock."""
+    """The vectors of one model, its token frequencies, and which nodes are still to be embedded or written to Chroma.
+
+    Reading is safe from any thread; a writer must hold the index's apply lock.
+    """
 
     def __init__(self, embedder: Embedder, directory: Path, settings: VectorSettings) -> None:
         self.embedder = embedder
@@ -108,7 +111,7 @@ class VectorStore:
         self.distrust()
 
     def take(self, delta: embedding_cache.Delta) -> None:
-        """Apply to memory what was committed to SQLite."""
+        """Apply a committed change to the vectors in memory."""
         self.matrix.remove(delta.gone)
         self.matrix.put(delta.vectors.items())
         for token, n in delta.df.items():
@@ -297,8 +300,10 @@ class VectorStore:
         self.chroma, self.trouble = self._store, None
 
     def settle(self, connection: sqlite3.Connection, most: int) -> dict[str, tuple[int, int]]:
-        """Write up to `most` nodes to Chroma; their numbers of pieces are read from `connection`. Return the argument
-        for `settled`."""
+        """Write up to `most` nodes to Chroma. Return the argument for `settled`.
+
+        `connection` is read for how many pieces Chroma holds of each node.
+        """
         with self._lock:
             batch = dict(itertools.islice(self._unsettled.items(), most))
         held: dict[str, int] = {}

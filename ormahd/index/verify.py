@@ -1,7 +1,7 @@
 """Compare the index with the vault, part by part, by path, id and content hash.
 
-A search part that lost its data looks like a search that found nothing, so every part is compared with its source:
-files with rows, rows with words, links with their targets, texts with vectors, vectors with Chroma.
+A part that lost its data looks like a search that found nothing, so every part is compared with its source: files with
+rows, rows with words, links with their targets, texts with vectors, vectors with Chroma.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def silent(_done: int, _total: int, _what: str) -> None:
 
 
 def shown(things: Iterable[T], total: int, what: str, progress: Progress) -> Iterator[T]:
-    """Yield `things`, reporting progress and yielding to waiting requests."""
+    """Yield `things`, reporting progress and letting waiting requests go first."""
     for number, thing in enumerate(priority.giving(things)):
         if number % SHOWN_EVERY == 0:
             progress(number, total, what)
@@ -123,7 +123,7 @@ def edges(connection: sqlite3.Connection, progress: Progress = silent) -> Iterat
 def vectors(
     connection: sqlite3.Connection, model: int, memory: Frozen, progress: Progress = silent
 ) -> Iterator[Difference]:
-    """Compare texts with the vectors tied to their nodes, and those with the vectors in memory, each as of one
+    """Compare texts with the stored vectors of their nodes, and the stored vectors with those in memory, as of one
     moment."""
     ids = [row[0] for row in connection.execute("SELECT id FROM node WHERE held = 1")]
     for some in priority.giving(sql.chunks(ids)):

@@ -50,10 +50,9 @@ class Entry(Struct, frozen=True):
 
 
 def entry(path: str, data: bytes, state: FileState, blob: str, note: Note | None = None) -> Entry:
-    """Parse a file, unless `note` is given, into an Entry. This needs no database, so it runs outside the writer's
-    lock.
+    """Parse a file into an Entry; `note`: the parsed note, if the caller has it. `blob`: the file's blob id in git.
 
-    `blob`: the file's blob id in git.
+    This needs no database, so it runs outside the writer's lock.
     """
     note = note or parse(data, path)
     if state.lent is not None and note.kind is not NoteKind.CONFLICTED:
@@ -80,7 +79,8 @@ def git_blob(data: bytes) -> str:
 
 
 def fingerprint(space: str | None, kind: str, title: str | None, content: str) -> int:
-    """Return a 64-bit hash of space, type, title and content: memories that share it may be equal."""
+    """Return a 64-bit hash of space, type, title and content. Memories that are equal in all four have the same
+    hash."""
     joined = "\x1f".join((space or "", kind, title or "", content))
     return int.from_bytes(hashlib.blake2b(joined.encode(errors="replace"), digest_size=8).digest(), "big", signed=True)
 
@@ -96,7 +96,7 @@ class Stored(Struct, frozen=True):
 def store(
     connection: sqlite3.Connection, entries: Sequence[Entry], removals: Collection[str], first_path: FirstPath | None
 ) -> Stored:
-    """Write the batch, and resolve the ids and links that it affects."""
+    """Write the batch, and resolve again the ids and links that it affects."""
     entries = _without_conflicted(connection, entries)
     old = _numbers(connection, [*removals, *(one.path for one in entries)])
     # Any file that claims one of these ids may become or stop being the node, also a file outside of this batch.
@@ -208,8 +208,7 @@ def _put(
 
 
 def _choose(connection: sqlite3.Connection, ids: Collection[str], first_path: FirstPath | None) -> None:
-    """Choose, for each id, which of the files that claim it is the node: the one that had it first (DESIGN section
-    12)."""
+    """Choose the node of each id among the files that claim it: the file that had the id first (DESIGN section 12)."""
     claims: dict[str, list[tuple[int, str, int, int]]] = {}
     for some in sql.sets(sorted(ids)):
         columns = ("id", "number", "path", "created", "held")

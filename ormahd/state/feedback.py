@@ -49,7 +49,7 @@ class LineFiles(Generic[T]):
         """A counter that rises when the lines may have changed."""
 
     def look(self) -> bool:
-        """Read the files that changed since the last call, by whatever program. Return whether any did."""
+        """Read the files that changed since the last call. Return whether any did."""
         with self._lock:
             stamps = dict(self._listed())
             if stamps == self._stamps:
@@ -127,10 +127,10 @@ class Judgements(Struct, frozen=True, dict=True):
     def of(
         cls, judgements: Iterable[Judgement], model: str | None, *, anew: Mapping[str, Small] | None = None
     ) -> Judgements:
-        """Build the matrix from the judgements that can be compared with vectors of `model`.
+        """Build the matrix from the judgements that can be compared with vectors of `model`; all others become `idle`.
 
-        These were made with that model, or their prompt was embedded again (`anew`: vectors by the id of the line). All
-        others become `idle`.
+        A judgement can be compared if its vector was made with that model, or if its prompt was embedded again (`anew`:
+        vectors by the id of the line).
         """
         rows: list[tuple[Judgement, bytes]] = []
         idle: list[Judgement] = []
@@ -192,7 +192,7 @@ class Seal:
         return hmac.new(self._get(), text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:_LENGTH]
 
     def prompt(self, text: str) -> str:
-        """Return the hash of a prompt, as the whisper log stores the prompt. Equal texts have equal hashes."""
+        """Return the hash of a prompt in the form in which the whisper log stores it. Equal texts have equal hashes."""
         return self.hash(f"prompt\n{text}")
 
     def _get(self) -> bytes:

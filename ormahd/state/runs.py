@@ -22,7 +22,7 @@ class JobPast(Struct, frozen=True):
     last_run: datetime | None = None
     last_success: datetime | None = None
     last_error: str | None = None
-    """None if the last run succeeded."""
+    """Error of the last run; None if it succeeded or was stopped."""
     last_error_time: datetime | None = None
     run_count: int = 0
     error_count: int = 0
@@ -38,13 +38,14 @@ daemon would do so at every start."""
 
 
 class Runs:
-    """The table of runs. Safe for many threads."""
+    """The runs and pauses of jobs. Safe for many threads."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     def born(self, jobs: list[str]) -> None:
-        """Mark unfinished runs as cut off, and count new jobs as run now: no job is due right after a first start."""
+        """Mark unfinished runs as cut off, and count jobs that are not registered yet as run now, so that none is due
+        at once."""
         now = self._state.clock().isoformat()
         with self._state.transaction() as db:
             db.execute("UPDATE job_run SET ended = ?, error = ? WHERE ended IS NULL", (now, CUT_OFF))

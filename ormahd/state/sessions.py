@@ -44,7 +44,7 @@ class Session(Struct, frozen=True):
     """Number of prompts, including those answered with silence."""
     last: datetime
     holds: dict[str, str]
-    """Key of a memory to how the session's context holds it."""
+    """{key of a memory: how the session's context holds it}."""
     spoken: tuple[Spoken, ...]
     """The last prompts, oldest first."""
 
@@ -88,8 +88,8 @@ def add(
 ) -> bool:
     """Store a prompt of a session, and which memories its context now holds. Return whether the session is new.
 
-    `spoken`: the prompt, of which the last `keep` are kept; None stores no text. `counted`: whether to count it as a
-    prompt. A memory that is held in one of the `lasting` ways keeps that when it is shown again in another way.
+    `spoken`: the prompt, or None to store no text; the last `keep` are kept. `counted`: whether it counts as a prompt.
+    `lasting`: ways of holding a memory that stay when it is shown again in another way.
     """
     with state.transaction() as db:
         row = db.execute("SELECT holds FROM session WHERE session_id = ?", (session_id,)).fetchone()

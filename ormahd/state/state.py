@@ -389,7 +389,7 @@ class State:
         return why and f"{self.path} cannot be written ({why}); what happens is kept in memory until it can"
 
     def look(self) -> None:
-        """Notice that the file was removed, and return to it if it could not be written before."""
+        """Check that the file is in its place. Write it again if it was removed, or could not be written before."""
         with self._lock:
             self._file.look()
 
@@ -443,7 +443,7 @@ class State:
             db.execute("UPDATE access SET run = ? WHERE id <= ?", (run, upto))
 
     def half_folded(self) -> list[str]:
-        """Return the runs that began to fold events in and did not end, because the daemon was killed."""
+        """Return the runs that began to fold events in but never ended, because the daemon was killed."""
         with self.transaction() as db:
             return [row[0] for row in db.execute("SELECT DISTINCT run FROM access WHERE run IS NOT NULL")]
 
@@ -472,8 +472,8 @@ class State:
             )
 
     def scour(self, holds: Callable[[bytes], bool]) -> int:
-        """Delete every row of any table in which `holds` is true of a value, and rewrite the file so that no freed page
-        has it.
+        """Delete every row, in all tables, with a value for which `holds` is true. Rewrite the file so that no freed
+        page has it.
 
         Return the number of rows deleted.
         """

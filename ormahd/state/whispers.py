@@ -150,7 +150,7 @@ _LOGGED = (
 
 
 def latest(state: State, prefix: str) -> Logged:
-    """Return the last logged time that a memory was considered. `prefix`: its id, or a prefix unique among the logged
+    """Return the most recent logged consideration of a memory. `prefix`: its id, or a prefix unique among the logged
     ids.
 
     Raises Ambiguous or NotFound.
@@ -191,8 +191,8 @@ def held_back(
 ) -> list[tuple[int, str]]:
     """Return memories that were considered since then but never shown: (row of the log, node id), most relevant first.
 
-    Only prompts of this space (None: without one) with a relevance of at least `least` count; the row is the one with
-    the highest relevance. Looks at the last `LOOKED_AT` prompts.
+    Only prompts of this space (None: prompts without one) count, and only relevances of at least `least`. The row is
+    that with the highest relevance. Looks at the last `LOOKED_AT` prompts.
     """
     with state.transaction() as db:
         keys, _ = sql.scored(
@@ -217,8 +217,7 @@ def row(state: State, number: int) -> Logged | None:
 
 
 def claim_use(state: State, event: str, node_id: str) -> bool:
-    """Return whether this is the first call for this memory and whisper: a use is counted once, however often it is
-    judged."""
+    """Count a use of this memory in this whisper. Return False if it was counted before."""
     with state.transaction() as db:
         done = db.execute(
             "UPDATE whisper_log SET used = 1 WHERE event = ? AND node_id = ? AND used = 0", (event, node_id)
@@ -371,8 +370,8 @@ def last(state: State, *, spoken: str) -> LoggedPrompt | None:
 
 
 def surfaced(state: State, node_id: str, *, event: str, surfaced_in: str) -> None:
-    """Record that the whisper `surfaced_in` asked about a memory that the whisper `event` had not shown. Call it once
-    that whisper was sent."""
+    """Record that the whisper `surfaced_in`, which was sent, asked about a memory that the whisper `event` had not
+    shown."""
     with state.transaction() as db:
         db.execute(
             "INSERT INTO review_log (node_id, event, surfaced_in, time) VALUES (?, ?, ?, ?)",

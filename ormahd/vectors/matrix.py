@@ -45,7 +45,7 @@ class View(Struct, frozen=True):
     blocks: tuple[Float, ...]
     owners: Sequence[str]
     dead: NDArray[np.bool_]
-    """By row: whether it belongs to no node any more."""
+    """Whether each row belongs to no node any more."""
     used: int
 
     def rows(self, rows: NDArray[np.int64]) -> Float:
@@ -83,7 +83,7 @@ class Matrix:
     """Vectors by node id; a node has one row for each piece of its text."""
 
     def __init__(self, dimensions: int, *, quick: int = 0, block: int = BLOCK) -> None:
-        """`quick`: the number of rows up to which a search compares all of them. `block`: rows in one allocation."""
+        """`quick`: maximum number of rows for which a search compares all of them. `block`: rows in one allocation."""
         self.dimensions = dimensions
         self._quick = quick
         self._block = block
@@ -108,7 +108,7 @@ class Matrix:
 
     @property
     def quick(self) -> bool:
-        """Whether comparing all rows is faster than asking Chroma."""
+        """Whether there are few enough rows that comparing all of them is faster than asking Chroma."""
         return self._used <= self._quick
 
     @property
@@ -138,7 +138,7 @@ class Matrix:
             self._dead[place[0] : place[0] + place[1]] = True
 
     def _append(self, node_id: str, vectors: Half | Float) -> None:
-        """Append the rows of a node. They get consecutive numbers, even across two blocks."""
+        """Append the rows of a node. Their numbers are consecutive, even across two blocks."""
         self._places[node_id] = (self._used, len(vectors))
         self._owners += [node_id] * len(vectors)
         self._live += len(vectors)
@@ -253,10 +253,9 @@ def _nearest(
 def _owned(
     view: View, places: Places, rows: NDArray[np.int64], exact: NDArray[np.float64]
 ) -> tuple[list[tuple[float, str]], list[str]]:
-    """Return the nodes of these rows (nearest row first), each with its best row's cosine: (-cosine, id), nearest
-    first.
+    """Return the nodes of these rows (nearest row first) with their best cosine, as (-cosine, id), nearest first.
 
-    Also return which of them have newer vectors, which the view does not hold.
+    Also return the nodes among them that have newer vectors, which the view does not hold.
     """
     best: dict[str, float] = {}
     changed: list[str] = []
@@ -273,8 +272,10 @@ def _owned(
 
 
 def row_by_row(rows: Float, vectors: Float) -> NDArray[np.float64]:
-    """Return `rows @ vectors.T`, rounded, with each number computed alone: a matrix product's last bits depend on its
-    size."""
+    """Return `rows @ vectors.T`, rounded, with each number computed separately.
+
+    The last bits of a matrix product depend on the size of the matrices.
+    """
     return np.asarray(np.vecdot(rows[:, None], vectors), np.float64).round(DECIMALS)
 
 
