@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int, str], None]
 
 ATTEMPTS = 3
-"""Number of attempts to remove it from today's files, if they contain it again when the history is about to be replaced."""
+"""Maximum number of attempts to remove the memory from present files that name it again when the history is about to
+be replaced."""
 _BINARY = 8000
 """Bytes in which git looks for a NUL to detect a binary file."""
 
@@ -108,7 +109,7 @@ class _Job:
         self.naming: set[str] = set()
         """Present files that name the memory or contain a text, whether the history has them in this version or not."""
         self.forgotten_by: str | None = None
-        """The commit that removed it from the present files."""
+        """The commit that removed the memory from the present files."""
         self.rewritten = False
 
     def taken(self, name: str) -> bool:

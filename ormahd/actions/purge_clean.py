@@ -26,7 +26,8 @@ log = logging.getLogger("ormah")
 
 
 def everywhere(ormah: Ormah, forgotten: Forgotten) -> list[PurgeLeft]:
-    """Return all files below the vault that name it or contain a line of it, except git's objects (checked separately)."""
+    """Return all files below the vault that name the memory or contain a line of it, except git's objects (checked
+    separately)."""
     found = []
     for path, file in _files(ormah.vault.root):
         try:
@@ -56,7 +57,7 @@ def _files(root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def clean_beside(ormah: Ormah, forgotten: Forgotten) -> None:
-    """Clean the files in `BESIDE`: delete versions of the note, and overwrite mentions in other files."""
+    """Clean the files in `BESIDE`: delete versions of the note, and overwrite mentions of the memory in other files."""
     root = ormah.vault.root
     for place in BESIDE:
         for file in sorted((root / place).rglob("*")):
@@ -71,7 +72,7 @@ def clean_beside(ormah: Ormah, forgotten: Forgotten) -> None:
 
 
 def _promises(forgotten: Forgotten, data: bytes) -> bool:
-    """Whether an intent, damaged or not, contains it; intents hold bytes in base64."""
+    """Whether an intent, damaged or not, mentions the memory; intents hold bytes in base64."""
     if b'"steps"' not in data:
         return False
     pieces = (piece[: len(piece) // 4 * 4] for piece in _BASE64.findall(data))

@@ -1,16 +1,18 @@
-"""Strength: how often and how lately each memory was used, how it fades, and the files `.ormah/strength.jsonl` and `active_days.jsonl`.
+"""Strength: how often and how recently each memory was used, how it fades, and the files that store this.
 
-`strength.jsonl` has a line per node and machine, so two machines never write the same line and git can take all lines of both. A
-reader sums the counts and takes the latest dates, the larger stability and the importance that was computed last.
+`.ormah/strength.jsonl` has a line per node and machine, so two machines never write the same line, and a merge keeps
+the lines of both. A reader sums the counts and takes the latest dates, the larger stability and the importance that
+was computed last.
 
     {"id": "<node>@<machine>", "node": …, "machine": …, "access_count": 3, "use_count": 1, "last_access": "2026-11-21T20:00:00Z",
      "last_use": …, "last_recall": …, "last_whisper": …, "stability": 13.612, "last_review": …, "importance": 0.61, "scored": …}
 
-Only the first three keys are required. An access is a recall or a use; a use was confirmed by the caller; a review is a use that also
-raised the stability; `scored` is when `importance` was computed. Unknown keys and unreadable lines are kept, at the end of the file.
+Only the first three keys are required. An access is a recall or a use; a use was confirmed by the caller; a review is
+a use that also raised the stability; `scored` is the time when `importance` was computed. Unknown keys are kept;
+unreadable lines move to the end.
 
-Fading is FSRS's forgetting curve in its simplest form: retrievability R = e^(-t/S) after t days with stability S. FORMAT.md specifies
-both files.
+Fading follows FSRS's forgetting curve in its simplest form: retrievability R = e^(-t/S) after t days with stability
+S. `.ormah/active_days.jsonl` lists the days on which the vault was used. FORMAT.md specifies both files.
 """
 
 from __future__ import annotations
@@ -112,7 +114,8 @@ class Score(Struct, frozen=True):
 def reinforce(stability: float, days_since_review: float) -> float:
     """Return the stability in days after a confirmed use. A use within a day of the last review adds nothing.
 
-    S' = min(S * (1 + 0.5 * S^-0.5 * min(R^-0.2, 2)), 365). Daily use reaches a year in about three months; spaced uses gain more each.
+    S' = min(S * (1 + 0.5 * S^-0.5 * min(R^-0.2, 2)), 365). Daily use reaches a year in about three months; a use
+    after a longer pause adds more.
     """
     current: float = stability if stability > 0 else INITIAL_STABILITY_DAYS
     if days_since_review < REVIEW_EVERY_DAYS:
@@ -362,16 +365,18 @@ CLASSES: Final[Mapping[NodeType, Lasting]] = {
     NodeType.DECISION: "decision", NodeType.PROCEDURE: "decision", NodeType.PREFERENCE: "decision",
     NodeType.PERSON: "decision", NodeType.PROJECT: "decision",
 }  # fmt: skip
-"""Class of each type: events are soon irrelevant, facts hold for a while, decisions and people matter long."""
+"""Class of each memory type: events soon become irrelevant, facts hold for a while, decisions and people stay
+relevant for long."""
 SPREAD: Final = 0.5
 """Largest share by which a lease is lengthened, different for each id, so that memories stored on one day do not
 leave on one day."""
 
 
 class Leases(Struct, frozen=True):
-    """Computes leases: how many unused days a memory stays in `working` before it moves to the archive.
+    """Computes leases: the number of unused days after which a memory moves from `working` to the archive.
 
-    `event`, `fact` and `decision` are days for an unused memory of that class; a lease ends where retrievability falls to `below`.
+    `event`, `fact` and `decision`: days for an unused memory of that class. A lease ends when retrievability falls to
+    `below`.
     """
 
     event: float
@@ -380,14 +385,14 @@ class Leases(Struct, frozen=True):
     below: float = ARCHIVE_BELOW
 
     def days(self, node_type: NodeType, stability: float, node_id: str) -> float:
-        """Return the lease of one memory in days; `stability` is in days, 0 where it was never used.
+        """Return the lease of one memory in days. `stability`: in days, 0 for a memory that was never used.
 
-        Confirmed use lengthens the lease in proportion to the stability, up to that of the largest stability.
+        Confirmed uses lengthen the lease in proportion to the stability, up to the lease of the largest stability.
         """
         return self.unused(node_type, stability) * (1.0 + SPREAD * share_of(node_id))
 
     def unused(self, node_type: NodeType, stability: float = 0.0) -> float:
-        """Return the lease in days without the spread: the shortest that this type and stability can have."""
+        """Return the lease in days without the spread: the shortest possible for this type and stability."""
         days: float = getattr(self, CLASSES[node_type])
         until = log(1 / self.below)
         used = days * (stability / INITIAL_STABILITY_DAYS) * until / log(1 / ARCHIVE_BELOW)

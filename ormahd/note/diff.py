@@ -1,4 +1,4 @@
-"""The difference of two versions of a note, for people: fields, edges, then text. Pure.
+"""The readable difference of two versions of a note: fields, edges, then text. No I/O.
 
     tier: working -> core
     tags: +languages -todo

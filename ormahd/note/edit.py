@@ -453,7 +453,8 @@ def _led(
         return f"{ends[0]}{led(found[1])}{ends[1]}" if link_target(found[1]) in names else found[0]
 
     def changed_path(found: re.Match[str]) -> str:
-        """A markdown link keeps its text; where it led to a heading, the other note has none of that name."""
+        """Return the replacement for a markdown link. It keeps its text but loses its heading, which the other note
+        does not have."""
         name = linked_note(found)
         if name not in names:
             return found[0]

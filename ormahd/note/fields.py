@@ -1,4 +1,4 @@
-"""The fields and edges of a note, read from YAML nodes: accepted forms, dates, and the warnings for other values."""
+"""Read the fields and edges of a note from YAML nodes: accepted forms, dates, and warnings for invalid values."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _number(text: str) -> datetime:
 
 
 def _parsed(text: str, day_first: bool, otherwise: datetime) -> datetime:
-    """Return `text` with missing parts from `otherwise`. Raises ValueError."""
+    """Parse `text` with dateutil; missing parts are taken from `otherwise`. Raises ValueError."""
     parser, info = _parser()
     try:
         found: datetime = parser.parse(text, parserinfo=info, default=otherwise, dayfirst=day_first, tzinfos=_zone)
@@ -239,7 +239,7 @@ def clean_tag(text: str) -> str:
 
 
 def _share(value: str) -> float | None:
-    """Return a number between 0 and 1 from the forms that are unambiguous; None for others."""
+    """Return a number between 0 and 1, from unambiguous forms such as `0,9`, `90%` or `9/10`; None for others."""
     value = value.replace(",", ".", 1)
     if _NUMBER.fullmatch(value):
         return float(value)

@@ -111,7 +111,7 @@ class Forgotten(Struct, frozen=True, dict=True):
 
     @cached_property
     def _word(self) -> re.Pattern[str]:
-        """Pattern of its id anywhere, or of its short id as a word."""
+        """Pattern that matches the memory's id anywhere, or its short id as a word."""
         return re.compile(rf"(?:{self.node_id}|(?<![0-9A-Za-z]){self.short}(?![0-9A-Za-z]))(?:\.md\b)?", re.IGNORECASE)
 
     @cached_property
@@ -119,7 +119,7 @@ class Forgotten(Struct, frozen=True, dict=True):
         return re.compile(rf"!?\[[^\[\]\n]*\]\([^()\n]*{self.short}[^()\n]*\)", re.IGNORECASE)
 
     def mentions(self, data: bytes) -> int:
-        """Return the number of mentions in a file, message or tree."""
+        """Return how often a file, message or tree names the memory or contains a secret."""
         found = sum(1 for _ in self._mention.finditer(data))
         if self.names and (b"[[" in data or b"](" in data):
             named = (target for target in link_targets(data) if not self._word.search(target))

@@ -148,7 +148,7 @@ def hear(query: SearchQuery, *, space: str | None, now: datetime, settings: Sear
 
 
 def topics(text: str) -> frozenset[str]:
-    """Return the words that say what a question is about; empty if it asks only for a time or about the user."""
+    """Return the words that say what a question is about; empty if it asks only about a time or about the user."""
     return frozenset(words(text)) - STOP_WORDS - _IDLE - QUESTION_WORDS - IDENTITY_WORDS
 
 
