@@ -155,7 +155,7 @@ class Model:
         waiting = [head + body for head, body in zip(heads, bodies, strict=True)]
         while waiting:
             some = fitting(waiting, lambda text: [len(text)], TOKENIZED)
-            # `encode_batch` releases the interpreter's lock, also for one text; `encode` holds it, for a long text half a second.
+            # `encode_batch` releases the interpreter's lock, also for one text; `encode` holds it.
             for whole in self._tokenizer.encode_batch(some):
                 at = len(found)
                 found.append([ids_of(whole)] if len(whole.ids) <= self._window else self._pieces(heads[at], bodies[at]))
