@@ -36,7 +36,7 @@ AHEAD = 32
 PIECES = 3
 """Number of pieces of a long note that are searched with, because another note may resemble only a part of it."""
 WARM_S = 60.0
-"""Maximum seconds that a run waits until all memories have vectors; then it continues with the vectors that exist."""
+"""Maximum seconds that a run waits for the embedding model after a start; then it uses the vectors that exist."""
 TEXT_STAYS = frozenset({Kind.LINK, Kind.CLUSTER, Kind.CONFLICT, Kind.DECAY, Kind.PROMOTE, Kind.STRENGTH})
 """Kinds of changes that do not change texts, so the cached neighbours stay valid."""
 
@@ -83,7 +83,9 @@ class NearMemories:
 
 
 def wait_for_vectors(turn: Turn) -> None:
-    """Wait up to WARM_S seconds until all memories have vectors, because without vectors a job would find nothing to do.
+    """After a start, wait until the daemon is ready or all memories have vectors, at most WARM_S seconds.
+
+    Without vectors a job would find no neighbours, and so nothing to do.
 
     Raises:
         Stopped: the run must end.

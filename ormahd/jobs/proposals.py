@@ -66,7 +66,8 @@ PAIRED: Final = (ProposalType.MERGE, ProposalType.CONFLICT)
 class Choice(Struct, frozen=True):
     """How a person approves a proposal. A field that is None: as proposed.
 
-    `keep`: newer, older or both: the memory that stays. `content`, `title`: the new text of the memory that stays.
+    `keep`: "newer" or "older" is the memory whose text stays; "both" keeps both memories, which rejects the proposal.
+    `content`, `title`: the new text of the memory that stays.
     """
 
     keep: str | None = None
@@ -119,7 +120,7 @@ def by_age(rows: Sequence[NodeRow]) -> tuple[NodeRow, NodeRow]:
 def text_of(row: StoredProposal, nodes: Sequence[NodeRow]) -> tuple[str | None, str] | None:
     """Return the (title, text) of the memory that would stay after an approval, for a person to edit.
 
-    None: the proposal is not about two existing memories.
+    None: the proposal is not about two memories, or one of them no longer exists.
     """
     if row.type not in PAIRED or len(nodes) != 2:
         return None

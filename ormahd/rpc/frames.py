@@ -14,7 +14,7 @@ MSGPACK: Final = b"m"
 JSON: Final = b"j"
 HOOK: Final = b"h"
 MERGE: Final = b"g"
-"""A frame from git's merge driver: see `merging`."""
+"""The kind of frames from git's merge driver: see `merging`."""
 KINDS: Final = frozenset({MSGPACK, JSON, HOOK, MERGE})
 
 HEADER: Final = struct.Struct(">cI")

@@ -24,7 +24,7 @@ class HookAct(Enum):
     """The meaning of a harness's event for Ormah."""
 
     PROMPT = "prompt"
-    """A person sent a prompt, and the agent has not answered yet."""
+    """A prompt was submitted, and the agent has not answered yet."""
     START = "start"
     """A session started, was resumed, or continues with an emptied context."""
     COMPACTED = "compacted"

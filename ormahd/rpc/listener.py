@@ -118,7 +118,10 @@ class Door:
             self._guard()
 
     def _guard(self) -> None:
-        """Check that the socket's file is still the one that this process listens on; if not, try to create it again."""
+        """Check that the socket's file is still the one that this process listens on. If not, try to create it again.
+
+        A socket from systemd or launchd cannot be created again; `lost` then tells people what to do.
+        """
         before, self.lost = self.lost, None
         if self.intact:
             return

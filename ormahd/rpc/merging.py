@@ -19,7 +19,7 @@ from ormahd.vault.conversion import BlobFiles, FilterFailed
 MERGED: Final = b"="
 """Mark of a reply: the file was merged, and its bytes follow."""
 CONFLICT: Final = b"!"
-"""Mark of a reply: both sides changed the same field, and a person must choose between conflict markers."""
+"""Mark of a reply: both sides changed the same field, so git writes conflict markers for a person to resolve."""
 REFUSED: Final = b"x"
 """Mark of a reply: the file was not merged, and our version is kept unchanged.
 

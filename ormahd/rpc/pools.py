@@ -55,7 +55,7 @@ Each search yields to running whispers before it begins.
 """
 WHISPERERS: Final = 4
 WRITERS: Final = 32
-"""Threads of the write lane. Many are useful because ops that wait together share one fsync and one index update."""
+"""Threads of the write lane. Many are useful because ops that wait together are written and indexed as one batch."""
 HEAVY: Final = 2
 BACK: Final = 2
 """Threads of the back lane: one may build an earlier state while the other answers from one that is built."""

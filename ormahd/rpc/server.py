@@ -53,7 +53,7 @@ class Limits(Struct, frozen=True):
     threads: int = 8
     """Number of threads of the read lane (`daemon.threads`)."""
     clients: int = 128
-    """Maximum number of open connections. A further one replaces the one that was idle longest; if none is idle, it is refused."""
+    """Maximum number of open connections. A further one replaces the one idle longest, or is refused if none is idle."""
     frame_bytes: int = 16_777_216
     """Largest body of one frame, in bytes. A note has at most 10 MB."""
     slow_seconds: float = 30.0
@@ -119,7 +119,10 @@ class Server:
         return self._counts.read()
 
     def warnings(self) -> list[str]:
-        """Return problems with the socket's file, as sentences for people. If the file is missing, have it created again."""
+        """Check the socket's file, and return its problems as sentences for people.
+
+        If the file was removed or replaced, the server's loop tries to create it again.
+        """
         if self._door.intact:
             return []
         self._door.hurry()
@@ -198,7 +201,7 @@ class Server:
         if timed:
             return self._tick
         now = time.monotonic()
-        # The door is only served by a sweep: waiting no longer than the door wishes would make the loop spin until the next one.
+        # Only a sweep serves the door: a shorter wait than until the next sweep would make the loop spin.
         return max(self._door.patience(now), self._swept + self._tick - now)
 
     def _wake(self) -> None:
@@ -263,7 +266,7 @@ class Server:
             channel.rested = time.monotonic()
             self._pump(channel)
             self._settle(channel)
-        except Exception:  # the named edge: one connection breaks, the others go on
+        except Exception:  # an error on one connection must not affect the others
             log.exception("a connection broke")
             self._close(channel)
 
@@ -319,7 +322,7 @@ class Server:
         self._lanes.put(method, task)
 
     def _settle(self, channel: Channel) -> None:
-        """Register the events to wait for on this connection, start its timers, and close the connection if it is finished."""
+        """Register the events to wait for on this connection, update its timers, and close it if it is finished."""
         now = time.monotonic()
         if channel.finished and channel.linger_until is None:
             channel.say_goodbye()

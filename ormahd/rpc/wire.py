@@ -166,7 +166,11 @@ class ClientConnection:
             return reply.result
 
     def hook(self, body: bytes, timeout: float) -> bytes:
-        """Send a hook frame with this body, and return the body of the reply. `timeout` in seconds."""
+        """Send a hook frame with this body, and return the body of the reply. `timeout` in seconds.
+
+        Raises:
+            Unavailable: no reply came in time.
+        """
         deadline = time.monotonic() + timeout
         self._send(pack(HOOK, body), deadline)
         while True:

@@ -37,9 +37,9 @@ CHUNK = 200
 SETTLED = frozenset({EdgeType.CONTRADICTS, EdgeType.EVOLVED_FROM, EdgeType.DERIVED_FROM})
 """Types of edges that already state how two memories relate, so the pair is not examined."""
 SERIES = 3
-"""Number of pairs in which the words of a memory suggest a replacement, from which it counts as one of a series.
+"""A memory whose words suggest a replacement in at least this many pairs counts as one of a series, not as a conflict.
 
-A series is, for example, one note per server: such memories look alike but do not conflict.
+An example of a series is one note per server.
 """
 
 

@@ -114,7 +114,7 @@ def _judged(turn: Turn, judge: Judge) -> Iterator[Step]:
     found: list[Candidate] = []
     for chunk in search.chunks():
         found += chunk
-        if len(found) > 10 * (budget + BATCH):  # bound the memory: keep only pairs that this run may ask about
+        if len(found) > 10 * (budget + BATCH):  # to limit RAM, keep only pairs that this run may ask about
             found = sorted(found, key=lambda one: one.rank)[: budget + BATCH]
     found.sort(key=lambda one: one.rank)
     for candidate in [one for one in found if one.judged is not None]:

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("ormahd.jobs")
 
 MAX_CLUSTERS = 10
-"""Maximum number of consolidations that one run plans (from the seeds)."""
+"""Maximum number of consolidations that one run plans."""
 SIMILARITY = 0.6
-"""Minimum cosine for two memories of one space to be in one cluster (from the seeds)."""
+"""Minimum cosine for two memories of one space to be in one cluster."""
 BATCH = 10
 """Maximum number of clusters in one request to the judge."""
 CHARACTERS = 12_000

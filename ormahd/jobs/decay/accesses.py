@@ -101,7 +101,7 @@ def used(ormah: Ormah) -> dict[str, LastUses]:
     for _, node_id, time, said in ormah.state.accesses():
         at, how = read_time(time), _HOW.get(said)
         if at is not None and how is not None:
-            found.setdefault(node_id, LastUses()).take(how, at.replace(microsecond=0))  # as the vault will have it
+            found.setdefault(node_id, LastUses()).take(how, at.replace(microsecond=0))  # the vault stores whole seconds
     return found
 
 
@@ -126,7 +126,7 @@ LOOKS = 500
 
 
 class Touches:
-    """The history of a vault's notes, read when the object is made: when a person or an agent last worked on each note."""
+    """When a person or an agent last changed each note, according to the vault's history when the object is made."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
@@ -142,7 +142,10 @@ class Touches:
         self._read(vault.oplog.view().entries)
 
     def last(self, row: NodeRow, since: datetime) -> datetime | None:
-        """Return when a person or agent last worked on this memory, if after `since`; else None. Adding it does not count."""
+        """Return when a person or agent last changed this memory, if after `since`; else None.
+
+        The commit that added the note does not count.
+        """
         times = [self._undone.get(row.id, 0)]
         if (said := self._said.get(row.id)) is not None:
             times.append(said.time)
@@ -203,7 +206,7 @@ class Touches:
             if not entry.nodes:
                 self._silent[entry.commit] = entry.time
             for node_id in entry.nodes:
-                self._named[node_id] = entry.time  # newest first: the oldest stays
+                self._named[node_id] = entry.time  # entries come newest first, so the oldest remains
                 if taken is not None:
                     self._undone[node_id] = max(taken, self._undone.get(node_id, 0))
                     if entry.kind == Kind.DECAY:

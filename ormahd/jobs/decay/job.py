@@ -44,7 +44,7 @@ _REPLACES = (EdgeType.DERIVED_FROM, EdgeType.EVOLVED_FROM)
 _NEVER = datetime.min.replace(tzinfo=UTC)
 DAY = timedelta(days=1)
 IMPORTANT = 0.5
-"""Minimum importance that delays fading (from the seeds)."""
+"""Minimum importance that delays fading."""
 IMPORTANT_DAYS = 90.0
 """Importance delays fading only until this many days after the memory was last found or opened."""
 
@@ -137,7 +137,7 @@ def _reason(uses: LastUses | None) -> datetime | None:
 def _brought_back(uses: LastUses, since: Entry | None) -> str | None:
     """Return the reason why a memory archived by the commit `since` comes back; None if it stays.
 
-    A whisper brings back only memories that had faded, not those that a person or agent archived.
+    A whisper brings back only memories that had faded, not those that were archived in another way.
     """
     began = None if since is None else datetime.fromtimestamp(since.time, UTC)
     where = "it was in the archive" if began is None else f"in the archive since {began:%Y-%m-%d}"

@@ -91,7 +91,7 @@ class Draft:
         changes: dict[str, tuple[list[NoteLink], list[tuple[EdgeType, str]]]] = {source.id: ([new], [])}
         replaced = [
             edge for edge in there if plain(edge)
-        ]  # none where a related_to is wished: it would be there already
+        ]  # empty if a related_to is wished: `_drawn` excludes such edges
         for edge in replaced:
             changes.setdefault(edge.source, ([], []))[1].extend(self._written(edge))
         self._try(changes, {source.id, target.id})

@@ -42,7 +42,7 @@ QUESTIONS: Final[Mapping[str, str]] = {
 """{batch: the name under which `Verdicts` remembers verdicts on its items}."""
 
 MAX_CLUSTERS: Final = 4
-"""Maximum number of clusters per receipt (from the seeds)."""
+"""Maximum number of clusters per receipt."""
 TITLE: Final = 160
 """Maximum number of characters of a title that are shown."""
 LEVELS: Final = ((1_600, 4_000), (800, 2_000), (400, 1_200), (400, 600), (250, 400), (120, 200))
@@ -209,7 +209,7 @@ def _fit(
         if size(drawn) <= room:
             break
         drawn, kept = _draw(rows, pairs, level)
-    while size(drawn) > room:  # titles alone can be too much for a small ceiling
+    while size(drawn) > room:  # even the titles alone can exceed a small limit
         batch = max(drawn, key=lambda one: len(drawn[one]))
         drawn[batch].pop()
         kept[batch].pop()

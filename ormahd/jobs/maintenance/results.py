@@ -50,7 +50,7 @@ class JudgedItem(BaseModel):
 
 
 class JudgedEdge(JudgedItem):
-    """The verdict that a pair gets an edge. An agent cannot choose types that other code manages, such as `derived_from`."""
+    """The verdict on a pair to link: a type of edge, or "none". Types that other code manages are not allowed."""
 
     source_id: Id
     target_id: Id
