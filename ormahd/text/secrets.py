@@ -147,11 +147,7 @@ def _spans(text: str, pace: Pace) -> Iterator[Span]:
         yield from _spans_of(text, pace)
         return
     yield from secret_rules.private_keys(text)
-    for token in _JWT.finditer(text):
-        if len(token[0]) > MARGIN:  # no window need hold all of it, and in part it is none
-            yield from (
-                Span(token.start() + one.start, token.start() + one.end, one.kind) for one in _spans_of(token[0], pace)
-            )
+    yield from _long_tokens(text)
     for start in range(0, len(text), WINDOW):
         first, last = max(0, start - MARGIN), min(len(text), start + WINDOW + MARGIN)
         for span in _spans_of(text[first:last], pace):
@@ -161,6 +157,19 @@ def _spans(text: str, pace: Pace) -> Iterator[Span]:
                     rest = _JWT_REST.match(text, ends)
                     ends = rest.end() if rest else ends
                 yield Span(begins, ends, span.kind)
+
+
+def _long_tokens(text: str) -> Iterator[Span]:
+    """Yield the web tokens that are longer than a margin: no window need hold all of one, and in part it is none."""
+    (rule,) = (rule for rule in _rules() if rule.rest is _JWT_REST)
+    at = 0
+    while (at := text.find(rule.hint, at)) >= 0:
+        token = _JWT.match(text, at)
+        if token and len(token[0]) > MARGIN:
+            head = rule.pattern.match(token[0])
+            if head and rule.accept(head[0]):
+                yield Span(*token.span(), rule.kind)
+        at = token.end() if token else at + len(rule.hint)
 
 
 def _spans_of(text: str, pace: Pace) -> Iterator[Span]:

@@ -301,6 +301,7 @@ LARGE_TEXTS = {
     "one word": "password ",
     "nested quotes": "> > - **[[a]]** [x](y.md)\n",
     "beginnings of tokens": "eyJ",
+    "what looks like one token": "eyJa.",
 }
 
 
