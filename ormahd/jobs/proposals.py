@@ -194,10 +194,14 @@ class Proposals:
     """The proposals of one vault. Thread-safe.
 
     `changes_of`: {type of proposal: function that makes the change of an approved proposal from its payload}.
+    `at_a_time`: maximum number of proposals listed at once.
     """
 
-    def __init__(self, ormah: Ormah, changes_of: Mapping[ProposalType, ChangeOf]) -> None:
+    def __init__(
+        self, ormah: Ormah, changes_of: Mapping[ProposalType, ChangeOf], at_a_time: int = MAX_PROPOSALS
+    ) -> None:
         self._ormah = ormah
+        self._at_a_time = at_a_time
         self._changes_of = changes_of
         self._files = LineFiles(ormah.vault.root, decision.FILES, self._read)
         self._lock = threading.Lock()
@@ -217,7 +221,7 @@ class Proposals:
         before = book.of_key(self._ormah.state, key)
         if before is not None and before.status == PENDING:
             return Keeping.KNOWN
-        if book.counts(self._ormah.state).get(PENDING, 0) >= BEHIND * MAX_PROPOSALS:
+        if book.counts(self._ormah.state).get(PENDING, 0) >= BEHIND * self._at_a_time:
             return Keeping.FULL
         if not dry:
             book.keep(
@@ -253,7 +257,7 @@ class Proposals:
         self.follow()
         rows = book.rows(self._ormah.state, STATUSES if status == "all" else (status,))
         waiting = [row.id for row in rows if row.status == PENDING]
-        behind = set(waiting[MAX_PROPOSALS:])
+        behind = set(waiting[self._at_a_time :])
         shown = [row for row in reversed(rows) if row.id not in behind and type in (None, row.type)][:limit]
         notes, decided = self._notes([row.nodes for row in shown]), self._decisions()
         return ProposalsResult(

@@ -24,7 +24,7 @@ from ormahd.jobs.all import IndexUpdater
 from ormahd.jobs.apply import apply
 from ormahd.jobs.job import Ask, Change, Done, Job, Stopped, Turn
 from ormahd.jobs.neighbours import TEXT_STAYS, NearMemories, wait_for_vectors
-from ormahd.jobs.proposals import ChangeOf, Keeping, Proposals
+from ormahd.jobs.proposals import MAX_PROPOSALS, ChangeOf, Keeping, Proposals
 from ormahd.judge.careful import Careful
 from ormahd.model.node import ProposalType, short_id
 from ormahd.process import priority
@@ -69,14 +69,14 @@ class Runner:
 
     def __init__(
         self, ormah: Ormah, jobs: Sequence[Job], judge: Judge | None = None,
-        changes_of: Mapping[ProposalType, ChangeOf] | None = None,
+        changes_of: Mapping[ProposalType, ChangeOf] | None = None, proposals_at_a_time: int = MAX_PROPOSALS,
     ) -> None:  # fmt: skip
         self.ormah = ormah
         self._judge = None if judge is None else Careful(judge)
         self.jobs = {job.name: job for job in jobs}
         self.runs = Runs(ormah.state)
         self.verdicts = Verdicts(ormah.state)
-        self.proposals = Proposals(ormah, changes_of or {})
+        self.proposals = Proposals(ormah, changes_of or {}, proposals_at_a_time)
         self._alone = threading.Lock()
         self._running: set[str] = set()
         self._halted: set[str] = set()

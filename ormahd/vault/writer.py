@@ -266,7 +266,6 @@ class Writer:
 
     def _run(self) -> None:
         """Write the queue. While git is busy, try again after growing pauses, and whenever an op is added."""
-        priority.eager()  # callers wait for this thread
         pause = BACKOFF[0]
         while True:
             with self._door:

@@ -21,7 +21,7 @@ from ormahd.actions.caller import Caller
 from ormahd.actions.remember import remember
 from ormahd.api import RunTaskResult
 from ormahd.jobs.job import Ask, Change, Edit, Job, Step, Turn
-from ormahd.jobs.proposals import ChangeOf, Proposals
+from ormahd.jobs.proposals import MAX_PROPOSALS, ChangeOf, Proposals
 from ormahd.jobs.runner import Runner
 from ormahd.model.change import Kind
 from ormahd.model.node import CreateNodeRequest, ProposalType
@@ -90,6 +90,8 @@ CHANGES_OF: Mapping[ProposalType, ChangeOf] = dict.fromkeys(ProposalType, change
 class House:
     """One vault, one life of a daemon after the other."""
 
+    proposals_at_a_time = MAX_PROPOSALS
+
     def __init__(self, home: Path, flags: Mapping[str, Any]) -> None:
         self.home = home
         self.now = datetime(2026, 11, 1, 9, tzinfo=UTC)
@@ -129,14 +131,14 @@ class House:
         return [self.remember(f"Memory number {number:02}") for number in range(count)]
 
     def runner(self, *jobs: Job) -> Runner:
-        return Runner(self.ormah, jobs, changes_of=CHANGES_OF)
+        return Runner(self.ormah, jobs, changes_of=CHANGES_OF, proposals_at_a_time=self.proposals_at_a_time)
 
     def run(self, *jobs: Job, **more: Any) -> list[RunTaskResult]:
         return self.runner(*jobs).run([job.name for job in jobs], **more)
 
     @property
     def proposals(self) -> Proposals:
-        return Proposals(self.ormah, CHANGES_OF)
+        return Proposals(self.ormah, CHANGES_OF, self.proposals_at_a_time)
 
     def tags(self, node_id: str) -> tuple[str, ...]:
         return self.ormah.index.note(node_id).tags

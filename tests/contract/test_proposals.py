@@ -74,7 +74,8 @@ def test_newest_first_of_a_status_and_type(house: House) -> None:
 
 
 def test_as_many_as_a_person_can_look_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    with open_house(monkeypatch, jobs__max_proposals=2) as house:
+    with open_house(monkeypatch) as house:
+        house.proposals_at_a_time = 2
         ids = house.several(25)
         for node_id in ids[:5]:
             house.go(minutes=1)
