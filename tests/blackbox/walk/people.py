@@ -267,6 +267,10 @@ class People(Agents):
         if "No local changes" in said:
             self.taken_in(head, {**self.state, node: after})
             return
+        if self.head() != head:  # the daemon committed the edit between git's two steps (save, reset), so it stays
+            self.git("stash", "drop")
+            self.taken_in(head, {**self.state, node: after})
+            return
         self.check()
         self.remember()
         head = self.head()
