@@ -59,7 +59,6 @@ def setup(
     from ormahctl.commands import instructions as offers
     from ormahctl.commands import service
     from ormahctl.setup import connect, entry
-    from ormahctl.setup import entry as wiring
     from ormahctl.setup import harness as agents
 
     if agent is None:
@@ -77,7 +76,7 @@ def setup(
         agreed([change, *([text] if text else [])], dry_run=True, yes=yes, quiet=session.json)
     elif agreed([change], dry_run=False, yes=yes, quiet=session.json):
         change.make()
-        wiring.connected(harness.name, {"program": wiring.program(session.socket_path)})
+        entry.connected(harness.name, {"program": entry.program(session.socket_path)})
         if not session.json:
             _say(session, change)
         if text is not None:

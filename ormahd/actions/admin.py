@@ -16,7 +16,6 @@ from ormahd.model.judgement import FOLDER
 from ormahd.note import note as codec
 from ormahd.process import own_files
 from ormahd.state import whispers
-from ormahd.state import whispers as reviews
 from ormahd.vault import conflicts, merge_driver
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def stats(ormah: Ormah) -> StatsResult:
 
 def _whispers(ormah: Ormah) -> WhisperStats:
     logged, judgements = whispers.figures(ormah.state), ormah.judgements
-    (useful, useless), (asked, answered) = judgements.counts, reviews.counts(ormah.state)
+    (useful, useless), (asked, answered) = judgements.counts, whispers.counts(ormah.state)
     return WhisperStats(
         iso(logged.since), logged.prompts, logged.spoken, logged.silent, logged.median_ms, useful, useless,
         len(judgements.idle), asked, answered,

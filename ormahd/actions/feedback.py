@@ -21,7 +21,6 @@ from ormahd.model.judgement import Judgement, Small, Source
 from ormahd.model.node import short_id
 from ormahd.note.note import digest
 from ormahd.state import whispers
-from ormahd.state import whispers as reviews
 
 if TYPE_CHECKING:
     from ormahd.actions.caller import Caller
@@ -69,7 +68,7 @@ def feedback(
         ormah.state.touch([logged.node_id], how="feedback", session_id=logged.session_id, at=now)
     effect = _effect(signal, said, ormah.settings.affinity.max_boost)
     text = f"{done.text} {effect}"
-    return replace(done, text=text, effect=effect, review=reviews.answer(ormah.state, logged.node_id))
+    return replace(done, text=text, effect=effect, review=whispers.answer(ormah.state, logged.node_id))
 
 
 def _logged(ormah: Ormah, node_id: str, event: str | None) -> Logged:

@@ -17,7 +17,6 @@ from msgspec import Struct
 from ormahd.actions.older import replaced_today
 from ormahd.model.node import Tier
 from ormahd.state import whispers
-from ormahd.state import whispers as reviews
 from ormahd.text.quoting import shortened
 from ormahd.whisper.affinity import judged
 from ormahd.whisper.hear import topic
@@ -70,7 +69,7 @@ def pick(
     """
     present, settings = ormah.state.clock(), ormah.settings.affinity
     held = whispers.held_back(ormah.state, present - HELD, space, POOL, least=RELEVANT)
-    resting = reviews.resting(ormah.state, since=present - REST, unanswered=UNANSWERED)
+    resting = whispers.resting(ormah.state, since=present - REST, unanswered=UNANSWERED)
     judgements, model = ormah.judgements, ormah.learned.model
     for number, row in islice(_fit(ormah, held, space, now, {ormah.vault.self_id, *besides}), TOP):
         if row.id in resting:
@@ -107,7 +106,7 @@ def _fit(
 
 def went_out(ormah: Ormah, review: Review, event: str) -> None:
     """Record that the whisper `event` carried this review."""
-    reviews.surfaced(ormah.state, review.node_id, event=review.event, surfaced_in=event)
+    whispers.surfaced(ormah.state, review.node_id, event=review.event, surfaced_in=event)
 
 
 def _short(prompt: str) -> str:

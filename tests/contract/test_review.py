@@ -19,7 +19,6 @@ from ormahd.actions.remember import remember
 from ormahd.model.node import CreateNodeRequest
 from ormahd.ormah import Ormah
 from ormahd.state import whispers
-from ormahd.state import whispers as reviews
 from ormahd.state.whispers import Considered
 from ormahd.whisper import review
 from ormahd.whisper.review import Review, pick
@@ -121,8 +120,8 @@ def test_seven_days_fourteen_days_three_times_in_vain(house: House) -> None:
         assert house.name() is None, "asked within fourteen days"
         house.go(days=0.2)
     assert house.name() is None, "three questions in vain"
-    assert reviews.counts(house.ormah.state) == (3, 0)
-    assert reviews.answer(house.ormah.state, node)
+    assert whispers.counts(house.ormah.state) == (3, 0)
+    assert whispers.answer(house.ormah.state, node)
     assert house.name() == node, "an answer closes a question"
 
 
@@ -145,7 +144,7 @@ def test_any_judgement_closes_the_loop(house: House, source: str, signal: int) -
     assert house.ask() == node
     done = feedback(house.ormah, node, signal, ME, source=source, event=event)
     assert done.review
-    assert reviews.counts(house.ormah.state) == (1, 1)
+    assert whispers.counts(house.ormah.state) == (1, 1)
     assert not feedback(house.ormah, node, -signal, ME, source=source, event=event).review
     house.go(days=15)
     house.hold(node)

@@ -17,7 +17,6 @@ from ormahd.errors import Ambiguous, NotFound
 from ormahd.model.judgement import FILES, FOLDER, Judgement, Small
 from ormahd.state import state as tables
 from ormahd.state import whispers
-from ormahd.state import whispers as reviews
 from ormahd.state.feedback import LineFiles, Seal
 from ormahd.state.state import State
 from ormahd.state.whispers import Considered
@@ -210,20 +209,20 @@ def test_recording_costs_less_than_a_whisper_notices(state: State) -> None:
 
 def test_a_question_is_answered_and_rests(state: State, clock: Clock) -> None:
     def resting() -> set[str]:
-        return reviews.resting(state, since=clock.now - timedelta(days=14), unanswered=3)
+        return whispers.resting(state, since=clock.now - timedelta(days=14), unanswered=3)
 
-    assert not reviews.answer(state, A)
-    reviews.surfaced(state, A, event="one", surfaced_in="two")
+    assert not whispers.answer(state, A)
+    whispers.surfaced(state, A, event="one", surfaced_in="two")
     assert resting() == {A}
     clock.go(days=15)
     assert resting() == set()
     for _ in range(2):
-        reviews.surfaced(state, A, event="one", surfaced_in="two")
+        whispers.surfaced(state, A, event="one", surfaced_in="two")
         clock.go(days=15)
     assert resting() == {A}, "three times in vain"
-    assert reviews.counts(state) == (3, 0)
-    assert reviews.answer(state, A)
-    assert reviews.counts(state) == (3, 1)
+    assert whispers.counts(state) == (3, 0)
+    assert whispers.answer(state, A)
+    assert whispers.counts(state) == (3, 1)
     assert resting() == set()
     with state.transaction() as db:
         newest = db.execute("SELECT answered IS NOT NULL FROM review_log ORDER BY id DESC LIMIT 1").fetchone()
