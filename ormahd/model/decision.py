@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, cast
 
 from msgspec import Struct
 
-from ormahd.model.lines import MonthFiles
+from ormahd.model.lines import MonthFiles, read_row
 from ormahd.model.node import ProposalType, is_node_id, read_time, write_time
 
 FOLDER: Final = ".ormah/decisions"
@@ -68,12 +68,9 @@ def encode(decision: ProposalDecision) -> bytes:
 
 def decode(line: bytes) -> ProposalDecision | str:
     """Return the decision of a line, or a sentence that says why it is invalid. Unknown keys are ignored."""
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        return "it is no JSON"
-    if not isinstance(row, dict):
-        return "it is no JSON object"
+    row = read_row(line)
+    if isinstance(row, str):
+        return row
     if row.get("type") not in tuple(ProposalType):
         return "`type` is none of merge, conflict, decay"
     if row.get("verdict") not in ("approved", "rejected"):

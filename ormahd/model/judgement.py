@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ormahd.model.lines import MonthFiles
+from ormahd.model.lines import MonthFiles, read_row
 from ormahd.model.node import is_node_id, read_time, short_id, write_time
 
 FOLDER = ".ormah/feedback"
@@ -95,12 +95,9 @@ def encode(judgement: Judgement) -> bytes:
 
 def decode(line: bytes) -> Judgement | str:
     """Return the judgement of a line, or a sentence that says why it is invalid. Unknown keys are ignored."""
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        return "it is no JSON"
-    if not isinstance(row, dict):
-        return "it is no JSON object"
+    row = read_row(line)
+    if isinstance(row, str):
+        return row
     for key in ("id", "source", "event", "model", "prompt_hash"):
         if not isinstance(row.get(key), str) or not row[key]:
             return f"`{key}` is missing"

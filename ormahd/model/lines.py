@@ -54,12 +54,18 @@ def _by_id(data: bytes) -> dict[tuple[bool, str, bytes], bytes]:
     return found
 
 
-def _row(line: bytes) -> dict[str, Any] | None:
+def read_row(line: bytes) -> dict[str, Any] | str:
+    """Return the JSON object of a line, or a sentence that says why it is none."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
-        return None
-    return row if isinstance(row, dict) else None
+        return "it is no JSON"
+    return row if isinstance(row, dict) else "it is no JSON object"
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    row = read_row(line)
+    return None if isinstance(row, str) else row
 
 
 def _either(one: bytes | None, other: bytes | None) -> bytes | None:
