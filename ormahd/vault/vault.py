@@ -19,11 +19,10 @@ from ormahd.git.locks import busy, clear_ours, clear_stale, under_way
 from ormahd.git.mend import mend_place
 from ormahd.git.objects import Objects
 from ormahd.git.oplog import OpLog
-from ormahd.git.packs import PackIndex
+from ormahd.git.packs import PackIndex, tidy
 from ormahd.git.refs import find_commit
 from ormahd.git.remote import set_value, value
 from ormahd.git.repository import Git, Place, locate
-from ormahd.git.tidy import tidy
 from ormahd.model.change import Clock, Committed, Entropy, Kind, OpIds, sha256
 from ormahd.model.node import is_node_id
 from ormahd.paths import default_vault, expand

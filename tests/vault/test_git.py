@@ -113,7 +113,7 @@ def test_ignored_paths_of_a_vault_below_the_top(tmp_path: Path) -> None:
 
 
 def test_loose_objects_are_packed_while_the_vault_goes_on(vault: Vault) -> None:
-    from ormahd.git.tidy import loose_objects, tidy
+    from ormahd.git.packs import loose_objects, tidy
 
     stop = threading.Event()
     written: list[bytes] = []
@@ -140,7 +140,7 @@ def test_loose_objects_are_packed_while_the_vault_goes_on(vault: Vault) -> None:
 
 
 def test_what_each_commit_changed_is_noted_when_objects_are_packed(vault: Vault) -> None:
-    from ormahd.git.tidy import tidy
+    from ormahd.git.packs import tidy
 
     def life(path: str) -> list[str]:
         return git(vault.root, "log", "--format=%s", "--", path).splitlines()

@@ -98,7 +98,7 @@ def test_one_that_cannot_be_written_harms_nothing(tmp_path: Path) -> None:
 
 
 def test_tidying_puts_them_together_and_lists_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ormahd.git import tidy
+    from ormahd.git import packs as tidy
 
     with open_vault(tmp_path / "v") as vault:
         for turn in range(5):

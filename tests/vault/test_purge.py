@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import VaultBusy
-from ormahd.git.tidy import tidy
+from ormahd.git.packs import tidy
 from ormahd.model.change import Kind
 from ormahd.note.forgetting import Forgotten
 from ormahd.note.note import parse

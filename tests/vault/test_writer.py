@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import Conflict, Internal, Unavailable, VaultBusy
-from ormahd.git import message, tidy
+from ormahd.git import message, packs
 from ormahd.git import pack as git_pack
 from ormahd.git.repository import Git
 from ormahd.model.change import Committed, Kind
@@ -430,10 +430,10 @@ def test_many_small_packs_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with open_vault(tmp_path / "v") as vault:
         for turn in range(4):
             batch(vault, turn)
-        assert tidy.packs(vault.git) == 4
+        assert packs.packs(vault.git) == 4
         assert not vault.tidy()
-        monkeypatch.setattr(tidy, "PACKS", 3)
+        monkeypatch.setattr(packs, "PACKS", 3)
         assert vault.tidy()
-        assert tidy.packs(vault.git) == 1
+        assert packs.packs(vault.git) == 1
         assert vault.committed("t2/7.md") == b"2 7\n"
         sound(vault.root)
