@@ -59,7 +59,7 @@ def merges(ormah: Ormah, *, limit: int) -> list[MergeRow]:
     view = ormah.vault.oplog.view()
     rows: list[MergeRow] = []
     for op in _ops(ormah, view, {Kind.MERGE}, None):
-        rows += _merge_rows(view, op, list(_pairs(ormah, op)))
+        rows += _merge_rows(ormah, view, op)
         if len(rows) >= limit:
             break
     return rows[:limit]
@@ -107,8 +107,9 @@ def _audit_row(op: Op, before: _Read | None, after: _Read | None) -> AuditRow | 
     )  # fmt: skip
 
 
-def _merge_rows(view: View, op: Op, pairs: list[tuple[_Read | None, _Read | None]]) -> Iterator[MergeRow]:
-    kept = _keeper(op, pairs)
+def _merge_rows(ormah: Ormah, view: View, op: Op) -> Iterator[MergeRow]:
+    pairs = list(_pairs(ormah, op))
+    kept = _keeper(ormah, view, op, pairs)
     undone_at = _time_of(view, op.undone_by)
     for before, after in pairs:
         if before is not None and after is None:
@@ -118,17 +119,35 @@ def _merge_rows(view: View, op: Op, pairs: list[tuple[_Read | None, _Read | None
             )  # fmt: skip
 
 
-def _keeper(op: Op, pairs: list[tuple[_Read | None, _Read | None]]) -> _Read | None:
+def _keeper(ormah: Ormah, view: View, op: Op, pairs: list[tuple[_Read | None, _Read | None]]) -> _Read | None:
     """Return the memory that the other one was merged into.
 
     It is the memory that remains with a changed text, if exactly one does; otherwise the first remaining one that the
-    op names. Neighbours whose edges were redirected are named after it.
+    op names, also where the merge left its file as it was. Neighbours whose edges were redirected are named after it.
     """
     stay = {after.id: (before, after) for before, after in pairs if after is not None}
-    named = [node_id for node_id in op.nodes if node_id in stay] or list(stay)
-    told = [one for one in named if (was := stay[one][0]) is not None and was.note.content != stay[one][1].note.content]
-    chosen = next(iter([*(told if len(told) == 1 else []), *named]), None)
-    return None if chosen is None else stay[chosen][1]
+    told = [
+        after for before, after in stay.values() if before is not None and before.note.content != after.note.content
+    ]
+    if len(told) == 1:
+        return told[0]
+    removed = {before.id for before, after in pairs if before is not None and after is None}
+    for node_id in op.nodes:
+        if node_id in stay:
+            return stay[node_id][1]
+        if node_id not in removed and (unchanged := _last_before(ormah, view, op, node_id)) is not None:
+            return unchanged
+    return next((after for _, after in stay.values()), None)
+
+
+def _last_before(ormah: Ormah, view: View, op: Op, node_id: str) -> _Read | None:
+    """Return a memory as the newest op before `op` that touched it left it; None if there is none, or it was removed."""
+    touching = ormah.vault.touched.commits(node_id)
+    place = next((at for at, one in enumerate(view.entries) if one.commit == op.commit), len(view.entries))
+    for entry in view.entries[place + 1 :]:
+        if entry.commit in touching and (changed := ormah.vault.versions.of_node(entry.commit, node_id)) is not None:
+            return _read(ormah.vault.versions.pair(changed)[1])
+    return None
 
 
 def _time_of(view: View, name: str | None) -> str | None:

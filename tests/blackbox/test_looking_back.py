@@ -210,6 +210,24 @@ def test_merges_are_told_by_the_history(house: House) -> None:
     assert house.call("agent.get", node_id=loser.node_id).content == "uv is a fast installer for Python."
 
 
+def test_a_merge_that_left_the_keepers_file_as_it_was_names_it(house: House) -> None:
+    house.start()
+    keeper = remember(house, "uv installs Python packages quickly.", title="uv is quick")
+    loser = remember(house, "uv is a fast installer for Python.", title="uv is fast")
+    removed = path_of(house, loser.node_id)
+    house.stop()
+    removed.unlink()
+    nodes = " ".join((keeper.node_id, loser.node_id))
+    commit_by_hand(
+        house, "merge: two notes on uv became one\n\n"
+        f"Ormah-Op: 01m7y3vhpvbpqyz29cgv4ykf0q\nOrmah-Kind: merge\nOrmah-Source: job:duplicate_merger\nOrmah-Nodes: {nodes}"
+    )  # fmt: skip
+    house.start()
+    house.call("agent.update", node_id=keeper.node_id, title="Speed of uv")
+    (row,) = house.call("agent.merges").merges
+    assert (row.kept, row.kept_title, row.removed) == (keeper.node_id, "uv is quick", loser.node_id)
+
+
 def test_audit_has_the_originals_operations_with_what_was_there_before(daemon: House) -> None:
     house = daemon
     one = remember(house, "Tea is served at four.", title="Tea")
