@@ -203,7 +203,8 @@ class Writer:
             steps.append(Step(path, wish.node_id, now, wish.data, wish.first, wish.apart, wish.held))
         if not steps and tx.joins is None:
             return None
-        nodes = [step.node_id for step in steps if step.node_id]
+        # a memory whose file stays as it is (the keeper of a merge that adds nothing to it) is named as well
+        nodes = [wish.node_id for wish in tx.wishes.values() if wish.node_id]
         text, first = tx.messages(nodes)
         subject = text.split("\n", 1)[0]
         return Intent(

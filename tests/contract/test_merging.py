@@ -14,6 +14,7 @@ from ormahd.actions.connect import connect
 from ormahd.actions.outdated import outdated
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound
 from ormahd.jobs.apply import apply
+from ormahd.jobs.duplicates.candidates import taken_back
 from ormahd.jobs.duplicates.change import from_payload, keeper, merge
 from ormahd.model.node import ABOUT_SELF, EdgeType, Tier
 from ormahd.note.note import NoteLink, edit, parse
@@ -69,6 +70,19 @@ def kitchen() -> Iterator[Kitchen]:
             name: house.remember(f"A {name} stands there", title=name.capitalize()) for name in ("stove", "cup", "tap")
         }
         yield Kitchen(house, keep, gone, others)
+
+
+def test_a_merge_that_changes_nothing_of_the_keeper_names_both() -> None:
+    with open_jobs_house() as house:
+        gone = house.remember("Boil enough water for both cups.")
+        keep = house.remember("The kettle holds two litres.")
+        before = house.data(keep)
+        apply(house.ormah, merge(house.ormah, keep, gone, reason="the same", body=""), JOB, run="run1")
+        assert house.data(keep) == before
+        (row,) = merges(house.ormah, limit=5)
+        assert (row.kept, row.kept_title, row.removed) == (keep, "The kettle holds two litres.", gone)
+        house.undo(row.id)
+        assert taken_back(house.ormah) == {frozenset({keep, gone})}, "so it is not merged again"
 
 
 def test_the_keeper_stays_and_takes_in_tags_tier_and_certainty(kitchen: Kitchen) -> None:
