@@ -250,21 +250,24 @@ _FUNCTION_LEAST, _WORDS_LEAST, _LETTERS_LEAST = 2, 4, 6
 do not have."""
 
 
-def read(prompt: str, harness: str | None = None) -> Prompt:
-    """Read a prompt that came through `harness`. Never raises; linear in the text, which is bounded first."""
+def read(prompt: str, harness: str | None = None, *, most: int = KEPT_HEAD + KEPT_TAIL) -> Prompt:
+    """Read a prompt that came through `harness`. Never raises; linear in the text, which is bounded first.
+
+    Of what the person wrote at most `most` characters are kept, two thirds of them from its beginning.
+    """
     whole = len(prompt) <= READ_HEAD + READ_TAIL
     text = strip(_plain(prompt if whole else prompt[:READ_HEAD] + GAP + prompt[-READ_TAIL:])).strip()
     if _BANNER.match(text) or _NOBODY_FIRST.match(text):
-        return Prompt(_kept(_without_blocks(text, harness)[0]), Author.MACHINE)
+        return Prompt(_kept(_without_blocks(text, harness)[0], most), Author.MACHINE)
     rest, blocks = _without_blocks(text, harness)
     if not rest and blocks:
         typed = any(_TYPED_NAME.fullmatch(name) for name in blocks)
         return Prompt("", Author.COMMAND if typed else Author.MACHINE)
     if _is_data(rest, whole=whole):
-        return Prompt(_kept(rest), Author.MACHINE)
+        return Prompt(_kept(rest, most), Author.MACHINE)
     if _is_command(rest):
-        return Prompt(_kept(rest), Author.COMMAND)
-    return Prompt(_kept(_unwrapped(rest)), Author.PERSON)
+        return Prompt(_kept(rest, most), Author.COMMAND)
+    return Prompt(_kept(_unwrapped(rest), most), Author.PERSON)
 
 
 def _plain(text: str) -> str:
@@ -376,5 +379,6 @@ def _is_sentence(text: str) -> bool:
     return (len(said) >= _WORDS_LEAST and (few >= _FUNCTION_LEAST or letters > 0)) or letters >= _LETTERS_LEAST
 
 
-def _kept(text: str) -> str:
-    return text if len(text) <= KEPT_HEAD + len(GAP) + KEPT_TAIL else text[:KEPT_HEAD] + GAP + text[-KEPT_TAIL:]
+def _kept(text: str, most: int) -> str:
+    tail = most * KEPT_TAIL // (KEPT_HEAD + KEPT_TAIL)
+    return text if len(text) <= most + len(GAP) else text[: most - tail] + GAP + text[-tail:]

@@ -75,6 +75,8 @@ GUESTS: dict[str, tuple[str, ...]] = {
     "sdnotify": ("ormahd/daemon", "ormahd/process/supervisor"),
     "rapidfuzz": ("ormahd/jobs/neighbours",),
     "rich": ("ormahctl/",),
+    "ijson": ("ormahd/ingest/readers/",),
+    "zstandard": ("ormahd/ingest/",),
 }
 
 

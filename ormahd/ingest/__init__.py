@@ -1,0 +1,1 @@
+"""Brings in what was said elsewhere: transcripts of agents and exports of chats."""

@@ -1,0 +1,64 @@
+"""The items of a large JSON array, one at a time."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any, BinaryIO, Final
+
+from ormahd.ingest.readers.turns import Reading
+
+CHUNK: Final = 1 << 16
+
+
+class Repaired:
+    """A stream in UTF-8: bytes that are none are replaced, and UTF-16 is decoded by its mark."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self._rest = b""
+
+    def read(self, size: int = -1) -> bytes:
+        """Return at least one byte and about `size` of them; none at the end."""
+        if size == 0:  # ijson asks whether these are bytes
+            return b""
+        while True:
+            chunk = self._stream.read(size if size > 0 else CHUNK)
+            if self._decoder is None:
+                wide = chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+                name = "utf-16" if wide else "utf-8"
+                self._decoder = codecs.getincrementaldecoder(name)("replace")
+                chunk = chunk.removeprefix(codecs.BOM_UTF8)
+            text = self._decoder.decode(chunk, final=not chunk)
+            if text or not chunk:
+                return text.encode("utf-8", "replace")
+
+
+def items(stream: BinaryIO, reading: Reading) -> Iterator[dict[str, Any]]:
+    """Yield the objects of an array (or the one object there is). Where it breaks off, that is counted as damage."""
+    import ijson
+
+    if size := first_sign(stream):
+        prefix = "item" if size == b"[" else ""
+        try:
+            for item in ijson.items(Repaired(stream), prefix, use_float=True):
+                if isinstance(item, dict):
+                    yield item
+                else:
+                    reading.damaged += 1
+        except (ijson.JSONError, ValueError, RecursionError):
+            reading.damaged += 1
+
+
+def first_sign(stream: BinaryIO) -> bytes:
+    """Return the first byte of a stream that says something, and go back to its beginning."""
+    found = Repaired(stream).read(4096).lstrip()[:1]
+    stream.seek(0)
+    return found
+
+
+def number(value: Any) -> float | None:
+    """Return a JSON number as a float; None for anything else."""
+    return float(value) if isinstance(value, int | float | Decimal) and not isinstance(value, bool) else None

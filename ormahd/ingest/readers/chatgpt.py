@@ -1,0 +1,117 @@
+"""ChatGPT's export: an array of conversations, each a tree of messages whose `current_node` ends the branch that is shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Final
+
+from ormahd.ingest.readers.arrays import items, number
+from ormahd.ingest.readers.turns import Reading, SessionTurn, iso_time, key_of, said, text_at
+
+NAME: Final = "chatgpt"
+
+_TEXT: Final = frozenset({"text", "multimodal_text"})
+_OTHER: Final = frozenset(
+    [
+        *("thoughts", "reasoning_recap", "user_editable_context", "model_editable_context", "code", "execution_output"),
+        *("tether_browsing_display", "tether_quote", "sonic_webpage", "system_error", "app_pairing_content"),
+        *("computer_output", "citable_code_output", "super_widget"),
+    ]
+)
+_CITED = re.compile(r"【[^】\n]{0,200}†[^】\n]{0,200}】|\ue200[^\ue201\n]{0,500}\ue201")
+_PRIVATE = re.compile(r"[\ue000-\uf8ff]")
+
+
+def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
+    """Yield the turns of all conversations that may be remembered."""
+    for talk in items(stream, reading):
+        if not isinstance(talk.get("mapping"), dict):
+            reading.unknown["conversation without messages"] += 1
+        elif talk.get("is_do_not_remember") is True:
+            reading.dropped["not to be remembered"] += 1
+        else:
+            yield from _conversation(talk, reading)
+
+
+def _conversation(talk: dict[str, Any], reading: Reading) -> Iterator[SessionTurn]:
+    session = (
+        text_at(talk, "conversation_id") or text_at(talk, "id") or key_of(talk.get("title"), talk.get("create_time"))
+    )
+    title = said(text_at(talk, "title") or "")
+    if title:
+        reading.titles[session] = title
+    begun = iso_time(talk.get("create_time"))
+    answer: SessionTurn | None = None
+    for node_id, message in _shown(talk):
+        role, text = _said(message, reading)
+        if not text:
+            continue
+        time = iso_time(message.get("create_time")) or begun
+        key = key_of(role, session, text_at(message, "id") or node_id)
+        if role == "user":
+            if answer is not None:
+                yield answer
+            answer = None
+            yield SessionTurn("user", text, time, session, key)
+        else:
+            answer = SessionTurn("assistant", text, time, session, key)
+    if answer is not None:
+        yield answer
+
+
+def _shown(talk: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the messages of the branch that is shown, from its root to its leaf, each with its node's id."""
+    nodes = talk["mapping"]
+    at = talk.get("current_node")
+    if at not in nodes:
+        leaves = [
+            (number((node.get("message") or {}).get("create_time")) or 0.0, name)
+            for name, node in nodes.items()
+            if isinstance(node, dict) and not node.get("children")
+        ]
+        at = max(leaves, default=(0.0, None))[1]
+    found: list[tuple[str, dict[str, Any]]] = []
+    seen: set[str] = set()
+    while isinstance(at, str) and at not in seen:
+        seen.add(at)
+        node = nodes.get(at)
+        if not isinstance(node, dict):
+            break
+        if isinstance(node.get("message"), dict):
+            found.append((at, node["message"]))
+        at = node.get("parent")
+    return found[::-1]
+
+
+def _said(message: dict[str, Any], reading: Reading) -> tuple[str, str]:
+    """Return (role, text) of a message that one side said to the other; an empty text for any other."""
+    role = text_at(message, "author", "role") or ""
+    about = message.get("metadata")
+    about = about if isinstance(about, dict) else {}
+    content = message.get("content")
+    content = content if isinstance(content, dict) else {}
+    kind = str(content.get("content_type"))
+    why = (
+        "a program's message" if role not in {"user", "assistant"}
+        else "hidden" if about.get("is_visually_hidden_from_conversation") or about.get("is_user_system_message")
+        else "thinking" if message.get("channel") in {"analysis", "commentary"}
+        else "tool call" if message.get("recipient") not in (None, "all")
+        else "other content" if kind not in _TEXT
+        else ""
+    )  # fmt: skip
+    if why:
+        reading.dropped[why] += 1
+        if why == "other content" and kind not in _OTHER:
+            reading.unknown[f"content {kind[:40]}"] += 1
+        return role, ""
+    parts = content.get("parts")
+    texts = [_text(part) for part in parts] if isinstance(parts, list) else []
+    text = "\n\n".join(part for part in texts if part.strip())
+    return role, said(_PRIVATE.sub("", _CITED.sub("", text)))
+
+
+def _text(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    return text_at(part, "text") or ""

@@ -1,0 +1,109 @@
+"""Claude.ai's export: an array of conversations, each a list of messages that may form a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Final
+
+from ormahd.ingest.readers.arrays import items
+from ormahd.ingest.readers.turns import Reading, SessionTurn, iso_time, key_of, said, text_at
+
+NAME: Final = "claude-ai"
+
+BLOCKS: Final = frozenset({"text", "thinking", "redacted_thinking", "tool_use", "tool_result", "token_budget", "flag"})
+
+
+def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
+    """Yield the turns of all conversations."""
+    for talk in items(stream, reading):
+        if isinstance(talk.get("chat_messages"), list):
+            yield from _conversation(talk, reading)
+        else:
+            reading.unknown["conversation without messages"] += 1
+
+
+def _conversation(talk: dict[str, Any], reading: Reading) -> Iterator[SessionTurn]:
+    session = text_at(talk, "uuid") or key_of(talk.get("name"), talk.get("created_at"))
+    title = said(text_at(talk, "name") or "")
+    if title:
+        reading.titles[session] = title
+    begun = iso_time(talk.get("created_at"))
+    answer: SessionTurn | None = None
+    for place, message in enumerate(_shown(talk, reading)):
+        sender = message.get("sender")
+        if sender not in {"human", "assistant"}:
+            reading.unknown[f"sender {str(sender)[:40]}"] += 1
+            continue
+        text = _text(message, reading)
+        if not text:
+            continue
+        time = iso_time(message.get("created_at")) or begun
+        key = key_of(sender, session, text_at(message, "uuid") or place)
+        if sender == "human":
+            if answer is not None:
+                yield answer
+            answer = None
+            yield SessionTurn("user", text, time, session, key)
+        else:
+            answer = SessionTurn("assistant", text, time, session, key)
+    if answer is not None:
+        yield answer
+
+
+def _shown(talk: dict[str, Any], reading: Reading) -> list[dict[str, Any]]:
+    """Return the messages in order; of a tree the branches that are shown, one a root."""
+    messages = [one for one in talk["chat_messages"] if isinstance(one, dict)]
+    by_id = {one["uuid"]: one for one in messages if isinstance(one.get("uuid"), str)}
+    if not any(one.get("parent_message_uuid") in by_id for one in messages):
+        return messages
+    leaf = talk.get("current_leaf_message_uuid")
+    live = _upwards(by_id, leaf)
+    newest = _newest(by_id)
+    children: dict[str | None, list[dict[str, Any]]] = {}
+    for one in messages:
+        parent = one.get("parent_message_uuid")
+        children.setdefault(parent if parent in by_id else None, []).append(one)
+    found: list[dict[str, Any]] = []
+    seen: set[str] = set()
+    for root in children.get(None, []):
+        at: dict[str, Any] | None = root
+        while at is not None and at.get("uuid") not in seen:
+            found.append(at)
+            seen.add(str(at.get("uuid")))
+            below = children.get(at.get("uuid"), [])
+            on_way = [one for one in below if one["uuid"] in live]
+            at = (on_way or sorted(below, key=lambda one: newest.get(one["uuid"], "")))[-1] if below else None
+    reading.dropped["rewound"] += len(messages) - len(found)
+    return found
+
+
+def _upwards(by_id: dict[str, dict[str, Any]], leaf: Any) -> set[str]:
+    found: set[str] = set()
+    while isinstance(leaf, str) and leaf in by_id and leaf not in found:
+        found.add(leaf)
+        leaf = by_id[leaf].get("parent_message_uuid")
+    return found
+
+
+def _newest(by_id: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """Return for each message the time of the newest one below it."""
+    found: dict[str, str] = {}
+    for name, one in by_id.items():
+        time = iso_time(one.get("created_at")) or ""
+        for above in _upwards(by_id, name):
+            found[above] = max(found.get(above, ""), time)
+    return found
+
+
+def _text(message: dict[str, Any], reading: Reading) -> str:
+    """Return a message's text blocks, else its flat text."""
+    content = message.get("content")
+    texts = []
+    for part in content if isinstance(content, list) else ():
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind == "text":
+            texts.append(text_at(part, "text") or "")
+        elif part is not None and kind not in BLOCKS:
+            reading.unknown[f"block {str(kind)[:40]}"] += 1
+    text = "\n\n".join(part for part in texts if part.strip())
+    return said(text or text_at(message, "text") or "")

@@ -1,0 +1,263 @@
+"""Claude Code's transcripts: `~/.claude/projects/**.jsonl`, a tree of lines.
+
+A person's prompt is a `user` line without any of the signs of a tool's result, of injected text or of a sub-agent; or, typed while
+Claude worked, an `attachment` of the kind `queued_command`. An answer is the text of the last `assistant` message before the next prompt;
+one message is spread over several lines with the same id. Branches that a rewind left behind are withdrawn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Final
+
+from msgspec import Struct, field
+
+from ormahd.ingest.readers.lines import objects
+from ormahd.ingest.readers.turns import Reading, SessionTurn, iso_time, key_of, said, text_at, texts_of, typed
+
+NAME: Final = "claude-code"
+
+TOLD: Final = frozenset({"user", "assistant", "system", "attachment"})
+KEPT_BOOKS: Final = frozenset(
+    [
+        *("summary", "custom-title", "ai-title", "agent-name", "agent-color", "agent-setting", "file-history-snapshot"),
+        *("file-history-delta", "queue-operation", "last-prompt", "mode", "permission-mode", "progress", "tag"),
+        *("saved_hook_context", "bridge-session", "atis-latch", "cost-state", "pr-link", "worktree-state"),
+        *("content-replacement", "task-summary", "attribution-snapshot", "speculation-accept", "started", "result"),
+    ]
+)
+"""Kinds of lines that keep Claude's own books: no conversation."""
+BLOCKS: Final = frozenset(
+    [
+        *("text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image", "document"),
+        *("server_tool_use", "web_search_tool_result", "mcp_tool_use", "mcp_tool_result", "fallback"),
+    ]
+)
+_END: Final = frozenset({"end_turn", "stop_sequence", "max_tokens", "refusal"})
+"""Reasons to stop after which an answer is whole."""
+_COMMAND = re.compile(r"<command-name>\s*(?P<name>[^<]*?)\s*</command-name>")
+_ARGUMENTS = re.compile(r"<command-args>(?P<args>.*?)</command-args>", re.DOTALL)
+
+
+class _Line(Struct):
+    """What one line adds: a prompt, or text of an answer."""
+
+    uuid: str | None
+    role: str
+    text: str
+    time: str | None
+    session: str
+    cwd: str | None
+    message: str = ""
+    """The id of the answer that the line is a part of."""
+    whole: bool = False
+    root: bool = False
+    """True for a prompt that says that nothing came before it."""
+
+
+class _Tree(Struct):
+    """The lines by `uuid`, as far as it takes to tell the branch that counts."""
+
+    parents: dict[str, str | None] = field(default_factory=dict)
+    leaf: str | None = None
+    by_message: dict[str, str] = field(default_factory=dict)
+
+    def live(self) -> set[str]:
+        """Return the lines from the newest one up to its root."""
+        found: set[str] = set()
+        at = self.leaf
+        while at is not None and at not in found:
+            found.add(at)
+            at = self.parents.get(at)
+        return found
+
+    def left(self, uuid: str, live: set[str]) -> bool:
+        """Return whether a line stands on a branch that leaves the live one; a tree of its own does not."""
+        seen: set[str] = set()
+        at: str | None = uuid
+        while at is not None and at not in live and at not in seen:
+            seen.add(at)
+            at = self.parents.get(at)
+        return at is not None and at in live and bool(seen)
+
+
+def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
+    """Yield the turns of a transcript in the order of its lines."""
+    tree = _Tree()
+    found: list[_Line] = []
+    for line in objects(stream, reading):
+        kind = line.get("type")
+        if not isinstance(kind, str) or kind not in TOLD:
+            _book(line, kind, reading)
+            continue
+        if line.get("isSidechain") is True:
+            reading.dropped["sub-agent"] += 1
+            continue
+        _grow(tree, line)
+        one = _heard(line, reading)
+        if one is not None:
+            found.append(one)
+    live = tree.live()
+    roots: dict[str, list[int]] = {}
+    for at, one in enumerate(found):
+        if one.root:
+            roots.setdefault(one.session, []).append(at)
+    kept: list[_Line] = []
+    left: list[_Line] = []
+    for at, one in enumerate(found):
+        first, *_, last = roots.get(one.session, [0]) * 2
+        gone = (one.uuid is not None and tree.left(one.uuid, live)) or first <= at < last
+        (left if gone else kept).append(one)
+    if left:
+        reading.dropped["rewound"] += len(left)
+        reading.withdrawn.update(turn.key for turn in _turns(left, rested=True))
+        reading.withdrawn.difference_update(turn.key for turn in _turns(kept, rested=True))
+    yield from _turns(kept, rested=reading.rested)
+
+
+def _book(line: dict[str, Any], kind: Any, reading: Reading) -> None:
+    """Take titles from a line of Claude's own books; count one of an unknown kind."""
+    if kind not in KEPT_BOOKS and not (isinstance(kind, str) and kind.startswith("file-history-")):
+        reading.unknown[f"line {str(kind)[:40]}"] += 1
+    title = text_at(line, "customTitle") or text_at(line, "aiTitle")
+    session = text_at(line, "sessionId") or reading.name
+    if title and session and not (kind == "ai-title" and session in reading.titles):
+        reading.titles[session] = title
+
+
+def _grow(tree: _Tree, line: dict[str, Any]) -> None:
+    uuid = text_at(line, "uuid")
+    if uuid is None:
+        return
+    tree.parents[uuid] = text_at(line, "parentUuid") or text_at(line, "logicalParentUuid")
+    message = text_at(line, "message", "id")
+    if line["type"] == "assistant" and message:
+        # blocks of one message that hang side by side are one branch
+        before = tree.by_message.setdefault(message, uuid)
+        if before != uuid and tree.parents[uuid] == tree.parents.get(before):
+            tree.parents[uuid] = before
+    if line["type"] in {"user", "assistant"} or tree.leaf is None or tree.parents[uuid] == tree.leaf:
+        tree.leaf = uuid
+
+
+def _heard(line: dict[str, Any], reading: Reading) -> _Line | None:
+    """Return what a line says; None if that is nothing of the conversation."""
+    kind = line["type"]
+    if kind == "system":
+        return None
+    if str(line.get("entrypoint", "")).startswith("sdk"):
+        reading.dropped["a program's session"] += 1
+        return None
+    if kind == "assistant":
+        return _answer(line, reading)
+    text = _queued(line, reading) if kind == "attachment" else _prompt(line, reading)
+    if not text:
+        return None
+    text = _command(text) or typed(text, reading, NAME)
+    if not text:
+        return None
+    root = kind == "user" and "parentUuid" in line and line["parentUuid"] is None
+    root = root and not text_at(line, "logicalParentUuid")
+    return _line(line, "user", text, reading, root=root)
+
+
+def _line(
+    line: dict[str, Any], role: str, text: str, reading: Reading, *, message: str = "", whole: bool = False, root: bool = False
+) -> _Line:  # fmt: skip
+    session = text_at(line, "sessionId") or reading.name
+    cwd = text_at(line, "cwd") or reading.cwd
+    return _Line(text_at(line, "uuid"), role, text, iso_time(line.get("timestamp")), session, cwd, message, whole, root)
+
+
+def _prompt(line: dict[str, Any], reading: Reading) -> str:
+    """Return the text of a `user` line that a person typed; "" for every other."""
+    message = line.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    origin = line.get("origin")
+    why = (
+        "tool result" if line.get("toolUseResult") is not None or _has(content, "tool_result")
+        else "injected" if line.get("isMeta") is True
+        else "compaction" if line.get("isCompactSummary") is True or line.get("isVisibleInTranscriptOnly") is True
+        else "interrupted" if line.get("interruptedMessageId")
+        else "a program's prompt" if line.get("turnOrigin") not in (None, "human")
+        else "a program's prompt" if isinstance(origin, dict) and origin.get("kind") not in (None, "human")
+        else ""
+    )  # fmt: skip
+    if why:
+        reading.dropped[why] += 1
+        return ""
+    _count_blocks(content, reading)
+    return texts_of(content, ("text",))
+
+
+def _queued(line: dict[str, Any], reading: Reading) -> str:
+    """Return a prompt that was typed while Claude worked; "" for every other attachment."""
+    found = line.get("attachment")
+    if not isinstance(found, dict) or found.get("type") != "queued_command":
+        reading.dropped["attachment"] += 1
+        return ""
+    origin = found.get("origin")
+    human = found.get("humanTurn") is True or (isinstance(origin, dict) and origin.get("kind") == "human")
+    if found.get("commandMode", "prompt") != "prompt" or not (human or (origin is None and "humanTurn" not in found)):
+        reading.dropped["a program's prompt"] += 1
+        return ""
+    return texts_of(found.get("prompt"), ("text",))
+
+
+def _command(text: str) -> str:
+    """Return a slash command with what was said to it; "" if the text is none, or nothing was said to it."""
+    if not text.lstrip().startswith("<command-"):
+        return ""
+    name, args = _COMMAND.search(text), _ARGUMENTS.search(text)
+    asked = said(args["args"]) if args else ""
+    return f"{name['name'] if name else ''} {asked}".strip() if asked else ""
+
+
+def _answer(line: dict[str, Any], reading: Reading) -> _Line | None:
+    message = line.get("message")
+    if not isinstance(message, dict) or line.get("isApiErrorMessage") is True or message.get("model") == "<synthetic>":
+        reading.dropped["no answer"] += 1
+        return None
+    _count_blocks(message.get("content"), reading)
+    text = said(texts_of(message.get("content"), ("text",)))
+    number = text_at(message, "id") or text_at(line, "uuid") or ""
+    whole = message.get("stop_reason") in _END
+    return _line(line, "assistant", text, reading, message=number, whole=whole) if text or whole else None
+
+
+def _has(content: Any, kind: str) -> bool:
+    return isinstance(content, list) and any(isinstance(part, dict) and part.get("type") == kind for part in content)
+
+
+def _count_blocks(content: Any, reading: Reading) -> None:
+    for part in content if isinstance(content, list) else ():
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind not in BLOCKS:
+            reading.unknown[f"block {str(kind)[:40]}"] += 1
+
+
+def _turns(lines: list[_Line], *, rested: bool) -> Iterator[SessionTurn]:
+    """Yield prompts, and after each run of answers its last one with text."""
+    answer: list[_Line] = []
+    for one in lines:
+        if one.role == "user":
+            yield from _closing(answer, closed=True)
+            answer = []
+            key = key_of("user", one.time or one.uuid, one.text)
+            yield SessionTurn("user", one.text, one.time, one.session, key, one.cwd)
+        elif answer and answer[-1].message != one.message and one.text:
+            answer = [one]
+        else:
+            answer.append(one)
+    yield from _closing(answer, closed=rested or any(one.whole for one in answer))
+
+
+def _closing(answer: list[_Line], *, closed: bool) -> Iterator[SessionTurn]:
+    parts = [one for one in answer if one.text]
+    if not parts:
+        return
+    first = parts[0]
+    text = "\n\n".join(dict.fromkeys(one.text for one in parts))
+    key = key_of("assistant", first.time or first.message, text)
+    yield SessionTurn("assistant", text, first.time, first.session, key, first.cwd, closed)

@@ -1,0 +1,102 @@
+"""Which format a stream has, told by its structure and never by its name; and its reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, BinaryIO, Final
+
+from ormahd.ingest.readers import chatgpt, claude_ai, claude_code, codex, gemini, plain
+from ormahd.ingest.readers.arrays import Repaired, first_sign
+from ormahd.ingest.readers.lines import lines, objects
+from ormahd.ingest.readers.turns import Reading, SessionTurn
+
+Reader = Callable[[BinaryIO, Reading], Iterator[SessionTurn]]
+
+READERS: Final[dict[str, Reader]] = {
+    one.NAME: one.read for one in (claude_code, codex, gemini, chatgpt, claude_ai, plain)
+}
+LOOKED_AT: Final = 60
+"""Lines that are looked at: books may stand before the first prompt."""
+
+
+def format_of(stream: BinaryIO) -> str | None:
+    """Return the name of the reader for a stream, and go back to its beginning; None if no reader knows it."""
+    try:
+        return _format(stream)
+    finally:
+        stream.seek(0)
+
+
+def _format(stream: BinaryIO) -> str | None:
+    sign = first_sign(stream)
+    if sign == b"[":
+        return _array(stream)
+    if sign == b"{":
+        for line in islice(objects(stream, Reading()), LOOKED_AT):
+            found = _of_line(line)
+            if found is not None:
+                return found
+        stream.seek(0)
+        return _object(stream)
+    texts = (line.decode("utf-8", "replace") for line in islice(lines(Repaired(stream), Reading()), 400))  # type: ignore[arg-type]
+    return plain.NAME if any(plain.SPEAKER.match(text) for text in texts) else None
+
+
+def _of_line(line: dict[str, Any]) -> str | None:
+    """Return the format that a line of JSON belongs to; None if many have such lines."""
+    kind = line.get("type")
+    headed = "sessionId" in line and ("projectHash" in line or "startTime" in line)
+    if kind is None and (headed or "$rewindTo" in line or "$set" in line):
+        return gemini.NAME
+    if isinstance(line.get("mapping"), dict):
+        return chatgpt.NAME
+    if isinstance(line.get("chat_messages"), list):
+        return claude_ai.NAME
+    if (kind in codex.LINES and "payload" in line) or "record_type" in line:
+        return codex.NAME
+    if kind is None and "id" in line and "timestamp" in line and ("instructions" in line or "git" in line):
+        return codex.NAME
+    if kind in {"user", "assistant"} and isinstance(line.get("message"), dict):
+        return claude_code.NAME
+    if kind in claude_code.TOLD and "uuid" in line:
+        return claude_code.NAME
+    if kind in {"user", "gemini"} and "id" in line and "content" in line:
+        return gemini.NAME
+    return codex.NAME if kind == "message" and "role" in line and "content" in line else None
+
+
+def _array(stream: BinaryIO) -> str | None:
+    """Return the format of an export by the keys of its first conversation."""
+    return _by_keys(stream, depth=2)
+
+
+def _object(stream: BinaryIO) -> str | None:
+    """Return the format of one object over many lines, by its keys."""
+    return _by_keys(stream, depth=1)
+
+
+def _by_keys(stream: BinaryIO, *, depth: int) -> str | None:
+    import ijson
+
+    at = 0
+    keys: set[str] = set()
+    try:
+        for event, value in ijson.basic_parse(Repaired(stream)):
+            if event in {"start_map", "start_array"}:
+                at += 1
+            elif event in {"end_map", "end_array"}:
+                at -= 1
+                if at < depth:
+                    break
+            elif event == "map_key" and at == depth:
+                keys.add(value)
+                if value == "mapping":
+                    return chatgpt.NAME
+                if value == "chat_messages":
+                    return claude_ai.NAME
+                if {"sessionId", "messages"} <= keys:
+                    return gemini.NAME
+    except (ijson.JSONError, ValueError, RecursionError):
+        pass
+    return None

@@ -1,0 +1,167 @@
+"""Gemini CLI's chats: `~/.gemini/tmp/<project>/chats/session-*.jsonl`, and `.json` of before.
+
+A message is written again under its id when tokens or tool calls are added; `$rewindTo` takes messages back, and `$set.messages`
+replaces all. What hooks added stands in the person's own message as an element.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Final
+
+from msgspec import Struct, field
+
+from ormahd.ingest.readers.arrays import items
+from ormahd.ingest.readers.lines import decoded, lines, objects
+from ormahd.ingest.readers.turns import Reading, SessionTurn, iso_time, key_of, said, text_at, texts_of, typed
+
+NAME: Final = "gemini"
+
+KINDS: Final = frozenset({"user", "gemini", "info", "error", "warning"})
+_HOOK = re.compile(r"<hook_context>.*?(?:</hook_context>|\Z)", re.DOTALL)
+_ADDED: Final = ("<session_context>", "<hook_context>")
+
+
+class _Message(Struct):
+    role: str
+    text: str
+    time: str | None
+    whole: bool = False
+
+
+class _Chat(Struct):
+    session: str = ""
+    begun: str | None = None
+    subagent: bool = False
+    messages: dict[str, _Message | None] = field(default_factory=dict)
+    """By id, in order; None for what is nothing of the conversation."""
+    back: dict[str, _Message] = field(default_factory=dict)
+    """Messages that were taken back."""
+
+
+def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
+    """Yield the turns of a chat, once its last line told what became of its messages."""
+    chat = _Chat()
+    for line in _parts(stream, reading):
+        _take(chat, line, reading)
+    if chat.subagent:
+        reading.dropped["sub-agent"] += 1
+        return
+    session = chat.session or reading.name
+    turns = list(_turns(session, chat.messages, chat.begun, reading))
+    gone = set()
+    for number, one in chat.back.items():
+        gone.add(_key(session, number, one.role))
+    reading.withdrawn |= gone - {turn.key for turn in turns}
+    yield from turns
+
+
+def _parts(stream: BinaryIO, reading: Reading) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a chat; of the one object of former versions, what its lines would be."""
+    first = next((one for one in lines(stream, Reading()) if one.strip()), b"")
+    stream.seek(0)
+    for line in objects(stream, reading) if isinstance(decoded(first), dict) else items(stream, reading):
+        messages = line.get("messages")
+        if isinstance(messages, list) and "$set" not in line and "sessionId" in line:
+            yield {name: value for name, value in line.items() if name != "messages"}
+            yield from (one for one in messages if isinstance(one, dict))
+        else:
+            yield line
+
+
+def _take(chat: _Chat, line: dict[str, Any], reading: Reading) -> None:
+    if "$rewindTo" in line:
+        _rewind(chat, line["$rewindTo"], reading)
+    elif "id" in line:
+        _put(chat, line, reading)
+    elif isinstance(line.get("$set"), dict):
+        _head(chat, line["$set"])
+        messages = line["$set"].get("messages")
+        if isinstance(messages, list):
+            chat.messages.clear()
+            for one in messages:
+                if isinstance(one, dict) and "id" in one:
+                    _put(chat, one, reading)
+    elif "sessionId" in line:
+        _head(chat, line)
+    else:
+        reading.unknown[f"line {', '.join(sorted(line))[:40]}"] += 1
+
+
+def _head(chat: _Chat, line: dict[str, Any]) -> None:
+    chat.session = text_at(line, "sessionId") or chat.session
+    chat.begun = iso_time(line.get("startTime")) or chat.begun
+    chat.subagent = chat.subagent or line.get("kind") == "subagent"
+
+
+def _rewind(chat: _Chat, to: Any, reading: Reading) -> None:
+    """Take back a message and all after it; all, where it is not known."""
+    numbers = list(chat.messages)
+    place = numbers.index(str(to)) if str(to) in chat.messages else 0
+    for number in numbers[place:]:
+        gone = chat.messages.pop(number)
+        reading.dropped["rewound"] += 1
+        if gone is not None:
+            chat.back[number] = gone
+
+
+def _put(chat: _Chat, line: dict[str, Any], reading: Reading) -> None:
+    number, kind = str(line["id"]), line.get("type")
+    if kind not in KINDS:
+        reading.unknown[f"message {str(kind)[:40]}"] += 1
+        return
+    time = iso_time(line.get("timestamp"))
+    found: _Message | None = None
+    if kind == "user":
+        text = _prompt(line, reading)
+        found = _Message("user", text, time) if text else None
+    elif kind == "gemini":
+        whole = line.get("tokens") is not None and not line.get("toolCalls")
+        text = said(texts_of(line.get("content"), ("text",)))
+        found = _Message("assistant", text, time, whole) if text else None
+    before = chat.messages.get(number)
+    if found is not None and before is not None and found.time is None:
+        found.time = before.time
+    chat.messages[number] = found
+
+
+def _prompt(line: dict[str, Any], reading: Reading) -> str:
+    """Return what a person typed in a `user` message; "" for a tool's result, a command and what a program added."""
+    shown = texts_of(line.get("displayContent"), ("text",))
+    text = _HOOK.sub("", shown or texts_of(line.get("content"), ("text",))).strip()
+    if not text:
+        reading.dropped["tool result"] += 1
+    elif text.startswith(("/", "?", *_ADDED)):
+        reading.dropped["command"] += 1
+    else:
+        return typed(text, reading, NAME)
+    return ""
+
+
+def _key(session: str, number: str, role: str) -> str:
+    return key_of(role, session, number)
+
+
+def _turns(
+    session: str, messages: dict[str, _Message | None], begun: str | None, reading: Reading
+) -> Iterator[SessionTurn]:
+    answer: tuple[str, _Message] | None = None
+
+    def answered(*, last: bool) -> Iterator[SessionTurn]:
+        if answer is not None:
+            number, one = answer
+            closed = not last or one.whole or reading.rested
+            key = _key(session, number, "assistant")
+            yield SessionTurn("assistant", one.text, one.time or begun, session, key, reading.cwd, closed)
+
+    for number, one in messages.items():
+        if one is None:
+            continue
+        if one.role == "user":
+            yield from answered(last=False)
+            answer = None
+            yield SessionTurn("user", one.text, one.time or begun, session, _key(session, number, "user"), reading.cwd)
+        else:
+            answer = number, one
+    yield from answered(last=True)

@@ -1,0 +1,83 @@
+"""Complete lines and JSON objects of a stream of bytes, whatever is broken in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Final
+
+import msgspec
+
+from ormahd.ingest.readers.turns import Reading
+
+CHUNK: Final = 1 << 20
+LONGEST: Final = 16 << 20
+"""Bytes of a line that is read; a longer one is a pasted file or an image, and is counted."""
+
+_decode = msgspec.json.Decoder().decode
+
+
+def lines(stream: BinaryIO, reading: Reading) -> Iterator[bytes]:
+    """Yield the lines of a stream without their ends; one that is too long is counted and left out.
+
+    The last one comes too if it has no end: whoever parses it sees whether it is whole.
+    """
+    kept: list[bytes] = []
+    size = 0
+    first = True
+    while chunk := stream.read(CHUNK):
+        if first:
+            chunk = chunk.removeprefix(b"\xef\xbb\xbf")
+            first = False
+        *whole, rest = chunk.split(b"\n")
+        for part in whole:
+            if size + len(part) > LONGEST:
+                reading.too_long += 1
+            else:
+                yield b"".join([*kept, part])
+            kept, size = [], 0
+        size += len(rest)
+        kept = [*kept, rest] if size <= LONGEST else []
+    if size > LONGEST:
+        reading.too_long += 1
+    elif size:
+        yield b"".join(kept)
+
+
+def objects(stream: BinaryIO, reading: Reading) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects of a stream that has one a line. A half-written last line is left for the next time."""
+    broken = 0
+    for line in lines(stream, reading):
+        reading.damaged += broken
+        broken = 0
+        line = line.strip(b" \t\r\x00")
+        if not line:
+            continue
+        found = decoded(line)
+        if isinstance(found, dict):
+            yield found
+        else:
+            broken = 1
+
+
+def decoded(data: bytes) -> Any:
+    """Return the JSON value of `data`; None if it is none. Bytes that are no UTF-8, and lone surrogates, are replaced."""
+    try:
+        return _decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        return _whole(json.loads(data.decode("utf-8", "replace"), strict=False))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _whole(value: Any) -> Any:
+    """Return `value` with lone surrogates replaced in all its texts."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    if isinstance(value, dict):
+        return {_whole(name): _whole(item) for name, item in value.items()}
+    return value

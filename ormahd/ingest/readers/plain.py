@@ -1,0 +1,56 @@
+"""A conversation as plain text: each turn begins with `User:` or `Assistant:` (also Human, You, Me, AI, Bot) at the start of a line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import BinaryIO, Final
+
+from ormahd.ingest.readers.arrays import Repaired
+from ormahd.ingest.readers.lines import lines
+from ormahd.ingest.readers.turns import Reading, Role, SessionTurn, key_of, said
+
+NAME: Final = "text"
+
+SPEAKER: Final = re.compile(
+    r"(?:#{1,4} )?(?:\*\*)?(?P<name>user|human|you|me|assistant|ai|bot|claude|chatgpt|gemini|codex)(?:\*\*)?\s?[:：](?:\*\*)?(?:\s+|\Z)",
+    re.IGNORECASE,
+)
+_PERSON: Final = frozenset({"user", "human", "you", "me"})
+
+
+def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
+    """Yield the turns of a text. A turn's key covers all before it, so that the text may grow."""
+    session, before = "", ""
+    for role, text in _spoken(stream, reading):
+        text = said(text)
+        if not text:
+            continue
+        before = key_of(before, role, text)
+        session = session or f"text-{before[:12]}"
+        if reading.name:
+            reading.titles[session] = reading.name
+        yield SessionTurn(role, text, None, session, before, reading.cwd)
+
+
+def _spoken(stream: BinaryIO, reading: Reading) -> Iterator[tuple[Role, str]]:
+    role: Role | None = None
+    kept: list[str] = []
+    fenced = False
+    for raw in lines(Repaired(stream), reading):  # type: ignore[arg-type]
+        line = raw.decode("utf-8", "replace").rstrip("\r")
+        fenced ^= line.lstrip().startswith("```")
+        found = None if fenced else SPEAKER.match(line)
+        if found is None:
+            kept.append(line)
+            continue
+        if role is not None:
+            yield role, "\n".join(kept)
+        elif any(line.strip() for line in kept):
+            reading.dropped["before the first speaker"] += 1
+        role = "user" if found["name"].lower() in _PERSON else "assistant"
+        kept = [line[found.end() :]]
+    if role is not None:
+        yield role, "\n".join(kept)
+    elif any(line.strip() for line in kept):
+        reading.dropped["no speaker"] += 1
