@@ -1,9 +1,13 @@
-"""What people see: texts made harmless, wrapped at words, dated, coloured only on a terminal; and JSON for programs.
+"""What people see: text made harmless, wrapped and coloured; progress bars; and JSON for programs.
+
+What people see: texts made harmless, wrapped at words, dated, coloured only on a terminal; and JSON for programs.
 
 A terminal has its own width, and every line of `out` and `note` is wrapped to it; a pipe gets each line whole.
 
 A memory is data from anywhere. No byte of it may steer the terminal: control characters, C1 codes and bidirectional
 overrides are shown as escapes (`\\x1b`), in every output for people, piped or not.
+
+A progress bar on stderr, when somebody is there to see it: rich is imported only then.
 """
 
 from __future__ import annotations
@@ -14,7 +18,13 @@ import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TextIO
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Drawn
+    from rich.progress import TaskID
+
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _JSON_CONTROL = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
@@ -268,3 +278,47 @@ def _drawn(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequenc
         console.print(drawn)
     for one in text.get().strip("\n").splitlines():
         raw(one.rstrip())
+
+
+class Bar:
+    """`with Bar("importing") as bar: bar.set(done, total, "1,200 notes, 310/s")`; silent without a terminal."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self._drawn: Drawn | None = None
+        self._task: TaskID | None = None
+
+    @property
+    def seen(self) -> bool:
+        """Whether anybody sees the bar."""
+        return self._drawn is not None
+
+    def __enter__(self) -> Self:
+        if colours(sys.stderr):
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+            self._drawn = Progress(
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                TaskProgressColumn(),
+                TextColumn("{task.fields[text]}", markup=False),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._drawn.start()
+            self._task = self._drawn.add_task(self.what, total=None, text="")
+        return self
+
+    def set(self, done: float, total: float | None, text: str = "", *, what: str | None = None) -> None:
+        """`total` None or 0: not known."""
+        if self._drawn is not None and self._task is not None:
+            shown = line(what) if what else self.what
+            self._drawn.update(self._task, completed=done, total=total or None, text=line(text), description=shown)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._drawn is not None:
+            self._drawn.stop()

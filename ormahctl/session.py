@@ -1,19 +1,86 @@
-"""What all commands share: the options before the command's name, and the connection, opened when it is needed."""
+"""What all commands share: global options, the connection to the daemon, and questions to the person.
+
+The connection of a command to the daemon: typed calls from where we are, in the name of who asks.
+
+What all commands share: the options before the command's name, and the connection, opened when it is needed.
+
+Asking before files that the person made go: the daemon refuses, a terminal asks, `--yes` says so from the start.
+
+A connection with a thread of its own, so that a call can be under way while the next one is prepared.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 from msgspec import UNSET, UnsetType
 
+from ormahd.api import Params, Progress, Result
+from ormahd.rpc import wire
+
 if TYPE_CHECKING:
-    from ormahctl.client import Client
     from ormahd.rpc.wire import Unavailable
+import queue
+import threading
+from concurrent.futures import Future, wait
+
+from ormahctl import render
+from ormahd.rpc.wire import OrmahError
+
+R = TypeVar("R", bound=Result)
+
+CONNECT_SECONDS = 5.0
+CALL_SECONDS = 120.0
+"""Longer than any but the long calls may take: a write waits 5 s for git, a stopping daemon drains for 10 s."""
+
+
+class Client:
+    """One connection. Not for several threads at once."""
+
+    def __init__(self, connection: wire.ClientConnection, *, agent: str) -> None:
+        self._connection = connection
+        self._agent = agent
+        self._cwd = here()
+        self._session = agent_session()
+
+    @classmethod
+    def open(cls, socket: Path, *, agent: str, timeout: float = CONNECT_SECONDS) -> Client:
+        """Connect to the daemon at `socket` within `timeout` seconds.
+
+        Raises:
+            Unavailable: nobody answers there; the error says why and what to do.
+        """
+        return cls(wire.connect(socket, timeout), agent=agent)
+
+    def call(
+        self,
+        method: str,
+        params: Params,
+        result: type[R],
+        *,
+        on_progress: Callable[[Progress], None] | None = None,
+        timeout: float | None = CALL_SECONDS,
+    ) -> R:
+        """Ask and wait. `timeout` in seconds, None: as long as the daemon works."""
+        answer = self._connection.call(
+            method, params, agent=self._agent, cwd=self._cwd, session=self._session, on_progress=on_progress,
+            timeout=timeout,
+        )  # fmt: skip
+        if not isinstance(answer, result):
+            raise wire.Incompatible(
+                f"{method}: the answer is no {result.__name__}", hint="restart the daemon: ormahctl restart"
+            )
+        return answer
+
+    def close(self) -> None:
+        self._connection.close()
+
 
 PERSON = "person"
 AGENT_SHELLS = {"CLAUDECODE": "claude-code", "CODEX_THREAD_ID": "codex", "GEMINI_CLI": "gemini"}
@@ -58,7 +125,6 @@ class Session:
         Raises:
             Unavailable: nobody answers.
         """
-        from ormahctl.client import Client
         from ormahd.rpc.wire import Unavailable
 
         socket = self.socket_path
@@ -72,7 +138,7 @@ class Session:
 
     def _start(self, socket: Path, absent: Unavailable) -> None:
         from ormahctl import autostart, render
-        from ormahctl.commands.status import skew
+        from ormahctl.commands.daemon import skew
         from ormahd import paths
 
         if not autostart.allowed(socket):
@@ -130,3 +196,82 @@ def here() -> str | None:
     except (OSError, UnicodeEncodeError):
         return None
     return path
+
+
+Answered = TypeVar("Answered")
+UNCONFIRMED = "unconfirmed"
+
+
+def asked(session: Session, call: Callable[[bool], Answered], *, yes: bool) -> Answered | None:
+    """What `call` (given whether the person agrees) returns; None where they were asked and said no. Without a terminal the
+    daemon's refusal stands, with exit status 2."""
+    try:
+        return call(yes)
+    except OrmahError as exc:
+        if exc.code != UNCONFIRMED or not _terminal(session):
+            raise
+        render.note(exc.message)
+    if not click.confirm("Do it?", err=True):
+        render.note("nothing was changed")
+        return None
+    session.reconnect()
+    return call(True)
+
+
+def _terminal(session: Session) -> bool:
+    return not session.json and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+HEAR_S = 0.2
+"""How often whoever waits for an answer looks for Ctrl-C."""
+
+
+def answer(future: Future[R]) -> R:
+    """The result of a call, or its error; for the main thread, which is the one that hears of Ctrl-C.
+
+    A wait without end would not always be woken by it: when the signal comes just before the wait begins, or another
+    thread happens to take it, Python only notes it down for the main thread (https://docs.python.org/3/library/signal.html,
+    "Execution of Python signal handlers"). So this one looks up now and then.
+    """
+    while not future.done():
+        wait([future], timeout=HEAR_S)
+    return future.result()
+
+
+class Lane:
+    """Calls are made one after the other, in the order they were given.
+
+    The thread is a daemon thread (not an executor's, which the interpreter waits for), so that Ctrl-C always ends us.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def call(
+        self, method: str, params: Params, result: type[R], *, timeout: float, note: Callable[[Future[R]], None]
+    ) -> None:
+        """Make the call as soon as the one before has its answer; `timeout` in seconds. `note` is given its future before it can
+        begin, so that Ctrl-C, whenever it comes, never leaves a call that nobody knows of; one that has not begun can be
+        cancelled."""
+        future: Future[R] = Future()
+
+        def work() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(self._client.call(method, params, result, timeout=timeout))
+            except BaseException as exc:  # noqa: BLE001 - handed on to whoever waits for the future
+                future.set_exception(exc)
+
+        note(future)
+        self._work.put(work)
+
+    def _run(self) -> None:
+        while (work := self._work.get()) is not None:
+            work()
+
+    def close(self) -> None:
+        """No more calls. One that is under way goes on in the daemon."""
+        self._work.put(None)

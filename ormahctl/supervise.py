@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from ormahctl import managers, offline
-from ormahctl.client import Client
-from ormahctl.session import PERSON
+from ormahctl.session import PERSON, Client
 from ormahd.api import HealthResult, HelloParams, HelloResult, NoParams
 from ormahd.rpc.wire import OrmahError, Unavailable
 

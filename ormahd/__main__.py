@@ -15,7 +15,7 @@ import click
 from ormahd import __version__, paths
 from ormahd.detach import complain, detached
 from ormahd.errors import OrmahError
-from ormahd.process import memory
+from ormahd.process import priority
 
 Place = click.Path(path_type=Path, resolve_path=False)
 
@@ -88,7 +88,7 @@ def run(vault: Path | None, config: Path | None, socket: Path | None, detach: bo
     os.environ["ORT_DISABLE_TELEMETRY"] = os.environ["ORT_TELEMETRY_DISABLED"] = "1"
     # Otherwise Pydantic reads the metadata of every installed package to find plugins.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    memory.few_arenas()
+    priority.few_arenas()
     gc.disable()  # off during imports: they leave no garbage, and collecting takes a fifth of the time
     found = load(vault, config, socket)
     if detach and not is_supervised(os.environ, os.getpid()):

@@ -1,4 +1,9 @@
-"""Loading the settings: defaults, then `config.toml`, then `ORMAH_*`, then flags; each value knows where it came from."""
+"""Load the settings: defaults, then `config.toml`, then `ORMAH_*`, then flags; each value knows where it came from.
+
+Settings of earlier versions: `config check` names them and says what became of each. They are never an error.
+
+Loading the settings: defaults, then `config.toml`, then `ORMAH_*`, then flags; each value knows where it came from.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +17,73 @@ from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 
 from ormahd import paths
-from ormahd.errors import BadRequest
-from ormahd.faults import faults, near, shown
+from ormahd.errors import BadRequest, faults, near, shown
 from ormahd.settings import Settings
-from ormahd.settings.former import FORMER
+
+FORMER: dict[str, str] = {
+    "search.min_pool": "at least 100 candidates of each kind are gathered, always",
+    "search.rerank_pool": "100 candidates are compared token by token, always",
+    "search.late_weight": "late interaction always weighs 0.6 in the similarity",
+    "search.cosine_weight": "the cosine always weighs 0.25 in the similarity",
+    "search.words_weight": "words in common always weigh 0.15 in the similarity",
+    "search.words_half": "a bm25 value of 20 always counts half",
+    "search.moment_weight": "the best of a conversation always vouches for the others with 0.2",
+    "search.moment_minutes": "a conversation is what was stored within 30 minutes, always",
+    "search.brevity_tokens": "a note of n tokens always counts n / (n + 3)",
+    "search.length_chance": "the correction for a note's length is always 0.1 for each factor e",
+    "search.fts_only_dampening": "a candidate without any similarity always counts half",
+    "search.rrf_min_spread_ratio": "fused scores are spread out from a spread of 0.05 on, always",
+    "search.period_boost": "a memory of the period that a query names always gets 0.1 more",
+    "search.recency_boost": "recent access always adds at most 0.05",
+    "search.recency_half_life_days": "what recent access adds always halves in 7 days",
+    "search.access_boost": "frequent use always adds at most 0.05",
+    "whisper.full_nodes": "the first two memories are always quoted in full",
+    "whisper.content_characters": "a memory's content is always cut at 600 characters",
+    "whisper.pool": "30 candidates are always judged",
+    "whisper.temporal_relevance": "prompts that ask for a time always need a relevance of 0.30",
+    "whisper.crowding": "the gate always rises by 0.0125 for each memory that is in",
+    "whisper.companions": "a memory is always left out that is 0.12 less relevant than the best",
+    "whisper.preference_gate": "standing preferences always need a relevance of 0.42",
+    "whisper.topic_cosine": "a memory without a word in common always needs a cosine of 0.55",
+    "whisper.other_spaces": "the relevance of a memory of another space is always halved",
+    "whisper.elsewhere_margin": "the best of this space may always be 0.02 behind that of another",
+    "whisper.reranker_characters": "the cross-encoder always reads 512 characters of a memory",
+    "whisper.buffer_size": "the last 5 prompts of a session are always remembered",
+    "embedding.batch_size": "32 texts always go into one pass of the model",
+    "embedding.max_pieces": "64 pieces of a long note are embedded, always",
+    "embedding.late_dimensions": "token vectors always have 256 dimensions",
+    "vectors.search_ef": "Chroma's graph always keeps 200 candidates while it searches",
+    "decay.important": "a memory always counts as important from an importance of 0.5",
+    "decay.important_days": "importance always spares a memory for 90 days after it was last found or opened",
+    "jobs.max_proposals": "200 proposals are put before you at a time, always",
+    "maintenance.clusters": "4 clusters are handed out at once, always",
+    "maintenance.characters": "40,000 characters of JSON are handed out, always",
+    "maintenance.receipt_minutes": "results are always accepted for 60 minutes",
+    "maintenance.seconds": "candidates are always looked for for 30 seconds at most",
+    "consolidating.similarity": "memories from a cosine of 0.6 are always shown to the judge together",
+    "consolidating.max_clusters": "a run always plans at most 10 consolidations",
+    "merging.neighbours": "a memory is always compared with its 6 nearest",
+    "merging.least_cosine": "memories below a cosine of 0.25 are never compared",
+    "merging.least_likeness": "a judge is always asked from a composite of 0.6",
+    "merging.propose_likeness": "a pair always becomes a proposal from a composite of 0.65",
+    "daemon.max_clients": "128 connections are open at most; then the one that rested longest is closed",
+    "daemon.frame_bytes": "the body of a frame always has at most 16 MiB",
+    "daemon.idle_seconds": "a connection that rests stays open",
+    "daemon.slow_seconds": "a connection that takes more than 30 seconds over one frame is always closed",
+    "daemon.drain_seconds": "running requests always have 10 seconds to finish when the daemon stops",
+    "jobs.duplicate_merger_hours": "jobs.nightly_hours says when it runs; `ormahctl jobs pause` leaves it out",
+    "jobs.conflict_detector_hours": "jobs.nightly_hours says when it runs; `ormahctl jobs pause` leaves it out",
+    "jobs.auto_linker_hours": "jobs.nightly_hours says when it runs; `ormahctl jobs pause` leaves it out",
+    "jobs.auto_cluster_hours": "jobs.nightly_hours says when it runs; `ormahctl jobs pause` leaves it out",
+    "jobs.consolidator_hours": "jobs.nightly_hours says when it runs; `ormahctl jobs pause` leaves it out",
+    "jobs.decay_manager_hours": "jobs.nightly_hours says when it runs; `ormahctl jobs pause` leaves it out",
+    "search.vector_weight": "meaning always weighs 0.6 in rank fusion; search.fts_weight moves words against it",
+    "search.min_result_score": "results below a score of 0.1 are always dropped",
+    "search.tier_boost_working": "working memories always count as they are",
+    "linking.cross_space_penalty": "0.1 is always taken off the cosine of memories of two spaces",
+}
+"""`group.name` -> what holds instead, as a sentence without its full stop."""
+
 
 OUTSIDE = frozenset({"ORMAH_SOCKET", "ORMAH_SPACE", "ORMAH_CONFIG", "ORMAH_VAULT"})
 """Variables that are no `ORMAH_<GROUP>_<SETTING>`: the client's socket, the caller's space, the file, the vault."""
@@ -28,7 +96,7 @@ class Config(Struct, frozen=True):
     file: Path
     origins: Mapping[str, str]
     former: Mapping[str, str]
-    """{setting of an earlier version that is still set: where}. It has no effect (`settings.former`)."""
+    """{setting of an earlier version that is still set: where}. It has no effect (`config`)."""
 
     def origin(self, key: str) -> str:
         return self.origins.get(key, "default")

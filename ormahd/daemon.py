@@ -21,22 +21,19 @@ from ormahd.actions.sync import sync_by_itself
 from ormahd.api import Call, HealthResult, Progress, Result
 from ormahd.config import Config
 from ormahd.errors import OrmahError
-from ormahd.jobs.all import CHANGES_OF, JOBS
 from ormahd.jobs.maintenance.issue import SEARCH
 from ormahd.jobs.maintenance.maintenance import Maintenance
-from ormahd.jobs.runner import LOW_PRIORITY, Runner
+from ormahd.jobs.runner import CHANGES_OF, JOBS, LOW_PRIORITY, Runner
 from ormahd.jobs.timetable import Timetable
 from ormahd.logs import Logs
 from ormahd.model.change import Clock
 from ormahd.model.node import build
 from ormahd.ormah import Ormah, present
 from ormahd.process import priority
-from ormahd.process.signals import BROKEN, STOP, Signals
-from ormahd.process.supervisor import Supervisor
-from ormahd.process.threads import Timer
+from ormahd.process.priority import Timer
+from ormahd.process.supervisor import BROKEN, STOP, Signals, Supervisor
 from ormahd.rpc import sockets
-from ormahd.rpc.dispatch import Dispatcher
-from ormahd.rpc.handlers import Parts
+from ormahd.rpc.handlers import Dispatcher, Parts
 from ormahd.rpc.hooks import Hooks
 from ormahd.rpc.server import Limits, Server
 from ormahd.search.rerank import Arriving

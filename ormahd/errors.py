@@ -1,13 +1,25 @@
-"""Every error that a caller can get: a code for programs, a sentence for people, a hint about what to do.
+"""Every error that a caller can get, and the words that describe an invalid value.
+
+Every error that a caller can get: a code for programs, a sentence for people, a hint about what to do.
 
 The codes and their exit statuses are part of the protocol (DESIGN section 12). A new kind of failure gets a new
 class here; the meaning of a code never changes.
+
+Describe an invalid value in Ormah's own words: the key, the value, what is allowed, and what was probably meant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
 
 
 class OrmahError(Exception):
@@ -128,3 +140,144 @@ BY_CODE: dict[str, type[OrmahError]] = {
         Unavailable, NotReady, Internal, VaultBusy, Incompatible,
     )
 }  # fmt: skip
+
+
+SHOWN: Final = 60
+"""Characters of a value that an error message quotes at most."""
+_QUOTED = re.compile(r"'([^']*)'")
+_INDEX = "[{}]"
+
+
+class Fault(Struct, frozen=True):
+    """`key`: a path (`connections[0].edge`). `what`: the rest of a sentence about it. `hint`: what to do, if
+    anything."""
+
+    key: str
+    what: str
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.what}" if self.key else self.what
+
+
+def fault(exc: ValidationError, fields: Iterable[str] = ()) -> Fault:
+    """Return the first fault that pydantic found. `fields`: the valid field names of the outermost value.
+
+    For `MemoryNode(tier="hot")`: "tier: 'hot' is not allowed; it may be core, working or archival".
+    """
+    return faults(exc, fields)[0]
+
+
+def faults(exc: ValidationError, fields: Iterable[str] = ()) -> list[Fault]:
+    """Return all faults that pydantic found; see `fault`."""
+    known = list(fields)
+    errors = exc.errors(include_url=False)
+    errors.sort(
+        key=lambda one: _FIRST.get(one["type"], 1)
+    )  # a misspelled name comes before the missing one that was meant
+    return [_fault(one, known) for one in errors]
+
+
+def _fault(first: ErrorDetails, fields: Iterable[str]) -> Fault:
+    key = _key([part for part in first["loc"] if not _is_branch(part)])
+    kind = first["type"]
+    if kind == "missing":
+        return Fault(key, "is missing")
+    if kind == "extra_forbidden":
+        meant = near(key, fields)
+        return Fault(key, "there is no such field", meant and f"did you mean {meant}?")
+    if kind == "value_error":
+        return Fault(key, f"{first['ctx']['error']}" if "ctx" in first else "is not allowed")
+    context: Mapping[str, Any] = first.get("ctx") or {}
+    allowed = _allowed(first, context)
+    given = shown(first["input"])
+    choices = _QUOTED.findall(str(context.get("expected", "")))
+    meant = near(str(first["input"]), choices) if isinstance(first["input"], str) else None
+    return Fault(key, f"{given} is not allowed; it {allowed}", meant and f"did you mean {meant}?")
+
+
+def shown(value: Any) -> str:
+    """Return a value as an error message quotes it: in JSON's words, cut to `SHOWN` characters."""
+    if isinstance(value, bool):
+        text = "true" if value else "false"
+    elif value is None:
+        text = "null"
+    elif isinstance(value, dict):
+        text = "a map"
+    elif isinstance(value, (list, tuple, set)):
+        text = f"a list of {len(value)}"
+    else:
+        text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= SHOWN else text[:SHOWN] + "…"
+
+
+def near(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """Return the known word that was probably meant, or None."""
+    by_fold = {one.casefold(): one for one in known}
+    folded = word.strip().casefold()[:200]
+    found = difflib.get_close_matches(folded, by_fold, n=1, cutoff=cutoff)
+    found = found or [one for one in by_fold if len(folded) > 2 and one.startswith(folded)][:1]
+    return by_fold[found[0]] if found else None
+
+
+def either(words: Iterable[str]) -> str:
+    """Return the words as `a, b or c`."""
+    *most, last = list(words) or [""]
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+_FIRST: Final[Mapping[str, int]] = {"extra_forbidden": 0, "none_required": 2}
+_LIMITS: Final[Mapping[str, str]] = {
+    "greater_than": "must be more than {gt}", "greater_than_equal": "must be at least {ge}", "less_than": "must be less than {lt}",
+    "less_than_equal": "may be at most {le}", "finite_number": "must be a finite number",
+    "string_too_long": "may have at most {max_length:,} characters", "string_too_short": "must not be empty",
+    "too_long": "may have at most {max_length:,} items", "too_short": "must have at least {min_length:,} items",
+    "string_pattern_mismatch": "has another form",
+}  # fmt: skip
+_KINDS: Final[Mapping[str, str]] = {
+    "string": "text", "int": "a whole number", "float": "a number", "bool": "true or false", "list": "a list", "dict": "a map",
+    "datetime": "a time, such as 2026-11-21 or 2026-11-21T20:00:00Z", "date": "a day, such as 2026-11-21", "path": "a path",
+    "model": "a map of fields", "timezone": "a time with its zone", "set": "a list", "tuple": "a list",
+}  # fmt: skip
+_OTHERWISE: Final = "is of another kind"
+
+
+def _allowed(error: ErrorDetails, context: Mapping[str, Any]) -> str:
+    """Return what the value may be, as the rest of a sentence that begins with "it"."""
+    kind = error["type"]
+    if kind in ("enum", "literal_error"):
+        return "may be " + either(_QUOTED.findall(str(context["expected"])))
+    if kind in _LIMITS:
+        return _LIMITS[kind].format(**context)
+    wanted = _KINDS.get(kind.split("_")[0])
+    return f"must be {wanted}" if wanted else _OTHERWISE
+
+
+def _key(place: Iterable[int | str]) -> str:
+    text = ""
+    for part in place:
+        text += _INDEX.format(part) if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def _is_branch(part: int | str) -> bool:
+    """Whether a part of pydantic's location names one of several types, and not a field."""
+    return isinstance(part, str) and ("[" in part or "(" in part)
+
+
+_WORDS: Final[Mapping[str, str]] = {
+    "str": "text", "int": "a whole number", "float": "a number", "bool": "true or false", "array": "a list", "object": "a map",
+    "null": "null", "bytes": "bytes",
+}  # fmt: skip
+_TICKED = re.compile(r"`([^`]*)`")
+
+
+def in_words(text: str) -> str:
+    """Return msgspec's message about a type in plain words: "expected text, got a whole number"."""
+
+    def word(found: re.Match[str]) -> str:
+        return " or ".join(_WORDS.get(one.strip(), one.strip()) for one in found[1].split("|"))
+
+    said = _TICKED.sub(word, text)
+    said = said.replace(" >= ", " of at least ").replace(" <= ", " of at most ")
+    return said[:1].lower() + said[1:]

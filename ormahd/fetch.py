@@ -14,7 +14,7 @@ from typing import Final
 
 from ormahd.errors import NoRoom, OrmahError
 from ormahd.index.index import Index
-from ormahd.model.files import FileState
+from ormahd.model.change import FileState
 from ormahd.note.note import NoteKind, parse
 from ormahd.vault.excluded import is_note_name
 from ormahd.vault.vault import Vault

@@ -1,7 +1,7 @@
 """The helper of git's merge driver while no daemon runs: one process per git process, on a socket of its own (DESIGN
 section 5).
 
-`ormahctl/shim/helper.py` starts it with a listening socket. It answers only `g` frames, and ends when its git
+`ormahctl/shim/merge.py` starts it with a listening socket. It answers only `g` frames, and ends when its git
 process ends or no request comes for `IDLE_SECONDS`.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ormahd.errors import OrmahError
-from ormahd.rpc.frames import MERGE, Frames, pack
+from ormahd.rpc.codec import MERGE, Frames, pack
 from ormahd.rpc.peer import peer_uid
 
 if TYPE_CHECKING:

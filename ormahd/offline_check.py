@@ -16,11 +16,10 @@ import msgspec
 from ormahd import paths
 from ormahd.actions.admin import worst_first
 from ormahd.api import Finding
-from ormahd.config import Config
+from ormahd.config import FORMER, Config
 from ormahd.errors import NotFound, OrmahError
 from ormahd.git.repository import Git, locate
 from ormahd.note.note import NoteKind, parse
-from ormahd.settings.former import FORMER
 from ormahd.vault.create import CARD, find_card
 from ormahd.vault.excluded import Excluded
 from ormahd.watch.decide import of_skipped
@@ -111,8 +110,7 @@ def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
         NotFound: there is no vault yet.
     """
     from ormahd.daemon import socket_of
-    from ormahd.jobs.all import CHANGES_OF, JOBS
-    from ormahd.jobs.runner import Runner
+    from ormahd.jobs.runner import CHANGES_OF, JOBS, Runner
     from ormahd.ormah import Ormah
     from ormahd.rpc.health import findings
 

@@ -20,8 +20,8 @@ from typing import TypeVar
 from ormahd import paths
 from ormahd.api import Difference
 from ormahd.config import Config
-from ormahd.embedding.choose import load
 from ormahd.embedding.embedder import Embedder, QueryVectors
+from ormahd.embedding.model import load
 from ormahd.errors import BadRequest, BegunAnew, NoRoom, NotFound, OrmahError, Unavailable
 from ormahd.fetch import Fetcher
 from ormahd.index.index import Index
@@ -29,13 +29,12 @@ from ormahd.index.rows import Filter, NodeRow
 from ormahd.index.snapshots import Snapshots
 from ormahd.learned_state import Learned
 from ormahd.mender import Mender
-from ormahd.model.change import Clock, Committed, Kind
-from ormahd.model.files import FileState
+from ormahd.model.change import Clock, Committed, FileState, Kind
 from ormahd.model.node import NodeType, Tier
 from ormahd.note import note as codec
 from ormahd.note.note import NoteKind
 from ormahd.process import own_files, priority
-from ormahd.process.threads import Turns
+from ormahd.process.priority import Turns
 from ormahd.reworded import Reworded
 from ormahd.state.feedback import Judgements
 from ormahd.state.state import State

@@ -53,7 +53,7 @@ def made_of_models(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Embedder:
     """The default model, as the daemon loads it; one for all tests of a worker."""
-    from ormahd.embedding import choose
+    from ormahd.embedding import model as choose
     from ormahd.settings import EmbeddingSettings
 
     directory = tmp_path_factory.mktemp("model") / "models"

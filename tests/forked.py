@@ -33,7 +33,7 @@ PRELOADED = {
     "ormahctl": (
         "ormahctl.run",
         "ormahctl.options",
-        "ormahctl.progress",
+        "ormahctl.render",
         "ormahctl.supervise",
         "platformdirs",
         "tempfile",
@@ -212,9 +212,9 @@ def _become(asked: dict[str, Any], fds: list[int]) -> list[str]:
 
 
 def main(program: str, *preloaded: str) -> None:
-    from ormahd.process import memory
+    from ormahd.process import priority
 
-    memory.few_arenas()
+    priority.few_arenas()
     gc.disable()  # as `ormahd run` does while it imports
     module = importlib.import_module(program)
     for name in preloaded:

@@ -17,7 +17,7 @@ from typing import Any
 from unittest import mock
 
 from ormahd import config
-from ormahd.actions.caller import Caller
+from ormahd.actions.amend import Caller
 from ormahd.actions.recall import recall
 from ormahd.actions.remember import remember
 from ormahd.actions.undo import undo

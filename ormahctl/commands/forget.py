@@ -7,11 +7,10 @@ import sys
 import click
 
 from ormahctl import render
-from ormahctl.commands.notices import peek, written
-from ormahctl.complete import NodeId
-from ormahctl.options import text_or_stdin
-from ormahctl.progress import Bar
+from ormahctl.commands.write import peek, written
+from ormahctl.options import NodeId, text_or_stdin
 from ormahctl.registry import Verb
+from ormahctl.render import Bar
 from ormahctl.session import Session, pass_session
 from ormahd.api import ForgetParams, Progress, PurgeParams, PurgeResult, WriteResult
 from ormahd.rpc.wire import NotFound

@@ -1,18 +1,25 @@
-"""`ormahctl maintenance`: what the jobs found and could not decide, handed to whoever judges; and his verdicts, applied."""
+"""`ormahctl jobs`, `maintenance`, `proposals`: the upkeep of the vault.
+
+`ormahctl jobs`: the maintenance that runs while nobody looks; run now, look before, pause, resume.
+
+`ormahctl maintenance`: what the jobs found and could not decide, handed to whoever judges; and his verdicts, applied.
+
+`ormahctl proposals`: what the jobs would like to do and leave to you; look, approve, reject.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import click
 import msgspec
 
 from ormahctl import render
-from ormahctl.complete import Words
-from ormahctl.progress import Bar
+from ormahctl.options import JobOrAll, OneOf, ProposalId, Unknown, Words
 from ormahctl.registry import Verb
+from ormahctl.render import Bar
 from ormahctl.session import Session, pass_session
 from ormahd.api import (
     CandidateNode,
@@ -20,10 +27,141 @@ from ormahd.api import (
     MaintenanceCounts,
     MaintenanceParams,
     MaintenanceResult,
+    NoParams,
+    PausedResult,
     Progress,
+    ProposalRow,
+    ProposalsParams,
+    ProposalsResult,
+    ResolveProposalParams,
+    ResolveProposalResult,
+    RunAllParams,
+    RunAllResult,
+    RunTaskParams,
+    RunTaskResult,
+    TaskParams,
+    TasksResult,
 )
+from ormahd.rpc.wire import BadRequest, NotFound, OrmahError
 
-SECONDS = 600.0
+RUN_SECONDS = 24 * 3600.0
+FAILED = 1
+JOB_DOES = ("run", "pause", "resume")
+ALL = "all"
+
+
+@click.command(
+    cls=Verb,
+    short_help="The maintenance jobs: list, run, pause, resume.",
+    example="ormahctl jobs\normahctl jobs run all --dry-run\normahctl jobs run duplicate_merger\normahctl jobs pause all",
+)
+@click.argument(
+    "words", metavar="[run|pause|resume NAME|all]", nargs=-1, type=Words(dict.fromkeys(JOB_DOES, JobOrAll()))
+)
+@click.option("--dry-run", is_flag=True, help="With run: say what would be done, and change nothing.")
+@click.option("--force", is_flag=True, help="With run: without the limits of one run.")
+@pass_session
+def jobs(session: Session, words: tuple[str, ...], dry_run: bool, force: bool) -> int:
+    """List the jobs; or run one (or all, in their order) now; or pause and resume them.
+
+    A paused job does not run by itself until it is resumed, also after a restart. What a job changed is in the history
+    (`ormahctl history --job NAME`) and can be taken back (`ormahctl undo`). Exit status 1 when a job failed.
+    """
+    context = click.get_current_context()
+    if not words:
+        if dry_run or force:
+            raise click.UsageError("--dry-run and --force belong to: jobs run NAME", context)
+        _list(session)
+        return 0
+    if words[0] not in JOB_DOES:
+        raise Unknown(words[0], JOB_DOES, None, context)
+    if len(words) != 2:
+        raise click.UsageError("give nothing, or: run NAME, pause NAME, resume NAME (or all)", context)
+    if words[0] == "run":
+        return _run(session, words[1], dry_run, force)
+    if dry_run or force:
+        raise click.UsageError("--dry-run and --force belong to: jobs run NAME", context)
+    if words[1] == ALL:
+        done = session.client.call(f"admin.{words[0]}_all", NoParams(), PausedResult)
+    else:
+        done = session.client.call(f"admin.{words[0]}", TaskParams(name=words[1]), PausedResult)
+    if session.json:
+        render.emit(done)
+    elif done.paused:
+        render.out("paused: " + ", ".join(map(render.line, done.paused)))
+    else:
+        render.out("no job is paused")
+    return 0
+
+
+def _list(session: Session) -> None:
+    tasks = session.client.call("admin.tasks", NoParams(), TasksResult).tasks
+    if session.json:
+        render.emit(tasks)
+        return
+    rows = []
+    for task in tasks:
+        state = "running" if task.running else "paused" if task.paused else ""
+        next_run = "-" if task.next_run is None or task.paused else render.moment(task.next_run)
+        last = render.moment(task.last_run) if task.last_run else "never"
+        took = f"{task.last_duration_ms / 1000:.1f} s" if task.last_duration_ms is not None else ""
+        rows.append([task.name, last, took, next_run, state])
+    render.table(["job", "last run", "took", "next run", ""], rows, right=[2])
+    sys.stdout.flush()
+    for task in tasks:
+        if task.last_error:
+            render.note(f"{task.name} failed: {render.line(task.last_error)}", label="error", colour="red")
+
+
+def _run(session: Session, name: str, dry_run: bool, force: bool) -> int:
+    with Bar("at work") as bar:
+
+        def draw(at: Progress) -> None:
+            bar.set(at.done, at.total, what=at.stage)
+
+        if name == ALL:
+            both = RunAllParams(dry_run=dry_run, force=force)
+            done = session.client.call(
+                "admin.run_all", both, RunAllResult, on_progress=draw, timeout=RUN_SECONDS
+            ).results
+        else:
+            one = RunTaskParams(name=name, dry_run=dry_run, force=force)
+            done = [session.client.call("admin.run_task", one, RunTaskResult, on_progress=draw, timeout=RUN_SECONDS)]
+    if session.json:
+        render.emit(done)
+    else:
+        for ran in done:
+            _print_run(ran, dry_run)
+        sys.stdout.flush()
+        if run := next((ran.run for ran in done if ran.commits), None):
+            render.note(f"to take all of it back: ormahctl undo --run {run}", label="hint", colour="cyan")
+    return FAILED if any(ran.error for ran in done) else 0
+
+
+def _print_run(ran: RunTaskResult, dry_run: bool) -> None:
+    """One line a job; what a dry run would do, and what was dropped and why, below it."""
+    if dry_run:
+        would = ran.proposals - ran.asked - ran.skipped
+        parts = [f"{would} would be done"] if would > 0 else []
+        parts += [render.count(ran.asked, "proposal") + " would wait for you"] if ran.asked else []
+        parts += [f"{ran.skipped} would not"] if ran.skipped else []
+    else:
+        parts = [f"{ran.applied} done"] if ran.applied else []
+        parts += [render.count(ran.asked, "proposal waits", "proposals wait") + " for you"] if ran.asked else []
+        parts += [f"{ran.skipped} skipped"] if ran.skipped else []
+    said = ", ".join(parts) or "nothing to do"
+    if ran.error:
+        said = render.paint(f"failed: {render.line(ran.error)}", "red") + (f" ({said})" if ran.applied else "")
+    render.out(f"{render.pad(ran.job, 18)} {said}")
+    for sentence in ran.planned if dry_run else ():
+        render.out(f"  {render.line(sentence)}")
+    for sentence in ran.dropped:
+        render.out(f"  not: {render.line(sentence)}")
+    if ran.more:
+        render.out("  There is more to do: run it again, or with --force (without the limits of one run).")
+
+
+BATCH_SECONDS = 600.0
 HEADINGS = {
     "merge_candidates": "Pairs to merge: do both say the same?",
     "conflict_candidates": "Pairs that may conflict: did one replace the other, or do they contradict?",
@@ -83,7 +221,9 @@ def _call(session: Session, params: MaintenanceParams) -> MaintenanceResult:
         def draw(at: Progress) -> None:
             bar.set(at.done, at.total, what=at.stage)
 
-        return session.client.call("agent.maintenance", params, MaintenanceResult, on_progress=draw, timeout=SECONDS)
+        return session.client.call(
+            "agent.maintenance", params, MaintenanceResult, on_progress=draw, timeout=BATCH_SECONDS
+        )
 
 
 def _apply(session: Session, results: Mapping[str, Any]) -> None:
@@ -118,8 +258,8 @@ def _hand_out(session: Session) -> None:
             render.out(render.paint(heading, "bold"))
         for number, pair in enumerate(pairs, 1):
             render.out(f"{number}. similarity {pair.similarity:.2f}")
-            _print(pair.node_a)
-            _print(pair.node_b)
+            _print_candidate(pair.node_a)
+            _print_candidate(pair.node_b)
             render.out()
     clusters = handed.consolidation_clusters if isinstance(handed.consolidation_clusters, list) else []
     if clusters:
@@ -128,14 +268,14 @@ def _hand_out(session: Session) -> None:
     for number, cluster in enumerate(clusters, 1):
         render.out(f"{number}. {render.count(len(cluster), 'memory', 'memories')}")
         for node in cluster:
-            _print(node)
+            _print_candidate(node)
         render.out()
     render.out(render.line(str(handed.summary)))
     if found:
         render.out(ANSWER % render.line(handed.receipt))
 
 
-def _print(node: CandidateNode) -> None:
+def _print_candidate(node: CandidateNode) -> None:
     where = f"{node.type} · {render.line(node.space or 'global')} · {render.moment(node.created, day=True)}"
     render.out(f"   {node.id}  {render.paint(where, 'dim')}")
     if node.title:
@@ -143,3 +283,182 @@ def _print(node: CandidateNode) -> None:
     for text in render.safe(node.content).splitlines():
         if text.strip():
             render.out(f"     {text.rstrip()}")
+
+
+DOES = {"approve": "approved", "reject": "rejected"}
+KEPT = ("newer", "older", "both")
+STATUSES = ("pending", "approved", "rejected", "stale", "all")
+DECLINED = 1
+LINES = 8
+"""Lines of a preview that are shown; all of it: --json."""
+DECIDE_SECONDS = 120.0
+"""A decision is one commit, which waits some seconds where somebody else holds git."""
+
+
+@click.command(
+    cls=Verb,
+    short_help="What the jobs leave to you: list, approve, reject.",
+    example="ormahctl proposals\normahctl proposals approve 1f3a9c2e --keep newer\normahctl proposals approve 1f3a9c2e --edit\normahctl proposals reject 1f3a9c2e 77b0d412",
+)
+@click.argument("words", metavar="[approve|reject ID...]", nargs=-1, type=Words(dict.fromkeys(DOES, ProposalId())))
+@click.option("--status", type=OneOf(STATUSES), help="Which ones (pending).")
+@click.option("--all", "everything", is_flag=True, help="Also those that were decided on, or are stale.")
+@click.option("--type", "kind", type=OneOf(["merge", "conflict", "decay"]), help="Only of this type.")
+@click.option(
+    "--keep",
+    type=OneOf(KEPT),
+    help="With approve: whose words hold; both: both do, and nothing of the kind is proposed again.",
+)
+@click.option("--edit", is_flag=True, help="With approve and one ID: write the text that stays in your editor.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, 1000), metavar="N", default=200, show_default=True, help="How many at most."
+)
+@pass_session
+def proposals(
+    session: Session, words: tuple[str, ...], status: str | None, everything: bool, kind: str | None, keep: str | None,
+    edit: bool, limit: int,
+) -> int:  # fmt: skip
+    """List what the jobs propose, newest first, each with what it would come to; or decide on some.
+
+    An approved change is a commit like any other, and `ormahctl undo` takes it back. What is rejected is not proposed again
+    while the memories say what they say; undone, the proposal is open again. With `--keep` you choose whose words hold, with
+    `--edit` you write them yourself.
+    """
+    context = click.get_current_context()
+    if words:
+        if words[0] not in DOES:
+            raise Unknown(words[0], DOES, None, context)
+        if len(words) < 2:
+            raise click.UsageError("give nothing, or: approve ID..., reject ID...", context)
+        if status or everything or kind:
+            raise click.UsageError("--status, --all and --type belong to the list", context)
+        if (keep or edit) and words[0] != "approve":
+            raise click.UsageError("--keep and --edit belong to: approve ID", context)
+        if edit and (keep == "both" or len(words) > 2):
+            raise click.UsageError("--edit is for one ID, of which one text stays", context)
+        choice = Choice(keep)
+        if edit:
+            written = _written(session, words[1], keep)
+            if written is None:
+                render.note("the text is empty; nothing was done")
+                return DECLINED
+            choice = written
+        return _decide(session, DOES[words[0]], words[1:], choice)
+    if keep or edit:
+        raise click.UsageError("--keep and --edit belong to: approve ID", context)
+    if status and everything:
+        raise click.UsageError("--status and --all exclude each other", context)
+    wanted = "all" if everything else status or "pending"
+    found = session.client.call(
+        "agent.proposals", ProposalsParams(status=wanted, type=kind, limit=limit), ProposalsResult
+    )
+    if session.json:
+        render.emit(found.proposals)
+        return 0
+    for row in found.proposals:
+        _print_proposal(row)
+    sys.stdout.flush()
+    if not found.proposals:
+        render.out("no proposal waits for you" if wanted == "pending" else "there is none")
+    elif any(row.status == "pending" for row in found.proposals):
+        render.note("ormahctl proposals approve ID, or reject ID", label="hint", colour="cyan")
+    if found.behind:
+        render.note(f"{found.behind:,} more wait behind these, and come up when some were decided on")
+    return 0
+
+
+def _print_proposal(row: ProposalRow) -> None:
+    state = "" if row.status == "pending" else f"  {row.status}"
+    if row.resolved and row.status != "pending":
+        state += f" {render.moment(row.resolved)}" + (f" by {render.line(row.resolved_by)}" if row.resolved_by else "")
+    head = f"{render.paint(row.short_id, 'bold')}  {render.pad(row.type, 8)}  {render.line(row.proposed_action)}"
+    render.out(head + (render.paint(state, "yellow") if state else ""))
+    if row.reason:
+        render.out(f"  {render.line(row.reason)}")
+    if row.evidence:
+        said = ", ".join(f"{name.replace('_', ' ')} {_value(value)}" for name, value in row.evidence.items())
+        render.out(render.paint(f"  {render.line(said)}", "dim"))
+    there = {node.id: node for node in row.nodes}
+    for node_id in row.source_nodes:
+        node = there.get(node_id)
+        if node is None:
+            render.out(f"  {node_id[:8]}  (gone)")
+        else:
+            name = render.line(node.title or node.content)
+            where = f"{node.type}, {node.space or 'global'}, {render.moment(node.created, day=True)}"
+            render.out(f"  {node.short_id}  {render.cut(name, 70)}  {render.paint(render.line(where), 'dim')}")
+    lines = render.safe(row.preview).splitlines()
+    for line in lines[:LINES]:
+        render.out(f"  | {line}".rstrip(), hang=2)
+    if len(lines) > LINES:
+        render.out(f"  | … {len(lines) - LINES:,} lines more")
+    render.out()
+
+
+def _value(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    if isinstance(value, list):
+        return ", ".join(map(_value, value))
+    return str(value)
+
+
+class Choice(NamedTuple):
+    """How it is approved: whose words hold, or the title and text that are to stay."""
+
+    keep: str | None = None
+    title: str | None = None
+    content: str | None = None
+
+
+def _written(session: Session, proposal_id: str, keep: str | None) -> Choice | None:
+    """The text that stays, as the person's editor leaves it; None: an empty one."""
+    found = session.client.call("agent.proposals", ProposalsParams(limit=1000), ProposalsResult).proposals
+    rows = [row for row in found if row.id.startswith(proposal_id.strip().casefold())]
+    if len(rows) != 1:
+        raise NotFound(f"no pending proposal has the id '{proposal_id[:60]}'", hint="see: ormahctl proposals")
+    title, content = rows[0].title, rows[0].content
+    if keep is not None and len(rows[0].nodes) == 2:
+        older, newer = sorted(rows[0].nodes, key=lambda node: (node.created, node.id))
+        title, content = (newer.title, newer.content) if keep == "newer" else (older.title, older.content)
+    if content is None:
+        raise BadRequest("it leaves no text to edit", hint="approve or reject it as it is")
+    text = click.edit((f"# {title}\n\n" if title else "") + content + "\n", extension=".md", require_save=False) or ""
+    head, _, rest = text.partition("\n")
+    if title and head.startswith("# "):
+        title, text = head[2:].strip(), rest
+    return Choice(keep, title, text.strip("\n")) if text.strip() else None
+
+
+def _decide(session: Session, action: str, ids: tuple[str, ...], choice: Choice) -> int:
+    """Each by itself: one that cannot be decided on does not keep the others from it. The first failure is the command's."""
+    done: list[ResolveProposalResult] = []
+    failed: list[OrmahError] = []
+    for one in dict.fromkeys(ids):
+        params = ResolveProposalParams(
+            proposal_id=one, action=action, keep=choice.keep, title=choice.title, content=choice.content
+        )
+        try:
+            made = session.client.call("agent.resolve_proposal", params, ResolveProposalResult, timeout=DECIDE_SECONDS)
+        except OrmahError as exc:
+            failed.append(exc)
+            continue
+        done.append(made)
+        if not session.json:
+            _told(made)
+    if session.json and done:
+        render.emit(done)
+    sys.stdout.flush()
+    for other in failed[1:]:
+        render.note(other.message, label="error", colour="red")
+    if failed:
+        raise failed[0]
+    return 0
+
+
+def _told(done: ResolveProposalResult) -> None:
+    render.out(render.line(done.text))
+    if done.commit:
+        render.out(f"  to take it back: ormahctl undo {done.commit[:8]}")
+    elif done.stored:
+        render.note("git is busy; it is safe, and its commit follows by itself")

@@ -1,22 +1,133 @@
-"""`ormahctl recall`: search the memories."""
+"""`ormahctl recall`: search the memories, also as of an earlier time, with every number explained.
+
+Questions about an earlier state: the call with its progress, and the line that says which state answered.
+
+`recall --explain`: every number behind every result, what was heard and gathered, and what was dropped where.
+
+`ormahctl recall`: search the memories.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import click
 import msgspec
 
 from ormahctl import render
-from ormahctl.commands.as_of import ask, told
-from ormahctl.commands.explain import explain as explain_
-from ormahctl.commands.spaces import there, unknown_spaces
-from ormahctl.complete import SpaceName
-from ormahctl.options import TIER, TYPE, text_or_stdin
+from ormahctl.commands.lists import there, unknown_spaces
+from ormahctl.options import TIER, TYPE, SpaceName, text_or_stdin
 from ormahctl.registry import Verb
+from ormahctl.render import Bar
 from ormahctl.session import Session, pass_session, space
 from ormahctl.times import Then, When
-from ormahd.api import AsOf, RecallHit, RecallParams, RecallResult
+from ormahd.api import AsOf, Params, Progress, RecallHit, RecallParams, RecallResult, Result
+
+R = TypeVar("R", bound=Result)
+
+SECONDS: Final = 900.0
+"""A state of a very large vault takes minutes; the daemon says how far it is."""
+
+
+def ask(session: Session, method: str, params: Params, result: type[R]) -> R:
+    """A call that may have to bring a state back first, under a progress bar where somebody sees it."""
+    with Bar("looking back") as bar:
+
+        def step(progress: Progress) -> None:
+            bar.set(progress.done, progress.total, what=progress.stage)
+
+        return session.client.call(method, params, result, on_progress=step, timeout=SECONDS)
+
+
+def told(as_of: AsOf, degraded: Sequence[str] = ()) -> None:
+    """Which state it was, what it took, and what it had to do without: beside the result."""
+    took = "kept from an earlier question" if as_of.cached else f"brought back in {render.lasting(as_of.seconds)}"
+    notes = render.count(as_of.notes, "memory", "memories")
+    render.note(f"as of {render.moment(as_of.now)}: commit {as_of.commit[:8]}, {notes}, {took}")
+    if "vectors" in degraded:
+        render.note("texts of then without vectors (too many at once, or no model yet) were found by their words only")
+
+
+DROPPED = 20
+"""Dropped candidates shown to people; --json has them all."""
+_TWICE = {"node_id", "dropped"}
+"""Of a result's trace: said by its column's heading, or empty because it is a result."""
+
+
+def print_explanation(found: RecallResult) -> None:
+    """Print the traces below the results. Names are those of the daemon; this knows only their shape."""
+    traces = [hit.trace if isinstance(hit.trace, dict) else {} for hit in found.results]
+    if any(traces):
+        render.out()
+        _numbers(found.results, traces)
+    told = found.trace if isinstance(found.trace, dict) else {}
+    facts = {name: value for name, value in told.items() if not _is_table(value)}
+    if facts:
+        render.out()
+        for name, value in flat(facts).items():
+            render.out(f"{render.line(name)}: {shown(value)}")
+    for name, value in told.items():
+        if _is_table(value):
+            _table(name, value)
+
+
+def _numbers(results: Sequence[RecallHit], traces: Sequence[Mapping[str, Any]]) -> None:
+    """A row a number, a column a result: a score is read from top to bottom."""
+    columns = [flat(trace) for trace in traces]
+    names = [name for name in dict.fromkeys(name for column in columns for name in column) if name not in _TWICE]
+    heads = [f"{number}. {hit.short_id}" for number, hit in enumerate(results, 1)]
+    rows = [[name, *(shown(column.get(name)) for column in columns)] for name in names]
+    if render.fits(["", *heads], rows):
+        render.table(["", *heads], rows, right=range(1, len(heads) + 1))
+    else:
+        turned = zip(heads, *(row[1:] for row in rows), strict=True)
+        render.table(["", *names], [list(cells) for cells in turned])
+
+
+def _table(name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """A list of the trace: the id, the score and the reason, as far as its rows have them; else all they have."""
+    render.out()
+    render.out(render.paint(f"{render.line(name)} ({len(rows)})", "bold"))
+    wanted = [
+        key for key in ("node_id", "score", "words_rank", "meaning_rank", "dropped") if any(key in row for row in rows)
+    ]
+    names = wanted if "dropped" in wanted else list(dict.fromkeys(key for row in rows for key in row))
+    cells = [[shown(row.get(key))[:8] if key == "node_id" else shown(row.get(key)) for key in names] for row in rows]
+    render.table(names, cells[:DROPPED])
+    if len(rows) > DROPPED:
+        render.out(f"and {len(rows) - DROPPED} more (--json)")
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
+
+
+def flat(trace: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """`{"period": {"after": x}}` as `{"period.after": x}`."""
+    found: dict[str, Any] = {}
+    for key, value in trace.items():
+        if isinstance(value, dict):
+            found.update(flat(value, f"{prefix}{key}."))
+        else:
+            found[prefix + key] = value
+    return found
+
+
+def shown(value: Any) -> str:
+    if value is None or value == []:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4f}".rstrip("0").rstrip(".") or "0"
+    if isinstance(value, list):
+        return ", ".join(shown(item) for item in value)
+    if isinstance(value, dict):
+        return " ".join(f"{key}={shown(item)}" for key, item in value.items())
+    return render.line(str(value))
+
 
 NOTHING = 1
 """The exit status of a search that finds nothing, as grep has it."""
@@ -107,7 +218,7 @@ def recall(
         if spaces:
             unknown_spaces(spaces, there(session))
     if explain:
-        explain_(found)
+        print_explanation(found)
     if isinstance(found.as_of, AsOf):
         told(found.as_of, found.degraded)
     else:

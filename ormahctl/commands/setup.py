@@ -1,23 +1,80 @@
-"""`ormahctl setup`: connect an agent, or look how the agents of this machine are connected."""
+"""`ormahctl setup` and `uninstall`: connect agents, or take the connection back.
+
+The paragraph in the file that an agent reads (CLAUDE.md, AGENTS.md, GEMINI.md), offered by `ormahctl setup AGENT`.
+
+`ormahctl setup`: connect an agent, or look how the agents of this machine are connected.
+
+`ormahctl uninstall`: take our hooks out of the agents' settings again. The vault is not touched.
+"""
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ormahctl import render
+from ormahctl.commands.service import agreed, diff, interactive
+from ormahctl.setup import change as entry
+from ormahctl.setup import harness as paragraph
+
+if TYPE_CHECKING:
+    from ormahctl.session import Session
+    from ormahctl.setup.harness import Harness, Paragraph
 from typing import TYPE_CHECKING
 
 import click
 
-from ormahctl import managers, render
-from ormahctl.commands.connecting import AGENTS, DECLINED, SERVICE, agreed, daemon, told
+from ormahctl import managers
+from ormahctl.commands.service import AGENTS, DECLINED, SERVICE, daemon, told
 from ormahctl.options import OneOf
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
 from ormahd import paths
 
 if TYPE_CHECKING:
-    from ormahctl.setup.connect import Change
-    from ormahctl.setup.look import Standing
+    from ormahctl.setup.connect import Change, Standing
+import os
+
+_STAYS = {
+    "edited": "its paragraph about Ormah was edited, so it was left alone; take it out to have a new one",
+    "removed": "its paragraph about Ormah was taken out, so it stays out; --instructions puts it back",
+    "unreadable": "it is no text in UTF-8, so nothing was added",
+}
+
+
+def plan(session: Session, harness: Harness, project: Path | None, *, wished: bool) -> Paragraph:
+    """The paragraph for one agent. In a project's file, which others read too, the commands go by their plain name."""
+    program = "ormahctl" if project is not None else entry.program(session.socket_path)
+    return paragraph.plan(harness.name, harness.instructions(project), program, wished=wished)
+
+
+def offer(session: Session, harness: Harness, change: Paragraph, *, yes: bool) -> None:
+    """Ask whether to add or renew it, and do so; without a terminal and without `yes` only say that there is such a thing."""
+    if change.changed and not (yes or interactive()):
+        if not session.json:
+            words = f"ormahctl setup {shlex.quote(harness.name)} --yes"
+            render.note(
+                f"to have {change.path.name} tell the agent how to use its memory: {words}", label="hint", colour="cyan"
+            )
+        return
+    question = f"Have {change.path.name} tell the agent how to use its memory?"
+    if change.state in _STAYS:
+        if not session.json:
+            render.note(_STAYS[change.state], label=str(change.path))
+    elif agreed([change], dry_run=False, yes=yes, quiet=session.json, question=question):
+        change.make()
+        if not session.json and change.changed:
+            word = "renewed" if change.state == "renewed" else "added"
+            render.out(f"{word} a paragraph about Ormah  {render.line(str(change.path))}")
+            sys.stdout.flush()
+
+
+def change_shown(change: Paragraph, *, dry_run: bool) -> dict[str, Any]:
+    """The paragraph for programs."""
+    fields: dict[str, Any] = {"file": str(change.path), "changed": change.changed, "state": change.state}
+    return fields | ({"diff": "\n".join(diff(change))} if dry_run else {})
 
 
 @click.command(
@@ -56,9 +113,9 @@ def setup(
 
     Without AGENT: which agents are on this machine, which are connected, and whether their hooks answer.
     """
-    from ormahctl.commands import instructions as offers
     from ormahctl.commands import service
-    from ormahctl.setup import connect, entry
+    from ormahctl.setup import change as entry
+    from ormahctl.setup import connect
     from ormahctl.setup import harness as agents
 
     if agent is None:
@@ -71,7 +128,7 @@ def setup(
     harness = agents.AGENTS[agent]
     change = connect.connect(harness, socket=entry.socket_option(session.socket_path), deadline=deadline)
     here = None if project is None else project.resolve()
-    text = None if instructions is False else offers.plan(session, harness, here, wished=instructions is True)
+    text = None if instructions is False else plan(session, harness, here, wished=instructions is True)
     if dry_run:
         agreed([change, *([text] if text else [])], dry_run=True, yes=yes, quiet=session.json)
     elif agreed([change], dry_run=False, yes=yes, quiet=session.json):
@@ -80,11 +137,11 @@ def setup(
         if not session.json:
             _say(session, change)
         if text is not None:
-            offers.offer(session, harness, text, yes=yes)
+            offer(session, harness, text, yes=yes)
     else:
         return DECLINED
     if session.json:
-        more = {"instructions": text and offers.told(text, dry_run=dry_run)}
+        more = {"instructions": text and change_shown(text, dry_run=dry_run)}
         render.emit(told(change, dry_run=dry_run) | more)
     elif not dry_run:
         service.offer(session)
@@ -120,8 +177,10 @@ def _say(session: Session, change: Change) -> None:
 
 
 def _look(session: Session) -> None:
-    from ormahctl.setup import entry, look, service
+    from ormahctl.setup import change as entry
+    from ormahctl.setup import connect as look
     from ormahctl.setup import harness as agents
+    from ormahctl.setup import service
 
     socket = entry.socket_option(session.socket_path)
     standings = [look.standing(harness, socket=socket) for harness in agents.AGENTS.values()]
@@ -191,3 +250,92 @@ def _answer(one: Standing, daemon_answers: bool) -> str:
 def _short(path: Path) -> str:
     home = paths.home()
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+
+
+@click.command(
+    cls=Verb,
+    short_help="Take our hooks out of the agents' settings again.",
+    example="ormahctl uninstall --dry-run\normahctl uninstall codex",
+)
+@click.argument("agent", metavar="[AGENT]", required=False, type=OneOf([*AGENTS, SERVICE]))
+@click.option("--dry-run", is_flag=True, help="Show what would be changed, and change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@pass_session
+def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> int:
+    """Take back what `ormahctl setup` added to the settings of AGENT, or of all agents and the service. Nothing else.
+
+    AGENT may be `service`. For all it shows the changes and asks, on a terminal.
+
+    A file that nobody else changed since is afterwards what it was before, to the byte. The vault stays where it is,
+    and so do the daemon and its configuration.
+    """
+    from ormahctl.commands import service
+    from ormahctl.setup import change as entry
+    from ormahctl.setup import connect
+    from ormahctl.setup import harness as agents
+    from ormahctl.setup import harness as paragraph
+    from ormahctl.setup.change import tidy
+
+    if agent == SERVICE:
+        return service.uninstall(session, dry_run=dry_run, yes=yes)
+    units, edited = service.plan_removal() if agent is None else ([], [])
+    chosen = [agents.AGENTS[agent]] if agent else list(agents.AGENTS.values())
+    changes = [change for harness in chosen for change in connect.disconnect(harness)]
+    # only what is ours goes, and setup brings it back: a person who means all agents is asked, a script is not
+    sure = yes or agent is not None or not interactive()
+    texts = paragraph.removal([harness.name for harness in chosen])
+    if agreed([*changes, *texts.changes, *units], dry_run=dry_run, yes=sure, quiet=session.json):
+        if units:
+            service.remove(units)
+        for change in changes:
+            change.make()
+        texts.make()
+        tidy([*changes, *texts.changes])
+        for harness in chosen:
+            entry.disconnected(harness.name)
+    elif not dry_run:
+        return DECLINED
+    vault = _vault(session)
+    if session.json:
+        rows = [told(change, dry_run=dry_run) for change in changes]
+        more = {"vault": vault, "instructions": [str(one.path) for one in texts.changes]}
+        render.emit({"agents": rows} | more if agent is None else _one(agent, rows) | more)
+        return 0
+    if dry_run:
+        return 0
+    for change in changes:
+        gone = "" if change.after is not None else "  (the file was ours alone, and is gone)"
+        title = render.paint(change.harness.title, "bold")
+        render.out(f"disconnected {title}  {render.line(str(change.path))}{gone}")
+    if units:
+        render.out("ormahd is no service any more")
+    for text in texts.changes:
+        render.out(f"took the paragraph about Ormah out of {render.line(str(text.path))}")
+    for place in texts.edited:
+        render.note(
+            f"{place}: its paragraph about Ormah was edited and stays; take it out yourself if it is not wanted"
+        )
+    for path in edited:
+        render.note(f"{path} was edited since and stays; remove it yourself if it is not wanted")
+    if not changes:
+        render.out(f"{agents.AGENTS[agent].title if agent else 'no agent'} is{' not' if agent else ''} connected")
+    render.out(f"your memories stay: {render.line(vault)}")
+    return 0
+
+
+def _one(agent: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The answer for one agent; further files of it (Codex has two) under `others`."""
+    from ormahctl.setup import harness as agents
+
+    path = str(agents.AGENTS[agent].target())
+    none = {"agent": agent, "file": path, "changed": False, "added": [], "replaced": [], "removed": []}
+    return (rows[0] if rows else none) | {"others": rows[1:]}
+
+
+def _vault(session: Session) -> str:
+    """Where the vault is: as the daemon says, else as it is configured."""
+    from ormahd import paths
+
+    told_by = daemon(session)[1]
+    given = told_by or os.environ.get("ORMAH_VAULT") or os.environ.get("ORMAH_VAULT_PATH")
+    return str(paths.expand(Path(given or paths.configured().get("vault") or paths.default_vault())))

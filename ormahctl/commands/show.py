@@ -1,17 +1,35 @@
-"""`ormahctl show`: one memory and what it is connected to."""
+"""`ormahctl show` and `open`: one memory, here or in an editor.
+
+`ormahctl show`: one memory and what it is connected to.
+
+`ormahctl open`: a memory's note in Obsidian where it has the vault, else in an editor or the desktop's own program.
+"""
 
 from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
 
 import click
 
 from ormahctl import render
-from ormahctl.commands.as_of import ask, told
-from ormahctl.commands.notices import fields
-from ormahctl.complete import NodeId
+from ormahctl.commands.recall import ask, told
+from ormahctl.commands.write import fields, peek
+from ormahctl.options import NodeId
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
 from ormahctl.times import Then
-from ormahd.api import AsOf, Edge, NodeParams, NodeResult
+from ormahd import paths
+from ormahd.api import AsOf, Edge, HelloParams, HelloResult, NodeParams, NodeResult
+from ormahd.rpc.wire import BadRequest, NotFound
 
 
 @click.command(
@@ -73,3 +91,93 @@ def _edge(arrow: str, edge: Edge) -> str:
     reason = f"  ({render.line(edge.reason)})" if edge.reason else ""
     title = render.cut(render.line(edge.title or "?"), 70)
     return f"{arrow} {edge.edge} {edge.short_id}  {title}  {edge.weight:.2f}{reason}"
+
+
+OBSIDIAN: Final = (
+    ".config/obsidian", "Library/Application Support/obsidian", ".var/app/md.obsidian.Obsidian/config/obsidian",
+    "snap/obsidian/current/.config/obsidian",
+)  # fmt: skip
+"""Where Obsidian keeps the list of its vaults, below a person's home: by itself, on macOS, as a Flatpak, as a snap."""
+OPENERS: Final = ("open",) if sys.platform == "darwin" else ("xdg-open",)
+
+
+@click.command(
+    "open",
+    cls=Verb,
+    short_help="Open a memory's note in Obsidian, or in your editor.",
+    example="ormahctl open 97acbe8e\normahctl open 97acbe8e --print",
+)
+@click.argument("node_id", metavar="ID", type=NodeId())
+@click.option("--print", "only", is_flag=True, help="Print the address or the path, and open nothing.")
+@pass_session
+def open_(session: Session, node_id: str, only: bool) -> None:
+    """Open the note of the memory ID: in Obsidian where the vault is one of Obsidian's, else in VISUAL or EDITOR, else in
+    what the desktop opens such files with.
+
+    What you save there is committed under your name, as with `ormahctl edit`, which waits for it.
+    """
+    node = peek(session, node_id)
+    hello = session.client.call("hello", HelloParams(client="ormahctl"), HelloResult)
+    file = Path(hello.vault) / node.path
+    if not file.is_file():
+        raise NotFound(f"{file} is not there", hint="the vault is elsewhere, or the note was moved; try again")
+    uri = f"obsidian://open?path={quote(str(file), safe='')}" if _in_obsidian(file) else None
+    done = None if only else _open(file, uri)
+    if session.json:
+        render.emit({"id": node.id, "path": str(file), "uri": uri, "opened": done})
+    elif only:
+        render.raw(render.line(uri or str(file)))
+    else:
+        render.out(
+            f"opened {render.paint(node.short_id, 'bold')} in {render.line(str(done))}  {render.line(node.path)}"
+        )
+
+
+def _in_obsidian(file: Path) -> bool:
+    """Whether Obsidian is here and has a vault that holds the file."""
+    real = Path(os.path.realpath(file))
+    return any(Path(os.path.realpath(vault)) in real.parents for vault in _vaults())
+
+
+def _vaults() -> Iterator[str]:
+    """The folders that Obsidian knows as vaults."""
+    given = os.environ.get("XDG_CONFIG_HOME")
+    places = [paths.home() / one for one in OBSIDIAN] + ([Path(given) / "obsidian"] if given else [])
+    for place in places:
+        try:
+            vaults = json.loads((place / "obsidian.json").read_bytes())["vaults"].values()
+            yield from (one["path"] for one in vaults)
+        except (OSError, ValueError, KeyError, AttributeError, TypeError):
+            continue  # it is not installed so, or writes its list otherwise: then it is no help
+
+
+def _open(file: Path, uri: str | None) -> str:
+    """Open the note; the name of what opened it."""
+    opener = next((found for one in OPENERS if (found := shutil.which(one))), None)
+    if uri is not None and opener is not None and _started([opener, uri]):
+        return "Obsidian"
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if editor and sys.stdin.isatty():
+        try:
+            words = shlex.split(editor)
+        except ValueError:
+            words = []
+        if words and _started([*words, str(file)], shown=True):
+            return editor
+        raise BadRequest(f"the editor '{editor}' did not open {file}", hint="set VISUAL or EDITOR to an editor")
+    if opener is not None and _started([opener, str(file)]):
+        return Path(opener).name
+    raise BadRequest(
+        f"nothing here opens {file}",
+        hint="set EDITOR, or take the path: ormahctl open ID --print",
+        data={"path": str(file)},
+    )
+
+
+def _started(command: list[str], *, shown: bool = False) -> bool:
+    """Whether a program ran and ended well. `shown`: on this terminal."""
+    quiet = None if shown else subprocess.DEVNULL
+    try:
+        return subprocess.run(command, check=False, stdin=quiet, stdout=quiet, stderr=quiet).returncode == 0
+    except OSError:
+        return False

@@ -13,11 +13,10 @@ import click
 import msgspec
 
 from ormahctl import render
-from ormahctl.asking import asked
-from ormahctl.complete import Words
-from ormahctl.progress import Bar
+from ormahctl.options import Words
 from ormahctl.registry import Verb
-from ormahctl.session import Session, pass_session
+from ormahctl.render import Bar
+from ormahctl.session import Session, asked, pass_session
 from ormahd import paths
 from ormahd.api import (
     ConflictItem,

@@ -11,12 +11,10 @@ import click
 import msgspec
 
 from ormahctl import render
-from ormahctl.asking import asked
-from ormahctl.complete import NodeId, Op
-from ormahctl.options import Job
-from ormahctl.progress import Bar
+from ormahctl.options import Job, NodeId, Op
 from ormahctl.registry import Verb
-from ormahctl.session import Session, pass_session
+from ormahctl.render import Bar
+from ormahctl.session import Session, asked, pass_session
 from ormahctl.times import When
 from ormahd.api import UndoConflict, UndoneOp, UndoParams, UndoResult
 from ormahd.rpc.wire import Conflict

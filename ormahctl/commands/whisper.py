@@ -1,4 +1,13 @@
-"""`ormahctl whisper`: what would be said for a prompt, and why, or why nothing."""
+"""`ormahctl whisper`, `log`, `feedback`: what was said to an agent, why, and whether it was of use.
+
+`ormahctl whisper inject` and `ormahctl whisper store`: the hooks by the names that the seeds give them.
+
+`ormahctl whisper`: what would be said for a prompt, and why, or why nothing.
+
+`ormahctl log`: what was whispered to whom, and why nothing.
+
+`ormahctl feedback`: teach what was of use, and what was not.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +17,63 @@ import click
 import msgspec
 
 from ormahctl import render
-from ormahctl.commands.explain import flat, shown
-from ormahctl.commands.spaces import there, unknown_spaces
-from ormahctl.complete import SpaceName
-from ormahctl.options import text_or_stdin
+from ormahctl.commands.hook import HookVerb, answer, deadline_option, harness_option
+from ormahctl.commands.lists import there, unknown_spaces
+from ormahctl.commands.recall import flat, shown
+from ormahctl.options import NodeId, SpaceName, text_or_stdin
 from ormahctl.registry import Verb
-from ormahctl.session import Session, pass_session, space
-from ormahd.api import WhisperNode, WhisperParams, WhisperResult
+from ormahctl.session import PERSON, Session, pass_session, space
+from ormahctl.times import When
+from ormahd.api import (
+    FeedbackParams,
+    FeedbackResult,
+    WhisperedPrompt,
+    WhisperNode,
+    WhisperParams,
+    WhisperResult,
+    WhispersParams,
+    WhispersResult,
+)
+
+_PROMPT = {"gemini": "BeforeAgent"}
+"""What a prompt's event is called where it is not `UserPromptSubmit`."""
+
+
+@click.command(
+    cls=HookVerb,
+    short_help="Answer an agent's prompt hook (JSON on stdin).",
+    example='echo \'{"prompt": "which database did we choose?", "session_id": "s1"}\' | ormahctl whisper inject',
+)
+@harness_option
+@deadline_option
+@pass_session
+def inject(session: Session, harness: str, deadline: int) -> None:
+    """Answer a prompt's hook: `prompt`, `cwd` and `session_id` as JSON on stdin, `additionalContext` as JSON on stdout.
+
+    Prints nothing where nothing matters, and on any trouble; the status is always 0.
+    """
+    answer(session, _PROMPT.get(harness, "UserPromptSubmit"), harness, deadline)
+
+
+@click.command(
+    cls=HookVerb,
+    short_help="Hand a session's transcript over (hook's JSON on stdin).",
+    example='echo \'{"session_id": "s1", "transcript_path": "/tmp/s1.jsonl"}\' | ormahctl whisper store',
+)
+@harness_option
+@deadline_option
+@pass_session
+def store(session: Session, harness: str, deadline: int) -> None:
+    """Hand the session that a hook tells of (`session_id`, `transcript_path`, `cwd` as JSON on stdin) to ingestion.
+
+    Returns at once and prints nothing; the status is always 0.
+    """
+    answer(session, "SessionEnd", harness, deadline)
+
+
+HOOKS = {"inject": inject, "store": store}
+"""The words with which `ormahctl whisper` means a hook and not a prompt, when they stand first."""
+
 
 SAID = {
     "off": "whispering is off here (whisper.enabled, whisper.silent_spaces)",
@@ -65,8 +124,6 @@ class WhisperVerb(Verb):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         if args and args[0] in ("inject", "store"):
-            from ormahctl.commands.whisper_hooks import HOOKS
-
             return HOOKS[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
@@ -155,3 +212,133 @@ def _explain(trace: dict[str, object]) -> None:
             render.out("       " + render.paint(f"{numbers}; order {row['order']:.3g}", "dim"), hang=0)
         if len(rows) > LEAST:
             render.out(f"and {len(rows) - LEAST} more (--json)")
+
+
+PROMPT = 160
+"""Characters of a prompt that are shown."""
+SHOWN = {"title": "by title", "preference": "as a preference", "exploring": "as a question"}
+"""How a memory stood in a whisper, where it was not quoted in full."""
+
+
+@click.command(
+    cls=Verb,
+    short_help="What was whispered to whom today.",
+    example="ormahctl log\normahctl log --since 'last week' --space ormah\normahctl --json log | jq '.[].silence'",
+)
+@click.option("--since", type=When(), help="Since then instead of today: 2026-11-21, 'last week', 7d, 12h.")
+@click.option("--before", type=When(end=True), help="Only until then; a day is included.")
+@click.option("--space", "space_", type=SpaceName(), metavar="NAME", help="Only prompts from this space; 'global': from none.")  # fmt: skip
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, 10_000), metavar="N", default=50, show_default=True, help="At most so many."
+)
+@pass_session
+def log(session: Session, since: str | None, before: str | None, space_: str | None, limit: int) -> None:
+    """List the prompts of today, newest first: when, which agent, session and space, how the prompt begins, and which memories
+    were whispered for it, or why none.
+
+    Prompts are kept for some days (`whisper.keep_days`), without what looks like a secret.
+    """
+    begin = since or (None if before else When().convert("today", None, None))
+    params = WhispersParams(since=begin, before=before, space=space_, limit=limit)
+    found = session.client.call("agent.whispers", params, WhispersResult).whispers
+    if session.json:
+        render.emit(found)
+        return
+    for number, one in enumerate(found):
+        if number:
+            render.out()
+        _print(one)
+    if not found:
+        render.note("no prompt was logged today" if since is None and before is None else "no prompt was logged then")
+        if space_ is not None:
+            unknown_spaces([space_], there(session))
+    elif len(found) == limit:
+        render.note("there may be more (-n)")
+
+
+def _print(one: WhisperedPrompt) -> None:
+    facts = [one.agent.removeprefix("agent:"), render.line(one.space or "global")]
+    if one.session_id:
+        facts.append(f"session {render.cut(render.line(one.session_id), 12)}")
+    facts.append(f"event {one.event}")
+    render.out(f"{render.moment(one.time)}  {render.paint(' · '.join(facts), 'dim')}")
+    render.out(f"  “{render.cut(render.line(one.prompt), PROMPT)}”", hang=1)
+    if one.silence is not None:
+        render.out(f"  {render.paint('silent:', 'yellow')} {render.line(SAID.get(one.silence, one.silence))}")
+    elif not one.memories:
+        render.out("  whispered; which memories is noted only of prompts with a session", hang=0)
+    for memory in one.memories:
+        how = f"  ({SHOWN[memory.shown]})" if memory.shown in SHOWN else ""
+        title = "(gone by now)" if memory.title is None else render.line(memory.title)
+        render.out(f"  {render.paint(memory.short_id, 'bold')}  {title}{how}", hang=10)
+
+
+_SIGNALS = {"+1": 1, "1": 1, "-1": -1, "\N{MINUS SIGN}1": -1}
+_MINUS = "\N{MINUS SIGN}1"
+
+
+class Signal(click.ParamType[int]):
+    """`+1` or `-1`."""
+
+    name = "+1|-1"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if value not in _SIGNALS:
+            self.fail(f"'{value}' is neither +1 (of use) nor -1 (not of use)", param, ctx)
+        return _SIGNALS[value]
+
+
+class Judge(Verb):
+    """A command to which `-1` is a judgement, and no option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [_MINUS if arg == "-1" else arg for arg in args])
+
+
+@click.command(
+    cls=Judge,
+    short_help="Say whether a whispered memory was of use.",
+    example="ormahctl feedback 97acbe8e +1\normahctl feedback 97acbe8e -1 --event k3v9x2m7q4hd",
+)
+@click.argument("node_id", metavar="ID", type=NodeId())
+@click.argument("signal", type=Signal(), metavar="+1|-1")
+@click.option(
+    "--explicit", "source", flag_value="explicit", default=None, help="A person says so (a person's default)."
+)
+@click.option(
+    "--implicit",
+    "source",
+    flag_value="implicit",
+    help="It is inferred from what happened: weighs a bit less (an agent's default).",
+)
+@click.option(
+    "--event", metavar="EVENT", help="The whisper that is judged. Else the last one that considered the memory."
+)
+@pass_session
+def feedback(session: Session, node_id: str, signal: int, source: str | None, event: str | None) -> None:
+    """Say whether the memory ID was of use (+1) or not (-1) when it was whispered.
+
+    For prompts like that one it comes up more easily from now on, or less. ID may be a beginning of the id, as whispers
+    show it. The judgement is a commit: `ormahctl undo` takes it back.
+    """
+    source = source or ("explicit" if session.agent == PERSON else "implicit")
+    params = FeedbackParams(node_id=node_id, signal=signal, source=source, event=event)
+    done = session.client.call("agent.feedback", params, FeedbackResult)
+    if session.json:
+        render.emit(done)
+        return
+    word, name = "useful" if done.signal > 0 else "not useful", render.paint(done.short_id, "bold")
+    if done.counted:
+        render.out(f"noted as {word} {name}  for the whisper {done.event}")
+    else:
+        render.out(f"nothing to change: {name} was noted as {word} before, for the whisper {done.event}")
+    if done.effect:
+        render.out(f"  {done.effect}")
+    if done.commit:
+        render.out(f"  commit {done.commit[:8]}; to take it back: ormahctl undo {done.commit[:8]}")
+    if done.replaced:
+        render.note("it takes the place of the opposite, said of the same whisper")
+    if done.review:
+        render.note("the question about this memory is answered by it")
+    if done.stored:
+        render.note("another git operation is under way in the vault; the judgement is safe and its commit follows")

@@ -10,7 +10,7 @@ One alarm stands over all of it, reading and printing too: where a system call w
 import _signal  # type: ignore[import-not-found] # built in; `signal` would import enum and more
 import posix
 
-from ormahctl.shim.where import socket_path
+from ormahctl.shim.start import socket_path
 from ormahctl.shim.wire import ask
 
 DEADLINE_MS = 500

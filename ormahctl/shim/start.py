@@ -1,13 +1,91 @@
-"""Starting the daemon for a session that begins without one. Only then is this imported: it reads the configuration.
+"""Find where the daemon answers, and start it for a session that begins without one.
+
+Where the daemon answers, as `ormahd.paths.find_socket` finds it without a `config.toml`.
+
+`ormahctl setup` writes `--socket` into a hook's command where the configuration says otherwise.
+
+Starting the daemon for a session that begins without one. Only then is this imported: it reads the configuration.
 
 What may be started, and how, `ormahctl/autostart.py` decides, which runs in a process of its own; this knows as much of it as
 the notice to the person needs.
 """
 
+from __future__ import annotations
+
 import posix
 import sys
 
-from ormahctl.shim import where
+_NAME = "ormahd.sock"
+
+
+def socket_path(flag: str) -> str:
+    """The socket: the flag, `ORMAH_SOCKET`, the one of `ORMAH_VAULT`, the default."""
+    given = flag or _variable("ORMAH_SOCKET") or _variable("ORMAH_DAEMON_SOCKET")
+    if given:
+        return _expanded(given)
+    vault = _variable("ORMAH_VAULT") or _variable("ORMAH_VAULT_PATH")
+    return f"{_runtime()}/{_of(_expanded(vault)) if vault else _NAME}"
+
+
+def of_vault(vault: str, usual: str) -> str:
+    """The socket of `vault`, where the configuration has the vault `usual`; "" for each means the default one."""
+    from posixpath import realpath
+
+    if not vault or (usual and realpath(vault) == realpath(usual)):
+        return f"{_runtime()}/{_NAME}"
+    return f"{_runtime()}/{_of(vault, usual)}"
+
+
+def _runtime() -> str:
+    """The directory of sockets."""
+    for base in (_variable("XDG_RUNTIME_DIR"), f"/run/user/{posix.getuid()}"):
+        if base and _is_directory(base):
+            return f"{base.rstrip('/')}/ormah"
+    return _base("XDG_STATE_HOME", "~/.local/state") + "/ormah/run"
+
+
+def _base(name: str, usual: str) -> str:
+    """A base directory of XDG's; a relative one does not count."""
+    given = _variable(name)
+    if given.startswith("/"):
+        return given.rstrip("/")
+    return _expanded("~/Library/Application Support" if sys.platform == "darwin" else usual)
+
+
+def _of(vault: str, usual: str = "") -> str:
+    """The name of the socket of a vault that `ORMAH_VAULT` names. Rare, so only here more is imported."""
+    from hashlib import sha256
+    from posixpath import realpath
+
+    root = realpath(vault)
+    if root == realpath(usual or _base("XDG_DATA_HOME", "~/.local/share") + "/ormah/vault"):
+        return _NAME
+    key = sha256(root.encode(sys.getfilesystemencoding(), "surrogateescape")).hexdigest()[:8]
+    return f"ormahd-{key}.sock"
+
+
+def _expanded(path: str) -> str:
+    if path != "~" and not path.startswith("~/"):
+        return path
+    home = _variable("HOME")
+    if not home.startswith("/"):
+        import pwd
+
+        home = pwd.getpwuid(posix.getuid()).pw_dir
+    return home.rstrip("/") + path[1:]
+
+
+def _variable(name: str) -> str:
+    found = posix.environ.get(name.encode(), b"")
+    return found.decode(sys.getfilesystemencoding(), "surrogateescape")
+
+
+def _is_directory(path: str) -> bool:
+    try:
+        return posix.stat(path).st_mode & 0o170000 == 0o040000
+    except (OSError, ValueError):
+        return False
+
 
 _RUN = "import sys; sys.path.insert(0, sys.argv[1]); from ormahctl.autostart import main; sys.exit(main(sys.argv[2:]))"
 """Isolated, as the shim itself: from the project's folder, which is where a harness runs us, nothing must be imported."""
@@ -19,12 +97,12 @@ _SANDBOXED = (b"CODEX_SANDBOX", b"CODEX_SANDBOX_NETWORK_DISABLED")
 _OFF = ("0", "false", "no", "off", "f", "n")
 
 
-def begin(socket: str) -> "bytes | None":
+def begin(socket: str) -> bytes | None:
     """Start the daemon in the background where that is allowed, and wait for nothing; what to say of it, or None."""
     settings = _settings()
     if _expected(settings) != socket or any(posix.environ.get(name) for name in _SANDBOXED):
         return None
-    given = where._variable("ORMAH_DAEMON_AUTOSTART") or str(_table(settings, "daemon").get("autostart", ""))
+    given = _variable("ORMAH_DAEMON_AUTOSTART") or str(_table(settings, "daemon").get("autostart", ""))
     if given.strip().lower() in _OFF:
         return None
     if _stopped(socket):
@@ -43,12 +121,12 @@ def begin(socket: str) -> "bytes | None":
     return STARTED
 
 
-def _settings() -> "dict[str, object]":
+def _settings() -> dict[str, object]:
     """What `config.toml` says; nothing where it is not there or cannot be read."""
     from tomllib import loads
 
-    given = where._variable("ORMAH_CONFIG")
-    file = given or where._base("XDG_CONFIG_HOME", "~/.config") + "/ormah/config.toml"
+    given = _variable("ORMAH_CONFIG")
+    file = given or _base("XDG_CONFIG_HOME", "~/.config") + "/ormah/config.toml"
     try:
         fd = posix.open(file, posix.O_RDONLY | posix.O_CLOEXEC)
         try:
@@ -59,20 +137,20 @@ def _settings() -> "dict[str, object]":
         return {}
 
 
-def _table(settings: "dict[str, object]", name: str) -> "dict[str, object]":
+def _table(settings: dict[str, object], name: str) -> dict[str, object]:
     found = settings.get(name)
     return found if isinstance(found, dict) else {}
 
 
-def _expected(settings: "dict[str, object]") -> str:
+def _expected(settings: dict[str, object]) -> str:
     """The socket as `ormahd.paths.find_socket` finds it without a flag and without `ORMAH_SOCKET`."""
     socket = _table(settings, "daemon").get("socket")
     if isinstance(socket, str) and socket:
-        return where._expanded(socket)
+        return _expanded(socket)
     vault = _table(settings, "vault").get("path")
-    usual = where._expanded(vault) if isinstance(vault, str) and vault else ""
-    given = where._expanded(where._variable("ORMAH_VAULT") or where._variable("ORMAH_VAULT_PATH"))
-    return where.of_vault(given or usual, usual)
+    usual = _expanded(vault) if isinstance(vault, str) and vault else ""
+    given = _expanded(_variable("ORMAH_VAULT") or _variable("ORMAH_VAULT_PATH"))
+    return of_vault(given or usual, usual)
 
 
 def _stopped(socket: str) -> bool:

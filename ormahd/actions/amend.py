@@ -1,4 +1,10 @@
-"""Change existing notes: read the present bytes, decide, commit; retry once if the note changed meanwhile.
+"""Change existing notes on behalf of a caller.
+
+The caller of an action: who it is, and from where it calls.
+
+Require confirmation before more than a few files of the person are removed or moved.
+
+Change existing notes: read the present bytes, decide, commit; retry once if the note changed meanwhile.
 
 Every action that edits a note uses `amending`: a decision is based on one version of the note, and is refused if that
 version is gone (DESIGN section 5).
@@ -6,13 +12,20 @@ version is gone (DESIGN section 5).
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ormahd.actions.caller import PERSON
+from ormahd.errors import BadRequest, Unconfirmed
+from ormahd.vault.history import made_by_person
+
+if TYPE_CHECKING:
+    from ormahd.vault.vault import Vault
+import shlex
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
 from ormahd.actions.views import stem
 from ormahd.errors import Conflict, InvalidNote, NotFound, VaultBusy
 from ormahd.model.node import EdgeType, Tier
@@ -22,12 +35,70 @@ from ormahd.process import priority
 from ormahd.text.secrets import redact
 
 if TYPE_CHECKING:
-    from ormahd.actions.caller import Caller
     from ormahd.index.rows import NodeRow
     from ormahd.model.change import Kind
     from ormahd.note.note import Note
     from ormahd.ormah import Ormah
     from ormahd.vault.transaction import Transaction
+
+
+PERSON = "person"
+
+
+class Caller(Struct, frozen=True):
+    """A caller. `agent`: its name as sent; `cwd`: an absolute path; `session`: the agent's session. None if not sent."""
+
+    agent: str | None = None
+    cwd: str | None = None
+    session: str | None = None
+
+    @property
+    def source(self) -> str:
+        """The source recorded in notes and commits: `person`, `agent:NAME` or `job:NAME`."""
+        name = " ".join((self.agent or "unknown").split())[:100]
+        if name == PERSON or name.startswith(("agent:", "job:", "system:")):
+            return name
+        return f"agent:{name}"
+
+
+def check_space(space: str | None) -> str | None:
+    """Return a space's name with normalised whitespace; None if blank (global). Raises BadRequest for `global` itself."""
+    if space is None or not space.strip():
+        return None
+    if space.casefold() == "global":
+        raise BadRequest("'global' is no space", hint="send null (ormahctl: --global) for a global memory")
+    return " ".join(space.split())
+
+
+UNASKED = 3
+"""Number of the person's files that may be changed without confirmation."""
+NAMED = 3
+"""Number of files that the error message names."""
+
+
+def ask_before(
+    vault: Vault, what: str, going: Iterable[tuple[str, str | None]], *, yes: bool, hint: str, left: str = "changed"
+) -> None:
+    """Raise Unconfirmed if more than `UNASKED` files of the person would be removed or moved, and `yes` is False.
+
+    `what`: the operation, as a subject ("the undo"). `going`: (path, memory id) of each file. `left`: participle for
+    the message ("nothing was changed").
+    """
+    files = list(going)
+    if yes or len(files) <= UNASKED:
+        return
+    made = sorted(made_by_person(vault, files))
+    if len(made) > UNASKED:
+        raise Unconfirmed(
+            f"{what} would remove or move {len(made)} files that you made ({_some(made)}); nothing was {left}",
+            hint=hint, data={"count": len(made), "paths": made[:100]},
+        )  # fmt: skip
+
+
+def _some(paths: Collection[str]) -> str:
+    shown = list(paths)[:NAMED]
+    return ", ".join(shown) + (f" and {len(paths) - NAMED} more" if len(paths) > NAMED else "")
+
 
 T = TypeVar("T")
 

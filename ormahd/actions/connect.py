@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ormahd.actions.amend import amending, clean, commit, see
-from ormahd.actions.caller import Caller
+from ormahd.actions.amend import Caller, amending, clean, commit, see
 from ormahd.actions.views import headline, stem
 from ormahd.api import WriteResult
 from ormahd.errors import BadRequest, NotFound

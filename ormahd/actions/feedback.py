@@ -14,7 +14,7 @@ from ormahd.actions.amend import amending, commit
 from ormahd.actions.views import headline
 from ormahd.api import FeedbackResult
 from ormahd.errors import BadRequest, NotFound
-from ormahd.index.lookup import clean_prefix
+from ormahd.index.reader import clean_prefix
 from ormahd.model import judgement
 from ormahd.model.change import Kind
 from ormahd.model.judgement import Judgement, Small, Source
@@ -23,7 +23,7 @@ from ormahd.note.note import digest
 from ormahd.state import whispers
 
 if TYPE_CHECKING:
-    from ormahd.actions.caller import Caller
+    from ormahd.actions.amend import Caller
     from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
     from ormahd.state.whispers import Logged

@@ -1,4 +1,12 @@
-"""Read the history: what an op changed, and the versions of one memory. Reads git and changes nothing."""
+"""Read the history: what an op changed, the versions of a memory, merges, and destructive changes.
+
+Read the history: what an op changed, and the versions of one memory. Reads git and changes nothing.
+
+`agent.merges` and `agent.audit`: lists of merges and of destructive changes, read from the history.
+
+The audit knows three operations: delete, update (including moves between tiers) and mark_outdated. Other changes are
+listed by `history`.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +33,23 @@ if TYPE_CHECKING:
     from ormahd.note.note import Note
     from ormahd.ormah import Ormah
     from ormahd.vault.versions import Text
+from collections.abc import Collection, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from ormahd.api import AuditRow, MergeRow
+from ormahd.errors import BadRequest
+from ormahd.model.change import Kind
+from ormahd.vault.history import read_ops
+
+if TYPE_CHECKING:
+    from ormahd.git.oplog import View
+    from ormahd.note.note import Note
+    from ormahd.ormah import Ormah
+    from ormahd.vault.versions import Text
+
 
 NOTES = 50
 """Default number of an op's notes whose differences are shown: an import may have thousands."""
@@ -141,3 +166,154 @@ class _Views:
         node_id = self._ormah.index.resolve_link(target)
         row = None if node_id is None else self._ormah.index.notes([node_id], connections=False).get(node_id)
         return None if row is None else headline(row.title, row.content)
+
+
+DELETE, UPDATE, OUTDATED = "delete", "update", "mark_outdated"
+_UPDATES = {Kind.UPDATE, Kind.EDIT, Kind.DECAY, Kind.PROMOTE, Kind.CONSOLIDATE, Kind.CLUSTER}
+KINDS: Mapping[str, Collection[Kind]] = {
+    DELETE: {Kind.FORGET, Kind.EDIT},
+    UPDATE: _UPDATES,
+    OUTDATED: {Kind.OUTDATED},
+}
+"""Audit operation -> kinds of ops that may contain it. A person deletes a note by an edit."""
+_PAGE = 20
+"""Number of ops whose messages are read at once."""
+
+
+def audit(ormah: Ormah, *, limit: int, node_id: str | None, operation: str | None) -> list[AuditRow]:
+    """Return the newest deletions, updates and outdatings. `node_id`: a full id. Raises BadRequest: unknown operation."""
+    if operation is not None and operation not in KINDS:
+        raise BadRequest(f"there is no operation '{operation}'", hint=f"there are: {', '.join(KINDS)}")
+    kinds = {kind for name, some in KINDS.items() if operation in {None, name} for kind in some}
+    rows: list[AuditRow] = []
+    for op in _ops(ormah, ormah.vault.oplog.view(), kinds, node_id):
+        for before, after in _pairs(ormah, op, node_id):
+            row = _audit_row(op, before, after)
+            if row is not None and operation in {None, row.operation} and node_id in {None, row.node_id}:
+                rows.append(row)
+        if len(rows) >= limit:
+            break
+    return rows[:limit]
+
+
+def merges(ormah: Ormah, *, limit: int) -> list[MergeRow]:
+    """Return the newest merges, including undone ones."""
+    view = ormah.vault.oplog.view()
+    rows: list[MergeRow] = []
+    for op in _ops(ormah, view, {Kind.MERGE}, None):
+        rows += _merge_rows(ormah, view, op)
+        if len(rows) >= limit:
+            break
+    return rows[:limit]
+
+
+def _ops(ormah: Ormah, view: View, kinds: Collection[Kind], node_id: str | None) -> Iterator[Op]:
+    """Yield ops of these kinds, newest first, read lazily."""
+    fitting = [one for one in view.entries if one.kind in kinds and (node_id is None or node_id in one.nodes)]
+    for at in range(0, len(fitting), _PAGE):
+        yield from read_ops(ormah.vault, view, fitting[at : at + _PAGE])
+
+
+def _pairs(ormah: Ormah, op: Op, node_id: str | None = None) -> Iterator[tuple[_Read | None, _Read | None]]:
+    """Yield (before, after) of each memory that an op changed; with `node_id` only of that one."""
+    if node_id is None:
+        found = list(ormah.vault.versions.changed(op.commit))
+    else:
+        one = ormah.vault.versions.of_node(op.commit, node_id)
+        found = [] if one is None else [one]
+    for changed in found:
+        before, after = (_read(version) for version in ormah.vault.versions.pair(changed))
+        if before is not None or after is not None:
+            yield before, after
+
+
+class _Read(Struct, frozen=True):
+    id: str
+    note: Note
+
+
+def _read(version: Text | None) -> _Read | None:
+    if version is None or not is_markdown(version[0]):
+        return None
+    note = parse(version[1], version[0])
+    return _Read(note.id, note) if note.kind is NoteKind.NOTE and note.id is not None else None
+
+
+def _audit_row(op: Op, before: _Read | None, after: _Read | None) -> AuditRow | None:
+    if before is None:
+        return None  # the memory was created: nothing was lost
+    operation = DELETE if after is None else OUTDATED if op.kind == Kind.OUTDATED else UPDATE
+    return AuditRow(
+        op.name, operation, before.id, _title(before), op.body.strip() or op.subject, _snapshot(before),
+        iso(op.time) or "", op.source, op.commit, op.undone_by,
+    )  # fmt: skip
+
+
+def _merge_rows(ormah: Ormah, view: View, op: Op) -> Iterator[MergeRow]:
+    pairs = list(_pairs(ormah, op))
+    kept = _keeper(ormah, view, op, pairs)
+    undone_at = _time_of(view, op.undone_by)
+    for before, after in pairs:
+        if before is not None and after is None:
+            yield MergeRow(
+                op.name, op.commit, kept.id if kept else None, _title(kept) if kept else "", before.id, _title(before),
+                _snapshot(before), op.body.strip(), op.source, iso(op.time) or "", undone_at, op.undone_by,
+            )  # fmt: skip
+
+
+def _keeper(ormah: Ormah, view: View, op: Op, pairs: list[tuple[_Read | None, _Read | None]]) -> _Read | None:
+    """Return the memory that the other one was merged into.
+
+    It is the memory that remains with a changed text, if exactly one does; otherwise the first remaining one that the
+    op names, also where the merge left its file as it was. Neighbours whose edges were redirected are named after it.
+    """
+    stay = {after.id: (before, after) for before, after in pairs if after is not None}
+    told = [
+        after for before, after in stay.values() if before is not None and before.note.content != after.note.content
+    ]
+    if len(told) == 1:
+        return told[0]
+    removed = {before.id for before, after in pairs if before is not None and after is None}
+    for node_id in op.nodes:
+        if node_id in stay:
+            return stay[node_id][1]
+        if node_id not in removed and (unchanged := _last_before(ormah, view, op, node_id)) is not None:
+            return unchanged
+    return next((after for _, after in stay.values()), None)
+
+
+def _last_before(ormah: Ormah, view: View, op: Op, node_id: str) -> _Read | None:
+    """Return a memory as the newest op before `op` that touched it left it; None if there is none, or it was removed."""
+    touching = ormah.vault.touched.commits(node_id)
+    place = next((at for at, one in enumerate(view.entries) if one.commit == op.commit), len(view.entries))
+    for entry in view.entries[place + 1 :]:
+        if entry.commit in touching and (changed := ormah.vault.versions.of_node(entry.commit, node_id)) is not None:
+            return _read(ormah.vault.versions.pair(changed)[1])
+    return None
+
+
+def _time_of(view: View, name: str | None) -> str | None:
+    if name is None:
+        return None
+    entry = next((one for one in view.entries if name in {one.op, one.commit}), None)
+    return None if entry is None else iso(datetime.fromtimestamp(entry.time, UTC))
+
+
+def _title(read: _Read) -> str:
+    return headline(read.note.title, read.note.content)
+
+
+def _snapshot(read: _Read) -> dict[str, Any]:
+    """Return a memory's fields and connections as its note had them."""
+    note = read.note
+    connections = [
+        {"target": link.target, "edge": link.edge.value, "weight": link.weight, "created": iso(link.created),
+         "reason": link.reason}
+        for link in note.links if not link.body
+    ]  # fmt: skip
+    return {
+        "id": read.id, "type": note.type.value, "tier": note.tier.value, "space": note.space, "title": note.title,
+        "content": note.content, "tags": list(note.tags), "source": note.source, "confidence": note.confidence,
+        "created": iso(note.created), "updated": iso(note.updated), "valid_until": iso(note.valid_until),
+        "outdated_reason": note.outdated_reason, "path": note.path, "connections": connections,
+    }  # fmt: skip

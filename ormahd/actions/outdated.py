@@ -1,21 +1,157 @@
-"""Mark a memory as outdated, or revoke that. An outdated memory stays in the vault but leaves the results."""
+"""Take a memory out of the results: superseded by a newer one, marked as outdated, or forgotten.
+
+Let one memory replace another: the newer gets an `evolved_from` edge, and the older one is marked as superseded.
+
+Nothing is deleted. The older memory leaves recall and whispers, but `show`, `history` and `--as-of` still find it.
+
+Mark a memory as outdated, or revoke that. An outdated memory stays in the vault but leaves the results.
+
+Remove a memory's note. Git keeps it, so this can be undone; links to it in other notes are left unchanged.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 from ormahd.actions.amend import amending, clean, commit, see
-from ormahd.actions.caller import Caller
-from ormahd.actions.superseding import superseded_by
-from ormahd.actions.views import headline
+from ormahd.actions.views import headline, stem
 from ormahd.api import WriteResult
-from ormahd.errors import BadRequest
+from ormahd.errors import BadRequest, Conflict
 from ormahd.model.change import Kind
-from ormahd.model.node import short_id
+from ormahd.model.node import EdgeType, short_id
 from ormahd.note import note as codec
+from ormahd.note.note import NoteLink
+
+if TYPE_CHECKING:
+    from ormahd.actions.amend import Caller, SeenNote
+    from ormahd.index.rows import NodeRow
+    from ormahd.ormah import Ormah
+    from ormahd.vault.transaction import Transaction
+from typing import TYPE_CHECKING
+
+from ormahd.actions.amend import Caller
 
 if TYPE_CHECKING:
     from ormahd.ormah import Ormah
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ormahd.ormah import Ormah
+
+
+WEIGHT = 0.9
+"""Weight of the edge from a memory to the one it replaced."""
+CLEARLY = timedelta(days=1)
+"""An older memory cannot replace one that is newer by more than this. Within a day the dates prove nothing (imports,
+one session)."""
+NAME_LENGTH = 60
+"""Maximum number of characters of a memory's title in a sentence."""
+
+
+def superseded_by(ormah: Ormah, older_id: str, newer_id: str, caller: Caller, *, reason: str | None) -> WriteResult:
+    """Mark a memory as replaced by another one, in one commit. Repeating this changes nothing.
+
+    Raises:
+        NotFound, Ambiguous: an id. BadRequest: both ids are the same, the self node, or the dates exclude it.
+        Conflict: the older one evolved from the newer one.
+    """
+    older, newer = (ormah.index.note(ormah.index.resolve(one)) for one in (older_id, newer_id))
+    found: list[str] = []
+    reason = clean(ormah, reason, found)
+    check(ormah, newer, older)
+
+    def attempt() -> WriteResult:
+        check_circle(ormah, newer.id, older)
+        first, second = see(ormah, newer.id), see(ormah, older.id)
+        now = ormah.moment()
+        changed = ((first, linked(ormah, first, older, now, reason)), (second, superseded(second, now, name(newer))))
+        puts = [(seen, data) for seen, data in changed if data != seen.data]
+        title = headline(second.note.title, second.note.content)
+        if not puts:
+            return WriteResult(f"Superseded already: {title} (id: {older.id})", older.id, older.short_id, second.path,
+                           changed=False, redacted=found, degraded=ormah.degraded())  # fmt: skip
+
+        def fill(tx: Transaction) -> None:
+            for seen, data in puts:
+                tx.put(seen.path, data, node_id=seen.id, expect=seen.digest)
+
+        done = commit(
+            ormah, f"Superseded: {title}, by: {headline(newer.title, newer.content, NAME_LENGTH)}", kind=Kind.OUTDATED,
+            caller=caller, body=reason or "", fill=fill,
+        )  # fmt: skip
+        text = f"Superseded: {title} (id: {older.id}), by {name(newer)}. It no longer shows up in recall."
+        return WriteResult(text, older.id, older.short_id, second.path, done.commit, done.op, True, found, [], done.stored,
+                       ormah.degraded())  # fmt: skip
+
+    return amending(ormah, attempt)
+
+
+def check(ormah: Ormah, newer: NodeRow, older: NodeRow) -> None:
+    """Raise BadRequest for a pair in which `newer` cannot replace `older`."""
+    if newer.id == older.id:
+        raise BadRequest("a memory cannot replace itself", hint="name two different ids", data={"id": newer.id})
+    refuse_self(ormah, newer.id, older.id)
+    said = max(newer.created, newer.updated)  # an old memory with a new text may replace a younger one
+    if said < older.created - CLEARLY:
+        raise BadRequest(
+            f"{name(newer)} is of {said:%Y-%m-%d}, before {name(older)} of {older.created:%Y-%m-%d}: "
+            "it cannot have replaced it",
+            hint=f"exchange the two ids, or: ormahctl outdated {older.short_id} --reason …", data={"id": newer.id},
+        )  # fmt: skip
+
+
+def refuse_self(ormah: Ormah, *node_ids: str) -> None:
+    """Raise BadRequest if an id is the self node: it can be changed, but not replaced."""
+    if ormah.vault.self_id in node_ids:
+        raise BadRequest("the self node cannot be replaced, and replaces nothing", hint="change it: ormahctl update ID",
+                         data={"id": ormah.vault.self_id})  # fmt: skip
+
+
+def check_circle(ormah: Ormah, newer_id: str, older: NodeRow) -> None:
+    """Raise Conflict if `older` evolved, directly or indirectly, from the newer memory."""
+    met, ahead = {older.id}, [older.id]
+    while ahead:
+        ahead = list(dict.fromkeys(
+            edge.target for edge in ormah.index.edges_of(ahead)
+            if edge.edge is EdgeType.EVOLVED_FROM and edge.source in met and edge.target not in met
+        ))  # fmt: skip
+        met.update(ahead)
+    if newer_id in met:
+        raise Conflict(
+            f"{name(older)} evolved from {name(ormah.index.note(newer_id))}, so it cannot be the older one",
+            data={"id": older.id},
+        )
+
+
+def link_to(older: NodeRow, now: datetime, reason: str | None) -> NoteLink:
+    """Return the edge that the newer memory's note holds."""
+    return NoteLink(EdgeType.EVOLVED_FROM, stem(older.path), WEIGHT, now, reason or None)
+
+
+def linked(ormah: Ormah, newer: SeenNote, older: NodeRow, now: datetime, reason: str | None) -> bytes:
+    """Return the newer note with its edge; an existing edge is kept as it is."""
+    if any(one.edge is EdgeType.EVOLVED_FROM and one.target == older.id for one in ormah.index.edges(newer.id)[0]):
+        return newer.data
+    return codec.edit(newer.data, newer.path, link=[link_to(older, now, reason)], set={"updated": now})
+
+
+def superseded(older: SeenNote, now: datetime, by: str) -> bytes:
+    """Return the older note marked as superseded; a note that was outdated before is unchanged."""
+    if older.note.valid_until is not None and older.note.valid_until <= now:
+        return older.data
+    wish: dict[str, Any] = {"valid_until": now, "outdated_reason": f"superseded by {by}", "updated": now}
+    return codec.edit(older.data, older.path, set=wish)
+
+
+def name(row: NodeRow) -> str:
+    """Return a short name of a memory for a sentence, with its short id."""
+    return called(row.title, row.content, row.id)
+
+
+def called(title: str | None, content: str, node_id: str) -> str:
+    """Return the same name for a memory that is not in the index yet."""
+    return f"{headline(title, content, NAME_LENGTH).rstrip('.')} ({short_id(node_id)})"
 
 
 def outdated(
@@ -67,5 +203,31 @@ def outdated(
         )  # fmt: skip
         return WriteResult(text, node_id, short_id(node_id), seen.path, done.commit, done.op, True, found, [], done.stored,
                        ormah.degraded())  # fmt: skip
+
+    return amending(ormah, attempt)
+
+
+def forget(ormah: Ormah, node_id: str, caller: Caller) -> WriteResult:
+    """Remove the note of the node that `node_id` (full id or unique prefix) names.
+
+    Links to it stay in other notes, and resolve again if this is undone.
+
+    Raises:
+        NotFound, Ambiguous, BadRequest: the id; the self node, which cannot be forgotten.
+    """
+    node_id = ormah.index.resolve(node_id)
+    if node_id == ormah.vault.self_id:
+        raise BadRequest("the self node stands for you and cannot be forgotten", hint="change it: ormahctl update ID")
+
+    def attempt() -> WriteResult:
+        seen = see(ormah, node_id)
+        name = headline(seen.note.title, seen.note.content)
+        done = commit(
+            ormah, f"Forget: {name}", kind=Kind.FORGET, caller=caller,
+            fill=lambda tx: tx.remove(seen.path, node_id=node_id, expect=seen.digest),
+        )  # fmt: skip
+        text = f"Forgotten: {name} (id: {node_id}). Git keeps it: op {done.op}"
+        return WriteResult(text, node_id, short_id(node_id), seen.path, done.commit, done.op, stored=done.stored,
+                       degraded=ormah.degraded())  # fmt: skip
 
     return amending(ormah, attempt)

@@ -8,8 +8,7 @@ from pathlib import Path
 from msgspec import structs
 
 from ormahd import paths
-from ormahd.actions.amend import commit
-from ormahd.actions.caller import Caller
+from ormahd.actions.amend import Caller, commit
 from ormahd.api import ListedSpace, SpacesResult
 from ormahd.errors import BadRequest
 from ormahd.model.change import Kind
@@ -18,8 +17,7 @@ from ormahd.model.spaces import FILE, ProjectKey, with_line
 from ormahd.note.note import digest
 from ormahd.ormah import Ormah
 from ormahd.state import sessions
-from ormahd.vault.project import Project, find_project
-from ormahd.vault.spaces import GLOBAL, Home
+from ormahd.vault.spaces import GLOBAL, Home, Project, find_project
 
 
 def project_at(cwd: str | None, vault: Path) -> Project | None:

@@ -7,28 +7,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET, UnsetType
 
-from ormahd.actions.as_of import looking_back
+from ormahd.actions.lookup import looking_back
 from ormahd.actions.views import headline, iso
 from ormahd.api import RecallHit, RecallResult
 from ormahd.errors import Ambiguous, BadRequest, NotFound
 from ormahd.model.node import EdgeType, SearchQuery, short_id
 from ormahd.search.search import Rules, rank
-from ormahd.text.prose import beginning
-from ormahd.text.quoting import shortened
+from ormahd.text.quoting import beginning, shortened
 from ormahd.text.sameness import once
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from ormahd.actions.as_of import Progress
+    from ormahd.actions.lookup import Progress
     from ormahd.index.reader import Reader
     from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
     from ormahd.search.gather import EmbedQuery
-    from ormahd.search.renew import Reworded
     from ormahd.search.search import Hit as Result
-    from ormahd.search.search import Ranked
+    from ormahd.search.search import Ranked, Reworded
 
 SNIPPET = 200
 """Characters of a related or conflicting result in the text reply."""

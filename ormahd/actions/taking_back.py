@@ -1,22 +1,40 @@
-"""Undo one op by a three-way merge: the op's result is the base, the state before it theirs, and today's files ours.
+"""Undo one op by a three-way merge, as one commit or none.
+
+The person's files in an undo: left to the person without Ormah's lines, or adopted again.
+
+A file that git did not track before the op is untracked again.
+
+Undo one op by a three-way merge: the op's result is the base, the state before it theirs, and today's files ours.
 
 Notes are matched by id only. A note unchanged since the op gets its old bytes; later edits are kept. If they
 conflict, nothing is changed. The undo is one commit, or none.
+
+The commit message of an undo: a sentence, what became of each note, and trailers that name what was undone.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ormahd.model.change import sha256
+from ormahd.note.note import parse
+from ormahd.vault import releasing
+from ormahd.vault.releasing import Released
+from ormahd.vault.three_way import LEFT_OUT, TAKEN_IN, Version, node_of, write
+from ormahd.watch.decide import label, subject
+
+if TYPE_CHECKING:
+    from ormahd.vault.transaction import Transaction
+    from ormahd.vault.vault import Vault
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ormahd.actions.amend import amending
-from ormahd.actions.caller import PERSON
-from ormahd.actions.undo_custody import committed_by_hand, custody_words, put
-from ormahd.actions.undo_message import body, subject, trailers
+from ormahd.actions.amend import PERSON, amending
 from ormahd.actions.views import headline
 from ormahd.api import UndoChange, UndoConflict, UndoneOp
 from ormahd.errors import Conflict
@@ -25,18 +43,88 @@ from ormahd.note import note as codec
 from ormahd.note.note import NoteKind
 from ormahd.vault.choices import Choices, agreed
 from ormahd.vault.create import CARD, Adopt, Folder, read_card
-from ormahd.vault.custody import TAKEN_IN, join_left, join_taken
-from ormahd.vault.three_way import Joined, Pair, Version, join, key_of, node_of
-from ormahd.vault.tree_entries import EXECUTABLE
+from ormahd.vault.three_way import Joined, Pair, join, join_left, join_taken, key_of
+from ormahd.vault.transaction import EXECUTABLE
 
 if TYPE_CHECKING:
-    from ormahd.actions.caller import Caller
+    from ormahd.actions.amend import Caller
     from ormahd.git.oplog import Part
     from ormahd.index.rows import NodeRow
     from ormahd.note.merge import MergeConflict
     from ormahd.ormah import Ormah
-    from ormahd.vault.custody import Did
     from ormahd.vault.history import Op
+    from ormahd.vault.three_way import Did
+from typing import TYPE_CHECKING
+
+from ormahd.actions.views import iso
+from ormahd.git.oplog import UNDOES, UNDOES_PART
+from ormahd.model.node import short_id
+
+if TYPE_CHECKING:
+    from ormahd.api import UndoChange
+    from ormahd.vault.history import Op
+
+
+LIST = f"path:{releasing.PATH}"
+"""Key of the list of released files."""
+
+
+def custody_words(found: UndoPlan) -> tuple[list[tuple[str, str]], str | None]:
+    """Return the trailers of an undo that releases or adopts files, and the subject of its first commit (None: no
+    such commit)."""
+    left = [piece for piece in found.pieces.values() if piece.custody == "leave"]
+    taken = [piece for piece in found.pieces.values() if piece.custody == "take"]
+    if left:
+        return [LEFT_OUT], subject("Take Ormah's lines out", _names(left))
+    if taken:
+        return [TAKEN_IN], subject("Take in", _names(taken))
+    return [], None
+
+
+def _names(pieces: list[UndoPiece]) -> list[str]:
+    return [label(parse(piece.wanted.data, piece.wanted.path)) for piece in pieces if piece.wanted is not None]
+
+
+def put(vault: Vault, tx: Transaction, pieces: Mapping[str, UndoPiece]) -> None:
+    """Add each file's change to the transaction. Files left to the person are added to the list of released files."""
+    left: list[Released] = []
+    plain = {key: (piece.now, piece.wanted) for key, piece in pieces.items() if piece.custody is None}
+    for key, piece in pieces.items():
+        now, wanted = piece.now, piece.wanted
+        if piece.custody is None or now is None or wanted is None:
+            continue
+        expect = sha256(now.data)
+        if piece.custody == "take":
+            tx.put(wanted.path, wanted.data, node_id=node_of(key), expect=expect, first=now.data)
+        else:
+            tx.leave(wanted.path, wanted.data, node_id=node_of(key), expect=expect, held=piece.held, first=wanted.data)
+            left.append(Released(wanted.path, sha256(wanted.data), node_of(key)))
+    if left:
+        listed = plain.pop(LIST, None)
+        if listed is None:
+            data = vault.read(releasing.PATH)
+            now = wanted = None if data is None else Version(releasing.PATH, data)
+        else:
+            now, wanted = listed
+        lines = releasing.with_files(b"" if wanted is None else wanted.data, left)
+        plain[LIST] = (now, Version(releasing.PATH, lines))
+    write(tx, plain)
+
+
+def committed_by_hand(vault: Vault, since: str) -> set[str]:
+    """Return the paths that the person's own commits changed since a commit; commits of `git revert` do not count."""
+    found: set[str] = set()
+    own = False
+    arguments = ["--format=%x01%(trailers:key=Ormah-Op,valueonly)%x02%b", "--name-only", "--no-renames"]
+    for record in vault.git.log(*arguments, f"{since}..HEAD"):
+        text = os.fsdecode(record)
+        if text.lstrip("\n").startswith("\x01"):
+            op, _, rest = text.lstrip("\n")[1:].partition("\x02")
+            own = not op.strip() and "This reverts commit " not in rest
+        elif own and (path := text.lstrip("\n")):
+            found.add(path.removeprefix(vault.prefix))
+    return found
+
 
 LONGEST = 20_000
 """Maximum number of characters of one version in a conflict, so that replies stay within the size of a protocol message."""
@@ -168,8 +256,8 @@ def _attempt(ormah: Ormah, task: UndoTask, caller: Caller) -> UndoneOp | Left:
         return found
     said, first = custody_words(found)
     tx = ormah.vault.transaction(
-        subject(task.op), kind=Kind.UNDO, source=caller.source, body=body(task, found.changes, found.reasons),
-        run=task.run, person=caller.source == PERSON, trailers=[*trailers(task), *said], queue=False, first=first,
+        undo_subject(task.op), kind=Kind.UNDO, source=caller.source, body=undo_body(task, found.changes, found.reasons),
+        run=task.run, person=caller.source == PERSON, trailers=[*undo_trailers(task), *said], queue=False, first=first,
     )  # fmt: skip
     with tx:
         put(ormah.vault, tx, found.pieces)
@@ -383,3 +471,37 @@ def _change(key: str, piece: UndoPiece) -> UndoChange:
     else:
         did = "moved back" if piece.now.data == piece.wanted.data else "restored"
     return UndoChange(node_of(key), version.path, _title(version), did)
+
+
+SAID = 40
+"""Maximum number of changes that a commit message lists."""
+
+
+def undo_subject(op: Op) -> str:
+    """Return `Undo: …`, or `Redo: …` for the undo of an undo, and so on alternately."""
+    if op.kind == Kind.UNDO:
+        for verb, other in (("Undo: ", "Redo: "), ("Redo: ", "Undo: ")):
+            if op.subject.startswith(verb):
+                return other + op.subject.removeprefix(verb)
+    return f"Undo: {op.subject}"
+
+
+def undo_body(task: UndoTask, changes: Sequence[UndoChange], reasons: Sequence[str]) -> str:
+    """Return what was undone, what became of each note, and where a merge rule decided."""
+    op = task.op
+    which = f"{op.kind}, {op.source}, {iso(op.time)}"
+    lines = [f"Takes back {'a part of ' if task.parts else ''}{op.name} ({which})."]
+    for change in changes[:SAID]:
+        name = f"{change.title} ({short_id(change.node_id)})" if change.node_id else change.path
+        did = "merged with later edits" if change.did == "merged" else change.did
+        lines.append(f"{did.capitalize()}: {name}")
+    if len(changes) > SAID:
+        lines.append(f"And {len(changes) - SAID} more.")
+    return "\n".join([*lines, *dict.fromkeys(reasons)])
+
+
+def undo_trailers(task: UndoTask) -> list[tuple[str, str]]:
+    """Return the trailers by which `git.oplog` recognises what was undone."""
+    if not task.parts:
+        return [(UNDOES, task.op.name)]
+    return [(UNDOES_PART, " ".join(word for word in part if word)) for part in task.parts]

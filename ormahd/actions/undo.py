@@ -1,31 +1,154 @@
-"""Undo ops: by name, all of a run, or all that a job did since a time. Newest first, each in its own commit."""
+"""Undo ops: whole, by run, by job, or a part of one; and put back what a sync replaced.
+
+A part of an op: its changes to one note, or only to that note's edges to another memory.
+
+Undo ops: by name, all of a run, or all that a job did since a time. Newest first, each in its own commit.
+
+Restore this machine's text in notes where a sync on another machine replaced it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from ormahd.errors import Ambiguous, BadRequest, Conflict, NotFound
+from ormahd.git.oplog import Part
+from ormahd.index.reader import clean_prefix
+from ormahd.model.node import EdgeType, short_id
+from ormahd.note import note as codec
+from ormahd.note.note import Note, NoteKind, NoteLink, stem_short_id
+from ormahd.vault.three_way import Pair, Version, node_of
+
+if TYPE_CHECKING:
+    from ormahd.ormah import Ormah
+    from ormahd.vault.history import Op
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict
 
-from ormahd.actions.asking import ask_before
-from ormahd.actions.partly import saying
+from ormahd.actions.amend import ask_before
 from ormahd.actions.taking_back import UNCOMMITTED, Ahead, Left, UndoPlan, UndoTask, foresee, take_back, undone
-from ormahd.actions.undo_part import narrowed
-from ormahd.actions.views import headline
+from ormahd.actions.views import headline, saying
 from ormahd.api import SkippedOp, UndoConflict, UndoMergeResult, UndoneOp, UndoParams, UndoResult
-from ormahd.errors import Ambiguous, BadRequest, Conflict, NotFound
 from ormahd.model.change import Kind
-from ormahd.model.node import short_id
-from ormahd.vault import custody
-from ormahd.vault.custody import Did
+from ormahd.vault import three_way
 from ormahd.vault.history import MIN_PREFIX, find_op, moment, read_ops
-from ormahd.vault.three_way import node_of
+from ormahd.vault.three_way import Did
 
 if TYPE_CHECKING:
-    from ormahd.actions.caller import Caller
+    from ormahd.actions.amend import Caller
     from ormahd.git.oplog import Entry
     from ormahd.ormah import Ormah
     from ormahd.vault.history import Op
+from typing import TYPE_CHECKING
+
+from ormahd.actions.amend import amending, commit, see
+from ormahd.api import ConflictItem, TakeBackResult
+from ormahd.sync.replaced import taken_back
+from ormahd.vault import conflicts
+
+if TYPE_CHECKING:
+    from ormahd.actions.amend import Caller, Outcome
+    from ormahd.ormah import Ormah
+    from ormahd.vault.conflicts import Aside
+
+
+NODES_NAMED = 10
+
+
+def narrowed(
+    ormah: Ormah, op: Op, pairs: Mapping[str, Pair], node: str, edge: str | None
+) -> tuple[dict[str, Pair], list[Part]]:
+    """Return the part of an op's changes that concerns one note, as `{id: (before, after)}` and as named parts.
+
+    `node`: a prefix of the note's id. `edge`: `ID` or `TYPE:ID` (a prefix), for only its edges to that memory; then
+    "before" differs from the op's result in these edges only.
+
+    Raises:
+        NotFound: the op did not change the note, or no such edge. BadRequest, Ambiguous: the ids.
+        Conflict: that part is undone already.
+    """
+    node_id = _node_of_op(op, pairs, node)
+    if edge is None:
+        parts = [Part(op.name, node_id)]
+        pair = pairs[node_id]
+    else:
+        pair, keys = _edges(ormah, op, node_id, pairs[node_id], edge)
+        parts = [Part(op.name, node_id, key) for key in keys]
+    undone = ormah.vault.oplog.view().parts
+    done = [undone.get(part) or undone.get(Part(op.name, node_id)) for part in parts]
+    if all(done):
+        raise Conflict(
+            f"this part of {op.name} is undone already, by {done[0]}",
+            hint=f"to bring it back: ormahctl undo {done[0]}",
+            data={"undone_by": done[0]},
+        )
+    return {node_id: pair}, parts
+
+
+def _node_of_op(op: Op, pairs: Mapping[str, Pair], node: str) -> str:
+    wanted = clean_prefix(node)
+    touched = [node_id for key in pairs if (node_id := node_of(key))]
+    found = [node_id for node_id in touched if node_id.startswith(wanted)]
+    if not found:
+        named = ", ".join(map(short_id, touched[:NODES_NAMED])) + (" and others" if len(touched) > NODES_NAMED else "")
+        raise NotFound(f"{op.name} did not touch a memory {wanted}", hint=f"it touched: {named}" if touched else None)
+    if len(found) > 1:
+        raise Ambiguous(f"'{wanted}' begins several ids", hint="give more of it", data={"ids": found[:NODES_NAMED]})
+    return found[0]
+
+
+def _edges(ormah: Ormah, op: Op, node_id: str, pair: Pair, edge: str) -> tuple[Pair, list[str]]:
+    before, after = pair
+    kind, colon, prefix = edge.rpartition(":")
+    if colon and kind not in set(EdgeType):
+        raise BadRequest(f"'{kind}' is no type of edge", hint=f"there are: {', '.join(EdgeType)}")
+    target = ormah.anyone(prefix)
+    if after is None:
+        raise BadRequest(f"{op.name} removed the note itself", hint="leave --edge out")
+    was, is_ = _links(before), _links(after)
+    keys = [
+        key for key in {**was, **is_}
+        if was.get(key) != is_.get(key)
+        and (not colon or key.startswith(f"{kind}:"))
+        and _leads(ormah, was.get(key) or is_[key], target)
+    ]  # fmt: skip
+    if not keys:
+        raise NotFound(
+            f"{op.name} changed no {kind + ' ' if colon else ''}edge of {short_id(node_id)} to {short_id(target)}",
+            hint=f"what it changed: git show {op.commit[:8]}",
+        )
+    data = codec.edit(
+        after.data, after.path,
+        unlink=[(is_[key].edge, is_[key].target) for key in keys if key not in was],
+        link=[was[key] for key in keys if key in was],
+    )  # fmt: skip
+    if before is not None and before.path == after.path and _same(before, Version(after.path, data)):
+        return (before, after), keys  # the op changed nothing else in the note
+    return (Version(after.path, data), after), keys
+
+
+def _links(version: Version | None) -> dict[str, NoteLink]:
+    note = None if version is None else codec.parse(version.data, version.path)
+    return {link.key: link for link in (note.links if note and note.kind is NoteKind.NOTE else ()) if not link.body}
+
+
+def _leads(ormah: Ormah, link: NoteLink, target: str) -> bool:
+    return stem_short_id(link.target) == short_id(target) or ormah.index.resolve_link(link.target) == target
+
+
+def _same(one: Version, other: Version) -> bool:
+    """Whether two versions of a note have the same content, ignoring `updated`."""
+    return _said(codec.parse(one.data, one.path)) == _said(codec.parse(other.data, other.path))
+
+
+def _said(note: Note) -> Note:
+    return replace(note, digest="", updated=None, problems=())
+
 
 SHOWN = 100
 """Maximum number of conflicts in an answer."""
@@ -157,7 +280,7 @@ def _each(
 
 
 def _task(ormah: Ormah, op: Op, wish: UndoParams, run: str | None) -> UndoTask:
-    did = custody.read(ormah.vault, op)
+    did = three_way.read(ormah.vault, op)
     if wish.node_id is None:
         return UndoTask(op, did, force=wish.force, run=run)
     part, names = narrowed(ormah, op, did.pairs, wish.node_id, wish.edge)
@@ -316,3 +439,37 @@ def _way_on(op: Op, left: Left) -> str:
         return "to remove it with its edits (git keeps them): the same with --force"
     note = next((f" {short_id(clash.node_id)}" for clash in left.clashes if clash.node_id), " ID")
     return f"edit it by hand (ormahctl edit{note}), or undo the later change first; the op itself: git show {op.commit[:8]}"
+
+
+def take_in_conflict(ormah: Ormah, name: str, caller: Caller) -> TakeBackResult:
+    """Restore the text in the notes that `name` selects (as in `conflicts.find`), each in a commit of its own.
+
+    Raises:
+        NotFound, Ambiguous: the name. BadRequest: nothing of this machine was replaced there. Conflict: the text was changed
+        since. The note that fails is unchanged; notes restored before it stay so, and the error names them.
+    """
+    root = ormah.vault.root
+    settled: list[ConflictItem] = []
+    commits: list[str] = []
+    for one in conflicts.find(root, name):
+        with saying(lambda: f"taken back before that: {', '.join(one.path for one in settled)}" if settled else ""):
+            done = amending(ormah, lambda one=one: _put_back(ormah, one, caller))  # type: ignore[misc]
+        if done.commit is not None:
+            commits.append(done.commit)
+        conflicts.settle(root, [one])
+        settled.append(conflicts.item(one))
+    return TakeBackResult(settled, commits, len(conflicts.waiting(root)))
+
+
+def _put_back(ormah: Ormah, one: Aside, caller: Caller) -> Outcome:
+    if one.node is None:
+        raise BadRequest(f"{one.path} is no memory", hint="compare its versions and put it right by hand")
+    seen = see(ormah, one.node)
+    data = taken_back(ormah.vault, one, seen.data)
+    if data != seen.data:
+        data = codec.edit(data, seen.path, set={"updated": ormah.moment()})
+    body = f"A sync on {one.by or 'another machine'} (op {one.op}) had replaced it: {', '.join(one.fields)}."
+    return commit(
+        ormah, f"Taken back: {one.path}", kind=Kind.UPDATE, caller=caller, body=body,
+        fill=lambda tx: tx.put(seen.path, data, node_id=seen.id, expect=seen.digest),
+    )  # fmt: skip

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from ormahd.actions.amend import SeenNote, amending, clean, commit, define, make_room_in_core, see
-from ormahd.actions.caller import Caller
-from ormahd.actions.nearby import at_best, nearby, told
+from ormahd.actions.amend import Caller, SeenNote, amending, clean, commit, define, make_room_in_core, see
+from ormahd.actions.remember import at_best, nearby, told
 from ormahd.actions.views import headline, stem
 from ormahd.api import WriteResult
 from ormahd.errors import BadRequest, Conflict

@@ -1,4 +1,11 @@
-"""Convert nodes and edges to replies: as values, and as text for agents."""
+"""Convert nodes and edges to replies, with a mark on what a newer memory replaced.
+
+Convert nodes and edges to replies: as values, and as text for agents.
+
+Find memories that a newer one seems to have replaced, independent of a query.
+
+Extend errors of actions with several commits by what was already done, instead of "nothing was changed".
+"""
 
 from __future__ import annotations
 
@@ -10,15 +17,26 @@ from msgspec import UNSET, UnsetType
 
 from ormahd.api import Connections, Edge, NodeResult
 from ormahd.model.node import short_id
-from ormahd.text.prose import beginning
-from ormahd.text.quoting import shortened
+from ormahd.text.quoting import beginning, shortened
 
 if TYPE_CHECKING:
     from ormahd.api import AsOf
     from ormahd.index.reader import Reader
     from ormahd.index.rows import EdgeRow, NodeRow
     from ormahd.note.note import NoteLink
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from ormahd.index.rows import Filter
+from ormahd.search.search import replaced_of_all
+
+if TYPE_CHECKING:
+    from ormahd.ormah import Ormah
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from ormahd.errors import OrmahError
 
 HEAD = 1_000
 """Characters of a text in which its first line is searched."""
@@ -96,3 +114,37 @@ def _prose(row: NodeRow, connections: Connections, older_than: str | None) -> st
             f"  <- {edge.edge} {edge.title} ({edge.short_id}, weight {edge.weight:g})" for edge in connections.incoming
         ]
     return "\n".join(lines)
+
+
+def replaced_today(ormah: Ormah, ids: Sequence[str]) -> dict[str, str]:
+    """Return `{older: newer}` for those of these memories that a living newer one replaced, as recall marks them."""
+    chosen = Filter(alive_at=ormah.ranking_clock())
+    return replaced_of_all(ormah.index, ids, chosen, ormah.learned.both_hold, ormah.reworded)
+
+
+NOTHING: Final = ("; nothing was changed", "; nothing was taken in")
+"""Endings of error messages of a single transaction or join."""
+
+
+@contextmanager
+def saying(
+    done: Callable[[], str], *, hint: Callable[[], str] = lambda: "", **data: Callable[[], Any]
+) -> Iterator[None]:
+    """Amend an error raised in the block with what had been `done` by then.
+
+    `done` returns a clause, empty if nothing was done: then the error is unchanged. `hint` goes before the error's
+    own hint; `data` is added to the error's data.
+    """
+    try:
+        yield
+    except OrmahError as exc:
+        said = done()
+        if said:
+            message = exc.message
+            for nothing in NOTHING:
+                message = message.replace(nothing, "")
+            exc.message = f"{message}; {said}"
+            exc.args = (exc.message,)
+            exc.hint = "; ".join(filter(None, [hint(), exc.hint])) or None
+            exc.data |= {name: value() for name, value in data.items()}
+        raise

@@ -11,18 +11,12 @@ from ormahd.api.admin import *  # noqa: F403
 from ormahd.api.admin import ADMIN
 from ormahd.api.agent import *  # noqa: F403
 from ormahd.api.agent import AGENT
-from ormahd.api.base import *  # noqa: F403
-from ormahd.api.base import HelloParams, HelloResult, Params, Result
-from ormahd.api.history import *  # noqa: F403
-from ormahd.api.history import HISTORY
-from ormahd.api.jobs import *  # noqa: F403
-from ormahd.api.jobs import JOBS
-from ormahd.api.lists import *  # noqa: F403
-from ormahd.api.lists import LOOKING
-from ormahd.api.maintenance import *  # noqa: F403
-from ormahd.api.maintenance import MAINTENANCE
-from ormahd.api.sync import *  # noqa: F403
-from ormahd.api.sync import SYNC
+from ormahd.api.base import *  # noqa: F403  # noqa: F403
+from ormahd.api.base import LOOKING, HelloParams, HelloResult, Params, Result
+from ormahd.api.history import *  # noqa: F403  # noqa: F403
+from ormahd.api.history import HISTORY, SYNC
+from ormahd.api.jobs import *  # noqa: F403  # noqa: F403
+from ormahd.api.jobs import JOBS, MAINTENANCE
 from ormahd.api.whisper import *  # noqa: F403
 from ormahd.api.whisper import WHISPER
 

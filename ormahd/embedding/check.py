@@ -32,10 +32,9 @@ from numpy.typing import NDArray
 from ormahd.api import EmbeddingHealth
 from ormahd.embedding import int8, token_vectors
 from ormahd.embedding.embedder import About
-from ormahd.embedding.forward import Runtime, ids_of, run
 from ormahd.embedding.model_files import BUNDLED, DEFAULT_MODEL, find_model, identity, in_place, sha256_of, stay_offline
 from ormahd.embedding.onnx import OnnxRuntime, parts, unfit
-from ormahd.embedding.token_vectors import Float
+from ormahd.embedding.token_vectors import Float, Runtime, ids_of, run
 from ormahd.errors import Unavailable
 from ormahd.process import own_files
 from ormahd.settings import EmbeddingSettings
@@ -164,7 +163,7 @@ def _compare_apart(folder: Path, key: str, file: Path) -> Record:
 
 def compare(folder: Path, key: str) -> Record:
     """Load the model both ways and compare. Takes seconds, or minutes for a large model."""
-    from ormahd.embedding.torch_model import Torch
+    from ormahd.embedding.model_files import Torch
 
     reference = Torch(folder, EmbeddingSettings(model=str(folder)))
     about = reference.about(str(folder))

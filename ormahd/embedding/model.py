@@ -1,4 +1,18 @@
-"""The embedder of a real model: splits texts into windows of tokens, runs forward passes, and returns vectors."""
+"""The embedder of a real model: load it, batch its forward passes, and turn texts into vectors.
+
+Batches forward passes: concurrent callers with a text or two each share one pass, since embedding texts together is
+faster.
+
+The first caller runs a pass at once. Callers that arrive meanwhile wait for its end; then the first of them runs one
+pass for all that wait.
+
+The embedder of a real model: splits texts into windows of tokens, runs forward passes, and returns vectors.
+
+Load the embedder that the settings name.
+
+A model runs on ONNX Runtime (`onnx.py`) if its vectors there equal those of sentence-transformers (`check.py`), else on
+torch (`torch_model.py`). Importing this module loads none of these libraries.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +20,122 @@ import hashlib
 import itertools
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from ormahd.api import EmbeddingHealth
 from ormahd.embedding import token_vectors
-from ormahd.embedding.batcher import Together, fitting
-from ormahd.embedding.embedder import About, DocumentVectors, Piece, QueryVectors
-from ormahd.embedding.forward import Ids, Pass, Runtime, forward_pass, ids_of, run
+from ormahd.embedding.embedder import About, DocumentVectors, Embedder, Piece, QueryVectors
 from ormahd.embedding.model_files import in_place
-from ormahd.embedding.pieces import OVERLAP, SEARCH_BACK, split
-from ormahd.embedding.token_vectors import Float
+from ormahd.embedding.token_vectors import (
+    OVERLAP,
+    SEARCH_BACK,
+    Float,
+    Ids,
+    Pass,
+    Runtime,
+    forward_pass,
+    ids_of,
+    run,
+    split,
+)
+from ormahd.errors import Unavailable
 from ormahd.process import priority
+from ormahd.process import priority as memory
 from ormahd.settings import EmbeddingSettings
+
+W = TypeVar("W")
+M = TypeVar("M")
+X = TypeVar("X")
+
+
+def fitting(waiting: list[X], lengths: Callable[[X], Sequence[int]], most: int) -> list[X]:
+    """Remove from the front of `waiting`, and return, as many items as fit into one pass of `most` tokens; at least
+    one.
+
+    `lengths`: the tokens of each window of an item. Padding counts. The caller must keep other threads from changing
+    `waiting`.
+    """
+    batch: list[X] = []
+    count = longest = 0
+    for one in waiting:
+        windows = lengths(one)
+        count += len(windows)
+        longest = max([longest, *windows])
+        if batch and count * longest > most:
+            break
+        batch.append(one)
+    del waiting[: len(batch)]
+    return batch
+
+
+class _Ticket(Struct, Generic[W, M], eq=False):
+    windows: Sequence[W]
+    turn: threading.Event = field(default_factory=threading.Event)
+    """Set when the call is `over`, or its caller has to run the next pass."""
+    over: bool = False
+    made: list[M] | None = None
+    error: BaseException | None = None
+
+
+class Together(Generic[W, M]):
+    """Batches calls of `forward`, which takes windows and returns as many results, in order. Safe from any thread."""
+
+    def __init__(self, forward: Callable[[Sequence[W]], list[M]], length: Callable[[W], int], *, most: int) -> None:
+        """`length`: tokens of a window; `most`: tokens in one pass, padding included."""
+        self._forward = forward
+        self._length = length
+        self._most = most
+        self._lock = threading.Lock()
+        self._busy = False
+        """Whether a pass is running; if not, no call waits."""
+        self._waiting: list[_Ticket[W, M]] = []
+
+    def __call__(self, windows: Sequence[W]) -> list[M]:
+        """Return the results of `windows`. Raises what `forward` raised in the pass that they were part of."""
+        ticket: _Ticket[W, M] = _Ticket(windows)
+        with self._lock:
+            self._waiting.append(ticket)
+            first, self._busy = not self._busy, True
+        if not first:
+            ticket.turn.wait()
+        if not ticket.over:
+            priority.give()
+            self._run()
+        if ticket.error is not None:
+            raise ticket.error
+        assert ticket.made is not None
+        return ticket.made
+
+    def _run(self) -> None:
+        """Run one pass for as many waiting calls as fit, at least one; then wake the caller that runs the next."""
+        with self._lock:
+            batch = fitting(self._waiting, lambda ticket: [*map(self._length, ticket.windows)], self._most)
+        try:
+            made = self._forward([window for ticket in batch for window in ticket.windows])
+        except BaseException as exc:  # noqa: BLE001  # each caller raises it
+            for ticket in batch:
+                ticket.error = exc
+        else:
+            at = 0
+            for ticket in batch:
+                ticket.made = made[at : at + len(ticket.windows)]
+                at += len(ticket.windows)
+        with self._lock:
+            self._busy = bool(self._waiting)
+            if self._waiting:
+                self._waiting[0].turn.set()
+        for ticket in batch:
+            ticket.over = True
+            ticket.turn.set()
+
 
 BATCH_SIZE = 32
 """Maximum number of texts in one forward pass. More is no faster on a CPU and takes more memory."""
@@ -275,3 +386,56 @@ Tokens = NDArray[Any]
 width."""
 Made = tuple[Float, NDArray[np.uint32], Tokens]
 """Results for one window: its vector, its token ids, and its token vectors."""
+
+
+def load(settings: EmbeddingSettings, directory: Path) -> Embedder:
+    """Return the embedder that the settings name. `directory`: where data computed for a model is kept.
+
+    Takes half a second on ONNX Runtime, seconds on torch. For a model that was never compared with
+    sentence-transformers, the first call also waits for that comparison, in another process.
+
+    Raises Unavailable, with a hint, if the model's files are not on this machine, or do not run on the runtime that
+    `embedding.runtime` requires.
+    """
+    if settings.model == "hashing":
+        from ormahd.embedding.embedder import Hashing
+
+        return Hashing(late_dimensions=token_vectors.DIMENSIONS)
+    made = _load(settings, directory)
+    made.give_back()
+    memory.give_back()
+    return made
+
+
+def _load(settings: EmbeddingSettings, directory: Path) -> Embedder:
+    from ormahd.embedding import model_files
+
+    where = model_files.find_model(settings.model)
+    folder = model_files.folder_of(where)
+    if folder is not None and model_files.BUNDLED in folder.parts:
+        model_files.check_weights(folder)
+    identity = model_files.identity(where, folder)
+    why = None
+    if settings.runtime != "torch" and folder is not None:
+        from ormahd.embedding import check
+
+        try:
+            opened = check.open_onnx(folder, identity, directory, settings.precision)
+            return Model(settings, opened.about, opened.runtime, opened.identity, directory, opened.served)
+        except Unavailable as unfit:
+            if settings.runtime == "onnx":
+                raise
+            why = str(unfit.data.get("why") or unfit.message)
+            log.log(logging.WARNING if unfit.data.get("fault") else logging.INFO, "%s; it runs on torch", unfit.message)
+    from ormahd.embedding.model_files import Torch
+
+    torch = Torch(where, settings)
+    about = torch.about(settings.model)
+    return Model(
+        settings,
+        about,
+        torch,
+        identity,
+        directory,
+        EmbeddingHealth("torch", torch.version, torch.precision, why, None, None, 0, None, None),
+    )

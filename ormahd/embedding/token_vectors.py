@@ -1,17 +1,29 @@
-"""Small token vectors: projected by a fixed PCA basis, rotated, and quantised to 4 bits per dimension.
+"""From a text's tokens to small vectors: cut the text into windows, run the model once, and quantise each token's vector.
+
+Small token vectors: projected by a fixed PCA basis, rotated, and quantised to 4 bits per dimension.
 
 Late interaction compares each token of a query with each token of a note (ColBERT, arXiv:2004.12832). A model's token
 vectors fill only part of its space, so part of the dimensions is enough. The basis is computed from fixed texts, not
 from the vault, and captures less than a basis of the vault would; many dimensions with few bits each make up for that.
 A fixed random rotation before quantisation spreads each vector evenly, so that one step size fits all dimensions.
+
+Split a text that is longer than the model's window into overlapping pieces, cut at the best place near the end of
+each.
+
+Works on token positions in the text, so it fits any tokenizer.
+
+One forward pass of a model: from windows of tokens to their vectors and token vectors.
 """
 
 from __future__ import annotations
 
 import importlib.resources
-from typing import Any
+import re
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 Float = NDArray[np.float32]
@@ -103,3 +115,131 @@ def cosines(packed: NDArray[np.uint8], tokens: Float) -> Float:
         found[at : at + SOME] = (some & 15).astype(np.float32) @ low + (some >> 4).astype(np.float32) @ high
     found -= np.float32(LEVELS + 1) * question.sum(axis=0)
     return found
+
+
+SEARCH_BACK = 0.35
+"""Share of a piece, counted from its end, in which the best place for the cut is searched."""
+OVERLAP = 0.125
+"""Share of a piece that the next piece repeats, so that a sentence at the cut is complete in one of them."""
+
+_SENTENCE = re.compile(r"[.!?;:…]['\")\]»”’]*\s$|[。！？；…]['\")\]»”’]*$")
+
+
+def split(text: str, spans: Sequence[tuple[int, int]], window: int, most: int) -> list[tuple[int, int]]:
+    """Return (first token, end token) of at most `most` pieces of at most `window` tokens each; the end is exclusive.
+
+    `spans`: start and end of each token in `text`, ascending. Every token up to the end of the last piece is in some
+    piece.
+    """
+    if len(spans) <= window:
+        return [(0, len(spans))] if spans else []
+    found: list[tuple[int, int]] = []
+    first = 0
+    while len(found) < most:
+        if len(spans) - first <= window:
+            found.append((first, len(spans)))
+            break
+        last = _best(text, spans, first + window - int(window * SEARCH_BACK), first + window)
+        found.append((first, last))
+        # The next piece begins at the start of a sentence within the overlap, or else just after this piece.
+        back = last - max(1, int(window * OVERLAP))
+        first = max(_best(text, spans, back, last, first=True), first + 1)
+    return found
+
+
+def _best(text: str, spans: Sequence[tuple[int, int]], low: int, high: int, *, first: bool = False) -> int:
+    """Return the token in (low, high] before which to cut: the start of a paragraph, else of a sentence, a line or a
+    word.
+
+    Among equally good places the last is taken, or with `first` the first.
+    """
+    best, rank = (high, -1)
+    places = range(low + 1, high + 1) if first else range(high, low, -1)
+    for at in places:
+        if at >= len(spans):
+            continue
+        here = _rank(text, spans[at - 1][1], spans[at][0])
+        if here > rank:
+            best, rank = at, here
+    return best
+
+
+def _rank(text: str, end: int, start: int) -> int:
+    """Return how good a cut is between a token that ends at `end` and one that starts at `start`; higher is better."""
+    gap = text[end:start]
+    if gap.count("\n") > 1:
+        return 4
+    if _SENTENCE.search(text[max(0, end - 4) : start]):
+        return 3
+    if "\n" in gap:
+        return 2
+    return 1 if gap else 0
+
+
+class Runtime(Protocol):
+    """Runs a model's forward passes. Several threads call it at once: a pass only reads the weights."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    def forward(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Float, Float]:
+        """Run a pass over ids[texts, tokens]; `mask` is False for padding.
+
+        Returns the pooled vectors, float32[texts, dimensions], and those of the last layer, float32[texts, tokens,
+        width]. Neither need be of unit length.
+        """
+        ...
+
+    def give_back(self) -> None:
+        """Free what can be read again from the model's files."""
+        ...
+
+
+class Ids(Struct, frozen=True):
+    """The tokens of one window of a text."""
+
+    ids: list[int]
+    special: list[int]
+    """1 for a special token, 0 for a token of the text."""
+
+
+class Pass(Struct, frozen=True):
+    """The results of a forward pass over some windows. The vectors are not normalised."""
+
+    pooled: Float
+    """float32[windows, dimensions]"""
+    ids: NDArray[np.uint32]
+    tokens: Float
+    """float32[ids, width]: vectors of the windows' own tokens, concatenated."""
+    counts: list[int]
+    """Number of own tokens of each window."""
+
+
+def forward_pass(runtime: Runtime, windows: Sequence[Ids], pad: int) -> Pass:
+    longest = max(len(window.ids) for window in windows)
+    ids = np.full((len(windows), longest), pad, np.int64)
+    mask = np.zeros((len(windows), longest), bool)
+    ours = np.zeros((len(windows), longest), bool)
+    for row, window in enumerate(windows):
+        length = len(window.ids)
+        ids[row, :length] = window.ids
+        mask[row, :length] = True
+        ours[row, :length] = np.array(window.special) == 0
+    pooled, tokens = runtime.forward(ids, mask)
+    return Pass(pooled, ids[ours].astype(np.uint32), tokens[ours], ours.sum(axis=1).tolist())
+
+
+def run(runtime: Runtime, windows: Sequence[Ids], pad: int) -> tuple[Float, list[NDArray[np.uint32]], list[Float]]:
+    """Run one pass. Return for each window its vector, its own tokens' ids, and their vectors; all vectors unit,
+    float32."""
+    one = forward_pass(runtime, windows, pad)
+    ends = np.cumsum(one.counts)[:-1]
+    return unit(one.pooled), np.split(one.ids, ends), np.split(unit(one.tokens), ends)
+
+
+def ids_of(found: Any, most: int | None = None) -> Ids:
+    """Return the token ids of a tokenizer's result, cut to at most `most` tokens."""
+    if most is not None and len(found.ids) > most:  # keep the closing special token
+        return Ids([*found.ids[: most - 1], found.ids[-1]], [*found.special_tokens_mask[: most - 1], 1])
+    return Ids(found.ids, found.special_tokens_mask)

@@ -23,7 +23,7 @@ from typing import Final
 from ormahd.git.process import CONFIG, GitFailed, call
 from ormahd.git.ref_files import RefFiles
 from ormahd.process import own_files
-from ormahd.process.set_aside import IN_GIT, is_file, note, set_aside
+from ormahd.process.disk import IN_GIT, is_file, note, set_aside
 
 _DAMAGE: Final = re.compile(
     r"not a git repository|No such ref|bad config|bad numeric config|unable to read config|reading the configuration|packed-refs|"

@@ -6,7 +6,7 @@ import subprocess
 from enum import Enum, auto
 
 from ormahd.errors import Internal
-from ormahd.git import message
+from ormahd.git import oplog
 from ormahd.git.process import GitFailed
 from ormahd.git.repository import Git, Identity
 from ormahd.process.disk import sync_directory
@@ -93,7 +93,7 @@ def is_ancestor(git: Git, commit: str, of: str) -> bool:
 def is_of(git: Git, commit: str, op: str) -> bool:
     """Whether a commit belongs to the op."""
     text = git.run("log", "-1", "--format=%B", commit).decode("utf-8", "replace")
-    return message.parse(text).trailer("Ormah-Op") == op
+    return oplog.parse(text).trailer("Ormah-Op") == op
 
 
 def find_commit(git: Git, op: str, *, since: str | None = None) -> str | None:
@@ -102,6 +102,6 @@ def find_commit(git: Git, op: str, *, since: str | None = None) -> str | None:
     where = ["--branches", "HEAD"] if since is None else ["HEAD", f"^{since}"]
     for record in git.log(*where, "--fixed-strings", f"--grep=Ormah-Op: {op}", "--format=%H%n%B"):
         commit, _, text = record.decode("utf-8", "replace").partition("\n")
-        if message.parse(text).trailer("Ormah-Op") == op:
+        if oplog.parse(text).trailer("Ormah-Op") == op:
             return commit.strip()
     return None

@@ -1,18 +1,106 @@
-"""Read and write which remote a vault is synced with, in git's configuration, and its remote-tracking ref."""
+"""The remote of a vault: its address, its configuration, and the network commands of git.
+
+Normalise the address of a git remote to host and path, so that two clones of one repository get the same key.
+Pure.
+
+Read and write which remote a vault is synced with, in git's configuration, and its remote-tracking ref.
+
+Run git's network commands: list a remote's branches, fetch, push.
+
+Any of them may be slow or hang. They never ask for a password, and are ended if the remote falls silent. None
+changes the person's files.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
-from collections.abc import Callable, Iterator
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
 
 from msgspec import Struct
 
-from ormahd.errors import Conflict, NotFound
-from ormahd.git.locks import in_use
-from ormahd.git.process import GitFailed
+from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError, Unavailable
+from ormahd.git.index import in_use
+from ormahd.git.process import GitFailed, environment
 from ormahd.git.repository import Git
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+_SCP: Final = re.compile(r"(?:[^@/\s]*@)?(\[[0-9A-Fa-f:.]+\]|[^/:@\s\\]{2,}):(?!//)(.*)", re.DOTALL)
+"""`git@host:path`. A single letter before the colon is a Windows drive."""
+_HOST: Final = re.compile(r"(?:[^@/]*@)?(\[[^\]]*\]|[^/:]*)(?::\d*)?(?:/(.*))?", re.DOTALL)
+_SAME_HOST: Final = {
+    "ssh.github.com": "github.com", "altssh.gitlab.com": "gitlab.com", "altssh.bitbucket.org": "bitbucket.org",
+    "ssh.dev.azure.com": "dev.azure.com", "vs-ssh.visualstudio.com": "dev.azure.com",
+}  # fmt: skip
+"""Alternative hosts of the same repositories: for ssh, or for networks that block port 22."""
+_LEADS: Final = re.compile(r"^(?:v3|scm)/(?=[^/]+/[^/]+)")
+"""The path prefix that Azure uses in ssh addresses (`v3`), and Bitbucket Server in https addresses (`scm`)."""
+
+
+class RemoteUrl(Struct, frozen=True):
+    """A normalised address.
+
+    `key`: equal for all spellings of the address. `name`: the last part of its path, as written. `owners`: the parts
+    before it, nearest first, then the host. `local`: a path on this machine; `key` is that path.
+    """
+
+    key: str
+    name: str
+    owners: tuple[str, ...]
+    local: bool = False
+
+
+def read_remote(address: str) -> RemoteUrl | None:
+    """Parse `address`; None if it has no host or no path.
+
+    User, password, port, `.git`, trailing slashes and the case of letters are ignored.
+    """
+    address = address.strip()
+    scheme = _SCHEME.fullmatch(address)
+    if scheme is not None and scheme[1].lower() == "file":
+        return _local(unquote(scheme[2]).removeprefix("localhost"))
+    if scheme is not None:
+        split = _HOST.fullmatch(scheme[2])
+        host, path = (split[1], split[2] or "") if split else ("", "")
+    elif (scp := _SCP.fullmatch(address)) is not None:
+        host, path = scp[1], scp[2]
+    else:
+        return _local(address)
+    host = host.strip("[]").rstrip(".").lower().removeprefix("www.")
+    host = _SAME_HOST.get(host, host)
+    parts = _parts(_LEADS.sub("", unquote(re.split(r"[?#]", path)[0]).strip("/")))
+    if host == "dev.azure.com" or host.endswith(".visualstudio.com"):
+        parts = [part for part in parts if part != "_git"]
+    if not host or not parts:
+        return None
+    key = "/".join([host, *parts]).casefold()
+    return RemoteUrl(key, parts[-1], (*reversed(parts[:-1]), host))
+
+
+def _local(path: str) -> RemoteUrl | None:
+    parts = _parts(path.replace("\\", "/"))
+    return RemoteUrl(path, parts[-1], tuple(reversed(parts[:-1])), local=True) if parts else None
+
+
+def _parts(path: str) -> list[str]:
+    parts = [" ".join(part.split()) for part in path.split("/")]
+    parts = [part for part in parts if part and part != "."]
+    if parts and parts[-1] == ".git":
+        parts.pop()
+    if parts:
+        bare = re.sub(r"\.git$", "", parts[-1], flags=re.IGNORECASE)
+        parts[-1] = bare or parts[-1]
+    return parts
 
 
 class Remote(Struct, frozen=True):
@@ -137,3 +225,247 @@ def unlocked(git: Git, lock: Path, act: Callable[[], object]) -> None:
             raise
         lock.unlink(missing_ok=True)
         act()
+
+
+Progress = Callable[[int, int, str], None]
+"""(done, total, stage): the progress of a transfer, in per cent."""
+
+TERM_SECONDS: Final = 2.0
+"""Seconds that a git process has after SIGTERM to remove its locks, before SIGKILL."""
+LOOK_SECONDS: Final = 0.25
+REMOTE_LINES, REMOTE_CHARACTERS = 12, 300
+"""The number of lines, and of characters in each, that are quoted from a remote that refuses a push."""
+
+_QUIET: Final = {
+    "GCM_INTERACTIVE": "never",
+    "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",
+    "GIT_PROTOCOL_FROM_USER": "0",
+    "SSH_ASKPASS": "",
+    "SSH_ASKPASS_REQUIRE": "never",
+}
+"""Environment that disables every password prompt, and refuses `ext::` and other programs as a transport."""
+
+_CHECKED: Final = {
+    "fetch.fsckObjects": "true",
+    "fetch.fsck.zeroPaddedFilemode": "warn",
+    "fetch.fsck.missingSpaceBeforeDate": "warn",
+    "fetch.fsck.badTimezone": "warn",
+    "fetch.recurseSubmodules": "false",
+    "push.recurseSubmodules": "no",
+    "push.gpgSign": "false",
+    "protocol.ext.allow": "never",
+    "submodule.recurse": "false",
+}
+"""Options that have git check incoming objects (a tree with `..` or `.git` is refused); harmless faults of old
+clients only warn."""
+
+_PERCENT = re.compile(rb"([A-Z][a-z]+(?: [a-z]+)*): +(\d+)% ")
+_REFUSED_TREE = re.compile(r"object ([0-9a-f]{40,64}): (\w+): (.*)")
+_DENIED = ("authentication failed", "permission denied", "could not read username", "could not read password",
+           "terminal prompts disabled", "invalid credentials", "returned error: 403", "returned error: 401",
+           "host key verification failed", "access denied")  # fmt: skip
+
+
+class Unreachable(Unavailable):
+    """The remote does not answer, or not in time. Nothing is lost; a later sync transfers everything."""
+
+
+class Heads(Struct, frozen=True):
+    """The branches of a remote (full name to commit), and its default branch."""
+
+    branches: Mapping[str, str]
+    default: str | None
+
+
+class Network:
+    """Runs git's network commands for one repository."""
+
+    def __init__(self, git: Git, *, silence: float, closing: threading.Event) -> None:
+        """`silence`: seconds without output after which a command is ended. `closing`: set to end a running command."""
+        self._git = git
+        self._silence = silence
+        self._closing = closing
+
+    def heads(self, url: str) -> Heads:
+        """Return the branches of the remote at `url`. Raises Unreachable; BadRequest for an address that cannot be
+        used."""
+        out = self._talk(["ls-remote", "--symref", "--", url, "HEAD", "refs/heads/*"], url, lambda *_: None)
+        default = None
+        branches: dict[str, str] = {}
+        for line in out.decode("utf-8", "surrogateescape").splitlines():
+            what, _, name = line.partition("\t")
+            if what.startswith("ref: ") and name == "HEAD":
+                default = what[5:]
+            elif name.startswith("refs/heads/"):
+                branches[name] = what
+        return Heads(branches, default if default in branches else next(iter(branches), None))
+
+    def fetch(self, remote: Remote, progress: Progress) -> str | None:
+        """Fetch the remote's branch. Return its commit, or None if the remote has no such branch.
+
+        Raises Unreachable; Conflict if git refuses the received objects as invalid.
+        """
+        command = [
+            "fetch", "--progress", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-gc",
+            "--no-prune", "--force", "--", remote.address, f"{remote.branch}:{remote.tracking}",
+        ]  # fmt: skip
+        try:
+            unlocked(
+                self._git, self._git.ref_files.lock(remote.tracking), lambda: self._talk(command, remote.url, progress)
+            )
+        except GitFailed as exc:
+            if "couldn't find remote ref" in exc.stderr:
+                return None
+            odd = _REFUSED_TREE.search(exc.stderr)
+            if odd is not None:
+                raise Conflict(
+                    f"the remote holds what no vault may hold: object {odd[1][:12]}, {odd[3]}; nothing was taken in",
+                    hint="somebody made that on purpose or by a fault: look at the remote's history",
+                    data={"reason": odd[2]},
+                ) from exc
+            raise
+        return self._git.resolve(remote.tracking)
+
+    def push(self, remote: Remote, commit: str, progress: Progress) -> bool:
+        """Push a commit. False if the remote's branch has moved, so that the push is not a fast-forward.
+
+        Raises Unreachable; Conflict if the remote refuses.
+        """
+        command = [
+            "push", "--porcelain", "--progress", "--no-verify", "--no-signed", "--no-follow-tags",
+            "--recurse-submodules=no", "--", remote.address, f"{commit}:{remote.branch}",
+        ]  # fmt: skip
+        try:
+            self._talk(command, remote.url, progress)
+        except GitFailed as exc:
+            said = exc.stderr
+            if "[rejected]" in said or "cannot lock ref" in said or "failed to update ref" in said:
+                return False
+            refused = re.search(r"\[remote rejected\] \((.*)\)", said)
+            if refused is not None:
+                lines = _remote_lines(said)
+                why = f"; it says: {' / '.join(lines)}" if lines else ""
+                raise Conflict(f"the remote {shown(remote.url)} refuses our changes: {refused[1]}{why}",
+                               hint=_mend_refusal(refused[1]), data={"remote": lines}) from exc  # fmt: skip
+            raise
+        if self._git.resolve(remote.tracking) != commit:
+            unlocked(
+                self._git,
+                self._git.ref_files.lock(remote.tracking),
+                lambda: self._git.run("update-ref", remote.tracking, commit),
+            )
+        return True
+
+    # One command
+
+    def _surroundings(self) -> dict[str, str]:
+        """Return an environment without prompts; `BatchMode` is added to the person's own ssh command."""
+        found = environment(_QUIET)
+        if "GIT_SSH" not in found:
+            ssh = found.get("GIT_SSH_COMMAND") or value(self._git, "core.sshCommand") or "ssh"
+            found["GIT_SSH_COMMAND"] = f"{ssh} -o BatchMode=yes"
+        found.setdefault("GIT_ASKPASS", "true")  # a program that answers nothing
+        return found
+
+    def _talk(self, command: Sequence[str], url: str, progress: Progress) -> bytes:
+        """Return the output of a network command. Raises Unreachable, BadRequest, GitFailed (with both output
+        streams)."""
+        options = [part for key, value in _CHECKED.items() for part in ("-c", f"{key}={value}")]
+        child = self._git.start(*options, *command, env=self._surroundings(), new_session=True)
+        try:
+            out, err = self._listen(child, url, progress)
+        except BaseException:
+            _end(child)
+            raise
+        if child.returncode == 0:
+            return out
+        said = err.decode("utf-8", "replace") + out.decode("utf-8", "replace")
+        raise _failure(command, child.returncode, said, url)
+
+    def _listen(self, child: subprocess.Popen[bytes], url: str, progress: Progress) -> tuple[bytes, bytes]:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdin.close()
+        heard = {child.stdout: bytearray(), child.stderr: bytearray()}
+        last = time.monotonic()
+        with selectors.DefaultSelector() as selector:
+            for pipe in heard:
+                selector.register(pipe, selectors.EVENT_READ)
+            while selector.get_map():
+                if self._closing.is_set():
+                    raise Unreachable("the daemon is stopping", hint="the next sync brings all")
+                for key, _ in selector.select(LOOK_SECONDS):
+                    pipe = child.stdout if key.fileobj is child.stdout else child.stderr
+                    piece = os.read(pipe.fileno(), 65_536)
+                    last = time.monotonic()
+                    if not piece:
+                        selector.unregister(pipe)
+                        continue
+                    heard[pipe] += piece
+                    if pipe is child.stderr and (found := _PERCENT.findall(piece)):
+                        progress(int(found[-1][1]), 100, found[-1][0].decode().lower())
+                if time.monotonic() - last > self._silence:
+                    raise Unreachable(
+                        f"the remote {shown(url)} said nothing for {self._silence:.0f} s",
+                        hint="everything is safe here and follows with the next sync; the bound is sync.timeout_seconds",
+                        data={"reason": "silent"},
+                    )
+        child.wait()
+        child.stdout.close()
+        child.stderr.close()
+        return bytes(heard[child.stdout]), bytes(heard[child.stderr])
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End a git process and all its children: SIGTERM first, so that it can remove its locks, then SIGKILL."""
+    for number, patience in ((signal.SIGTERM, TERM_SECONDS), (signal.SIGKILL, None)):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(patience)
+            break
+    for pipe in (child.stdin, child.stdout, child.stderr):
+        if pipe is not None:
+            pipe.close()
+
+
+def _failure(command: Sequence[str], status: int, said: str, url: str) -> OrmahError:
+    said = shown(said)  # no password gets into a message or a log
+    lower = said.lower()
+    if re.search(r"transport '.*' not allowed|protocol .* is not supported|unable to find remote helper", lower):
+        return BadRequest(f"{shown(url)} is no address that can be synced with",
+                          hint="give a path, ssh://, user@host:path or https://")  # fmt: skip
+    words = next((line.split(":", 1)[1].strip() for line in said.splitlines() if line.startswith("fatal:")), "")
+    words = words or next((line.strip() for line in said.splitlines() if line.strip()), f"exit status {status}")
+    if any(sign in lower for sign in _DENIED):
+        return Unreachable(f"the remote {shown(url)} lets us not in: {words}",
+                           hint="try `git ls-remote` with it in a terminal; the daemon cannot ask for a password",
+                           data={"reason": "denied"})  # fmt: skip
+    if any(sign in lower for sign in _AWAY):
+        return Unreachable(f"the remote {shown(url)} cannot be reached: {words}",
+                           hint="everything is safe here and follows with the next sync",
+                           data={"reason": "offline"})  # fmt: skip
+    return GitFailed(command, status, said)
+
+
+_AWAY = ("could not read from remote repository", "does not appear to be a git repository", "unable to access",
+         "could not resolve host", "connection refused", "connection timed out", "connection reset", "unable to connect",
+         "the remote end hung up", "network is unreachable", "no route to host", "not found", "operation timed out",
+         "repository '")  # fmt: skip
+
+
+def _remote_lines(said: str) -> list[str]:
+    """Return the remote's own messages (`remote: ...` in git's output), without control characters, at most
+    `REMOTE_LINES`."""
+    found = [line.removeprefix("remote:").strip() for line in re.split(r"[\r\n]", said) if line.startswith("remote:")]
+    printable = (
+        "".join(one if one.isprintable() else " " for one in line)[:REMOTE_CHARACTERS].rstrip() for line in found
+    )
+    return [line for line in printable if line and not _PERCENT.search(line.encode())][:REMOTE_LINES]
+
+
+def _mend_refusal(why: str) -> str:
+    if "checked out" in why:
+        return "the remote is a folder somebody works in; make a bare one: git init --bare, and sync setup with that"
+    return "look at the remote's rules (protected branches, hooks)"

@@ -21,9 +21,8 @@ from pathlib import Path
 
 from ormahd.errors import BegunAnew, NoRoom, Unavailable
 from ormahd.index.write import NODES
-from ormahd.process import own_files, sqlite_files
-from ormahd.process.sql import Snapshot
-from ormahd.process.sqlite_files import Fault, fault_of, identity
+from ormahd.process import own_files, sql
+from ormahd.process.sql import Fault, Snapshot, fault_of, identity
 from ormahd.text.words import FTS_TOKENIZE
 
 SCHEMA_VERSION = 1
@@ -156,7 +155,7 @@ class Database:
 
     def _clear(self) -> None:
         """Set aside anything at the paths of the database that is not a regular file, and note why in `dropped`."""
-        if found := sqlite_files.clear(self.path):
+        if found := sql.clear(self.path):
             self.dropped = "; ".join(found)
 
     def _in_memory(self, why: str) -> _Connections:
@@ -176,7 +175,7 @@ class Database:
                 own_files.remove(old)
         if own_files.kind(self.path) is not None:
             why = f"{why}; it was set aside as {own_files.set_aside(self.path).name}"
-        sqlite_files.drop_log(self.path)
+        sql.drop_log(self.path)
         self.dropped = why
 
     def begin_anew(self, why: str) -> None:
@@ -446,7 +445,7 @@ class Database:
     def bytes(self) -> int:
         """Return the bytes of the file and its log on the disk."""
         total = 0
-        for file in sqlite_files.files(self.path):
+        for file in sql.files(self.path):
             with contextlib.suppress(OSError):
                 total += file.lstat().st_size
         return total

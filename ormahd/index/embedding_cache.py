@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from ormahd.embedding import token_vectors as late
 from ormahd.embedding.embedder import DocumentVectors
 from ormahd.embedding.token_vectors import Half
-from ormahd.index.full_text import heading
+from ormahd.index.write import heading
 from ormahd.process import sql
-from ormahd.text.prose import language
+from ormahd.text.quoting import language
 
 KEEP_FREE_US = 7 * 86_400 * 1_000_000
 """How long an embedding is kept after the last note with its text has gone, in microseconds. An undo within that week

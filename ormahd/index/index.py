@@ -17,14 +17,15 @@ from ormahd.api import Difference
 from ormahd.embedding.embedder import DocumentVectors, Embedder
 from ormahd.embedding.token_vectors import Float
 from ormahd.errors import Unavailable
-from ormahd.index import embedding_cache, full_text, lookup, verify, write
+from ormahd.index import embedding_cache, reader, verify, write
+from ormahd.index import write as full_text
 from ormahd.index.database import Database
 from ormahd.index.indexer import Indexer
 from ormahd.index.reader import Reader
 from ormahd.index.rows import micros
 from ormahd.index.vector_store import VectorStore
 from ormahd.index.write import Entry, FirstPath
-from ormahd.model.files import FileState
+from ormahd.model.change import FileState
 from ormahd.model.node import Strength
 from ormahd.note.note import Note
 from ormahd.process import priority
@@ -238,7 +239,7 @@ class Index(Reader):
         with self._knowing:
             if self._files is not None:
                 with self.database.read() as connection:
-                    found = lookup.files(connection, paths)
+                    found = reader.known_files(connection, paths)
                 for path in paths:
                     self._files.pop(path, None)
                 self._files |= found
@@ -462,14 +463,14 @@ class Index(Reader):
             if found:
                 return found
             differ = [] if vault is None else list(verify.files(connection, vault, progress))
-            was = lookup.files(connection, [one.path for one in differ if one.path is not None])
+            was = reader.known_files(connection, [one.path for one in differ if one.path is not None])
             found += verify.words(connection, progress)
             found += verify.edges(connection, progress)
             if active is not None and memory is not None:
                 found += verify.vectors(connection, active.number, memory, progress)
         if differ:  # leave out files that were indexed meanwhile
             with self.database.read() as connection:
-                now = lookup.files(connection, [one.path for one in differ if one.path is not None])
+                now = reader.known_files(connection, [one.path for one in differ if one.path is not None])
             found += [one for one in differ if one.path is None or was.get(one.path) == now.get(one.path)]
         if active is not None:
             progress(0, 0, "Chroma")

@@ -21,7 +21,8 @@ from ormahd.index import embedding_cache
 from ormahd.index.database import Database
 from ormahd.index.rows import micros
 from ormahd.index.vector_store import ChromaSync, VectorStore
-from ormahd.process import memory, priority
+from ormahd.process import priority
+from ormahd.process import priority as memory
 from ormahd.vectors.chroma import ChromaTrouble
 
 FILL_BATCH = 128

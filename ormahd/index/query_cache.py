@@ -15,10 +15,10 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ormahd.index import full_text
+from ormahd.index import write as full_text
 from ormahd.index.embedding_cache import Pieces
-from ormahd.index.full_text import COUNTED_ANEW, RANK, SCORED, SMALL, Frequencies, split
 from ormahd.index.rows import Candidate, Filter
+from ormahd.index.write import COUNTED_ANEW, RANK, SCORED, SMALL, Frequencies, split
 from ormahd.model.node import NodeType
 from ormahd.process import sql
 from ormahd.process.sql import Snapshot

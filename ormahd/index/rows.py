@@ -1,20 +1,44 @@
-"""The values that the index returns: nodes, edges, file states, and the filter that searches take.
+"""The values that the index returns, and how the links of notes become edges between them.
+
+The values that the index returns: nodes, edges, file states, and the filter that searches take.
 
 Times are stored as microseconds since 1970 (UTC), so that they can be compared and loaded without parsing.
+
+Wikilinks: names of nodes, resolution of link texts to nodes, and edges by node.
+
+An edge belongs to the note that writes it, and keeps its text as written. The node that the text means is resolved
+again whenever a node with a matching name is added, renamed or removed. So an update of a node never loses the edges of
+others, and a link may be written before its target exists.
+
+A link is matched by these in turn, ignoring case (DESIGN section 12): the short id at the end of the target's stem, the
+file name (with folders, if the target has some), an alias, a title. The first that matches any node decides; if it
+matches several nodes, the link stays unresolved.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import sqlite3
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ormahd.model.node import ABOUT_SELF, Connection, EdgeType, MemoryNode, NodeType, Strength, Tier, short_id
-from ormahd.note.note import NoteKind
+from ormahd.model.node import (
+    ABOUT_SELF,
+    Connection,
+    EdgeType,
+    MemoryNode,
+    NodeType,
+    Strength,
+    Tier,
+    is_node_id,
+    short_id,
+)
+from ormahd.note.note import Note, NoteKind, stem_short_id
 from ormahd.process import sql
 
 T = TypeVar("T")
@@ -254,3 +278,198 @@ class Stats(Struct, frozen=True):
     pending: int
     """Number of nodes that wait for their vectors."""
     bytes: int
+
+
+FILE, ALIAS, TITLE = 1, 2, 3
+SHORTS = 200
+"""Number of short ids looked up in one statement."""
+
+
+class Target(Struct, frozen=True):
+    """The parts of a wikilink's text by which it is looked up."""
+
+    short: str | None
+    file: str
+    whole: str
+
+
+def fold(text: str) -> str:
+    """Return a name in the form in which names are compared: composed (NFC; macOS decomposes file names) and
+    case-folded."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold()).strip()
+
+
+def target(text: str) -> Target:
+    whole = fold(text).removesuffix(".md")
+    parts = [part for part in whole.split("/") if part not in {"", ".", ".."}]
+    whole = "/".join(parts)
+    file = parts[-1].strip() if parts else ""
+    short = file if is_node_id(file) else stem_short_id(file)
+    return Target(short, file, whole)
+
+
+def stem(path: str) -> str:
+    name = path.rsplit("/", 1)[-1]
+    return name[:-3] if name[-3:].lower() == ".md" else name
+
+
+def names(note: Note) -> set[tuple[str, int]]:
+    """Return the names under which links may find the note, with their rank. Its id needs no row."""
+    found = {(fold(stem(note.path)), FILE)}
+    found |= {(fold(alias), ALIAS) for alias in note.aliases}
+    if note.title:
+        found.add((fold(note.title), TITLE))
+    return {(key, rank) for key, rank in found if key}
+
+
+def put(connection: sqlite3.Connection, notes: Sequence[tuple[int, Note]]) -> None:
+    """Insert the names of these notes (with their row numbers) and the edges that they write."""
+    named = [(key, rank, number) for number, note in notes for key, rank in names(note)]
+    rows = []
+    for number, note in notes:
+        for link in note.links:
+            aim = target(link.target)
+            created = None if link.created is None else micros(link.created)
+            rows.append((number, link.edge, link.target, aim.short, aim.file, aim.whole, link.weight, created,
+                         link.reason, link.body))  # fmt: skip
+    sql.put(connection, "INSERT INTO name", named)
+    into = "INSERT INTO edge (number, type, text, short, file, whole, weight, created, reason, body)"
+    sql.put(connection, into, rows)
+
+
+def keys_of(connection: sqlite3.Connection, numbers: Sequence[int], ids: Iterable[str]) -> set[str]:
+    """Return every text by which a link could mean one of these nodes: ids, short ids and names."""
+    keys: set[str] = set()
+    for node_id in ids:
+        keys |= {node_id, short_id(node_id)}
+    for some in sql.sets(numbers):
+        rows = sql.table(connection, ("key",), f"FROM name WHERE number IN ({sql.marks(some)})", some)
+        keys |= {row[0] for row in rows}
+    return keys
+
+
+def resolve_again(connection: sqlite3.Connection, keys: Collection[str], numbers: Sequence[int]) -> None:
+    """Resolve again all edges whose text matches one of `keys`, and all edges that the notes `numbers` write."""
+    found: dict[int, list[Any]] = {}
+    columns = ("edge", "short", "file", "whole", "target")
+    for some in sql.sets(sorted(keys)):
+        for column in ("short", "file", "whole"):
+            extra = " AND whole <> file" if column == "whole" else ""  # lets SQLite take the partial index
+            rest = f"FROM edge WHERE {column} IN ({sql.marks(some)}){extra}"
+            found |= {row[0]: row for row in sql.table(connection, columns, rest, some)}
+    for numbered in sql.sets(numbers):
+        rest = f"FROM edge WHERE number IN ({sql.marks(numbered)})"
+        found |= {row[0]: row for row in sql.table(connection, columns, rest, numbered)}
+    aims = {edge: Target(short, file, whole) for edge, short, file, whole, _ in found.values()}
+    known = leads(connection, set(aims.values()))
+    changed = [(edge, known[aims[edge]]) for edge, *_, before in found.values() if known[aims[edge]] != before]
+    by_edge = ") UPDATE edge SET target = (SELECT target FROM new WHERE new.edge = edge.edge) WHERE edge IN (SELECT edge FROM new)"
+    sql.put(connection, "WITH new (edge, target) AS (", changed, more=by_edge)
+
+
+def leads(connection: sqlite3.Connection, aims: Collection[Target]) -> dict[Target, str | None]:
+    """Resolve many targets, as `lead` does. Targets with a short id that only one node has are looked up together."""
+    begin: dict[str, list[str]] = {}
+    for some in sql.chunks(sorted({aim.short for aim in aims if aim.short}), SHORTS):
+        bounds = ", ".join(["(?, ?)"] * len(some))
+        rest = (  # join order and index are forced: otherwise SQLite scans all nodes for each of the bounds
+            f"FROM (SELECT column1 AS low, column2 AS high FROM (VALUES {bounds})) CROSS JOIN node n INDEXED BY node_held "
+            "WHERE n.held = 1 AND n.id >= low AND n.id < high"
+        )
+        values = [bound for short in some for bound in (short, short + "g")]
+        for short, node_id in zip(*sql.columns(connection, ("low", "n.id"), rest, values), strict=True):
+            begin.setdefault(short, []).append(node_id)
+    only = {short: ids[0] for short, ids in begin.items() if len(ids) == 1}
+    return {aim: only.get(aim.short or "") or lead(connection, aim) for aim in aims}
+
+
+def lead(connection: sqlite3.Connection, aim: Target) -> str | None:
+    """Return the id of the one node that a link means, or None."""
+    if aim.short:
+        held = "SELECT id FROM node WHERE held = 1 AND id >= ? AND id < ?"
+        ids = {row[0] for row in connection.execute(held, (aim.short, aim.short + "g"))}
+        if len(ids) > 1:  # several ids begin with it: the rest of the name may tell them apart
+            ids = {row[0] for row in _named(connection, aim.file, FILE) if row[0] in ids}
+        if ids:
+            return ids.pop() if len(ids) == 1 else None
+    rows = _named(connection, aim.file, FILE)
+    if "/" in aim.whole:
+        there = [row for row in rows if f"/{fold(row[1]).removesuffix('.md')}".endswith(f"/{aim.whole}")]
+        rows = there or rows
+    for rank in (ALIAS, TITLE):
+        rows = rows or _named(connection, aim.whole, rank)
+    found = {row[0] for row in rows}
+    return found.pop() if len(found) == 1 else None
+
+
+def called(connection: sqlite3.Connection, text: str) -> set[str]:
+    """Return the ids of all nodes that have this name as file name, title or alias."""
+    select = "SELECT n.id FROM name m JOIN node n USING (number) WHERE m.key = ? AND n.held = 1"
+    return {row[0] for row in connection.execute(select, (fold(text),))}
+
+
+def _named(connection: sqlite3.Connection, key: str, rank: int) -> list[tuple[str, str]]:
+    return connection.execute(
+        "SELECT n.id, f.path FROM name JOIN node n USING (number) JOIN file f USING (number) "
+        "WHERE name.key = ? AND name.rank = ? AND n.held = 1", (key, rank)
+    ).fetchall()  # fmt: skip
+
+
+BOTH = 250
+"""Maximum number of nodes whose edges, in both directions, are read in one statement."""
+_EDGE = ("source", "target", "type", "weight", "created", "reason", "body")
+_RESOLVED = (
+    f"SELECT n.id AS source, e.target, e.type, {sql.exact('e.weight')} AS weight, e.created, e.reason, e.body "
+    "FROM edge e JOIN node n USING (number) WHERE n.held = 1 AND e.target IS NOT NULL"
+)
+
+
+def edges(connection: sqlite3.Connection, ids: Sequence[str] | None = None, *, out: bool = True, into: bool = True) -> list[EdgeRow]:  # fmt: skip
+    """Return the resolved edges that leave or enter one of `ids` (None: all), each (source, type, target) once, without
+    loops.
+
+    If a note writes the same edge twice, an edge of its frontmatter wins over a link in the body, then the greater
+    weight.
+    """
+    rows: list[Sequence[Any]] = []
+    if ids is None:
+        rows = connection.execute(_RESOLVED).fetchall()
+    ends = [end for end, wanted in (("n.id", out), ("e.target", into)) if wanted]
+    for some in [] if ids is None else sql.sets(ids, BOTH):
+        either = " UNION ALL ".join(f"{_RESOLVED} AND {end} IN ({sql.marks(some)})" for end in ends)
+        rows += sql.table(connection, _EDGE, f"FROM ({either})", [*some] * len(ends))
+    found = [
+        EdgeRow(row[0], row[1], EdgeType(row[2]), float(row[3]), moment_or_none(row[4]), row[5], bool(row[6]))
+        for row in rows
+    ]
+    once: dict[tuple[str, str, str], EdgeRow] = {}
+    for edge in sorted(found, key=_before):
+        if edge.source != edge.target:
+            once.setdefault((edge.source, edge.target, edge.edge), edge)
+    return list(once.values())
+
+
+def _before(edge: EdgeRow) -> tuple[object, ...]:
+    """Return the sort key that puts the preferred one of equal edges first."""
+    created = 0 if edge.created is None else micros(edge.created)
+    return edge.source, edge.target, edge.edge, edge.body, -edge.weight, created, edge.reason or ""
+
+
+def degrees(connection: sqlite3.Connection) -> dict[str, int]:
+    """Return how many edges each node has, in both directions together, counted as `edges` returns them. Nodes without
+    are left out."""
+    return dict(
+        connection.execute(
+            "WITH one AS (SELECT DISTINCT n.id AS source, e.target, e.type FROM edge e JOIN node n USING (number) "
+            "WHERE n.held = 1 AND e.target IS NOT NULL AND e.target <> n.id) "
+            "SELECT id, count(*) FROM (SELECT source AS id FROM one UNION ALL SELECT target FROM one) GROUP BY id"
+        )
+    )
+
+
+def unresolved(connection: sqlite3.Connection) -> list[Unresolved]:
+    rows = connection.execute(
+        "SELECT n.id, e.type, e.text, e.body FROM edge e JOIN node n USING (number) "
+        "WHERE n.held = 1 AND e.target IS NULL ORDER BY 1, 2, 3"
+    )
+    return [Unresolved(row[0], EdgeType(row[1]), row[2], bool(row[3])) for row in rows]

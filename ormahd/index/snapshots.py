@@ -29,7 +29,7 @@ from ormahd.index.indexer import Indexer
 from ormahd.index.reader import Reader
 from ormahd.index.rows import micros
 from ormahd.index.vector_store import VectorStore
-from ormahd.model.files import FileState
+from ormahd.model.change import FileState
 from ormahd.model.node import Strength
 from ormahd.note.note import NoteKind
 from ormahd.settings import VectorSettings

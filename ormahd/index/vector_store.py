@@ -25,7 +25,8 @@ from ormahd.embedding.token_vectors import Float
 from ormahd.index import embedding_cache
 from ormahd.index.database import Database
 from ormahd.index.embedding_cache import Pieces
-from ormahd.process import memory, priority, sql
+from ormahd.process import priority, sql
+from ormahd.process import priority as memory
 from ormahd.settings import VectorSettings
 from ormahd.vectors.chroma import Chroma, ChromaTrouble
 from ormahd.vectors.matrix import Matrix

@@ -13,9 +13,11 @@ from typing import TypeVar
 import numpy as np
 
 from ormahd.api import Difference
-from ormahd.index import embedding_cache, full_text, links
+from ormahd.index import embedding_cache
+from ormahd.index import rows as links
+from ormahd.index import write as full_text
 from ormahd.index.vector_store import VectorStore
-from ormahd.model.files import FileState
+from ormahd.model.change import FileState
 from ormahd.note.note import NoteKind, digest, parse
 from ormahd.process import priority, sql
 from ormahd.text.words import FTS_TOKENIZE

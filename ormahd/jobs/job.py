@@ -1,9 +1,13 @@
-"""The interface between a job and the runner.
+"""The interface between a job and the runner, and how one change is committed.
+
+The interface between a job and the runner.
 
 A job plans: it reads the index, may ask the judge, and yields the changes it wants, one at a time. It never writes to the
 vault. The runner applies: it enforces limits, checks that the notes that a change is based on are unchanged, commits, and calls
 `done`. A job resumes after each change was applied, so later plans see earlier changes. A dry run applies nothing, so its plan
 may contain changes that an earlier one would have made unnecessary.
+
+Commit one change. Used by the runner, by approved proposals and by two-phase maintenance.
 """
 
 from __future__ import annotations
@@ -24,6 +28,15 @@ if TYPE_CHECKING:
     from ormahd.model.change import Kind
     from ormahd.ormah import Ormah
     from ormahd.state.proposals import Verdicts
+from typing import TYPE_CHECKING
+
+from ormahd.actions.amend import Outcome, commit, see
+from ormahd.errors import Conflict
+
+if TYPE_CHECKING:
+    from ormahd.actions.amend import Caller
+    from ormahd.ormah import Ormah
+    from ormahd.vault.transaction import Transaction
 
 
 class Stopped(Exception):
@@ -136,3 +149,38 @@ class Job(Protocol):
     def plan(self, turn: Turn) -> Iterator[Step]:
         """Yield what should be done, best first. A second run right after the first yields nothing new."""
         ...
+
+
+def apply(
+    ormah: Ormah, change: Change, caller: Caller, *, run: str | None, body: str | None = None,
+    beside: Callable[[Transaction], None] = lambda _: None,
+) -> Outcome | None:  # fmt: skip
+    """Commit `change`. Return None if the change has no edits left to make.
+
+    `body`: commit message body instead of the change's own. `beside`: adds further files to the same commit.
+
+    Raises:
+        Conflict: a note in `based_on` was edited since the change was planned. NotFound, InvalidNote: such a note is gone or
+            cannot be read.
+        BadRequest, Conflict, NotFound: the change is no longer possible. VaultBusy: another process holds git.
+    """
+    with ormah.writing:
+        for node_id, digest in change.based_on.items():
+            seen = see(ormah, node_id)
+            if seen.digest != digest:
+                raise Conflict(f"{seen.path} was edited meanwhile", data={"id": node_id})
+        edits = change.edits()
+        if not edits:
+            return None
+
+        def fill(tx: Transaction) -> None:
+            for edit in edits:
+                if edit.data is None:
+                    tx.remove(edit.path, node_id=edit.node_id, expect=edit.expect)
+                else:
+                    tx.put(edit.path, edit.data, node_id=edit.node_id, expect=edit.expect)
+            beside(tx)
+
+        said = change.body if body is None else body
+        done = commit(ormah, change.subject, kind=change.kind, caller=caller, body=said, run=run, fill=fill)
+        return done if done.op is not None else None

@@ -35,8 +35,7 @@ from ormahd.actions.amend import Outcome, amending, commit
 from ormahd.actions.views import iso
 from ormahd.api import ProposalNode, ProposalRow, ProposalsResult, ResolveProposalResult
 from ormahd.errors import Conflict, NotFound, OrmahError
-from ormahd.jobs.apply import apply
-from ormahd.jobs.job import Ask
+from ormahd.jobs.job import Ask, apply
 from ormahd.model import decision
 from ormahd.model.change import Kind
 from ormahd.model.decision import ProposalDecision, Verdict, line_id
@@ -47,7 +46,7 @@ from ormahd.state.feedback import LineFiles
 from ormahd.state.proposals import APPROVED, PENDING, REJECTED, STALE, STATUSES, Status, StoredProposal, text_key
 
 if TYPE_CHECKING:
-    from ormahd.actions.caller import Caller
+    from ormahd.actions.amend import Caller
     from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
     from ormahd.vault.transaction import Transaction

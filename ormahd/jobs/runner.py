@@ -1,4 +1,8 @@
-"""The runner: apply the changes that a job plans, within limits, one commit per change, and record the run.
+"""All jobs in the order in which `run all` runs them, and the runner that applies what they plan.
+
+The list of all jobs, in the order in which `run all` runs them.
+
+The runner: apply the changes that a job plans, within limits, one commit per change, and record the run.
 
 A change is applied only if the notes that it is based on are unchanged (DESIGN section 5). If a person edited one meanwhile,
 that change is dropped and reported. No vault lock is held while a job plans or a judge answers.
@@ -15,14 +19,18 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ormahd.actions.caller import Caller
+from ormahd.actions.amend import Caller
 from ormahd.actions.views import iso
 from ormahd.api import Finding, JobHealth, PausedResult, RunTaskResult
-from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, OrmahError, Unavailable, VaultBusy
-from ormahd.faults import near
-from ormahd.jobs.all import IndexUpdater
-from ormahd.jobs.apply import apply
-from ormahd.jobs.job import Ask, Change, Done, Job, Stopped, Turn
+from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, OrmahError, Unavailable, VaultBusy, near
+from ormahd.jobs.clusters.job import AutoCluster
+from ormahd.jobs.conflicts.job import ConflictDetector, change_of
+from ormahd.jobs.consolidation.job import Consolidator
+from ormahd.jobs.decay.job import DecayManager, ImportanceScorer
+from ormahd.jobs.duplicates.change import from_payload
+from ormahd.jobs.duplicates.job import DuplicateMerger
+from ormahd.jobs.job import Ask, Change, Done, Job, Step, Stopped, Turn, apply
+from ormahd.jobs.links.job import AutoLinker
 from ormahd.jobs.neighbours import TEXT_STAYS, NearMemories, wait_for_vectors
 from ormahd.jobs.proposals import MAX_PROPOSALS, ChangeOf, Keeping, Proposals
 from ormahd.judge.careful import Careful
@@ -37,6 +45,37 @@ if TYPE_CHECKING:
     from ormahd.actions.amend import Outcome
     from ormahd.judge.port import Judge
     from ormahd.ormah import Ormah
+
+
+class IndexUpdater:
+    """Run the reconciler's scan as a job. It plans no changes: the scan commits by itself."""
+
+    name = "index_updater"
+
+    def plan(self, turn: Turn) -> Iterator[Step]:
+        if not turn.dry:
+            found = turn.ormah.reconciler.scan(progress=lambda done, total: turn.progress(done, total, "files"))
+            yield Done(found.adopted + found.edited + found.removed + found.indexed, len(found.skipped))
+
+
+JOBS: tuple[Job, ...] = (
+    ImportanceScorer(),
+    IndexUpdater(),
+    DuplicateMerger(),
+    ConflictDetector(),
+    AutoLinker(),
+    AutoCluster(),
+    Consolidator(),
+    DecayManager(),
+)
+
+CHANGES_OF: Mapping[ProposalType, ChangeOf] = {
+    ProposalType.MERGE: from_payload,
+    ProposalType.CONFLICT: change_of,
+    # decay: decay_manager
+}
+"""{type of proposal: function that makes the change of an approved proposal from its payload}."""
+
 
 log = logging.getLogger("ormahd.jobs")
 

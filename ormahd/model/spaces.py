@@ -2,7 +2,7 @@
 
     {"id": "5f…", "key": "git.example.org/acme/api", "space": "api", "since": "2026-11-21T20:00:00Z", "folder": "~/src/api", "root": "9c…"}
 
-`key` is the address of the project's remote (`git/remote_url.py`), otherwise `root:` and its first commit, otherwise
+`key` is the address of the project's remote (`git/remote.py`), otherwise `root:` and its first commit, otherwise
 `folder:` and its path. A project whose remote changes gets a second line whose `same` is the first key. Files of two
 machines merge as sets of lines; if both used one name, the older line keeps it.
 """

@@ -52,9 +52,17 @@ from ormahd.note.markdown import (
     linked_note,
     normalise,
 )
-from ormahd.note.naming import file_title, folder_says, stem_short_id
 from ormahd.note.read import parse
-from ormahd.note.values import DEFAULT_SOURCE, Note, NoteKind, NoteLink, edge_key
+from ormahd.note.values import (
+    DEFAULT_SOURCE,
+    Note,
+    NoteKind,
+    NoteLink,
+    edge_key,
+    file_title,
+    folder_says,
+    stem_short_id,
+)
 from ormahd.note.write import INDENT, clean_link, detail, detail_parts, flow_tags, has_detail, moment, number, unfit
 from ormahd.note.write import prose as rendered_prose
 from ormahd.note.write import text as rendered_text

@@ -22,9 +22,9 @@ from ormahd.model.node import EdgeType, Tier
 from ormahd.note.fields import NoteReader
 from ormahd.note.frontmatter import Frontmatter, FrontmatterError, KeyLines, Splices, Unusual, is_block, read, scalar
 from ormahd.note.markdown import conflict_line, dominant_eol, normalise
-from ormahd.note.naming import file_title
 from ormahd.note.note import Note, NoteKind, NoteLink, adopt, edit, parse, unadopted
 from ormahd.note.read import KNOWN
+from ormahd.note.values import file_title
 from ormahd.text.diff import three_ways
 
 FIELDS = ("type", "tier", "space", "title", "source", "confidence", "created", "updated", "valid_until",

@@ -8,9 +8,22 @@ from __future__ import annotations
 from ormahd.note.edit import edit
 from ormahd.note.fields import clean_tag
 from ormahd.note.markdown import conflict_line, normalise
-from ormahd.note.naming import adopted_id, folder_says, path_for, slug, space_folder, stem_short_id
 from ormahd.note.read import MAX_NOTE, digest, parse
-from ormahd.note.values import DEFAULT_SOURCE, DEFAULT_WEIGHT, Note, NoteKind, NoteLink, Problem, edge_key
+from ormahd.note.values import (
+    DEFAULT_SOURCE,
+    DEFAULT_WEIGHT,
+    Note,
+    NoteKind,
+    NoteLink,
+    Problem,
+    adopted_id,
+    edge_key,
+    folder_says,
+    path_for,
+    slug,
+    space_folder,
+    stem_short_id,
+)
 from ormahd.note.write import adopt, compose, unadopted
 
 __all__ = [

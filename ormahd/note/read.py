@@ -29,8 +29,17 @@ from ormahd.note.fields import (
 )
 from ormahd.note.frontmatter import Frontmatter, FrontmatterError, read
 from ormahd.note.markdown import body_links, conflict_line, normalise
-from ormahd.note.naming import file_title, folder_says, stem_short_id
-from ormahd.note.values import DEFAULT_SOURCE, Note, NoteKind, NoteLink, Problem, edge_key
+from ormahd.note.values import (
+    DEFAULT_SOURCE,
+    Note,
+    NoteKind,
+    NoteLink,
+    Problem,
+    edge_key,
+    file_title,
+    folder_says,
+    stem_short_id,
+)
 
 MAX_HEAD = 100_000
 """Maximum number of characters of another tool's head that are read."""

@@ -1,16 +1,149 @@
-"""The values of a parsed note: its kind, fields, links and problems."""
+"""The values of a parsed note, and what its path and file name say.
+
+The path and file name of a note, and the values that can be inferred from them.
+
+The values of a parsed note: its kind, fields, links and problems.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime
+import hashlib
+import re
+import unicodedata
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Literal
+from uuid import NAMESPACE_URL, UUID, uuid5
 
 from msgspec import Struct, field
 
-from ormahd.model.node import EdgeType, NodeType, Tier
-from ormahd.note.naming import stem_short_id
+from ormahd.model.node import MAX_TITLE, EdgeType, NodeType, Tier, is_node_id, short_id
+from ormahd.text.quoting import beginning
+
+GLOBAL_FOLDER = "global"
+SLUG_CHARACTERS = 50
+SLUG_BYTES = 100
+"""Keeps file names with type, short id and `.md` below the 255 bytes of file systems."""
+
+_TYPES = {str(kind): kind for kind in NodeType}
+_MONTH = re.compile(r"\d{4}-\d{2}")
+_SHORT = re.compile(r"(?:^|_)([0-9a-f]{8})$")
+_ASCII_BREAK = re.compile(r"[^a-z0-9]+")
+_DEVICES = frozenset(
+    ["con", "prn", "aux", "nul", "conin", "conout"]
+    + [f"{port}{digit}" for port in ("com", "lpt") for digit in "0123456789¹²³"]
+)
+_RESERVED = _DEVICES | {GLOBAL_FOLDER, "template", "templates"}
+"""Device names of Windows, the folder of global notes, and the folders of templates."""
+
+
+_SUFFIX = re.compile(r"(?<=\S) \([^()]+\)$")
+
+
+def slug(text: str, *, otherwise: str = "note") -> str:
+    """Return letters and digits of any script in lower case, joined by `-`: safe in file systems, URLs and wikilinks."""
+    if text.isascii():
+        joined = _ASCII_BREAK.sub("-", text[: 4 * SLUG_CHARACTERS].lower().replace("'", "")).strip("-")
+    else:
+        head = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text[: 4 * SLUG_CHARACTERS]).casefold())
+        # Keep combining marks: without them Devanagari words would lose their vowels.
+        kept = "".join(c if unicodedata.category(c)[0] in "LNM" else "" if c in "'’" else "-" for c in head)
+        joined = "-".join(part for part in kept.split("-") if part)
+    cut = _cut(joined)
+    return cut or otherwise
+
+
+def _cut(joined: str) -> str:
+    cut = joined[:SLUG_CHARACTERS]
+    while len(cut.encode()) > SLUG_BYTES:
+        cut = cut[:-1]
+    if len(cut) < len(joined) and joined[len(cut)] != "-":
+        head, dash, _ = cut.rpartition("-")
+        if dash and len(head) >= len(cut) // 2:
+            cut = head
+    return cut.strip("-")
+
+
+def short_name(space: str) -> str:
+    """Return the space's name without its suffix: `api` of `api (globex)`."""
+    return _SUFFIX.sub("", space)
+
+
+def space_folder(space: str | None) -> str:
+    """Return the folder name of a space. Two spaces may share a folder; the frontmatter tells them apart."""
+    if space is None:
+        return GLOBAL_FOLDER
+    name = slug(space, otherwise="space")
+    return f"{name}-space" if name in _RESERVED else name
+
+
+def path_for(*, id: str, type: NodeType, space: str | None, title: str | None, content: str, created: datetime) -> str:  # noqa: A002
+    """Return `<space>/<type>/<YYYY-MM>/<type>_<slug>_<short id>.md`, relative to the folder in which Ormah creates notes.
+
+    Without a title, the slug is made from the first line of the content that has a letter or digit.
+    """
+    words = slug(title, otherwise="") if title else ""
+    if not words:
+        words = next(filter(None, (slug(line, otherwise="") for line in beginning(content, 2000).splitlines())), "note")
+    when = created.astimezone(UTC) if created.tzinfo else created
+    return f"{space_folder(space)}/{type}/{when.year:04d}-{when.month:02d}/{type}_{words}_{short_id(id)}.md"
+
+
+def folder_says(path: str) -> tuple[NodeType | None, str | None]:
+    """Return the type and space that a path implies: `<space>/<type>/<YYYY-MM>/` at any depth, or `<space>/<type>/`.
+
+    Each is None if the folders do not imply it.
+    """
+    folders = path.split("/")[:-1]
+    for at in range(len(folders) - 1, 1, -1):
+        if folders[at - 1] in _TYPES and _MONTH.fullmatch(folders[at]):
+            return _TYPES[folders[at - 1]], _space_of(folders[at - 2])
+    for at in (1, 2):
+        if len(folders) > at and folders[at] in _TYPES:
+            return _TYPES[folders[at]], _space_of(folders[at - 1])
+    return None, None
+
+
+def _space_of(folder: str) -> str | None:
+    return None if folder.casefold() == GLOBAL_FOLDER else unicodedata.normalize("NFC", folder)
+
+
+def file_title(path: str) -> str | None:
+    """Return the file's name as title, as in Obsidian; None for a name made by Ormah (it ends in the short id)."""
+    stem = PurePosixPath(path).name
+    stem = stem[:-3] if stem[-3:].lower() == ".md" else stem
+    name = " ".join(unicodedata.normalize("NFC", stem).split())
+    return None if not name or stem_short_id(name.casefold()) else name[:MAX_TITLE]
+
+
+def stem_short_id(target: str) -> str | None:
+    """Return the short id in a wikilink's target, or None.
+
+    The target may end in a short id (`fact_layout_9f8e7d6c`), be one, or be a full id. The result may be wrong:
+    `[[20261121]]` may be a daily note, so the index also tries the name.
+    """
+    stem = target.rsplit("/", 1)[-1].strip().removesuffix(".md")
+    if is_node_id(stem):
+        return short_id(stem)
+    found = _SHORT.search(stem)
+    return found.group(1) if found else None
+
+
+def adopted_id(vault_id: str, path: str, text: bytes, *, attempt: int = 0, exact: bool = False) -> str:
+    """Return the id of an adopted note: the same on every machine for the same text and path.
+
+    `attempt` is increased while the short id is taken. `exact` keeps the path's Unicode form, for the case that
+    another file has the path in NFC.
+    """
+    try:
+        namespace = UUID(vault_id)
+    except ValueError:
+        namespace = uuid5(NAMESPACE_URL, vault_id)
+    again = f"\n{attempt}" if attempt else ""
+    name = path if exact else unicodedata.normalize("NFC", path)
+    return str(uuid5(namespace, f"{name}\n{hashlib.sha256(text).hexdigest()}{again}"))
+
 
 DEFAULT_SOURCE = "person"
 """The source of a note that names none; agents always name themselves."""

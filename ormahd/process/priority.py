@@ -1,15 +1,25 @@
-"""Priorities between threads: bulk work gives way to urgent work such as a whisper (DESIGN section 2, promise 7).
+"""What the process asks of the operating system's scheduler and memory, and its threads.
+
+Priorities between threads: bulk work gives way to urgent work such as a whisper (DESIGN section 2, promise 7).
 
 Python's GIL has no priorities, so that a rebuild would make a concurrent whisper take twice as long. Bulk work
 therefore calls `give` between its steps, which waits while urgent work runs. On Linux, only threads that work on a
 waiting request preempt other processes when they wake (`patient`).
 
 Standard library only; every package may use it.
+
+A thread that calls a function at an interval, and a lock per key.
+
+Limit memory after bulk work: return freed memory to the system, and exclude long-lived objects from garbage
+collection.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import gc
+import logging
 import os
 import sys
 import threading
@@ -163,3 +173,103 @@ def giving(steps: Iterable[T]) -> Iterator[T]:
     for step in steps:
         give()
         yield step
+
+
+log = logging.getLogger("ormahd.process.periodic")
+
+
+class Timer:
+    """Calls `act` `first` seconds after `start`, and then `every` seconds after each call has ended.
+
+    An exception in `act` is logged, and the next call follows all the same.
+    """
+
+    def __init__(self, name: str, act: Callable[[], None], *, first: float, every: float) -> None:
+        self._act = act
+        self._first = first
+        self._every = every
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, seconds: float) -> bool:
+        """Make no further call. False if a call still runs after `seconds`."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        pause = self._first
+        while not self._stopping.wait(pause):
+            pause = self._every
+            try:
+                self._act()
+            except Exception:
+                log.exception("%s failed", self._thread.name)
+
+
+class Turns:
+    """A lock for each key that a thread holds or waits for."""
+
+    def __init__(self) -> None:
+        self._locks: dict[str, tuple[threading.Lock, int]] = {}
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def take(self, key: str) -> Iterator[None]:
+        """Hold the lock of `key` (such as a request's id) during the block: callers with the same key run one at a
+        time."""
+        with self._lock:
+            lock, there = self._locks.get(key, (threading.Lock(), 0))
+            self._locks[key] = (lock, there + 1)
+        try:
+            with lock:
+                yield
+        finally:
+            with self._lock:
+                lock, there = self._locks.pop(key)
+                if there > 1:
+                    self._locks[key] = (lock, there - 1)
+
+
+ARENA_MAX = -8
+"""The parameter `M_ARENA_MAX` of mallopt(3)."""
+ARENAS = 2
+"""The number of malloc arenas. By default each thread fills one of its own, which holds more memory."""
+
+
+def few_arenas() -> None:
+    """Limit the number of malloc arenas (glibc; nothing elsewhere). Call before threads are started."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(ARENA_MAX, ARENAS)
+
+
+def give_back() -> None:
+    """Return freed memory to the system (`malloc_trim`): after many forward passes glibc keeps a lot of it."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+def freeze() -> None:
+    """Collect garbage once, and exclude the remaining objects from later collections (`gc.freeze`).
+
+    Otherwise a full collection runs whenever the heap has grown by a quarter. In a large vault each one stops all
+    threads noticeably.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def sweep() -> None:
+    """Collect garbage among all objects, including those that `freeze` excluded, and exclude the remaining ones.
+
+    Only this finds cycles of objects that were in use at the earlier `freeze`, such as snapshots for `as_of`. It
+    stops all threads, so callers run it at most every ten minutes.
+    """
+    gc.unfreeze()
+    freeze()

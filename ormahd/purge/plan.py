@@ -1,22 +1,36 @@
-"""Finds what must be rewritten in a history to remove a memory from it.
+"""Plan a purge, and rewrite the history by the plan in a child process.
+
+Finds what must be rewritten in a history to remove a memory from it.
 
 Reads a repository before anything is changed: the vault's own for a dry run, and the fresh clone for the rewriting, so
 that both use the same rules.
+
+Rewrites the history in a child process: `python -m ormahd.purge.plan PLAN`, run in the fresh clone.
+
+git-filter-repo keeps state in its module, uses the current directory and exits on errors, so it cannot run in the
+daemon. This module decides nothing: the plan lists the blobs and messages to change.
 """
 
 from __future__ import annotations
 
+import json
+import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
 
+import git_filter_repo as fr
 from msgspec import Struct, field
 
 from ormahd.errors import Conflict
-from ormahd.git import message
-from ormahd.git.history_objects import OURS, Commit, Object, Store
-from ormahd.git.message import Kept
+from ormahd.git import oplog
+from ormahd.git.history import OURS, Commit, Object, Store
+from ormahd.git.oplog import Kept
 from ormahd.model.change import Kind
 from ormahd.model.node import short_id
-from ormahd.note.forgetting import Forgotten, link_targets
+from ormahd.note.forgetting import GONE, Forgotten, link_targets
 from ormahd.note.note import parse
 
 SHOWN = "\x1e"
@@ -178,7 +192,7 @@ def _messages(out: Survey, reading: _Reading, history: Iterable[Commit], counts:
     forgotten = out.forgotten
     for commit in history:
         data = reading.texts[commit.oid]
-        said = message.parse(body_of(data))
+        said = oplog.parse(body_of(data))
         if said.trailer("Ormah-Op") is None:
             out.foreign.append((commit.oid, said.subject))
         kept = _kept(out, commit, said, body_of(data), counts)
@@ -192,7 +206,7 @@ def _messages(out: Survey, reading: _Reading, history: Iterable[Commit], counts:
                 out.messages[oid] = Kept.NOTHING if quoted else Kept.ALL
 
 
-def _kept(out: Survey, commit: Commit, said: message.Message, text: str, counts: Mapping[str, int]) -> Kept:
+def _kept(out: Survey, commit: Commit, said: oplog.Message, text: str, counts: Mapping[str, int]) -> Kept:
     forgotten = out.forgotten
     if forgotten.node_id is None or said.trailer("Ormah-Kind") == Kind.PURGE:
         return Kept.ALL
@@ -234,3 +248,100 @@ def leaks(store: Store, forgotten: Forgotten, progress: Progress) -> tuple[list[
         if count % 2000 == 0:
             progress(count, 0, "checking every object")
     return naming, echoing
+
+
+_COMMIT_ID = re.compile(rb"(?<![0-9a-z])([0-9a-f]{40}(?:[0-9a-f]{24})?)(?![0-9a-z])")
+"""Matches whole commit ids only. git-filter-repo would take eight hex digits of a node id for an abbreviated commit id."""
+EVERY = 200
+"""Number of commits between two lines of progress."""
+
+
+class Rewriter:
+    """The callbacks of git-filter-repo, for one plan."""
+
+    def __init__(self, plan: Mapping[str, Any]) -> None:
+        self.forgotten = Forgotten.of(plan["forgotten"])
+        self.drop = _ids(plan["drop"])
+        self.rewrite = _ids(plan["rewrite"])
+        self.messages = {oid.encode(): oplog.Kept(kept) for oid, kept in plan["messages"].items()}
+        self.names = {name.encode("utf-8", "surrogateescape") for name in plan["names"]}
+        self.done: dict[tuple[bytes, bytes], Any] = {}
+        self.count = 0
+
+    def file(self, name: bytes, mode: bytes, blob: bytes, value: Any) -> tuple[bytes, bytes | None, Any]:
+        """Return (name, mode, blob) for one file of one commit: unchanged, rewritten, or removed (mode None)."""
+        if blob in self.drop:
+            return name, None, blob
+        path = name.decode("utf-8", "surrogateescape")
+        if blob in self.rewrite:
+            kind = path.rpartition("/")[2].rpartition(".")[2], path.startswith(".ormah/")
+            key = blob, repr(kind).encode()
+            if key not in self.done:
+                data = value.get_contents_by_identifier(blob)
+                self.done[key] = value.insert_file_with_contents(self.forgotten.without(path, data))
+            blob = self.done[key]
+        return self._named(name), mode, blob
+
+    def _named(self, name: bytes) -> bytes:
+        """Return a file's name without the secret, still distinct from all others."""
+        if name not in self.names:
+            return name
+        left = self.forgotten.text(name.decode("utf-8", "surrogateescape"))
+        return left.replace(GONE, f"purged-{sha256(name).hexdigest()[:8]}").encode("utf-8", "surrogateescape")
+
+    def commit(self, commit: Any, metadata: Mapping[str, Any]) -> None:
+        if commit.original_id in self.messages:
+            commit.message = self._message(commit.message, commit.original_id)
+            for part in ("author_name", "author_email", "committer_name", "committer_email"):
+                setattr(commit, part, self._plain(getattr(commit, part)))
+        for change in commit.file_changes:
+            if change.type == b"D":  # git-filter-repo calls `file` only for files that exist
+                change.filename = self._named(change.filename)
+        renamed: Callable[[re.Match[bytes]], bytes] = metadata["commit_rename_func"]
+        commit.message = _COMMIT_ID.sub(renamed, commit.message)
+        self.count += 1
+        if self.count % EVERY == 0:
+            self.show()
+
+    def show(self) -> None:
+        """Print how many commits are done."""
+        sys.stdout.write(f"{SHOWN}{self.count}\n")
+        sys.stdout.flush()
+
+    def tag(self, tag: Any, _metadata: Mapping[str, Any]) -> None:
+        if tag.original_id in self.messages:
+            tag.message = self._message(tag.message, tag.original_id)
+
+    def _message(self, data: bytes, oid: bytes) -> bytes:
+        text = data.decode("utf-8", "surrogateescape")
+        new = oplog.purged(text, self.forgotten, self.messages[oid])
+        return new.encode("utf-8", "surrogateescape")
+
+    def _plain(self, data: bytes) -> bytes:
+        return self.forgotten.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+
+def _ids(names: list[str]) -> set[bytes]:
+    return {name.encode() for name in names}
+
+
+def main(plan_file: str) -> None:
+    """Rewrite the bare repository in the current directory. git-filter-repo raises SystemExit with a message on errors."""
+    rewriter = Rewriter(json.loads(Path(plan_file).read_text("utf-8")))
+    options = fr.FilteringOptions.default_options()
+    options.force = True  # skip its check for a fresh clone, which expects a remote `origin`
+    options.quiet = True
+    options.repack = False
+    options.replace_refs = "delete-no-add"
+    options.prune_empty = "never"  # an op's commit that became empty still records its time and source
+    options.prune_degenerate = "never"
+    options.preserve_commit_hashes = True  # see _COMMIT_ID
+    options.preserve_commit_encoding = True
+    fr.RepoFilter(
+        options, file_info_callback=rewriter.file, commit_callback=rewriter.commit, tag_callback=rewriter.tag
+    ).run()
+    rewriter.show()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,47 +1,120 @@
-"""The table of methods: for each method its request type and the action that answers it."""
+"""The table of methods: for each its request type and the action that answers it; and the dispatcher that uses it.
+
+Convert the parameters of calls to domain models, which validate the values.
+
+The table of methods: for each method its request type and the action that answers it.
+
+Dispatch a call to the action that answers it.
+
+The dispatcher checks the lengths of texts, identifies the caller, and repeats the stored answer for a repeated request id.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from msgspec import Struct
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import asdict
+from pydantic import BaseModel, ValidationError
 
-from ormahd import api
-from ormahd.actions import admin, listing, projects
-from ormahd.actions.adopting import adopt
-from ormahd.actions.audit import audit, merges
-from ormahd.actions.caller import Caller, check_space
+from ormahd import __version__, api
+from ormahd.actions import admin, lookup, projects
+from ormahd.actions.adopting import adopt, release
+from ormahd.actions.amend import Caller, check_space
 from ormahd.actions.connect import connect
-from ormahd.actions.exporting import export
 from ormahd.actions.feedback import feedback
-from ormahd.actions.forget import forget
-from ormahd.actions.get import get, get_as_of
-from ormahd.actions.importing import import_lines
-from ormahd.actions.insights import insights
-from ormahd.actions.looking_back import history, life, show_op
-from ormahd.actions.outdated import outdated
+from ormahd.actions.looking_back import audit, history, life, merges, show_op
+from ormahd.actions.lookup import get, get_as_of, insights
+from ormahd.actions.outdated import forget, outdated
 from ormahd.actions.purge import purge
 from ormahd.actions.recall import recall, recall_as_of
-from ormahd.actions.releasing import release
 from ormahd.actions.remember import remember
-from ormahd.actions.sync import sync
-from ormahd.actions.sync_setup import setup
-from ormahd.actions.take_back import take_back
-from ormahd.actions.undo import undo, undo_merge
-from ormahd.actions.update import update
-from ormahd.errors import BadRequest
+from ormahd.actions.sync import setup, sync
+from ormahd.actions.transfer import export, import_lines
+from ormahd.actions.undo import take_in_conflict, undo, undo_merge
+from ormahd.actions.update import CLEARABLE, Update, update
+from ormahd.api import Link, RememberParams, UpdateParams
+from ormahd.errors import BadRequest, Incompatible, fault
 from ormahd.jobs.maintenance.maintenance import Maintenance
 from ormahd.jobs.proposals import Choice
 from ormahd.jobs.timetable import Timetable
-from ormahd.model.node import EdgeType, LinkRequest, Narrowing, SearchQuery
+from ormahd.model.node import CreateNodeRequest, EdgeType, LinkRequest, MemoryNode, Narrowing, SearchQuery
 from ormahd.ormah import Ormah
+from ormahd.rpc.codec import resolved
 from ormahd.rpc.health import findings, health
-from ormahd.rpc.requests import changes, checked, new_memory, space_named
 from ormahd.vault import conflicts
 from ormahd.whisper.pipeline import Whisper
 from ormahd.whisper.types import Asked
+
+M = TypeVar("M", bound=BaseModel)
+SET = ("content", "title", "type", "tier", "space", "tags", "confidence", "valid_until")
+"""Fields that `agent.update` can set."""
+
+
+def checked(model: type[M], given: Struct | Mapping[str, Any], **more: Any) -> M:
+    """Validate the fields of `given`, overridden by `more`, as a `model`. Fields of a Struct that `model` lacks are ignored.
+
+    Raises:
+        BadRequest: a value is invalid; the message names the field, its value and what is allowed.
+    """
+    if isinstance(given, Struct):
+        given = {
+            name: value for name, value in asdict(given).items() if name in model.model_fields and value is not UNSET
+        }
+    try:
+        return model.model_validate({**given, **more})
+    except ValidationError as exc:
+        found = fault(exc, model.model_fields)
+        raise BadRequest(str(found), hint=found.hint, data={"field": found.key}) from None
+
+
+def space_named(named: str | UnsetType | None, detect: Callable[[], str | None]) -> str | None:
+    """Return the space that the caller named (None: global). If the caller named none, return what `detect` returns."""
+    return detect() if isinstance(named, UnsetType) else check_space(named)
+
+
+def new_memory(params: RememberParams, space: str | None, caller: Caller) -> CreateNodeRequest:
+    """Return the request to store a memory in `space`. Raises BadRequest for invalid values."""
+    links = [*(asdict(link) for link in params.connections), *({"target": target} for target in params.links)]
+    # A space of null means "global on purpose"; a caller that works in no project leaves the space out
+    everywhere = {"global": space is None and not isinstance(params.space, UnsetType)}
+    source = params.source or caller.source
+    return checked(CreateNodeRequest, params, source=source, space=space, connections=links, **everywhere)
+
+
+def changes(params: UpdateParams) -> Update:
+    """Return the update of a memory that the parameters describe. Raises BadRequest for values that a memory cannot have."""
+    wished = {name: value for name in SET if (value := getattr(params, name)) is not UNSET}
+    clear = [name for name, value in wished.items() if value is None and name in CLEARABLE]
+    values = {name: value for name, value in wished.items() if name not in clear}
+    if "space" in values:
+        space = check_space(values.pop("space"))
+        if space is None:
+            clear.append("space")
+        else:
+            values["space"] = space
+    # MemoryNode needs all fields: those that the caller did not name get placeholders, which the result omits
+    stand_in = {"id": "-", "content": "-", "created": datetime.now(UTC), "updated": datetime.now(UTC)}
+    node = checked(MemoryNode, stand_in | values)
+    tags = checked(CreateNodeRequest, {"content": "-", "tags": [*params.add_tags, *params.remove_tags]}).tags
+    return Update(
+        {name: getattr(node, name) for name in values},
+        clear,
+        tuple(tags[: len(params.add_tags)]),
+        tuple(tags[len(params.add_tags) :]),
+        tuple(link(one) for one in params.add_connections),
+        params.expect,
+    )
+
+
+def link(given: Link) -> LinkRequest:
+    return checked(LinkRequest, given)
+
 
 P = TypeVar("P", bound=api.Params)
 Steps = Callable[[int, int, str], None]
@@ -104,7 +177,7 @@ def _memories(parts: Parts) -> dict[str, Entry]:
 def _lists(parts: Parts) -> dict[str, Entry]:
     ormah = parts.ormah
     return {
-        "agent.list": on(api.ListParams, lambda p, *_: listing.newest(ormah, checked(Narrowing, p), p.limit)),
+        "agent.list": on(api.ListParams, lambda p, *_: lookup.newest(ormah, checked(Narrowing, p), p.limit)),
         "agent.whispers": on(api.WhispersParams, lambda p, *_: _whispers(ormah, p)),
         "agent.spaces": on(api.NoParams, lambda _, caller, __: projects.listed(ormah, caller)),
         "agent.assign_space": on(api.AssignSpaceParams, lambda p, caller, _: _assign(ormah, p, caller)),
@@ -139,7 +212,9 @@ def _house(parts: Parts) -> dict[str, Entry]:
         ),
         "admin.sync_conflicts": on(api.NoParams, lambda *_: _conflicts(ormah)),
         "admin.sync_resolve": on(api.ResolveConflictParams, lambda p, *_: _resolve(ormah, p.name)),
-        "admin.sync_take_back": on(api.ResolveConflictParams, lambda p, caller, _: take_back(ormah, p.name, caller)),
+        "admin.sync_take_back": on(
+            api.ResolveConflictParams, lambda p, caller, _: take_in_conflict(ormah, p.name, caller)
+        ),
     }
 
 
@@ -215,7 +290,7 @@ def _whisper(whisper: Whisper, params: api.WhisperParams, caller: Caller) -> api
 
 def _whispers(ormah: Ormah, params: api.WhispersParams) -> api.WhispersResult:
     times = checked(Narrowing, {"created_after": params.since, "created_before": params.before})
-    return listing.whispered(
+    return lookup.whispered(
         ormah, since=times.created_after, before=times.created_before, space=params.space, limit=params.limit
     )
 
@@ -242,3 +317,78 @@ def _run(
     jobs: Timetable, names: Sequence[str], params: api.RunTaskParams | api.RunAllParams, steps: Steps
 ) -> api.RunAllResult:
     return api.RunAllResult(jobs.runner.run_whole(names, dry=params.dry_run, force=params.force, progress=steps))
+
+
+CAPABILITIES = ("json", "msgpack", "progress", "request_id")
+MAX_NAME = 1_000
+"""Maximum number of characters of short parameters such as a name or a request id.
+
+`agent`, `cwd` and `session` may have four times as many, `reason` 10,000.
+"""
+
+
+class Dispatcher:
+    """Answers calls."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.ormah = parts.ormah
+        self.methods = {"hello": on(api.HelloParams, self.hello), **handlers(parts)}
+        self._acts: dict[str, Handler] = {method: act for method, (_, act) in self.methods.items()}
+
+    def answer(self, call: api.Call, progress: Callable[[api.Progress], None]) -> api.Result:
+        """Return the result of one call.
+
+        Raises:
+            OrmahError: the call is invalid or failed, with a code, a message and usually a hint.
+        """
+        if call.method not in self._acts:
+            raise BadRequest(f"there is no method '{call.method[:100]}'", hint="see PROTOCOL.md")
+        for name, text in (("agent", call.agent), ("cwd", call.cwd), ("session", call.session)):
+            if text is not None and len(text) > 4 * MAX_NAME:
+                raise BadRequest(f"{name} is too long ({len(text)} characters)")
+        params = call.params  # the method's own Struct: reading the call has checked it
+        for name in ("session_id", "request_id", "reason", "run", "name"):
+            text = getattr(params, name, None)
+            if isinstance(text, str) and len(text) > (10_000 if name == "reason" else MAX_NAME):
+                raise BadRequest(f"{name} is too long ({len(text)} characters)")
+        caller = Caller(call.agent, call.cwd, call.session)
+        request_id = getattr(params, "request_id", None)
+
+        def steps(done: int, total: int, stage: str) -> None:
+            progress(api.Progress(done=done, total=total, stage=stage))
+
+        def act() -> api.Result:
+            return self.ormah.mended(lambda: self._acts[call.method](params, caller, steps))
+
+        return act() if request_id is None else self._once(request_id, call.method, params, act)
+
+    def _once(self, request_id: str, method: str, params: Any, act: Callable[[], api.Result]) -> api.Result:
+        """Run `act` once per `request_id` and return its result; repeated requests get the stored result.
+
+        So a client that lost a reply can safely send the request again.
+        """
+        asked = hashlib.sha256(msgspec.msgpack.encode(params)).hexdigest()
+        with self.ormah.turns.take(request_id):
+            before = self.ormah.mended(lambda: self.ormah.state.answer(request_id))
+            if before is not None:
+                if before[:2] != (method, asked):
+                    raise BadRequest(
+                        f"request_id {request_id[:60]!r} was used for another request", hint="draw a new one"
+                    )
+                return msgspec.msgpack.decode(before[2], type=resolved(api.METHODS[method][1]))
+            reply = act()
+            encoded = msgspec.msgpack.encode(reply)
+            self.ormah.mended(lambda: self.ormah.state.answered(request_id, method, asked, encoded))
+            return reply
+
+    def hello(self, params: api.HelloParams, _caller: Caller, _: Steps) -> api.Result:
+        if params.protocol != api.PROTOCOL:
+            raise Incompatible(
+                f"this daemon ({__version__}) speaks protocol {api.PROTOCOL}, the caller {params.protocol}",
+                hint="install the same version of both, then: ormahctl restart",
+                data={"protocol": api.PROTOCOL, "version": __version__},
+            )
+        return api.HelloResult(
+            version=__version__, protocol=api.PROTOCOL, capabilities=[*CAPABILITIES, *self._acts],
+            vault=str(self.ormah.vault.root), vault_id=self.ormah.vault.id, phase=self.ormah.phase,
+        )  # fmt: skip

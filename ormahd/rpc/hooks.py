@@ -1,4 +1,23 @@
-"""Answer the hooks of harnesses: from the body of an `h` frame to the text that the hook prints (DESIGN section 7, issue 4).
+"""Answer the hooks of harnesses: decode the frame leniently, ask the action, and build the harness's JSON.
+
+Read a few fields of a JSON object that a strict parser rejects.
+
+Harnesses cut strings in the middle of a character, write NaN, begin with a byte order mark or nest too deeply for a parser,
+mostly in fields that Ormah does not need. This parser skips nested values: it only matches their brackets and strings.
+
+Decode the `h` frame that a harness's hook sends (DESIGN section 7; the events of each harness: REFERENCE part G).
+
+The body is harness, event, directory and `ORMAH_SPACE`, each ended by a NUL, then the JSON that the harness wrote. The
+directory is the hook's working directory, or `project=` and the folder in which the session began, if the harness tells it.
+In the JSON only the prompt must have the right type. Any other field of a wrong type counts as missing, so that a change in
+a harness does not leave prompts unanswered. JSON that msgspec rejects is decoded by `lenient`.
+
+Build the output of a hook: JSON for the harness, or nothing (REFERENCE part G).
+
+Claude Code, Codex and Gemini CLI accept the same JSON: `hookSpecificOutput` with the event's name and `additionalContext`.
+Codex rejects any further key. A hook without output changes nothing: each harness continues as usual.
+
+Answer the hooks of harnesses: from the body of an `h` frame to the text that the hook prints (DESIGN section 7, issue 4).
 
 Hooks fail open: a frame that cannot be decoded gets an empty reply and one log line at debug level.
 """
@@ -6,24 +25,261 @@ Hooks fail open: a frame that cannot be decoded gets an empty reply and one log 
 from __future__ import annotations
 
 import logging
+import re
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Collection, Mapping
+from enum import Enum
+from json import JSONDecoder
+from types import MappingProxyType
+from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 
-from ormahd.actions.older import replaced_today
 from ormahd.actions.projects import home_of
+from ormahd.actions.views import replaced_today
 from ormahd.errors import BadRequest
-from ormahd.rpc import hook_reply
-from ormahd.rpc.handler import request
-from ormahd.rpc.hook_frame import Event, HookAct, read
+from ormahd.rpc.connection import request
 from ormahd.state.sessions import begin, key_of
-from ormahd.text.injected import Commands
+from ormahd.text.harness import Commands
 from ormahd.whisper.greet import greet
 from ormahd.whisper.pipeline import UNHEARD, Whisper
-from ormahd.whisper.render import notice
+from ormahd.whisper.render import MARK, notice
 from ormahd.whisper.types import Asked
+
+_STRING: Final = JSONDecoder(strict=False)
+_KEY: Final = re.compile(r'[\s,]*(?=")')
+_COLON: Final = re.compile(r"\s*:\s*")
+_END: Final = re.compile(r"[\s,]*\}")
+_SCALAR: Final = re.compile(r'[^\s,\[\]{}"]+')
+_NESTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_WORDS: Final = {"null": None, "false": False, "true": True}
+
+
+def fields(body: bytes, wanted: Collection[str]) -> dict[str, Any]:
+    """Return the `wanted` fields that the object has: strings, true, false and null as Python values.
+
+    A number is returned as its text, an object or list as its opening bracket. Invalid UTF-8 becomes U+FFFD; escaped lone
+    surrogates stay in the strings. The time is linear in the length of `body`.
+
+    Raises:
+        ValueError: `body` is not an object, is truncated or has invalid syntax. The message quotes no text of it.
+    """
+    text = body.decode("utf-8-sig", "replace").strip()
+    if text[:1] != "{":
+        raise ValueError("no JSON object")
+    found: dict[str, Any] = {}
+    at = 1
+    while (key := _KEY.match(text, at)) is not None:
+        name, at = _string(text, key.end())
+        colon = _COLON.match(text, at)
+        if colon is None:
+            raise ValueError("a field without a value")
+        value, at = _value(text, colon.end())
+        if name in wanted:
+            found[name] = value
+    if _END.match(text, at) is None:
+        raise ValueError("it ends in the middle")
+    return found
+
+
+def _value(text: str, at: int) -> tuple[Any, int]:
+    """Return the value that begins at `at`, and the position after it."""
+    if text[at : at + 1] == '"':
+        return _string(text, at)
+    if text[at : at + 1] in ("{", "["):
+        return text[at], _behind(text, at)
+    scalar = _SCALAR.match(text, at)
+    if scalar is None:
+        raise ValueError("a field without a value")
+    return _WORDS.get(scalar[0], scalar[0]), scalar.end()
+
+
+def _string(text: str, at: int) -> tuple[str, int]:
+    try:
+        value, end = _STRING.raw_decode(text, at)
+    except ValueError:
+        raise ValueError("a text that does not end, or with a wrong escape") from None
+    return str(value), end
+
+
+def _behind(text: str, at: int) -> int:
+    """Return the position after the object or list that begins at `at`."""
+    depth = 0
+    for found in _NESTED.finditer(text, at):
+        if found[0] in ("{", "["):
+            depth += 1
+        elif found[0] in ("}", "]"):
+            depth -= 1
+            if depth == 0:
+                return found.end()
+    raise ValueError("it ends in the middle")
+
+
+class HookAct(Enum):
+    """The meaning of a harness's event for Ormah."""
+
+    PROMPT = "prompt"
+    """A prompt was submitted, and the agent has not answered yet."""
+    START = "start"
+    """A session started, was resumed, or continues with an emptied context."""
+    COMPACTED = "compacted"
+    """The context was compacted, and no START event follows."""
+    TRANSCRIPT = "transcript"
+    """The transcript has grown, and may be ingested."""
+
+
+_OF_ALL: Final = {"SessionStart": HookAct.START, "SessionEnd": HookAct.TRANSCRIPT}
+_CLAUDE: Final = {
+    **_OF_ALL,
+    "UserPromptSubmit": HookAct.PROMPT,
+    "Stop": HookAct.TRANSCRIPT,
+    "PreCompact": HookAct.TRANSCRIPT,
+}
+HARNESSES: Final[Mapping[str, Mapping[str, HookAct]]] = MappingProxyType({
+    "claude-code": _CLAUDE,
+    # Newer versions of Codex send a SessionStart after PostCompact; older versions do not
+    "codex": {**_CLAUDE, "PostCompact": HookAct.COMPACTED},
+    "gemini": {
+        **_OF_ALL,
+        "BeforeAgent": HookAct.PROMPT,
+        "AfterAgent": HookAct.TRANSCRIPT,
+        "PreCompress": HookAct.COMPACTED,
+    },
+})  # fmt: skip
+"""{harness: {event: its meaning}}. Claude Code and Codex use the same names of events, Gemini CLI has its own."""
+
+NAME_CHARACTERS: Final = 1_000
+"""Maximum length of a session's id or a space. A longer id is ignored, a longer space is cut."""
+PATH_CHARACTERS: Final = 4_096
+
+
+class Event(Struct, frozen=True):
+    """One event of a session. A field that the harness did not send is None or empty."""
+
+    harness: str
+    name: str
+    act: HookAct
+    prompt: str = ""
+    session_id: str | None = None
+    cwds: tuple[str, ...] = ()
+    """The session's working directory as the harness says, then that of the hook's process; either may be missing."""
+    project: str | None = None
+    """The folder in which the session began, if the harness tells it."""
+    space: str | None = None
+    """The value of the environment variable `ORMAH_SPACE`."""
+    transcript: str | None = None
+    source: str | None = None
+    """The cause of a START event: startup, resume, clear or compact."""
+    of_sub_agent: bool = False
+    """Whether the event comes from a sub-agent, whose prompt was written by another agent."""
+
+
+class _Said(msgspec.Struct):
+    prompt: Any = None
+    session_id: Any = None
+    cwd: Any = None
+    transcript_path: Any = None
+    source: Any = None
+    agent_id: Any = None
+
+
+_PROJECT: Final = "project="
+_DECODER: Final = msgspec.json.Decoder(_Said)
+
+
+def read(body: bytes) -> Event:
+    """Decode the body of a hook's frame.
+
+    Raises:
+        BadRequest: the body has another form, the harness or event is unknown, or the JSON is invalid. The message quotes no
+            text of the JSON.
+    """
+    parts = body.split(b"\0", 4)
+    if len(parts) != 5:
+        raise BadRequest("a hook's frame has harness, event, directory and space, each before a NUL")
+    harness, name, cwd, space = (_decoded(part) for part in parts[:4])
+    act = HARNESSES.get(harness, {}).get(name)
+    if act is None:
+        raise BadRequest(f"no harness {harness[:40]!r} with an event {name[:40]!r}")
+    try:
+        said = _DECODER.decode(parts[4])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        try:
+            said = _Said(**fields(parts[4], _Said.__struct_fields__))
+        except ValueError as exc:
+            raise BadRequest(f"what {harness} says of {name} cannot be read: {exc}") from None
+    if act is HookAct.PROMPT and not isinstance(said.prompt, str):
+        raise BadRequest(f"{harness} says no prompt with {name}")
+    project = cwd.removeprefix(_PROJECT) if cwd.startswith(_PROJECT) else ""
+    return Event(
+        harness=harness,
+        name=name,
+        act=act,
+        prompt=_whole(said.prompt) if isinstance(said.prompt, str) else "",
+        session_id=_text(said.session_id, NAME_CHARACTERS),
+        cwds=tuple(filter(None, (_text(said.cwd, PATH_CHARACTERS), "" if project else cwd))),
+        project=_text(project, PATH_CHARACTERS),
+        space=" ".join(space.split())[:NAME_CHARACTERS] or None,
+        transcript=_text(said.transcript_path, PATH_CHARACTERS),
+        source=_text(said.source, NAME_CHARACTERS),
+        of_sub_agent=bool(said.agent_id),
+    )
+
+
+def _decoded(part: bytes) -> str:
+    """Decode UTF-8; invalid UTF-8 gives "", because such a name or path cannot be stored."""
+    try:
+        return part.decode()
+    except UnicodeDecodeError:
+        return ""
+
+
+def _text(value: Any, longest: int) -> str | None:
+    if not isinstance(value, str) or not value.strip() or len(value) > longest or "\0" in value:
+        return None
+    return _whole(value)
+
+
+def _whole(text: str) -> str:
+    """Replace surrogates, which cannot be encoded in UTF-8, with "?"."""
+    return text.encode("utf-8", "replace").decode()
+
+
+MOST_BYTES: Final = 9_600
+"""Maximum size of the injected text, in bytes of UTF-8.
+
+Claude Code cuts at 10,000 characters, Codex at 2,500 tokens, which it estimates as 10,000 bytes.
+"""
+
+
+def context(event: str, text: str) -> bytes:
+    """Return the hook output that adds `text` to the agent's context; b"" if `text` is empty."""
+    if not text:
+        return b""
+    said = {"hookEventName": event, "additionalContext": fitting(text)}
+    return msgspec.json.encode({"hookSpecificOutput": said})
+
+
+def fitting(text: str) -> str:
+    """Cut `text` to as many whole lines as fit into MOST_BYTES. If the last line is Ormah's end mark, it is kept."""
+    text = text.encode("utf-8", "replace").decode()
+    if len(text.encode()) <= MOST_BYTES:
+        return text
+    body, _, last = text.rpartition("\n")
+    if not last.startswith(MARK):
+        body, last = text, ""
+    room = MOST_BYTES - len(last.encode()) - 1
+    return body.encode()[:room].decode("utf-8", "ignore").rpartition("\n")[0] + "\n" + last
+
+
+def joined(text: str, line: str) -> str:
+    """Add a line to `text`, before Ormah's end mark. If `text` is empty, return the line followed by an end mark."""
+    if not text:
+        return f"{line}\n{MARK} -->"
+    body, _, last = text.rpartition("\n")
+    return f"{body}\n{line}\n{last}" if last.startswith(MARK) else f"{text}\n{line}"
+
 
 log = logging.getLogger("ormahd.hooks")
 
@@ -102,10 +358,10 @@ class Hooks:
         if found.silence not in UNHEARD and event.session_id is not None:
             count = self._whisper.sessions.before(event.session_id).prompts
             if _every(self._settings.nudge_interval, count):
-                text = hook_reply.joined(text, nudge(self._whisper.wiring.of(event.harness)))
+                text = joined(text, nudge(self._whisper.wiring.of(event.harness)))
             if _every(self._settings.store_interval, count):
                 self._hand_over(event)
-        return hook_reply.context(event.name, text), found.silence or "injected"
+        return context(event.name, text), found.silence or "injected"
 
     def _start(self, event: Event, gone: Callable[[], bool]) -> tuple[bytes, str]:
         sessions, session_id = self._whisper.sessions, event.session_id
@@ -125,7 +381,7 @@ class Hooks:
         )  # fmt: skip
         if not gone():
             sessions.told(session_id, said.shown)
-        return hook_reply.context(event.name, said.text), "injected" if said.text else "known"
+        return context(event.name, said.text), "injected" if said.text else "known"
 
     def _hand_over(self, event: Event) -> None:
         if self.on_transcript is not None:

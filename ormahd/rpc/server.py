@@ -23,13 +23,10 @@ from ormahd.api import Call
 from ormahd.errors import BadRequest, OrmahError, Unavailable
 from ormahd.process import priority
 from ormahd.rpc import sockets
-from ormahd.rpc.codec import read_call, read_id
-from ormahd.rpc.connection import Channel
-from ormahd.rpc.frames import HOOK, JSON, MERGE, MSGPACK, pack
-from ormahd.rpc.handler import Answer, Counts, Desk, Hook
-from ormahd.rpc.listener import Door
+from ormahd.rpc.codec import HOOK, JSON, MERGE, MSGPACK, pack, read_call, read_id
+from ormahd.rpc.connection import Answer, Channel, Counts, Desk, Hook
 from ormahd.rpc.pools import Lanes, lane_of
-from ormahd.rpc.sockets import Listening
+from ormahd.rpc.sockets import Door, Listening
 from ormahd.vault.conversion import BlobFiles
 
 log = logging.getLogger("ormahd.server")

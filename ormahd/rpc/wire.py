@@ -36,8 +36,7 @@ from ormahd.errors import (
     Unavailable,
     VaultBusy,
 )
-from ormahd.rpc.codec import encode, read_reply
-from ormahd.rpc.frames import HOOK, JSON, MSGPACK, Frames, pack
+from ormahd.rpc.codec import HOOK, JSON, MSGPACK, Frames, encode, pack, read_reply
 from ormahd.rpc.peer import peer_uid
 
 __all__ = [

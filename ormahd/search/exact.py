@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from ormahd.search.gather import Searchable
-from ormahd.search.hear import Heard
+from ormahd.search.gather import Heard, Searchable
 from ormahd.text.facts import ExactToken, exact_tokens
 from ormahd.text.words import fold
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from ormahd.embedding.model_files import cached, find_model, stay_offline
 from ormahd.errors import Unavailable
-from ormahd.settings.whisper import WhisperSettings
+from ormahd.settings import WhisperSettings
 
 CHARACTERS: Final = 512
 """Characters of the prompt, and of each memory, that the cross-encoder reads."""

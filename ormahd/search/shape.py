@@ -18,8 +18,7 @@ from ormahd.index.rows import Candidate, micros
 from ormahd.model.node import Tier
 from ormahd.search.exact import Exact
 from ormahd.search.fuse import Fused
-from ormahd.search.gather import Late
-from ormahd.search.hear import Heard
+from ormahd.search.gather import Heard, Late
 from ormahd.settings import SearchSettings, SpaceSettings
 from ormahd.text.words import stems, words
 

@@ -16,8 +16,9 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from ormahd.errors import BegunAnew
-from ormahd.process import own_files, sql, sqlite_files
-from ormahd.process.sqlite_files import Fault, fault_of, identity
+from ormahd.process import own_files, sql
+from ormahd.process import sql as sqlite_files
+from ormahd.process.sql import Fault, fault_of, identity
 
 _FIRST = """
 CREATE TABLE access (

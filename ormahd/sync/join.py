@@ -18,19 +18,17 @@ from pathlib import PurePosixPath
 from msgspec import Struct, field
 
 from ormahd.errors import BadRequest, Conflict, Unavailable
-from ormahd.git import message
+from ormahd.git import oplog
 from ormahd.model.change import Committed, Kind, sha256
 from ormahd.model.node import short_id
 from ormahd.note.merge import merge_file
 from ormahd.note.note import unadopted
-from ormahd.vault import released
+from ormahd.vault import releasing
 from ormahd.vault.conflicts import Versions, drop, set_aside
 from ormahd.vault.create import CARD, Card, read_card
-from ormahd.vault.custody import join_left
-from ormahd.vault.released import PATH, Released, read
-from ormahd.vault.three_way import Joined, Pair, Version, changed, join, node_of, write
-from ormahd.vault.transaction import Transaction, Wish, is_local
-from ormahd.vault.tree_entries import EXECUTABLE, LINK, REMOVED, SUBMODULE, PathEntry
+from ormahd.vault.releasing import PATH, Released, read
+from ormahd.vault.three_way import Joined, Pair, Version, changed, join, join_left, node_of, write
+from ormahd.vault.transaction import EXECUTABLE, LINK, REMOVED, SUBMODULE, PathEntry, Transaction, Wish, is_local
 from ormahd.vault.vault import Vault
 from ormahd.vault.worktree import safe_path
 
@@ -59,8 +57,8 @@ class Releases:
         theirs = vault.git.resolve(f"{removed}^1:{path}") if removed else None
         if theirs is None:
             return None
-        made = message.parse(vault.git.run("log", "-1", "--format=%B", f"{removed}^1").decode("utf-8", "replace"))
-        adopted = vault.git.resolve(f"{removed}^1^1:{path}") if message.FIRST[0] in made.trailers else theirs
+        made = oplog.parse(vault.git.run("log", "-1", "--format=%B", f"{removed}^1").decode("utf-8", "replace"))
+        adopted = vault.git.resolve(f"{removed}^1^1:{path}") if oplog.FIRST[0] in made.trailers else theirs
         base = Version(ours.path, vault.blob(adopted or theirs, entry.path))
         joined = join_left(base, ours, Version(ours.path, vault.blob(theirs, entry.path)))
         return joined.version or ours
@@ -225,16 +223,16 @@ def _list_moved(vault: Vault, out: Plan, now: dict[str, Version | None], wanted:
     Otherwise they would be adopted again."""
     if not out.left:
         return
-    key = f"path:{released.PATH}"
-    oid = vault.blob_at(out.head, released.PATH)
-    before = now.get(key) or (None if oid is None else Version(released.PATH, vault.blob(oid, released.PATH)))
+    key = f"path:{releasing.PATH}"
+    oid = vault.blob_at(out.head, releasing.PATH)
+    before = now.get(key) or (None if oid is None else Version(releasing.PATH, vault.blob(oid, releasing.PATH)))
     listed = wanted.get(key) or before
-    known = {} if listed is None else released.read(listed.data)
-    new = [released.Released(then.path, sha256(then.data), node_of(one))
+    known = {} if listed is None else releasing.read(listed.data)
+    new = [releasing.Released(then.path, sha256(then.data), node_of(one))
            for one, (_, then) in out.left.items() if then.path not in known]  # fmt: skip
     if new:
         now[key] = before
-        wanted[key] = Version(released.PATH, released.with_files(b"" if listed is None else listed.data, new))
+        wanted[key] = Version(releasing.PATH, releasing.with_files(b"" if listed is None else listed.data, new))
 
 
 def _matched(here: Mapping[str, Pair], there: Mapping[str, Pair]) -> tuple[dict[str, Pair], dict[str, Pair]]:

@@ -1,4 +1,10 @@
-"""Facts in a text that are exact: numbers, dates, addresses, paths, code, names, and tokens that a search matches letter by letter.
+"""Find exact facts in a text: numbers with units, times, dates, names, addresses, paths and code. Pure.
+
+Values in a text in one form each: numbers with units, versions, times, dates, names, addresses. Pure.
+
+English, German, Spanish, French, Chinese. Everything else is a word. `text.statement` builds statements from them.
+
+Facts in a text that are exact: numbers, dates, addresses, paths, code, names, and tokens that a search matches letter by letter.
 
 `exact_tokens` finds what a query names exactly (`OPS-2310`, `0.5.2`, `src/app.py`, `parseTide`); `lost` says what a summary dropped.
 Both work by form alone. A fact in another form ("21 November" for "2026-11-21") counts as lost: that costs a summary, never a fact.
@@ -7,12 +13,318 @@ Both work by form alone. A fact in another form ("21 November" for "2026-11-21")
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
 
 from ormahd.text.words import FUNCTION_WORDS, fold
+
+
+class Sort(StrEnum):
+    WORD = "word"
+    NAME = "name"
+    """Written like a name: a capital within a sentence, a digit or capital inside, backticks."""
+    LABEL = "label"
+    """A thing with its number: camera 3, phase 1."""
+    NUMBER = "number"
+    VERSION = "version"
+    TIME = "time"
+    """Of the day."""
+    DATE = "date"
+    """A day, a month, a year."""
+    WEEKDAY = "weekday"
+    ADDRESS = "address"
+    """A path, a host, an e-mail address, a link, a dotted or dashed code."""
+    HAN = "han"
+    """One Chinese character."""
+
+
+VALUES = frozenset({Sort.NUMBER, Sort.VERSION, Sort.TIME, Sort.DATE, Sort.WEEKDAY, Sort.ADDRESS})
+"""Kinds of which a thing mostly has one at a time."""
+
+
+class Term(Struct, frozen=True):
+    """A word or value. `key` is what is compared; `unit` says which numbers can be compared; `at`: where it begins."""
+
+    key: str
+    sort: Sort
+    text: str
+    at: int
+    amount: float = 0.0
+    unit: str = ""
+
+
+def _pairs(listed: str) -> dict[str, str]:
+    return {name: value for name, _, value in (pair.partition("=") for pair in listed.split())}
+
+
+def _units() -> dict[str, tuple[str, float]]:
+    """Return `{name of a unit: (dimension, size in its base)}`."""
+    listed = """
+        s: ms=0.001 millisecond=0.001 milliseconds=0.001 millisekunden=0.001 s=1 sec=1 secs=1 second=1 seconds=1 sekunde=1 sekunden=1
+           segundo=1 segundos=1 seconde=1 secondes=1 秒=1 min=60 mins=60 minute=60 minutes=60 minuten=60 minuto=60 minutos=60 分钟=60
+           h=3600 hr=3600 hrs=3600 hour=3600 hours=3600 stunde=3600 stunden=3600 hora=3600 horas=3600 heure=3600 heures=3600 小时=3600
+           day=86400 days=86400 tag=86400 tage=86400 tagen=86400 dia=86400 dias=86400 jour=86400 jours=86400 天=86400 week=604800
+           weeks=604800 woche=604800 wochen=604800 semana=604800 semanas=604800 semaine=604800 semaines=604800 周=604800 星期=604800
+           month=2592000 months=2592000 monat=2592000 monate=2592000 monaten=2592000 mes=2592000 meses=2592000 mois=2592000
+           个月=2592000 year=31536000 years=31536000 jahr=31536000 jahre=31536000 jahren=31536000 ano=31536000 anos=31536000
+           an=31536000 ans=31536000 年=31536000
+        B: byte=1 bytes=1 kb=1e3 kib=1024 mb=1e6 mib=1048576 gb=1e9 gib=1073741824 tb=1e12 mbit=125000 gbit=125000000 mo=1e6 go=1e9 ko=1e3
+        %: %=1 percent=1 pct=1 prozent=1 porciento=1 pourcent=1
+        EUR: eur=1 euro=1 euros=1 €=1 欧元=1
+        USD: usd=1 dollar=1 dollars=1 $=1 dolares=1 美元=1
+        SEK: sek=1 kronor=1
+        CHF: chf=1 franken=1 francs=1
+        GBP: gbp=1 £=1
+        CNY: yuan=1 cny=1 rmb=1 元=1 块=1 ¥=1
+        m: mm=0.001 cm=0.01 m=1 meter=1 meters=1 metres=1 metre=1 metros=1 km=1000 kilometer=1000 kilometers=1000 kilometres=1000
+           kilometros=1000 米=1 公里=1000
+        px: px=1 pixel=1 pixels=1
+        g: g=1 gram=1 grams=1 gramm=1 gramos=1 grammes=1 kg=1000 kilo=1000 kilos=1000 kilogram=1000 kilograms=1000 公斤=1000
+        l: l=1 ml=0.001 liter=1 liters=1 litres=1 litros=1
+        C: °c=1 celsius=1 degrees=1 grad=1 grados=1 degres=1 度=1
+    """
+    found: dict[str, tuple[str, float]] = {}
+    base = ""
+    for word in listed.split():
+        if word.endswith(":"):
+            base = word[:-1]
+        else:
+            name, _, many = word.rpartition("=")
+            found[name] = (base, float(many))
+    return found
+
+
+UNITS = _units()
+AMOUNTS = {
+    name: float(value)
+    for name, value in _pairs(
+        """
+        zero=0 one=1 two=2 three=3 four=4 five=5 six=6 seven=7 eight=8 nine=9 ten=10 eleven=11 twelve=12 thirteen=13 fourteen=14
+        fifteen=15 sixteen=16 seventeen=17 eighteen=18 nineteen=19 twenty=20 thirty=30 forty=40 fifty=50 sixty=60 seventy=70 eighty=80
+        ninety=90 hundred=100 thousand=1000 half=0.5 dozen=12 once=1 twice=2 thrice=3
+        zwei=2 drei=3 vier=4 funf=5 sechs=6 sieben=7 acht=8 neun=9 zehn=10 elf=11 zwolf=12 funfzehn=15 zwanzig=20 dreissig=30
+        vierzig=40 funfzig=50 hundert=100 einmal=1 zweimal=2 dreimal=3
+        dos=2 tres=3 cuatro=4 cinco=5 seis=6 siete=7 ocho=8 nueve=9 diez=10 once=11 doce=12 quince=15 veinte=20 treinta=30 cuarenta=40
+        cincuenta=50 cien=100
+        deux=2 trois=3 quatre=4 cinq=5 sept=7 huit=8 neuf=9 dix=10 onze=11 douze=12 quinze=15 vingt=20 trente=30 quarante=40
+        cinquante=50 cent=100
+        """
+    ).items()
+} | {"once": 1.0}
+TENS = frozenset(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"])
+SCALES = {"hundred": 100.0, "thousand": 1e3, "million": 1e6, "millions": 1e6, "billion": 1e9, "k": 1e3, "mil": 1e3, "tausend": 1e3,
+          "mille": 1e3, "万": 1e4, "千": 1e3, "百": 100.0}  # fmt: skip
+_HAN_DIGITS = dict(zip("零一二三四五六七八九", range(10), strict=True)) | {"两": 2}
+_WEEK = (
+    "monday montag lunes lundi", "tuesday dienstag martes mardi", "wednesday mittwoch miercoles mercredi",
+    "thursday donnerstag jueves jeudi", "friday freitag viernes vendredi", "saturday samstag sabado samedi",
+    "sunday sonntag domingo dimanche",
+)  # fmt: skip
+WEEKDAYS = {
+    name + end: f"day{number}" for number, names in enumerate(_WEEK, 1) for name in names.split() for end in ("", "s")
+}
+_YEAR = (
+    "january januar enero janvier jan", "february februar febrero fevrier feb", "march marz marzo mars mar", "april abril avril apr",
+    "may mai mayo", "june juni junio juin jun", "july juli julio juillet jul", "august agosto aout aug",
+    "september septiembre septembre sept sep", "october oktober octubre octobre oct", "november noviembre novembre nov",
+    "december dezember diciembre decembre dec",
+)  # fmt: skip
+MONTHS = {name: number for number, names in enumerate(_YEAR, 1) for name in names.split()}
+_NOT_MONTHS = frozenset({"may", "mar", "mars", "jan", "jun", "jul", "march"})
+"""Months only beside a number or with a capital."""
+_MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
+_PIECE = re.compile(
+    rf"""
+    (?P<plain>(?!(?:half|halb|quarter|viertel|the|noon|midnight|mittags|mediodia|midi|{_MONTH})\b)[a-z\u00df-\u024f]+)(?=\s|[,;:!?)](?:\s|$)|\.(?:\s|$)|$)
+    | (?P<link>https?://[^\s)>\]]+ | [\w.+-]+@[\w-]+\.[\w.-]*\w)
+    | (?P<half>half\spast\s\w+|halb\s[a-z]\w+|quarter\s(?:past|to)\s\w+|viertel\s(?:vor|nach)\s\w+)
+    | (?P<iso>\b\d{{4}}-\d\d(?:-\d\d)?\b)
+    | (?P<address>(?<![\w.])(?:\d{{1,3}}\.){{3}}\d{{1,3}}(?:/\d+)?\b | (?<!\w)~?/[\w.-]+(?:/[\w.*-]+)*/? | \b(?!v?\d)[a-z][\w-]*(?:\.[\w-]+)+\b(?:/[\w./-]+)? | \b[\w-]+(?:/[\w.-]+)+
+        | \b[a-z]+(?:[_-][a-z0-9]+)*[_-]\d[\w-]*\b | \b\w+(?:_\w+)+\b)
+    | (?P<time>\b\d{{1,2}}:\d\d(?::\d\d)?\b(?:\s?[ap]\.?m\b\.?)? | \b\d{{1,2}}(?:[.:]\d\d)?\s?(?:[ap]\.?m\b\.?|uhr\b) | \b\d{{1,2}}\s?h(?:\s?\d\d)?\b(?!\w) | \bnoon\b | \bmidnight\b | \bmittags\b | \bmediodia\b | \bmidi\b)
+    | (?P<hantime>(?P<part>上午|下午|早上|晚上|中午|凌晨)?(?P<hour>\d{{1,2}}|[一二三四五六七八九十两]+)点(?:钟)?(?P<minute>半|\d{{1,2}}分|[一二三四五六七八九十]+分)?)
+    | (?P<hanweekday>(?:星期|周|礼拜)[一二三四五六日天])
+    | (?P<handate>(?:(?P<hanmonth>\d{{1,2}}|[一二三四五六七八九十]+)月)(?:(?P<handay>\d{{1,2}}|[一二三四五六七八九十]+)[日号])?)
+    | (?:the\s)?(?P<day>\b\d{{1,2}})(?:st|nd|rd|th|er|\.)?(?:\s(?:of|de))?\s(?P<month>{_MONTH})\b
+    | \b(?P<month2>{_MONTH})\s(?P<day2>\d{{1,2}})(?:st|nd|rd|th)?\b(?![:.]\d)
+    | (?P<version>\bv\d+(?:\.\d+)*[\w.-]*(?<![.-])|\b\d+(?:\.\d+){{2,}}[\w-]*(?<!-)|\b\d+\.(?:\d+\.)*x\b)
+    | (?P<sign>[$€£¥])?(?P<number>(?<![\w.])\d{{1,3}}(?:[,.' ]\d{{3}})+(?![\d])|(?<!\w)\d+(?:[.,]\d+)?)(?P<suffix>k\b|%|°[cf]?|[a-z]{{1,4}}\b|[$€£¥])?(?:st|nd|rd|th)?
+    | (?P<hannumber>[一二三四五六七八九十两百千]+(?=个|小时|分|天|周|年|月|人|位|名|次|台|元|块|章|节|%|公里|米|万|秒|种|条|项|台))
+    | (?P<percent>%)
+    | (?P<tick>`)?(?P<word>(?:(?![\u3400-\u9fff\u3040-\u30ff])[^\W\d_])(?:(?![\u3400-\u9fff\u3040-\u30ff])[\w.+\#/'’-])*(?<![.'’/-])|(?:(?![\u3400-\u9fff\u3040-\u30ff])\w))`?
+    | (?P<han>[\u3400-\u9fff\u3040-\u30ff])
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_SEAM = re.compile(r"(?<=[\u3400-\u9fff])(?<!月)(?=[A-Za-z0-9])|(?<=[A-Za-z0-9%])(?=[\u3400-\u9fff])(?![点月日号])")
+_TENS = re.compile(r"\b(twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)-(?=[a-z])", re.IGNORECASE)
+_INNER = re.compile(r"[^\W\d_].*\d|\d.*[^\W\d_]|[a-z][A-Z]|^[A-Z][A-Z]+$|^c[+#]")
+
+
+def pieces(text: str) -> Iterator[Term]:
+    """Yield the words and values of a text in order."""
+    text = unicodedata.normalize("NFKC", text).replace("\u2019", "'")
+    if not text.isascii():
+        text = _SEAM.sub(" ", text)
+    text = _TENS.sub(r"\1 ", text)
+    found = list(_PIECE.finditer(text))
+    at = 0
+    while at < len(found):
+        piece, at = found[at], at + 1
+        made, at = _piece(piece, found, at)
+        if made is not None:
+            yield made
+
+
+def _piece(piece: re.Match[str], found: list[re.Match[str]], at: int) -> tuple[Term | None, int]:
+    said, start = piece[0], piece.start()
+    if piece["link"] or piece["address"]:
+        key = fold(said).rstrip("/.")
+        if piece["address"] and "/" in said and not said.startswith(("/", "~")) and said.replace("/", "").isalpha():
+            return Term(key, Sort.WORD, said, start), at  # and/or
+        if piece["address"] and re.fullmatch(r"[A-Za-z]+(?:\.[A-Za-z])+\.?", said):
+            return Term(key.replace(".", ""), Sort.WORD, said, start), at  # e.g.
+        return Term(key, Sort.ADDRESS, said, start), at
+    if piece["half"] or piece["time"] or piece["hantime"]:
+        when = _time(piece)
+        return (
+            Term(f"@{when // 60}:{when % 60:02}", Sort.TIME, said, start, when, "@") if when is not None else None
+        ), at
+    if piece["iso"]:
+        return Term("=" + said, Sort.DATE, said, start), at
+    if piece["hanweekday"]:
+        return Term(f"day{'一二三四五六日'.find(said[-1].replace('天', '日')) + 1}", Sort.WEEKDAY, said, start), at
+    if piece["handate"]:
+        day = f" {_han(piece['handay']):g}" if piece["handay"] else ""
+        return Term(f"={_han(piece['hanmonth']):g}{day}", Sort.DATE, said, start), at
+    if piece["month"] or piece["month2"]:
+        name, number = piece["month"] or piece["month2"], piece["day"] or piece["day2"]
+        return Term(f"={MONTHS[fold(name)]} {int(number)}", Sort.DATE, said, start), at
+    if piece["version"]:
+        return Term("v" + fold(said).lstrip("v"), Sort.VERSION, said, start), at
+    if piece["number"] or piece["hannumber"]:
+        return _number(piece, found, at)
+    if piece["percent"]:
+        return None, at
+    if piece["han"]:
+        return Term(said, Sort.HAN, said, start), at
+    word = piece["plain"] or piece["word"]
+    low = fold(word).strip("'").removesuffix("'s")
+    if "'" in low and not low.endswith("n't"):
+        low = low.partition("'")[2] if low.index("'") <= 2 else low.partition("'")[0]
+    if not low:
+        return None, at
+    if low in AMOUNTS:
+        return _number(piece, found, at, low)
+    if low in WEEKDAYS and (word[0].isupper() or low in ("lunes", "lundi", "mardi", "mercredi", "jeudi", "vendredi", "samedi", "dimanche",
+                                                        "martes", "miercoles", "jueves", "viernes", "sabado", "domingo", "montags", "dienstags", "mittwochs", "donnerstags", "freitags")):  # fmt: skip
+        return Term(WEEKDAYS[low], Sort.WEEKDAY, word, start), at
+    if low in MONTHS and (low not in _NOT_MONTHS or (word[0].isupper() and start > 0)) and len(low) > 2:
+        return Term(f"={MONTHS[low]}", Sort.DATE, word, start), at
+    named = piece["tick"] is not None or _INNER.search(word) is not None or word[:1].isupper()
+    return Term(low, Sort.NAME if named else Sort.WORD, word, start), at
+
+
+def _number(piece: re.Match[str], found: list[re.Match[str]], at: int, word: str = "") -> tuple[Term, int]:
+    """Return an amount and the index behind its last word. `word`: the word of a number, where it has no digits."""
+    start, text = piece.start(), piece[0]
+    if piece["hannumber"]:
+        amount = _han(piece["hannumber"])
+    elif piece["number"]:
+        amount = _amount(piece["number"])
+    else:
+        amount = AMOUNTS[word]
+        if word in TENS and at < len(found) and (more := AMOUNTS.get(fold(found[at][0]), 0.0)) and 1 <= more <= 9:
+            amount += more
+            at += 1
+        if word == "half" and at < len(found) and fold(found[at][0]) in ("a", "an"):
+            at += 1
+    suffix = fold(piece["suffix"] or "") if piece["number"] else ""
+    if suffix in SCALES:
+        amount *= SCALES[suffix]
+        suffix = ""
+    while at < len(found) and fold(found[at][0]) in SCALES and not suffix:
+        amount *= SCALES[fold(found[at][0])]
+        text += " " + found[at][0]
+        at += 1
+    unit, factor = "", 1.0
+    sign = (piece["sign"] or "") if piece["number"] else ""
+    if sign or suffix in UNITS:
+        unit, factor = UNITS[sign or suffix]
+    elif suffix and suffix not in ("st", "nd", "rd", "th"):  # 3d, 64bit, 9c41
+        return Term(fold(piece[0]), Sort.NAME, piece[0], start), at
+    elif at < len(found):
+        here = found[at]
+        word = fold(here[0]).strip("`")
+        joined = "".join(one[0] for one in found[at : at + 2]) if here["han"] else word
+        if here["han"] and joined in UNITS:
+            unit, factor = UNITS[joined]
+            text, at = text + " " + joined, at + 2
+        elif joined[:1] in UNITS and here["han"]:
+            unit, factor = UNITS[joined[:1]]
+            text, at = text + joined[:1], at + 1
+        elif word in UNITS:
+            unit, factor = UNITS[word]
+            text, at = text + " " + here[0], at + 1
+    value = amount * factor
+    if (
+        not unit and piece["number"] and "." in piece["number"] and not piece["suffix"] and " " not in text
+    ):  # 3.10 is no 3.1
+        return Term("#" + piece["number"], Sort.NUMBER, text.strip(), start, value), at
+    return Term(f"#{value:g}{unit}", Sort.NUMBER, text.strip(), start, value, unit), at
+
+
+def _amount(said: str) -> float:
+    """Return the number: `1,000`, `1.000`, `1 000` are thousands; `1.5` and `1,5` are not."""
+    if re.fullmatch(r"\d{1,3}(?:[,.' ]\d{3})+", said) and not re.fullmatch(r"\d\.\d{3}", said):
+        return float(re.sub(r"\D", "", said))
+    return float(said.replace(",", ".").replace("'", ""))
+
+
+def _time(piece: re.Match[str]) -> int | None:
+    """Return minutes since midnight."""
+    if piece["hantime"]:
+        hour = int(_han(piece["hour"]))
+        minute = piece["minute"] or ""
+        minutes = 30 if minute == "半" else int(_han(minute[:-1])) if minute else 0
+        late = piece["part"] in ("下午", "晚上") and hour < 12
+        return (hour + 12 * late) * 60 + minutes
+    said = fold(piece[0])
+    if piece["half"]:
+        last = said.split()[-1]
+        named = AMOUNTS.get(last, float(last) if last.isdigit() else 0.0)
+        if not named:
+            return None
+        if said.startswith(("halb", "half")):
+            return int(named * 60 + (30 if said.startswith("half") else -30))
+        return int(named * 60 + (15 if "past" in said or "nach" in said else -15))
+    if said in ("noon", "mittags", "mediodia", "midi"):
+        return 720
+    if said == "midnight":
+        return 0
+    digits = [int(one) for one in re.findall(r"\d+", said)]
+    hour, minute = digits[0], digits[1] if len(digits) > 1 else 0
+    late = re.search(r"p\.?m", said) is not None and hour < 12
+    return (hour + 12 * late) * 60 + minute if hour < 25 and minute < 60 else None
+
+
+def _han(said: str) -> float:
+    """Return a number in Chinese or in digits, up to some thousands."""
+    if said.isdigit():
+        return float(said)
+    total, digit = 0.0, 0.0
+    for char in said:
+        if char in "十百千":
+            total += (digit or 1.0) * {"十": 10, "百": 100, "千": 1000}[char]
+            digit = 0.0
+        else:
+            digit = float(_HAN_DIGITS.get(char, 0))
+    return total + digit
+
 
 MOST: Final = 6
 """Tokens per text; a pasted log names hundreds."""

@@ -17,7 +17,7 @@ from importlib import resources
 from msgspec import Struct
 
 from ormahd.model.node import NodeType
-from ormahd.text.quantities import VALUES, Sort
+from ormahd.text.facts import VALUES, Sort
 from ormahd.text.quoting import shortened
 from ormahd.text.statement import HAN_WEIGHT, Sentence, Statement, Token
 from ormahd.text.statement_words import BOUNDS, OPPOSITES

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ormahd.model.node import NodeType
-from ormahd.text.quantities import Sort, Term, pieces
+from ormahd.text.facts import Sort, Term, pieces
 from ormahd.text.statement_words import (
     ADDED,
     CHANGED,

@@ -1,28 +1,107 @@
-"""Creates vaults, and reads and writes a vault's card: `.ormah/vault.toml`."""
+"""Create a vault and its first files, and read and write its card, `.ormah/vault.toml`.
+
+Records the moves of only-indexed notes: `.ormah/renamed.jsonl`, a line for each that left the path where it was
+first found.
+
+Such a note's id is derived from its first path, so that a note that stays needs no line, and machines agree on the id.
+
+Cleans up a vault that was released with all its data, and prevents a new vault from starting there unasked.
+
+Creates vaults, and reads and writes a vault's card: `.ormah/vault.toml`.
+
+Creates each JSON-lines file of the vault empty, in a commit of its own.
+
+`git revert` of a commit that creates a file must remove the file, which is a modify/delete conflict once the file has
+grown. So Ormah never creates and fills such a file in one commit.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import threading
 import tomllib
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 from uuid import UUID
 
 from msgspec import Struct, ValidationError, convert
+from msgspec.structs import replace
 
 from ormahd.errors import Incompatible, Unavailable
 from ormahd.git.process import call
 from ormahd.git.repository import Identity, Place, ignored_around, locate
 from ormahd.model import spaces, strength
-from ormahd.model.change import Entropy
+from ormahd.model.change import Entropy, Kind, sha256
 from ormahd.model.node import ABOUT_SELF, NodeType, Tier, is_node_id
+from ormahd.note.merge import is_lines
 from ormahd.note.note import NoteKind, compose, parse, path_for
+from ormahd.paths import released_marker
 from ormahd.process.disk import sync_directory, write_durably
 from ormahd.vault.intents import Intents
-from ormahd.vault.renamed import RENAMED
 from ormahd.vault.worktree import Worktree
+
+if TYPE_CHECKING:
+    from ormahd.vault.transaction import Transaction
+    from ormahd.vault.vault import Vault
+
+
+RENAMED = ".ormah/renamed.jsonl"
+
+
+def read(data: bytes | None) -> dict[str, str]:
+    """Return `{path: id}` of the file's lines; unreadable lines are ignored."""
+    found: dict[str, str] = {}
+    for line in (data or b"").splitlines():
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(row, dict) and isinstance(row.get("id"), str) and isinstance(row.get("path"), str):
+            found.setdefault(row["path"], row["id"])
+    return found
+
+
+def write(renamed: Mapping[str, str]) -> bytes:
+    """Return the content of the file for `{path: id}`, ordered by id."""
+    rows = sorted((node_id, path) for path, node_id in renamed.items())
+    return b"".join(
+        json.dumps({"id": node_id, "path": path}, ensure_ascii=False).encode("utf-8", "surrogateescape") + b"\n"
+        for node_id, path in rows
+    )
+
+
+LOCAL = ("lock", "intent", "tmp", "creating", ".gitignore", ".gitattributes")
+
+
+def remove_leftovers(root: Path) -> None:
+    """Remove the daemon's own files below `.ormah`; versions that were set aside stay."""
+    data = root / ".ormah"
+    for name in LOCAL:
+        place = data / name
+        if place.is_dir():
+            shutil.rmtree(place)
+        else:
+            place.unlink(missing_ok=True)
+    aside = data / "conflicts"
+    if aside.is_dir() and not any(path.is_file() for path in aside.rglob("*")):
+        shutil.rmtree(aside)
+    if data.is_dir() and not any(data.iterdir()):
+        data.rmdir()
+
+
+def refuse_released(root: Path) -> None:
+    """Raise Unavailable when a person has removed Ormah's data from the folder, so that no vault is made there unasked."""
+    marker = released_marker(root)
+    if marker.exists():
+        raise Unavailable(
+            f"{root} was released: Ormah's data was removed from it",
+            hint=f"set vault.path to another folder; to begin again in this one: rm {marker}",
+        )
+
 
 FORMAT = 1
 """The version of the format of notes and of `.ormah`; a vault with a greater number was written by a newer ormahd."""
@@ -268,3 +347,44 @@ def _has_notes_of_a_person(folder: Path) -> bool:
                 if parse(data, name).kind is not NoteKind.NOTE:
                     return True
     return False
+
+
+BODY: Final = "So that each later change of these files can be taken back by git revert."
+RESTORING: Final = frozenset({Kind.INIT, Kind.SYNC, Kind.UNDO, Kind.PURGE})
+"""Kinds of ops that copy files from another state of the vault as they are; no empty file is committed before them."""
+
+
+class Beginnings:
+    """Creates the JSON-lines files of one vault. Safe for many threads."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._lock = threading.Lock()
+        self._complete = False
+        """Whether the files of `LINES` are known to exist."""
+
+    def before(self, tx: Transaction) -> None:
+        """Commit as empty files the JSON-lines files that `tx` would create, and once also those of `LINES` that an
+        older vault lacks. Does nothing while another process holds git; `tx` then creates its files itself."""
+        if tx.kind in RESTORING:
+            return
+        filled = {path for path, wish in tx.wishes.items() if is_lines(path) and wish.data and wish.expect is None}
+        if not filled and self._complete:
+            return
+        with self._lock:
+            whole = (
+                tx.kind is not Kind.RELEASE and self._vault.read(CARD) is not None
+            )  # not on a checked-out branch that holds no vault
+            common = LINES if whole and not self._complete else ()
+            missing = sorted(path for path in filled.union(common) if self._vault.read(path) is None)
+            if missing and self._vault.busy():
+                return
+            if missing:
+                with self._vault.transaction(
+                    "init: empty files for lines", kind=Kind.INIT, source="system:self", body=BODY
+                ) as begun:
+                    for path in missing:
+                        begun.put(path, b"", node_id=None, expect=None)
+            self._complete = self._complete or bool(common)
+            for path in filled.intersection(missing):
+                tx.wishes[path] = replace(tx.wishes[path], expect=sha256(b""))

@@ -1,22 +1,32 @@
-"""Lists and finds ops in the history (DESIGN section 12, "History").
+"""List and find ops and past states, and tell whether the person or Ormah made a file.
+
+Lists and finds ops in the history (DESIGN section 12, "History").
 
 `git.oplog` holds all ops in memory, and which are undone. The messages of the listed ops are read from git.
+
+Finds a past state of the vault by a date, an op, a commit, a branch or a tag.
+
+Tells from the history whether the person or Ormah made a file.
+
+The person made it if the first op that names its memory is an adoption or a person's edit; or, when no op names it, if
+the commit that first added its path is one of these or was made by hand. Ormah made it if it came by `remember`, an
+import, a merge or any other op.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import dropwhile, islice
 
 from msgspec import Struct
 
 from ormahd.errors import Ambiguous, BadRequest, NotFound
-from ormahd.git import message
-from ormahd.git.oplog import Entry, View
-from ormahd.model.change import Kind
+from ormahd.git import oplog
+from ormahd.git.oplog import UNTOLD, Entry, View
+from ormahd.model.change import Kind, is_op
 from ormahd.model.node import is_node_id
 from ormahd.note.note import parse, stem_short_id
 from ormahd.vault.vault import Vault
@@ -165,7 +175,7 @@ def read_ops(vault: Vault, view: View, entries: Sequence[Entry]) -> list[Op]:
     return [_op(view, entry, said) for entry, said in zip(entries, _messages(vault, entries), strict=True)]
 
 
-def _messages(vault: Vault, entries: Sequence[Entry]) -> Iterator[message.Message]:
+def _messages(vault: Vault, entries: Sequence[Entry]) -> Iterator[oplog.Message]:
     if not entries:
         return
     names = "".join(f"{entry.commit}\n" for entry in entries).encode()
@@ -176,7 +186,7 @@ def _messages(vault: Vault, entries: Sequence[Entry]) -> Iterator[message.Messag
         yield _message(record)
 
 
-def _op(view: View, entry: Entry, said: message.Message) -> Op:
+def _op(view: View, entry: Entry, said: oplog.Message) -> Op:
     return Op(
         op=entry.op, commit=entry.commit, time=datetime.fromtimestamp(entry.time, UTC), kind=entry.kind,
         source=entry.source, subject=said.subject, body=said.body, nodes=entry.nodes, run=entry.run,
@@ -184,8 +194,8 @@ def _op(view: View, entry: Entry, said: message.Message) -> Op:
     )  # fmt: skip
 
 
-def _message(record: bytes) -> message.Message:
-    return message.parse(os.fsdecode(record).lstrip("\n"))
+def _message(record: bytes) -> oplog.Message:
+    return oplog.parse(os.fsdecode(record).lstrip("\n"))
 
 
 def moment(text: str, *, end: bool = False) -> datetime:
@@ -223,3 +233,156 @@ def _id_at(vault: Vault, revision: str, path: str) -> str | None:
     """Return the id of the note that a revision has at a path, or None."""
     oid = vault.git.resolve(f"{revision}:{vault.prefix}{path}")
     return None if oid is None else parse(vault.blob(oid, path), path).id
+
+
+_AGO = re.compile(r"(\d{1,5})\s*(min|h|d|w)")
+_UNITS = {"min": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+_DAYS = {"today": 0, "yesterday": 1}
+_TIME = re.compile(r"\d{4}-\d{2}-\d{2}([T ].*)?", re.IGNORECASE)
+
+
+class Standing(Struct, frozen=True):
+    """A past state of the vault. `time`: when its commit was made. `moment`: what counts as now in it, which is the
+    time that was asked for, or else the commit's. `op`: None for a commit made by hand or not in HEAD's history."""
+
+    commit: str
+    op: str | None
+    time: datetime
+    moment: datetime
+
+
+def find_standing(vault: Vault, text: str, now: datetime) -> Standing:
+    """Return the state that `text` names.
+
+    A time is an ISO date (the end of that day) or time, `today`, `yesterday`, or an age (`12h`, `7d`, `2w`); UTC unless
+    a time zone is given. It means the last commit up to then among HEAD's first parents. Anything else is a revision: a
+    unique prefix of an op or commit, a branch, a tag, or whatever git accepts.
+
+    Raises:
+        BadRequest: the text is no time and no revision.
+        Ambiguous: the prefix matches several.
+        NotFound: nothing has that name, or the history begins later.
+    """
+    asked = text.strip()
+    if not asked or len(asked) > 500 or not asked.isprintable():
+        raise BadRequest(
+            f"{text[:60]!r} is no time and no revision", hint="for example 2026-11-21, yesterday, 7d, an op"
+        )
+    time = _time(asked, now)
+    return _by_name(vault, asked) if time is None else _by_time(vault, _named(asked), min(time, now))
+
+
+def _time(text: str, now: datetime) -> datetime | None:
+    word = text.lower()
+    try:
+        if word in _DAYS:
+            day = (now - timedelta(days=_DAYS[word])).date().isoformat()
+            return moment(day, end=True) - timedelta(seconds=1)
+        if ago := _AGO.fullmatch(word):
+            return now - int(ago[1]) * _UNITS[ago[2]]
+        if _TIME.fullmatch(text):
+            whole_day = len(text) == len("2026-11-21")
+            return moment(text, end=True) - timedelta(seconds=int(whole_day))
+    except OverflowError:
+        raise BadRequest(f"{text!r} is no time", hint="for example 2026-11-21, yesterday, 7d") from None
+    return None
+
+
+def _by_time(vault: Vault, asked: str, time: datetime) -> Standing:
+    seconds = int(time.timestamp())
+    found = ""
+    if vault.head() is not None and seconds > 0:
+        below = ["--", vault.prefix.rstrip("/")] if vault.prefix else []
+        arguments = ["rev-list", "-1", "--first-parent", f"--min-age={seconds}", "HEAD", *below]
+        found = vault.git.run(*arguments).decode().strip()
+    if not found:
+        raise NotFound(
+            f"nothing was known at {asked}: {_beginning(vault)}", hint="`ormahctl history` lists the changes"
+        )
+    return _there(vault, asked, found, time)
+
+
+def _by_name(vault: Vault, asked: str) -> Standing:
+    commit = None if is_op(asked.lower()) else vault.git.resolve(f"{asked}^{{commit}}")
+    if commit is None:
+        try:
+            commit = find_op(vault, asked).commit
+        except (NotFound, BadRequest) as exc:
+            raise NotFound(
+                f"{asked!r} is no time, and no op, commit, branch or tag of the vault",
+                hint="write 2026-11-21, yesterday, 7d, or an op from `ormahctl history`",
+            ) from exc
+    return _there(vault, asked, commit, None)
+
+
+def _there(vault: Vault, asked: str, commit: str, time: datetime | None) -> Standing:
+    """Return the state at a commit. Raises NotFound when the vault did not exist there."""
+    card = vault.git.resolve(f"{commit}:{vault.prefix}.ormah/vault.toml")
+    if card is None and not vault.tree(commit):
+        raise NotFound(
+            f"the vault was not there yet at {asked}: {_beginning(vault)}", hint="name a later time or commit"
+        )
+    made = _made(vault.git.read(commit, "commit"))
+    entry = next((entry for entry in vault.oplog.view().entries if entry.commit == commit), None)
+    return Standing(commit, None if entry is None else entry.op, made, time or made)
+
+
+def _made(commit: bytes) -> datetime:
+    """Return the committer's time from the bytes of a commit object."""
+    line = next(line for line in commit.split(b"\n") if line.startswith(b"committer "))
+    return datetime.fromtimestamp(int(line.rsplit(b" ", 2)[1]), UTC)
+
+
+def _beginning(vault: Vault) -> str:
+    entries = vault.oplog.view().entries
+    if not entries:
+        return "the vault has no history yet"
+    first = datetime.fromtimestamp(min(entry.time for entry in entries), UTC)
+    return f"the vault's history begins at {readable(first)}"
+
+
+def _named(asked: str) -> str:
+    """Return a time as errors name it: a word or a date as written, else to the minute in the time zone as written."""
+    try:
+        return asked if len(asked) <= len("2026-11-21") else readable(datetime.fromisoformat(asked))
+    except ValueError:
+        return asked
+
+
+def readable(time: datetime) -> str:
+    """Return a time for people, to the minute: `2026-11-21 20:00 UTC`, `2026-11-21 21:00 +01:00`."""
+    offset = f"{time:%z}"
+    zone = f"{offset[:3]}:{offset[3:5]}" if time.utcoffset() else "UTC"
+    return f"{time:%Y-%m-%d %H:%M} {zone}"
+
+
+BY_PERSON = frozenset({Kind.ADOPT, Kind.EDIT})
+NAMED = 200
+"""Up to this many paths, git lists only their commits; for more, it lists the whole history."""
+
+
+def made_by_person(vault: Vault, files: Iterable[tuple[str, str | None]]) -> set[str]:
+    """Return the paths of those files, given as (path, id of the memory or None), that a person made."""
+    asked = {path: node for path, node in files if not path.startswith(".ormah/")}
+    first = vault.oplog.view().came_by if any(node is not None for node in asked.values()) else {}
+    told = {path: first[node] for path, node in asked.items() if node is not None and node in first}
+    found = {path for path, kind in told.items() if kind is None or kind in BY_PERSON}
+    untold = [path for path in asked if path not in told]
+    return found | _added_by_person(vault, untold)
+
+
+def _added_by_person(vault: Vault, paths: list[str]) -> set[str]:
+    """Return those of `paths` that a person's commit added first, or that the history never had."""
+    if not paths:
+        return set()
+    only = [vault.prefix + path for path in paths] if len(paths) <= NAMED else []
+    kinds: dict[str, str] = {}
+    kind = ""
+    arguments = ["--format=%x01%(trailers:key=Ormah-Kind,valueonly)", "--name-only", "--no-renames", "--diff-filter=A"]
+    for record in vault.git.log(*arguments, "HEAD", "--", *only):
+        for line in os.fsdecode(record).split("\n"):
+            if line.startswith("\x01"):
+                kind = line[1:].strip()
+            elif line:
+                kinds[line.removeprefix(vault.prefix)] = kind  # commits come newest first, so the oldest one wins
+    return {path for path in paths if kinds.get(path, "") in {"", *BY_PERSON, *UNTOLD}}

@@ -23,9 +23,8 @@ from msgspec import Struct, field
 
 from ormahd.model.change import Change, Kind, Stat, is_op, sha256
 from ormahd.process import own_files
-from ormahd.process.disk import write_durably, write_small
-from ormahd.process.set_aside import make_folder, make_way
-from ormahd.vault.tree_entries import PathEntry
+from ormahd.process.disk import make_folder, make_way, write_durably, write_small
+from ormahd.vault.transaction import PathEntry
 
 FOLDER = ".ormah/intent"
 HEADER = "ormah-intent 1"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ormahd.errors import Unavailable
 from ormahd.process import own_files
-from ormahd.process.set_aside import make_folder, make_way
+from ormahd.process.disk import make_folder, make_way
 
 NAME = ".ormah/lock"
 PATIENCE = 2.0

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ormahd.errors import OrmahError, VaultBusy
-from ormahd.model.change import Kind, sha256
-from ormahd.model.files import finding
+from ormahd.model.change import Kind, finding, sha256
 from ormahd.process.disk import sync, sync_directory
 from ormahd.vault.create import ATTRIBUTES, ROOT_IGNORED
-from ormahd.vault.origin import made_by_person
+from ormahd.vault.history import made_by_person
 from ormahd.vault.vault import Vault
 
 KEY = "merge.ormah.driver"

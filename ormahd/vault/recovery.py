@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 
 from ormahd.errors import Conflict
-from ormahd.git.index import NextIndex, entries
-from ormahd.git.locks import busy
+from ormahd.git.index import NextIndex, busy, entries
 from ormahd.git.objects import Entry
 from ormahd.git.refs import find_commit, is_of
 from ormahd.model.change import Committed, sha256
 from ormahd.vault.apply import HELD, Applier, Queued
-from ormahd.vault.conflicts import save_aside
+from ormahd.vault.conflicts import late_save, on_today, save_aside, take_back
 from ormahd.vault.conversion import FilterFailed
 from ormahd.vault.intents import Intent, Step, op_of
-from ormahd.vault.rebase import late_save, on_today, take_back
 from ormahd.vault.worktree import STAGING, Write
 
 

@@ -1,16 +1,242 @@
-"""Finds the space of a project, from `.ormah/spaces.jsonl`, which is read again when it changes."""
+"""Find the project of a folder, and the space of a project.
+
+Finds the project that a folder belongs to: its repository, the same for worktrees and clones, else the folder
+itself.
+
+Used to find the project that a caller works in. The folder can contain anything: unreadable data gives no project, and
+no code of the repository is run.
+
+Finds the space of a project, from `.ormah/spaces.jsonl`, which is read again when it changes.
+"""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import time
 from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
+from ormahd.git.remote import RemoteUrl, read_remote
 from ormahd.model.node import write_time
-from ormahd.model.spaces import FILE, ProjectKey, free_name, read, spaces
-from ormahd.vault.project import Project, has_commit
-from ormahd.vault.reread import Reread
+from ormahd.model.spaces import FILE, ProjectKey, free_name, read, spaces, suffixes
+from ormahd.paths import known_home
+from ormahd.vault.releasing import Reread
 from ormahd.vault.vault import Vault
+
+ORIGINS: Final = 3
+"""How many clones of local clones are followed to their origin."""
+SECONDS: Final = 2.0
+"""Timeout of a git command in seconds. To find the first commit, git walks the whole history."""
+NAME_CHARACTERS: Final = 100
+REMEMBERED: Final = 256
+"""Number of repositories whose remote and first commit are cached."""
+
+
+class Project(Struct, frozen=True):
+    """A project. `key` identifies it: `host/path` of its remote, `root:` and its first commit, or `folder:` and its
+    path. `name` is short, for people. `ways`: suffixes that tell it from other projects of that name, best first.
+    `folder`: its path, with the home directory as `~`. `git`: its git directory; None for a plain folder."""
+
+    key: str
+    name: str
+    ways: tuple[str, ...]
+    folder: str
+    git: Path | None = None
+
+    def root(self) -> str | None:
+        """Return the first commit of the repository's history; None when there is none or it cannot be found."""
+        return None if self.git is None else _root(self.git)
+
+    def holds(self, commit: str) -> bool:
+        """Whether the project's repository has this commit, checked out or not."""
+        return self.git is not None and _has(self.git, commit)
+
+
+def find_project(folder: Path, nowhere: frozenset[Path]) -> Project | None:
+    """Return the project that `folder` belongs to: the repository around it, else the folder itself.
+
+    A repository whose root is in `nowhere` (such as a home directory with dotfiles) is ignored. None for a folder
+    without a name.
+    """
+    found = _repository(folder, nowhere)
+    if found is None:
+        name = _short(folder.name)
+        shown = shorten(str(folder))
+        return Project(f"folder:{shown}", name, tuple(_above(shown)), shown) if name else None
+    return _project(*found, ORIGINS)
+
+
+def shorten(path: str) -> str:
+    """Return the path with the home directory as `~`, so that it is the same on machines with other user names."""
+    real = os.path.realpath(path)
+    if (known := known_home()) is None:
+        return real
+    home = os.path.realpath(known)
+    return "~" + real[len(home) :] if real == home or real.startswith(home + os.sep) else real
+
+
+def lengthen(path: str) -> Path:
+    known = known_home() if path == "~" or path.startswith("~/") else None
+    return Path(path) if known is None else Path(os.path.realpath(known) + path[1:])
+
+
+def has_commit(folder: str, commit: str) -> bool:
+    """Whether `folder` (spelled as by `shorten`) is a repository that has this commit."""
+    git = _git_dir(lengthen(folder) / ".git")
+    return git is not None and _has(git, commit)
+
+
+def _repository(folder: Path, nowhere: frozenset[Path]) -> tuple[Path, Path] | None:
+    """Return (directory with git's configuration, root of the worktree) of the repository around the folder, or None."""
+    for place in (folder, *folder.parents):
+        found = None if place in nowhere else _git_dir(place / ".git")
+        if found is not None:
+            return found, place
+    return None
+
+
+def _project(git: Path, place: Path, origins: int) -> Project | None:
+    main = git.parent if git.name.startswith(".") else place if ".git" in git.parts else git
+    folder = shorten(str(main))
+    remote = _remote(git)
+    if remote is not None and remote.local:
+        there = Path(os.path.normpath(place / os.path.expanduser(remote.key)))
+        remote = RemoteUrl(str(there), remote.name, remote.owners, local=True)
+        around = _git_dir(there / ".git")
+        if around is None and (there / "HEAD").is_file() and (there / "objects").is_dir():
+            around = there
+        if around is not None and origins and around != git:
+            return _project(around, there, origins - 1)
+        if not there.exists():
+            remote = None  # its origin is gone, so its history identifies it
+    if remote is not None and remote.local:
+        return Project(f"folder:{shorten(remote.key)}", _short(remote.name), _above(shorten(remote.key)), folder, git)
+    if remote is not None:
+        return Project(remote.key, _short(remote.name), _owners(remote), folder, git)
+    name = _short(main.name.removesuffix(".git") or main.name)
+    root = _root(git)
+    if not name:
+        return None
+    return Project(f"folder:{folder}" if root is None else f"root:{root}", name, _above(folder), folder, git)
+
+
+def _owners(remote: RemoteUrl) -> tuple[str, ...]:
+    *owners, host = (_short(one) for one in remote.owners)
+    path = "/".join(reversed(owners))
+    return tuple(dict.fromkeys(filter(None, [*owners[:1], path, host, f"{host}/{path}" if path else ""])))
+
+
+def _above(folder: str) -> tuple[str, ...]:
+    return tuple(map(_short, suffixes(f"folder:{folder}")))
+
+
+def _short(name: str) -> str:
+    name = " ".join(name.split())[:NAME_CHARACTERS]
+    return "" if name in {".", ".."} else name
+
+
+def _git_dir(dot_git: Path) -> Path | None:
+    """Return the directory with git's configuration: `.git` itself, or the directory that the `.git` file of a worktree
+    or submodule leads to; None when there is none."""
+    try:
+        if dot_git.is_dir():
+            return dot_git if (dot_git / "HEAD").exists() else None
+        if not dot_git.is_file():
+            return None
+        first = dot_git.read_text("utf-8", "surrogateescape").splitlines()[0]
+    except (OSError, IndexError):
+        return None
+    if not first.startswith("gitdir: ") or "\x00" in first:
+        return None
+    own = Path(os.path.normpath(dot_git.parent / first.removeprefix("gitdir: ").strip()))
+    try:
+        common = (own / "commondir").read_text("utf-8", "surrogateescape").strip()
+    except OSError:
+        return own if own.is_dir() else None
+    return Path(os.path.normpath(own / common))
+
+
+def _remote(git: Path) -> RemoteUrl | None:
+    config = git / "config"
+    try:
+        stamp = config.stat().st_mtime_ns
+    except OSError:
+        return None
+    address = _address(str(config), stamp)
+    return None if address is None else read_remote(address)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _address(config: str, stamp: int) -> str | None:  # noqa: ARG001 - the stamp makes a changed file a new question
+    """Return the URL of the remote `origin`, else of the first remote, after the person's `insteadOf` rules; None
+    without a remote."""
+    said = _git("config", "--file", config, "-z", "--get-regexp", r"^remote\..*\.url$") or b""
+    urls: dict[str, str] = {}
+    for entry in said.decode("utf-8", "replace").split("\0"):
+        name, _, url = entry.partition("\n")
+        if url.strip():
+            urls.setdefault(name[len("remote.") : -len(".url")], url.strip())
+    if not urls:
+        return None
+    url = urls.get("origin", next(iter(urls.values())))
+    full = _git("ls-remote", "--get-url", "--", url)
+    return (full or b"").decode("utf-8", "replace").strip() or url
+
+
+_roots: dict[tuple[str, int], str] = {}
+"""`{(repository, mtime of its configuration): first commit}`. A repository without a commit is not entered, since it
+may soon have one. "" when git took too long: it is not asked again."""
+
+
+def _root(git: Path) -> str | None:
+    if (git / "shallow").exists():
+        return None  # a shallow clone does not have the first commit
+    try:
+        asked = str(git), (git / "config").stat().st_mtime_ns
+    except OSError:
+        return None
+    if asked not in _roots:
+        begun = time.monotonic()
+        roots = (_git("--git-dir", str(git), "rev-list", "--max-parents=0", "HEAD", "--") or b"").split()
+        if not roots and time.monotonic() - begun < SECONDS:
+            return None
+        if len(_roots) >= REMEMBERED:
+            _roots.clear()
+        _roots[asked] = roots[-1].decode("ascii", "replace") if roots else ""
+    return _roots.get(asked) or None
+
+
+def _has(git: Path, commit: str) -> bool:
+    try:
+        stamp = (git / "config").stat().st_mtime_ns
+    except OSError:
+        return False
+    return _had(str(git), commit, stamp)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _had(git: str, commit: str, stamp: int) -> bool:  # noqa: ARG001 - see `_address`
+    return _git("--git-dir", git, "cat-file", "-e", f"{commit}^{{commit}}") is not None
+
+
+def _git(*arguments: str) -> bytes | None:
+    """Run git outside of every repository. Return its stdout, or None when it fails."""
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    environ |= {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
+    try:
+        done = subprocess.run(
+            ["git", *arguments], cwd="/", capture_output=True, stdin=subprocess.DEVNULL, timeout=SECONDS, env=environ,
+            check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired, ValueError):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
 
 GLOBAL = "global"
 

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Self
 
 from ormahd.errors import NotFound, Unavailable, VaultBusy
-from ormahd.git import history_swap
+from ormahd.git import history
 from ormahd.git.attributes import Attributes, Word
-from ormahd.git.index import discard
-from ormahd.git.locks import busy, clear_ours, clear_stale, under_way
+from ormahd.git.index import busy, clear_ours, clear_stale, discard, under_way
 from ormahd.git.mend import mend_place
 from ormahd.git.objects import Objects
 from ormahd.git.oplog import OpLog
@@ -26,23 +25,19 @@ from ormahd.git.repository import Git, Place, locate
 from ormahd.model.change import Clock, Committed, Entropy, Kind, OpIds, sha256
 from ormahd.model.node import is_node_id
 from ormahd.paths import default_vault, expand
-from ormahd.process.disk import Flusher
-from ormahd.process.set_aside import make_folder
+from ormahd.process.disk import Flusher, make_folder
 from ormahd.settings import VaultSettings
-from ormahd.vault import answers
 from ormahd.vault import create as creation
+from ormahd.vault import writer
 from ormahd.vault.apply import Applier
-from ormahd.vault.beginnings import Beginnings
 from ormahd.vault.conflicts import drop_unfinished
 from ormahd.vault.conversion import Conversion, FilterFailed
-from ormahd.vault.create import Card
+from ormahd.vault.create import Beginnings, Card, refuse_released, remove_leftovers
 from ormahd.vault.intents import Intents
-from ormahd.vault.leftovers import refuse_released, remove_leftovers
 from ormahd.vault.lock import VaultLock
-from ormahd.vault.note_log import Touched
 from ormahd.vault.recovery import sweep
 from ormahd.vault.transaction import Transaction
-from ormahd.vault.versions import Versions
+from ormahd.vault.versions import Touched, Versions
 from ormahd.vault.worktree import STAGING, Worktree, safe_path
 from ormahd.vault.writer import Listener, Writer
 
@@ -225,7 +220,7 @@ class Vault:
                 ):  # the vault joined another one, and took its id
                     discard(self.git, creation.read_card(step.base, self.root).id)
         said += clear_stale(self.git, self._applier.lock, self._clock)
-        self._unpurged = history_swap.recover(self.git, self._applier.at)
+        self._unpurged = history.recover(self.git, self._applier.at)
         self._writer.resume(intents)
         why = self._writer.begin()
         drop_unfinished(self.root, self.stands)
@@ -266,7 +261,7 @@ class Vault:
         ours = [self.root / name for name in ("", ".ormah", ".ormah/intent", STAGING)]
         gits = [self.git.git_dir, *(self.git.common / name for name in ("objects", "refs"))]
         notes = sorted({path.rpartition("/")[0] for path in self.tree()} - {""})
-        found = answers.unwritable_folders(dict.fromkeys([*ours, *gits, *(self.root / folder for folder in notes)]))
+        found = writer.unwritable_folders(dict.fromkeys([*ours, *gits, *(self.root / folder for folder in notes)]))
         return (
             found
             if len(found) <= SHOWN
@@ -329,8 +324,8 @@ class Vault:
             self._here.written = self.written_here + bool(exc.data.get("stored"))
             raise
         except (OSError, Unavailable) as exc:
-            if answers.is_full(exc):
-                raise answers.no_room(self.root) from exc
+            if writer.is_full(exc):
+                raise writer.no_room(self.root) from exc
             raise
         self._here.written = self.written_here + 1
         return done

@@ -19,8 +19,7 @@ from msgspec import Struct, field
 
 from ormahd.errors import BadRequest, Conflict, Unavailable
 from ormahd.model.change import Stat, sha256
-from ormahd.process.disk import copy_bytes, exists, forget, move, read_regular, rename2, sync, write_all
-from ormahd.process.set_aside import make_folder
+from ormahd.process.disk import copy_bytes, exists, forget, make_folder, move, read_regular, rename2, sync, write_all
 
 STAGING = ".ormah/tmp"
 MAX_COMPONENT = 255

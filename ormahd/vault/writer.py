@@ -1,29 +1,103 @@
-"""The writer: checks transactions in the caller's thread; its own thread promises and commits them, at once or when git
-is free."""
+"""The writer: the only thread that commits.
+
+Errors for callers whose change was not written, or is promised and not written yet.
+
+The writer: checks transactions in the caller's thread; its own thread promises and commits them, at once or when git
+is free.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import logging
 import math
+import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 
-from ormahd.errors import Conflict, Internal, OrmahError, Unavailable
-from ormahd.git.locks import busy, clear_stale
+from ormahd.errors import Conflict, Internal, NoRoom, OrmahError, Unavailable, VaultBusy
+from ormahd.git.index import busy, clear_stale
+from ormahd.git.process import GitFailed
 from ormahd.git.refs import within
 from ormahd.model.change import Clock, Committed, sha256
-from ormahd.process import priority
-from ormahd.vault import answers
+from ormahd.process import own_files, priority
 from ormahd.vault.apply import HELD, Applier, Queued
+from ormahd.vault.conflicts import give_up, on_today
 from ormahd.vault.conversion import FilterFailed
 from ormahd.vault.intents import Intent, Step
-from ormahd.vault.rebase import give_up, on_today
 from ormahd.vault.recovery import repair
 from ormahd.vault.transaction import HistoryMoved, Transaction
 from ormahd.vault.worktree import Displaced
+
+_NEVER = {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ}
+"""Error numbers with which a file system refuses a name or a size for good."""
+
+
+def stored(intent: Intent, why: str | None) -> VaultBusy:
+    """Return the error for a change that is promised and will be written once git is free."""
+    return VaultBusy(
+        f"the change is stored and will be written when git is free: {why}",
+        hint="finish or abort the other git operation; nothing needs to be repeated",
+        data={"stored": True, "node_ids": intent.node_ids, "op": intent.op},
+    )
+
+
+def withheld(why: str | None) -> VaultBusy:
+    return VaultBusy(
+        f"nothing can be committed in the vault: {why}; nothing was changed",
+        hint="finish or abort the other git operation, and repeat",
+        data={"stored": False},
+    )
+
+
+def unwritable(exc: OSError) -> Unavailable:
+    mend = (
+        "make the vault's folders writable for the user that runs the daemon (ormahctl doctor names those that are not), and repeat"
+        if exc.errno in {errno.EACCES, errno.EPERM, errno.EROFS}
+        else "make room, or make the folder writable, and repeat"
+    )
+    return Unavailable(f"the vault cannot be written: {exc.strerror or exc}; nothing was changed", hint=mend)
+
+
+def unwritable_folders(folders: Iterable[Path]) -> list[str]:
+    """Return a sentence for each of these folders that exists and in which this user may not write."""
+    return [
+        f"nothing can be written in {folder}: {'the disk is mounted to be read only' if _is_mounted_so(folder) else os.strerror(errno.EACCES)}"
+        for folder in folders
+        if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK)
+    ]
+
+
+def _is_mounted_so(folder: Path) -> bool:
+    return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+
+
+def is_full(exc: BaseException | None) -> bool:
+    """Whether an error, or one that caused it, says that the disk is full or the quota reached: as an errno, or in
+    git's stderr."""
+    if exc is None:
+        return False
+    said = exc.stderr if isinstance(exc, GitFailed) else ""
+    full = any(os.strerror(number) in said for number in (errno.ENOSPC, errno.EDQUOT))
+    return full or own_files.is_full(exc) or is_full(exc.__cause__)
+
+
+def no_room(root: Path) -> NoRoom:
+    return NoRoom(
+        f"the vault cannot be written: {os.strerror(errno.ENOSPC)}; nothing was changed, {own_files.room(root)}",
+        hint="make room and repeat; nothing needs to be mended",
+        data={"reason": "no_room", "path": str(root)},
+    )
+
+
+def never(exc: BaseException) -> bool:
+    """Whether the error is permanent: the same write would fail again however often it is repeated."""
+    return isinstance(exc, OSError) and exc.errno in _NEVER
+
 
 POLL_S = 0.02
 """Seconds between two checks whether git is free, for a change that is not queued."""
@@ -141,15 +215,15 @@ class Writer:
         op.tried.wait()
         op.done.wait(self._wait)
         if not op.done.is_set():
-            refused = self._promise(op) if tx.queue else answers.held(op.why)
+            refused = self._promise(op) if tx.queue else withheld(op.why)
             if refused is not None and self._withdraw(op):
                 raise refused
         with self._door:
             if not op.done.is_set():
                 op.acknowledged = True
-                raise answers.stored(intent, op.why)
+                raise stored(intent, op.why)
         if isinstance(op.error, OSError):
-            raise answers.unwritable(op.error) from op.error
+            raise unwritable(op.error) from op.error
         if op.error is not None:
             raise op.error
         return op.result
@@ -160,7 +234,7 @@ class Writer:
         try:
             self._applier.promise([op])
         except OSError as exc:
-            error = answers.unwritable(exc)
+            error = unwritable(exc)
             error.__cause__ = exc
             return error
         return None
@@ -251,7 +325,7 @@ class Writer:
         try:
             return self.drain()
         except (OrmahError, OSError) as exc:
-            if not answers.is_full(exc):
+            if not is_full(exc):
                 raise
             return str(exc)
 
@@ -380,7 +454,7 @@ class Writer:
         that it does not block the queue.
         """
         with self._door:
-            if op.acknowledged and not answers.never(exc):
+            if op.acknowledged and not never(exc):
                 return True
             if op.acknowledged:
                 self.said += give_up(self._applier.worktree, op.intent)
@@ -417,7 +491,7 @@ class Writer:
         end = time.monotonic() + self._wait
         while why := busy(self._applier.git, self._applier.lock):
             if time.monotonic() >= end:
-                raise answers.held(why)
+                raise withheld(why)
             time.sleep(POLL_S)
 
     @contextlib.contextmanager
@@ -454,12 +528,12 @@ class Writer:
                     with self._door:
                         batch = self._next_batch()
                     if held := self._write(batch):
-                        raise answers.held(held)
+                        raise withheld(held)
                 with self._door:
                     self._batch = []
                     joining = any(queued.intent.joins for queued in self._queue)
                 if joining or not self._applier.lock.take(op):
-                    raise answers.held("another history is being joined" if joining else HELD)
+                    raise withheld("another history is being joined" if joining else HELD)
                 try:
                     yield
                 finally:

@@ -16,13 +16,12 @@ from msgspec import Struct
 
 from ormahd.errors import Conflict, OrmahError, VaultBusy
 from ormahd.git.process import GitFailed
-from ormahd.model.change import Kind, sha256
-from ormahd.model.files import finding
+from ormahd.model.change import Kind, finding, sha256
 from ormahd.note.markdown import conflict_line
 from ormahd.note.merge import is_lines, merge_file
 from ormahd.vault.conversion import FilterFailed
 from ormahd.vault.create import CARD, read_card
-from ormahd.watch.person import BUSY_S
+from ormahd.watch.decide import BUSY_S
 from ormahd.watch.reading import read_stable
 from ormahd.watch.scan import Seen, Walk, seen
 
@@ -30,12 +29,11 @@ if TYPE_CHECKING:
     from ormahd.watch.round import Round
 from collections.abc import Mapping
 
-from ormahd.git.message import FOLLOWS, TAKEN
-from ormahd.git.oplog import Entry, View
+from ormahd.git.oplog import FOLLOWS, TAKEN, Entry, View
 from ormahd.note.note import parse
-from ormahd.vault import custody, released
+from ormahd.vault import releasing, three_way
 from ormahd.vault.history import read_ops
-from ormahd.vault.released import Released
+from ormahd.vault.releasing import Released
 from ormahd.vault.three_way import changed, node_of
 from ormahd.vault.vault import Vault
 from ormahd.watch.decide import label, subject
@@ -322,7 +320,7 @@ class Reverts:
                 continue
             by = _by(view, entry, firsts)
             if by in by_hand and by not in followed:
-                did = custody.read(self._vault, read_ops(self._vault, view, [entry])[0])
+                did = three_way.read(self._vault, read_ops(self._vault, view, [entry])[0])
                 places = self._places(by)
                 for key, held in did.held.items():
                     before, _ = did.pairs[key]
@@ -356,9 +354,9 @@ class Reverts:
         body = f"Their adoption was reverted by hand ({by[:12]}). The files stay in the folder, without Ormah's lines."
         tx = vault.transaction(
             subject("Release", names), kind=Kind.UNDO, source="person", person=True, body=body,
-            trailers=[custody.LEFT_OUT, (FOLLOWS, by)],
+            trailers=[three_way.LEFT_OUT, (FOLLOWS, by)],
         )  # fmt: skip
-        listed = vault.read(released.PATH)
+        listed = vault.read(releasing.PATH)
         lines = []
         try:
             with tx:
@@ -368,8 +366,8 @@ class Reverts:
                     expect = None if there is None else sha256(there)
                     tx.leave(path, data, node_id=one.node_id, expect=expect, held=one.held)
                     lines.append(Released(path, sha256(data), one.node_id))
-                new = released.with_files(listed or b"", lines)
-                tx.put(released.PATH, new, node_id=None, expect=None if listed is None else sha256(listed))
+                new = releasing.with_files(listed or b"", lines)
+                tx.put(releasing.PATH, new, node_id=None, expect=None if listed is None else sha256(listed))
         except (Conflict, VaultBusy):
             return False
         return tx.committed is not None

@@ -1,7 +1,11 @@
-"""Decide what a changed file means, one file at a time. Pure, except for the questions that `Context` answers.
+"""Decide what becomes of a changed file: an edit of the person, an adoption, or nothing.
+
+Decide what a changed file means, one file at a time. Pure, except for the questions that `Context` answers.
 
 The order matters: conflict markers, ownership, secrets, then identity. `Guard.file` wraps each step about one file,
 so that an unusual file is reported and never stops a scan.
+
+Commit in the person's name: what a person edited, moved or deleted, and adoptions.
 """
 
 from __future__ import annotations
@@ -18,14 +22,18 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ormahd.model.files import finding
+from ormahd.errors import Conflict, VaultBusy
+from ormahd.model.change import Kind, finding
 from ormahd.model.node import short_id
 from ormahd.note.note import Note, NoteKind, Problem, adopt, adopted_id, parse
+from ormahd.note.values import claim
 from ormahd.process import priority
 from ormahd.text.secrets import redact
 from ormahd.vault.choices import Choices
 from ormahd.vault.create import Adopt, Folder
-from ormahd.vault.identity import Identity, claim
+from ormahd.vault.identity import Identity
+from ormahd.vault.transaction import Transaction
+from ormahd.vault.vault import Vault
 from ormahd.watch.scan import Seen
 
 
@@ -391,3 +399,68 @@ def of_skipped(path: str, why: str) -> dict[str, object]:
         if why.startswith(beginning):
             return finding(path, level, why, mend)
     return finding(path, "warning", why, "make it readable, or move it out of the vault")
+
+
+BUSY_S = 1.0
+"""Seconds until a repository that another program has locked is tried again."""
+
+
+class Item(Struct, frozen=True):
+    """One file of a commit.
+
+    `data`: the new bytes; None: deleted. `moved`: the note's earlier paths. `first`: the person's own bytes,
+    committed before Ormah adds its lines; None: all of `data` is the person's.
+    """
+
+    path: str
+    data: bytes | None
+    node_id: str | None
+    expect: str | None
+    name: str
+    moved: tuple[str, ...] = ()
+    first: bytes | None = None
+
+    def into(self, tx: Transaction) -> None:
+        for old in self.moved:
+            tx.remove(old, node_id=self.node_id, expect=None)
+        if self.data is None:
+            tx.remove(self.path, node_id=self.node_id, expect=self.expect)
+        else:
+            tx.put(self.path, self.data, node_id=self.node_id, expect=self.expect, first=self.first)
+
+
+def commit(
+    vault: Vault, verb: str, items: list[Item], *, kind: Kind, quiet: float, wait: Callable[[str, float], None],
+    run: str | None = None,
+) -> int:  # fmt: skip
+    """Commit the files as one op. Return how many it contains.
+
+    A file that was saved again since it was read is left out and waits (`wait` gets path and seconds), so that the
+    newer save wins.
+    """
+    left: Mapping[str, Item] = {item.path: item for item in items}
+    while left:
+        sentence = subject(verb, [item.name for item in left.values()], left)
+        theirs = {item.path: item.name for item in left.values() if item.first is not None}
+        first = subject("Take in", list(theirs.values()), theirs) if theirs else None
+        try:
+            with vault.transaction(sentence, kind=kind, source="person", person=True, first=first, run=run) as tx:
+                for item in left.values():
+                    item.into(tx)
+        except Conflict as exc:
+            path = exc.data.get("path")
+            lost = {name for name, item in left.items() if path == name or path in item.moved} or set(left)
+            for name in lost:
+                wait(name, quiet)
+            left = {name: item for name, item in left.items() if name not in lost}
+            continue
+        except VaultBusy:
+            for name in left:
+                wait(name, BUSY_S)
+            return 0
+        if tx.committed is None:  # HEAD has the content already: the next scan indexes it
+            for name in left:
+                wait(name, 0.0)
+            return 0
+        return len(left)
+    return 0

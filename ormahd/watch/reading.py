@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ormahd.errors import VaultBusy
-from ormahd.model.change import Change, Kind, Stat, sha256
-from ormahd.model.files import FileState
-from ormahd.vault import released
+from ormahd.model.change import Change, FileState, Kind, Stat, sha256
+from ormahd.vault import releasing
+from ormahd.vault.create import RENAMED, write
 from ormahd.vault.excluded import is_note_name
-from ormahd.vault.renamed import RENAMED, write
 from ormahd.vault.vault import Vault
-from ormahd.watch.person import BUSY_S
+from ormahd.watch.decide import BUSY_S
 from ormahd.watch.scan import Seen, Walk, mtime_ns
 
 if TYPE_CHECKING:
@@ -255,18 +254,18 @@ def _is_same(turn: Round, row: FileState, met: Seen) -> bool:
 
 def _relist(vault: Vault, moved: Mapping[str, FileState]) -> bool:
     """Commit the list of released files with the new paths. False: git is busy."""
-    before = vault.read(released.PATH) or b""
-    listed = released.read(before)
+    before = vault.read(releasing.PATH) or b""
+    listed = releasing.read(before)
     lines = [
-        released.Released(path, row.digest, listed[row.path].node_id)
+        releasing.Released(path, row.digest, listed[row.path].node_id)
         for path, row in moved.items()
         if row.path in listed
     ]
-    data = released.with_files(released.without_files(before, {row.path for row in moved.values()}), lines)
+    data = releasing.with_files(releasing.without_files(before, {row.path for row in moved.values()}), lines)
     what = f"{next(iter(moved))}" if len(moved) == 1 else f"{len(moved)} files"
     try:
         with vault.transaction(f"Follow what was released: {what}", kind=Kind.EDIT, source="person", person=True) as tx:
-            tx.put(released.PATH, data, node_id=None, expect=sha256(before))
+            tx.put(releasing.PATH, data, node_id=None, expect=sha256(before))
     except VaultBusy:
         return False
     return True

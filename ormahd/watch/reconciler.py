@@ -19,17 +19,16 @@ from msgspec.structs import replace
 
 from ormahd.errors import Conflict
 from ormahd.git.attributes import Rule
-from ormahd.model.change import Committed, Kind, sha256
-from ormahd.model.files import FileState, finding
+from ormahd.model.change import Committed, FileState, Kind, finding, sha256
 from ormahd.note.note import Note, NoteKind, parse
-from ormahd.process import priority, set_aside
+from ormahd.note.values import claim
+from ormahd.process import disk, priority
 from ormahd.settings import VaultSettings
 from ormahd.vault.choices import Choices, agree, agreed
 from ormahd.vault.conversion import FilterFailed
 from ormahd.vault.excluded import Excluded
-from ormahd.vault.identity import Identity, claim
-from ormahd.vault.released import ReleasedFiles
-from ormahd.vault.tree_cache import Look
+from ormahd.vault.identity import Identity, Look
+from ormahd.vault.releasing import ReleasedFiles
 from ormahd.vault.vault import Vault
 from ormahd.watch.again import OwnData, Reverts
 from ormahd.watch.decide import Act, Context, Decision, File, Guard, decide, of_skipped, plain
@@ -240,7 +239,7 @@ class Reconciler:
             found.append(finding(None, "warning", "HEAD is detached: commits belong to no branch",
                                  "`git switch -c NAME` in the vault keeps them"))  # fmt: skip
         return found + [
-            finding(None, "warning", *one) for one in set_aside.findings(self.vault.root, self.vault.git.git_dir)
+            finding(None, "warning", *one) for one in disk.findings(self.vault.root, self.vault.git.git_dir)
         ]
 
     def files(self) -> Iterator[tuple[str, bytes, FileState]]:

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from ormahd.errors import BegunAnew
-from ormahd.git.locks import under_way
-from ormahd.model.change import Kind, sha256
-from ormahd.model.files import FileState
+from ormahd.git.index import under_way
+from ormahd.model.change import FileState, Kind, sha256
 from ormahd.note.note import Note, NoteKind, parse
+from ormahd.note.values import claim
 from ormahd.process import priority
-from ormahd.vault.identity import claim
 from ormahd.watch import again
-from ormahd.watch.decide import Act, Decision, File, Guard, decide, label, plain
-from ormahd.watch.person import BUSY_S, Item, commit
+from ormahd.watch.decide import BUSY_S, Act, Decision, File, Guard, Item, commit, decide, label, plain
 from ormahd.watch.reading import follow, follow_released, read_stable
 from ormahd.watch.scan import Leaving, ScanResult, Seen, Walk, below, differs, hidden, unseen, walk
 

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ormahd.errors import Unavailable
-from ormahd.model.files import FileState
+from ormahd.model.change import FileState
 from ormahd.process import priority
 from ormahd.vault.excluded import Excluded, is_note_name
 

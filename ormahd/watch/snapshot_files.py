@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from ormahd.git.blobs import read_blobs
 from ormahd.note.note import NoteKind, parse
+from ormahd.vault.create import RENAMED
+from ormahd.vault.create import read as read_renamed
 from ormahd.vault.excluded import is_note_name
-from ormahd.vault.renamed import RENAMED
-from ormahd.vault.renamed import read as read_renamed
 from ormahd.vault.vault import Vault
 from ormahd.watch.reconciler import Reconciler
 

@@ -1,4 +1,16 @@
-"""Watch the vault's folder, wait until a changed file rests, and start the reconciler.
+"""Watch the vault's folders, and scan when something changed.
+
+Receive file events from watchdog's observer for this system (inotify, FSEvents, kqueue), recursively below the
+added folders.
+
+Only watchdog's documented interface is used. On Linux it silently skips folders for which the kernel has no watches
+left; `add` and `check` detect that by requesting one more watch. Events that the kernel drops are lost, so a full
+scan must run now and then.
+
+Maintain a source of file events: create it again when it dies, and fall back to polling when the system has no
+room for one.
+
+Watch the vault's folder, wait until a changed file rests, and start the reconciler.
 
 Watchers lose events, so that a full scan also runs at an interval. Without room for watches, scans run every few
 seconds. Scans are spaced so that they use at most a fifth of a core.
@@ -9,18 +21,188 @@ from __future__ import annotations
 import logging
 import math
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
+
+from watchdog.events import (
+    DirCreatedEvent,
+    DirDeletedEvent,
+    DirModifiedEvent,
+    DirMovedEvent,
+    FileCreatedEvent,
+    FileDeletedEvent,
+    FileModifiedEvent,
+    FileMovedEvent,
+    FileSystemEvent,
+    FileSystemEventHandler,
+)
+from watchdog.observers import Observer
 
 from ormahd.errors import OrmahError
 from ormahd.settings import VaultSettings
 from ormahd.vault.excluded import is_note_name
 from ormahd.vault.vault import Vault
-from ormahd.watch.folders import BACKOFF_S, POLL_S, Watches
 from ormahd.watch.reconciler import Reconciler
 from ormahd.watch.scan import Leaving, ScanResult
-from ormahd.watch.source import Source, Told
+
+KINDS: list[type[FileSystemEvent]] = [
+    DirCreatedEvent, DirDeletedEvent, DirModifiedEvent, DirMovedEvent, FileCreatedEvent, FileDeletedEvent, FileModifiedEvent,
+    FileMovedEvent,
+]  # fmt: skip
+"""The events to receive: all except opening, reading and closing a file."""
+
+Told = Callable[[str, bool], None]
+"""Called with (absolute path, whether it is a folder)."""
+
+
+class Source(FileSystemEventHandler):
+    """Calls `told` for each change below the added folders, until `stop`."""
+
+    def __init__(self, told: Told) -> None:
+        """Raises OSError if the system has no room for a watcher."""
+        self._told = told
+        self._observer = Observer()
+        self._observer.start()
+        self._folders: dict[str, tuple[int, int]] = {}
+        """{folder: its device and inode when it was added}."""
+
+    def add(self, folder: str) -> None:
+        """Watch a folder and everything below it. Raises OSError if it is missing, or the system has no room for so
+        many watches."""
+        if folder in self._folders:
+            return
+        identity = _identity(folder)
+        self._observer.schedule(self, folder, recursive=True, event_filter=KINDS)
+        self._folders[folder] = identity
+        self.check()
+
+    def check(self) -> None:
+        """Raise OSError if the system has no room for a watch."""
+        if not sys.platform.startswith("linux"):
+            return
+        for folder in self._folders:
+            above = os.path.dirname(folder)
+            spare = self._observer.schedule(FileSystemEventHandler(), above, event_filter=[DirMovedEvent])
+            self._observer.unschedule(spare)
+
+    def stop(self) -> None:
+        self._observer.stop()
+        self._observer.join()
+
+    @property
+    def alive(self) -> bool:
+        """Whether events still come, and for the folders that are at these paths now."""
+        threads = [self._observer, *self._observer.emitters]
+        return all(thread.is_alive() for thread in threads) and not any(map(self._replaced, self._folders))
+
+    def _replaced(self, folder: str) -> bool:
+        try:
+            return _identity(folder) != self._folders[folder]
+        except OSError:
+            return False  # missing, and perhaps soon back: a scan reports it
+
+    def on_any_event(self, event: FileSystemEvent) -> None:
+        for path in (event.src_path, event.dest_path):
+            if path:
+                self._told(os.fsdecode(path), event.is_directory)
+
+
+def _identity(folder: str) -> tuple[int, int]:
+    found = os.stat(folder)
+    return found.st_dev, found.st_ino
+
+
+POLL_S = 2.0
+"""Seconds between scans without a watcher, so that an edit is still found within 3 s of rest."""
+BACKOFF_S = (1.0, 60.0)
+"""Seconds until a dead source is created again: after the first time, and at most. A source that lived longer than
+the second value resets the delay."""
+
+log = logging.getLogger(__name__)
+
+
+class Watches:
+    """The source of events for one vault. Called from the watcher's thread."""
+
+    def __init__(self, vault: Vault, told: Told, make: Callable[[Told], Source]) -> None:
+        self._root = os.fspath(vault.root)
+        self._make = make
+        self._told = told
+        self._source: Source | None = None
+        self._retry_at = 0.0
+        self._made_at = 0.0
+        self._wait = BACKOFF_S[0]
+        self.git_dirs = {os.fspath(vault.git.git_dir), os.fspath(vault.git.common)}
+        self.why_none: str | None = None
+        """Why there is no source, so that scans run instead; None while there is one."""
+
+    @property
+    def state(self) -> str:
+        if self.why_none is not None:
+            return f"polling every {POLL_S:g} s: {self.why_none}"
+        return "starting" if self._source is None else "watching"
+
+    def unwell(self) -> bool:
+        """Whether `mend` has something to do."""
+        if self._source is None:
+            return self._retry_at <= time.monotonic()
+        return not self._source.alive
+
+    def mend(self) -> bool:
+        """Create the source, or replace one that died. True if a new one was created.
+
+        If the system has no room for one, `why_none` says so, and a later call tries again.
+        """
+        now = time.monotonic()
+        if self._source is not None:
+            if self._source.alive:
+                return False
+            log.warning("the watcher of the vault is renewed: it died, or the folder is another one")
+            self.end()
+            self._wait = BACKOFF_S[0] if now - self._made_at > BACKOFF_S[1] else min(2 * self._wait, BACKOFF_S[1])
+            self._retry_at = max(self._retry_at, self._made_at + self._wait)
+            if self._retry_at > now:
+                self.why_none = "it died"
+        if self._retry_at > now:
+            return False
+        try:
+            self._source = self._make(self._told)
+            self._made_at = time.monotonic()
+            self._source.add(self._root)
+            for folder in self.git_dirs:
+                if not folder.startswith(self._root + "/"):
+                    self._source.add(folder)
+        except OSError as exc:
+            self._give_up(exc)
+            return False
+        self.why_none = None
+        return True
+
+    def check(self) -> None:
+        """Switch to polling if the system had no room to watch a new folder."""
+        try:
+            if self._source is not None:
+                self._source.check()
+        except OSError as exc:
+            self._give_up(exc)
+
+    def _give_up(self, error: OSError) -> None:
+        """Stop the source and poll for a while, because the system has no room for watches."""
+        self.end()
+        why = error.strerror or str(error)
+        if why != self.why_none:
+            log.warning("no watcher (%s): the vault is scanned every %g s instead", why, POLL_S)
+        self.why_none = why
+        self._retry_at = time.monotonic() + BACKOFF_S[1]
+
+    def end(self) -> None:
+        """Stop the source, if there is one."""
+        source, self._source = self._source, None
+        if source is not None:
+            source.stop()
+
 
 GAP_S = (0.2, 2.0)
 """Seconds from the start of a scan to the start of the next: at least, and at most. In between, `TIMES` the expected
@@ -59,8 +241,6 @@ STARVED_S = 30.0
 """Seconds after which a repository with constant events is checked anyway."""
 MANY = 5000
 """The number of changed paths from which a full scan is faster."""
-
-log = logging.getLogger(__name__)
 
 
 class Watcher:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from ormahd.note.naming import short_name
-from ormahd.search.hear import kinds
+from ormahd.note.values import short_name
+from ormahd.search.gather import kinds
 from ormahd.search.shape import certainty
 from ormahd.settings import WhisperSettings
 from ormahd.text.sameness import says_the_same

@@ -20,8 +20,8 @@ from ormahd import paths
 from ormahd.index.rows import GLOBAL, EdgeRow, Filter, NodeRow
 from ormahd.model.node import Tier
 from ormahd.process import own_files
-from ormahd.settings.whisper import WhisperSettings
-from ormahd.text.injected import PROGRAM, SHELL, Commands, shell
+from ormahd.settings import WhisperSettings
+from ormahd.text.harness import PROGRAM, SHELL, Commands, shell
 from ormahd.vault.create import SELF_TEXT
 from ormahd.whisper.gather import neighbours
 from ormahd.whisper.render import REMEMBERS, enclose, line, quoted
@@ -30,7 +30,7 @@ from ormahd.whisper.types import Shown, context_key
 log = logging.getLogger("ormahd.wiring")
 
 AGENT: Final = "agent:"
-"""Prefix of an agent's source (`actions.caller`)."""
+"""Prefix of an agent's source (`actions.amend`)."""
 
 
 class Wiring:

@@ -18,10 +18,10 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from ormahd.note.naming import short_name
-from ormahd.search.hear import subject, topics
+from ormahd.note.values import short_name
+from ormahd.search.gather import subject, topics
 from ormahd.search.times import Period, find_period
-from ormahd.settings.whisper import WhisperSettings
+from ormahd.settings import WhisperSettings
 from ormahd.text.harness import Author, read
 from ormahd.text.words import FUNCTION_WORDS, fold, stems, words
 from ormahd.whisper.intents import FIRST_PERSON, Archetypes, Embed, classify, resumes

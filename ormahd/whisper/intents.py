@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from ormahd.search.hear import topics
+from ormahd.search.gather import topics
 from ormahd.text.words import words
 from ormahd.whisper.types import Float, Intent
 

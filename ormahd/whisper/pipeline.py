@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct
 
-from ormahd.actions.caller import PERSON
+from ormahd.actions.amend import PERSON
 from ormahd.api import WhisperNode, WhisperResult
 from ormahd.errors import BegunAnew
 from ormahd.index.rows import Filter
 from ormahd.model.node import Tier
 from ormahd.search import time_words
-from ormahd.search.hear import subject
+from ormahd.search.gather import subject
 from ormahd.search.rerank import CHARACTERS
 from ormahd.search.search import Rules
 from ormahd.state import whispers
-from ormahd.text.injected import MAINTENANCE
-from ormahd.text.prose import beginning
+from ormahd.text.harness import MAINTENANCE
+from ormahd.text.quoting import beginning
 from ormahd.text.words import is_question
-from ormahd.whisper import affinity, choose, hear, intents, render, renew, review, suppress
+from ormahd.whisper import affinity, choose, hear, intents, render, review, suppress
+from ormahd.whisper import gather as renew
 from ormahd.whisper.affinity import Verdict, verdicts
 from ormahd.whisper.gather import Pool, gather, stemmed
 from ormahd.whisper.greet import Wiring

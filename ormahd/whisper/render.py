@@ -1,7 +1,7 @@
 """Render a whisper's text: the memories as quoted notes with their provenance, within a budget, marked as injected.
 
 It has a heading, a paragraph that explains it, one line for each memory, and the content of the first ones. Note
-texts are escaped (`text.quoting`). The whole can be recognised and removed again (`text.injected`; its `strip` and
+texts are escaped (`text.quoting`). The whole can be recognised and removed again (`text.harness`; its `strip` and
 `MARK` are exported here too).
 """
 
@@ -15,9 +15,9 @@ from msgspec import Struct
 
 from ormahd.index.rows import NodeRow
 from ormahd.model.node import short_id
-from ormahd.settings.whisper import WhisperSettings
+from ormahd.settings import WhisperSettings
 from ormahd.text import quoting
-from ormahd.text.injected import (
+from ormahd.text.harness import (
     ENTRY,
     MAINTENANCE,
     MARK,
@@ -31,7 +31,7 @@ from ormahd.text.injected import (
     enclose,
     strip,
 )
-from ormahd.text.prose import beginning
+from ormahd.text.quoting import beginning
 from ormahd.whisper.types import Candidate
 
 __all__ = [

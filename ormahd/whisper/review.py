@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from ormahd.actions.older import replaced_today
+from ormahd.actions.views import replaced_today
 from ormahd.model.node import Tier
 from ormahd.state import whispers
 from ormahd.text.quoting import shortened

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from ormahd.errors import BegunAnew
-from ormahd.settings.whisper import WhisperSettings
+from ormahd.settings import WhisperSettings
 from ormahd.state import sessions
 from ormahd.state.state import State
 from ormahd.text.secrets import redact

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ormahd.settings.whisper import WhisperSettings
+from ormahd.settings import WhisperSettings
 from ormahd.whisper.types import Before, Float, Heard, Intent, Said, Silence
 
 CENTRE: int = 3

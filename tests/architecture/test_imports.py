@@ -127,14 +127,14 @@ def test_clients_see_the_wire_only(file: Path) -> None:
 def test_the_wire_is_light() -> None:
     rpc = ROOT / "ormahd" / "rpc"
     for file in (
-        *(rpc / f"{stem}.py" for stem in ("wire", "codec", "frames", "peer")),
+        *(rpc / f"{stem}.py" for stem in ("wire", "codec", "peer")),
         *(ROOT / "ormahd" / "api").glob("*.py"),
     ):
         for name in imports(file):
             if name.startswith("ormahd."):
                 seen = name.removeprefix("ormahd.")
                 assert seen.startswith(
-                    ("errors", "faults", "api", "rpc.frames", "rpc.codec", "rpc.peer", "paths", "__version__")
+                    ("errors", "api", "rpc.codec", "rpc.peer", "paths", "__version__")
                 ), name
             else:
                 assert name.split(".")[0] in {"msgspec", "__future__"} or name.split(".")[0] in _stdlib(), name

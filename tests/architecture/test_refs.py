@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 NAMES = {"HEAD", "ORIG_HEAD", "FETCH_HEAD", "packed-refs", "refs", "logs", "reftable"}
 MAY = {
     "ormahd/git/ref_files.py": "watches, waits for, and compares times",
-    "ormahd/vault/project.py": "looks whether a folder is a repository",
+    "ormahd/vault/spaces.py": "looks whether a folder is a repository",
     "ormahd/git/mend.py": "sets aside what git cannot read, and reads the reflogs that git does not show then",
     "ormahd/purge/purge.py": "drops the reflogs of a clone that it made, in the format of files",
 }

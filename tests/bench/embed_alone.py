@@ -45,7 +45,7 @@ def notes_per_second(vault: Path, models: Path) -> float:
 def main(vault: Path, models: Path) -> None:
     import numpy as np
 
-    from ormahd.embedding import choose
+    from ormahd.embedding import model as choose
     from ormahd.embedding.model import Model
     from ormahd.index import embedding_cache
     from ormahd.note.note import parse

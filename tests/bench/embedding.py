@@ -34,7 +34,7 @@ LOADING = """
 import sys, time
 begun = time.perf_counter()
 from pathlib import Path
-from ormahd.embedding import choose as embed
+from ormahd.embedding import model as choose as embed
 from ormahd.settings import EmbeddingSettings
 from tests.bench.index_figures import rss
 made = embed.load(EmbeddingSettings.model_validate({"runtime": sys.argv[1]}), Path(sys.argv[2]))
@@ -72,7 +72,8 @@ def main(arguments: Sequence[str]) -> None:
     import numpy as np
     import onnxruntime
 
-    from ormahd.embedding import choose, model_files, onnx, onnx_graph
+    from ormahd.embedding import model as choose
+    from ormahd.embedding import model_files, onnx, onnx_graph
     from ormahd.embedding.onnx import WordTable
     from ormahd.settings import EmbeddingSettings
 

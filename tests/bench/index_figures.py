@@ -20,13 +20,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ormahd.embedding import choose, model_files, token_vectors
+from ormahd.embedding import model as choose
+from ormahd.embedding import model_files, token_vectors
 from ormahd.embedding.embedder import DocumentVectors, Embedder, Piece, QueryVectors
+from ormahd.embedding.model_files import Torch
 from ormahd.embedding.token_vectors import calibration, quantise, unit
-from ormahd.embedding.torch_model import Torch
 from ormahd.index.index import Index
 from ormahd.index.rows import Filter
-from ormahd.model.files import FileState
+from ormahd.model.change import FileState
 from ormahd.model.node import NodeType, Tier
 from ormahd.note.note import compose, digest, path_for
 from ormahd.settings import EmbeddingSettings

@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from ormahd.git.message import compose as message
+from ormahd.git.oplog import compose as message
 from ormahd.model.change import Kind, OpIds
 from ormahd.note.note import compose, path_for
 from tests.bench import corpus

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ormahd.embedding.choose import load
+from ormahd.embedding.model import load
 from ormahd.settings import EmbeddingSettings
 from tests.house import open_house
 from tests.quality.sets import Question, Text, long_notes, memory

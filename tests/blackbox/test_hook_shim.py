@@ -140,7 +140,7 @@ def test_it_imports_what_is_built_in_and_nothing_else(home: Path) -> None:
         lines = done.stderr.decode().splitlines()
         return {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
 
-    ours = {"ormahctl", "ormahctl.shim", "ormahctl.shim.prompt", "ormahctl.shim.where", "ormahctl.shim.wire"}
+    ours = {"ormahctl", "ormahctl.shim", "ormahctl.shim.prompt", "ormahctl.shim.start", "ormahctl.shim.wire"}
     assert imported(asked) - imported(bare) == ours | {"_socket"}
 
 

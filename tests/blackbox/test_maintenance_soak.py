@@ -14,13 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.actions.forget import forget
+from ormahd.actions.outdated import forget
 from ormahd.api import RunTaskResult
-from ormahd.embedding.hashing import Hashing
+from ormahd.embedding.embedder import Hashing
 from ormahd.index.index import Index
 from ormahd.index.rows import NodeRow
-from ormahd.jobs.all import CHANGES_OF, JOBS, IndexUpdater
-from ormahd.jobs.runner import Runner
+from ormahd.jobs.runner import CHANGES_OF, JOBS, IndexUpdater, Runner
 from ormahd.model.node import NodeType
 from tests.contract.test_index_rebuild import dump
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house

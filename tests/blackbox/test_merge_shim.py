@@ -106,7 +106,7 @@ def test_the_shim_imports_what_is_built_in_and_nothing_else(place: Place) -> Non
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
     bare = subprocess.run([sys.executable, *options, "-c", "pass"], capture_output=True, text=True)
     always = {line.rpartition("|")[2].strip() for line in bare.stderr.splitlines() if line.startswith("import time:")}
-    ours = {"ormahctl", "ormahctl.shim", "ormahctl.shim.merge", "ormahctl.shim.helper", "ormahctl.shim.wire"}
+    ours = {"ormahctl", "ormahctl.shim", "ormahctl.shim.merge", "ormahctl.shim.wire"}
     assert imported - always == ours | {"_socket"}
 
 

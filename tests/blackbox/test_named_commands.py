@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ormahd.settings.whisper import WhisperSettings
+from ormahd.settings import WhisperSettings
 from ormahd.whisper.greet import Wiring
 from ormahd.whisper.render import render
 from tests.blackbox.test_feedback import FLY, LEARNING

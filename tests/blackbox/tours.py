@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ormahd.git.message import compose as commit_message
+from ormahd.git.oplog import compose as commit_message
 from ormahd.model.change import Kind, OpIds
 from ormahd.model.node import EdgeType, Tier
 from ormahd.note.note import NoteLink, compose, edit, parse, path_for

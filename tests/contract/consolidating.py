@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ormahd.jobs.consolidation.change import TAG
-from ormahd.jobs.consolidation.job import Consolidator
+from ormahd.jobs.consolidation.job import TAG, Consolidator
 from ormahd.judge.port import Shown, Summary
 from ormahd.model.node import NodeType
 from tests.jobs_house import JobsHouse

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ormahd.actions.get import get
+from ormahd.actions.lookup import get
 from ormahd.model.node import Tier
 from ormahd.model.strength import SPREAD, share_of
 from tests.jobs_house import JobsHouse, open_jobs_house

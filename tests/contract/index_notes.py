@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ormahd.embedding.hashing import Hashing
+from ormahd.embedding.embedder import Hashing
 from ormahd.index.index import Index
-from ormahd.model.files import FileState
+from ormahd.model.change import FileState
 from ormahd.model.node import NodeType, Tier
 from ormahd.note.note import NoteLink, compose
 from ormahd.settings import VectorSettings

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from ormahd import config
-from ormahd.actions.amend import see
-from ormahd.actions.caller import Caller
+from ormahd.actions.amend import Caller, see
 from ormahd.actions.remember import remember
 from ormahd.api import RunTaskResult
 from ormahd.jobs.job import Ask, Change, Edit, Job, Step, Turn

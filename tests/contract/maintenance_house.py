@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ormahd.actions.caller import Caller
+from ormahd.actions.amend import Caller
 from ormahd.actions.remember import remember
 from ormahd.api import MaintenanceResult
 from ormahd.config import load

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ormahd.actions.caller import Caller
+from ormahd.actions.amend import Caller
 from ormahd.actions.undo import undo
 from ormahd.actions.update import Update, update
 from ormahd.api import ProposalRow, UndoParams

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ormahd.actions.forget import forget
+from ormahd.actions.outdated import forget
 from ormahd.actions.update import Update, update
-from ormahd.jobs.apply import apply
 from ormahd.jobs.clusters.job import AutoCluster
+from ormahd.jobs.job import apply
 from ormahd.jobs.links.change import Wish
 from ormahd.model.node import ABOUT_SELF, EdgeType, Tier
 from ormahd.note.note import parse

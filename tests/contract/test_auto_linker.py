@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ormahd.actions.importing import import_lines
+from ormahd.actions.transfer import import_lines
 from ormahd.jobs.job import Change
 from ormahd.jobs.links import job as auto_linker
 from ormahd.jobs.links.job import FEW, AutoLinker, candidates

@@ -8,8 +8,7 @@ from datetime import timedelta
 import pytest
 
 from ormahd.actions.recall import recall
-from ormahd.jobs.decay.importance import ImportanceScorer
-from ormahd.jobs.decay.job import DecayManager
+from ormahd.jobs.decay.job import DecayManager, ImportanceScorer
 from ormahd.model.node import EdgeType, LinkRequest, SearchQuery, Tier
 from tests.contract.fading_notes import Prepare, busy_house, fact, opened, spread, tier
 from tests.jobs_house import JobsHouse

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ormahd.actions.caller import PERSON, Caller
-from ormahd.jobs.apply import apply
+from ormahd.actions.amend import PERSON, Caller
 from ormahd.jobs.conflicts.job import ConflictDetector, candidates, change_of
+from ormahd.jobs.job import apply
 from ormahd.jobs.runner import Runner
 from ormahd.judge.port import Contrast, Duplicate, JudgeGone, Linked, Pair, Shown, Summary
 from ormahd.model.node import EdgeType, ProposalType

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ormahd.actions.audit import merges
-from ormahd.actions.caller import Caller
+from ormahd.actions.amend import Caller
 from ormahd.actions.connect import connect
+from ormahd.actions.looking_back import merges
 from ormahd.actions.outdated import outdated
 from ormahd.jobs.conflicts import job as conflict_detector
-from ormahd.jobs.duplicates import candidates as duplicates
+from ormahd.jobs.duplicates import job as duplicates
 from ormahd.jobs.duplicates.change import from_payload
 from ormahd.jobs.duplicates.job import DuplicateMerger, candidates
 from ormahd.jobs.job import Turn

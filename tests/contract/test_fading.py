@@ -9,15 +9,12 @@ from typing import Any
 
 import pytest
 
-from ormahd.actions.caller import Caller
-from ormahd.actions.importing import import_lines
+from ormahd.actions.amend import Caller
 from ormahd.actions.recall import recall
+from ormahd.actions.transfer import import_lines
 from ormahd.errors import BadRequest, Conflict, NotFound
-from ormahd.jobs.apply import apply
-from ormahd.jobs.decay.change import bring_back, fade, leave_core
-from ormahd.jobs.decay.importance import ImportanceScorer
-from ormahd.jobs.decay.job import DecayManager
-from ormahd.jobs.job import Change, Edit
+from ormahd.jobs.decay.job import DecayManager, ImportanceScorer, bring_back, fade, leave_core
+from ormahd.jobs.job import Change, Edit, apply
 from ormahd.model import strength
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, LinkRequest, NodeType, SearchQuery, Tier

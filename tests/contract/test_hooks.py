@@ -14,9 +14,8 @@ from ormahd.config import load
 from ormahd.errors import BadRequest
 from ormahd.ormah import Ormah
 from ormahd.process import priority
-from ormahd.rpc import hook_reply
-from ormahd.rpc.hook_frame import HARNESSES, HookAct, read
-from ormahd.rpc.hooks import Hooks, Transcript
+from ormahd.rpc import hooks as hook_reply
+from ormahd.rpc.hooks import HARNESSES, HookAct, Hooks, Transcript, read
 from ormahd.rpc.pools import WHISPERERS
 from ormahd.rpc.wire import connect
 from ormahd.whisper.pipeline import Whisper
@@ -87,7 +86,7 @@ def test_without_anybody_to_hand_over_to_nothing_happens(hooks: Hooks) -> None:
 
 def test_who_has_gone_was_told_nothing(hooks: Hooks) -> None:
     ormah = hooks._ormah
-    from ormahd.actions.caller import Caller
+    from ormahd.actions.amend import Caller
     from ormahd.actions.remember import remember
     from ormahd.model.node import CreateNodeRequest, Tier
 

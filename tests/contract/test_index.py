@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import Ambiguous, BadRequest, NotFound, Unavailable
-from ormahd.index.full_text import WEIGHTS
 from ormahd.index.index import Index
-from ormahd.index.links import leads, target
-from ormahd.index.rows import Filter
-from ormahd.model.files import FileState
+from ormahd.index.rows import Filter, leads, target
+from ormahd.index.write import WEIGHTS
+from ormahd.model.change import FileState
 from ormahd.model.node import EdgeType, NodeType, Strength, Tier
 from ormahd.note.note import NoteLink
 from tests.contract.index_notes import NOW, apply, node_id, note, open_index, triples

@@ -13,7 +13,7 @@ from ormahd.errors import BegunAnew, NoRoom
 from ormahd.index.database import Database
 from ormahd.index.write import NODES
 from ormahd.process import own_files
-from ormahd.process.sqlite_files import Fault, fault_of
+from ormahd.process.sql import Fault, fault_of
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from ormahd.embedding import check as embed_check
-from ormahd.embedding import choose, int8, onnx
+from ormahd.embedding import int8, onnx
+from ormahd.embedding import model as choose
 from ormahd.embedding.int8 import HALF, multiply
 from ormahd.embedding.model import Model
 from ormahd.embedding.onnx_graph import FLOAT, INT8, TOKENS, WORDS, Shape, Weight, Writer

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ormahd.embedding import choose, model_files, token_vectors
+from ormahd.embedding import model as choose
+from ormahd.embedding import model_files, token_vectors
 from ormahd.embedding.model import Model
-from ormahd.embedding.torch_model import Torch
+from ormahd.embedding.model_files import Torch
 from ormahd.errors import Unavailable
 from ormahd.settings import EmbeddingSettings
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from ormahd.index import embedding_cache, full_text, links, lookup, query_cache
+from ormahd.index import embedding_cache, query_cache, reader, rows
+from ormahd.index import write as full_text
 from ormahd.index.index import Index
 from ormahd.index.rows import Filter
 from ormahd.model.node import EdgeType, NodeType, Strength, Tier
@@ -55,7 +56,7 @@ def check(index: Index, chance: random.Random) -> None:
             assert [one for one, _ in found] == [one for one, _ in wanted]
             assert [score for _, score in found] == pytest.approx([score for _, score in wanted], rel=1e-12)
         with index.database.read() as connection:
-            assert index.count(chosen) == lookup.count(connection, chosen)
+            assert index.count(chosen) == reader.count(connection, chosen)
         vector = index.embed_ahead([(None, " ".join(chance.sample(WORDS, 3)))])
         assert vector is not None
         near = index.search_vectors(vector[0], 7, chosen)
@@ -64,7 +65,7 @@ def check(index: Index, chance: random.Random) -> None:
         assert dict(near) == pytest.approx({one: exact[one] for one, _ in near}, abs=2e-6)
     ids = [node_id(number) for number in range(60)]
     with index.database.read() as connection:
-        assert index.candidates(ids) == lookup.candidates(connection, ids, index.strength)
+        assert index.candidates(ids) == reader.candidates(connection, ids, index.strength)
     check_tokens(index, chance.sample(ids, 40), chance.choice([1, 2, 4]))
     for _ in range(2):
         check_edges(index, chance.choices(ids, k=chance.choice([1, 7, 40])))
@@ -72,7 +73,7 @@ def check(index: Index, chance: random.Random) -> None:
 
 def check_edges(index: Index, ids: Sequence[str]) -> None:
     with index.database.read() as connection:
-        assert index.edges_of(ids) == links.edges(connection, sorted(set(ids)))
+        assert index.edges_of(ids) == rows.edges(connection, sorted(set(ids)))
 
 
 def check_tokens(index: Index, ids: Sequence[str], pieces: int) -> None:
@@ -118,7 +119,7 @@ def test_what_ranking_asks_of_the_others_stays(tmp_path: Path) -> None:
     assert all(after[node_id(number)] is before[node_id(number)] for number in range(30) if number not in {7, 8})
     assert node_id(8) not in after
     with index.database.read() as connection:
-        assert after == lookup.candidates(connection, ids, index.strength)
+        assert after == reader.candidates(connection, ids, index.strength)
     index.close()
 
 

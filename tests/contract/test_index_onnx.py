@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from ormahd.embedding import check as embed_check
-from ormahd.embedding import choose, model_files
+from ormahd.embedding import model as choose
+from ormahd.embedding import model_files
 from ormahd.embedding.embedder import Embedder
 from ormahd.embedding.model import Model
 from ormahd.errors import Unavailable
@@ -254,7 +255,7 @@ def run(script: str, home: Path, **variables: str) -> dict[str, object]:
 LOADED = """
 import json, sys
 from pathlib import Path
-from ormahd.embedding import choose as embed
+from ormahd.embedding import model as choose as embed
 from ormahd.settings import EmbeddingSettings
 made = embed.load(EmbeddingSettings.model_validate({settings}), Path("index"))
 made.embed_documents(["some words", "and others"] * 3)

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ormahd.embedding.hashing import Hashing
+from ormahd.embedding.embedder import Hashing
 from ormahd.errors import Unavailable
 from ormahd.index import snapshots as pasts_module
 from ormahd.index.index import Index

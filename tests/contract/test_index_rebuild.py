@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ormahd.embedding.hashing import Hashing
+from ormahd.embedding.embedder import Hashing
 from ormahd.index.index import Index
 from ormahd.model.node import EdgeType, NodeType, Tier
 from ormahd.note.note import NoteLink

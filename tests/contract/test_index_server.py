@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.embedding.hashing import Hashing
+from ormahd.embedding.embedder import Hashing
 from ormahd.index.index import Index
 from ormahd.settings import VectorSettings
 from ormahd.vectors.chroma import server_of

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from ormahd.embedding import token_vectors
-from ormahd.embedding.embedder import DocumentVectors, QueryVectors
-from ormahd.embedding.hashing import Hashing
+from ormahd.embedding.embedder import DocumentVectors, Hashing, QueryVectors
 from ormahd.index.index import Index
 from ormahd.index.rows import Filter
 from ormahd.vectors.chroma import UNCLEAN_ENDS

@@ -11,8 +11,8 @@ from ormahd.actions.remember import remember
 from ormahd.actions.undo import undo
 from ormahd.api import RunTaskResult, UndoParams
 from ormahd.errors import BadRequest, NotFound, Unavailable
-from ormahd.jobs.all import IndexUpdater
 from ormahd.jobs.job import Change, Done, Step, Turn
+from ormahd.jobs.runner import IndexUpdater
 from ormahd.model.change import Kind
 from ormahd.model.node import CreateNodeRequest
 from ormahd.state.runs import CUT_OFF, Runs

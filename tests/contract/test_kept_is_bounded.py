@@ -22,7 +22,7 @@ from ormahd.index import index as index_module
 from ormahd.index import query_cache
 from ormahd.index.rows import NodeRow
 from ormahd.model.node import NodeType, Tier
-from ormahd.process.threads import Turns
+from ormahd.process.priority import Turns
 from ormahd.text import words as words_module
 from ormahd.text.statement import read
 from ormahd.vault import excluded, versions

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError
-from ormahd.jobs.apply import apply
+from ormahd.jobs.job import apply
 from ormahd.jobs.links.change import MAX_REASON, Draft, Wish
 from ormahd.model.node import ABOUT_SELF, EdgeType, LinkRequest
 from ormahd.note.note import parse

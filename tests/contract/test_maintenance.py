@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from ormahd.actions.caller import Caller
-from ormahd.actions.forget import forget
+from ormahd.actions.amend import Caller
+from ormahd.actions.outdated import forget
 from ormahd.actions.update import Update, update
 from ormahd.api import MaintenanceResult
 from ormahd.errors import Conflict, NotFound, OrmahError

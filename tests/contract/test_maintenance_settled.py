@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ormahd.actions.caller import Caller
+from ormahd.actions.amend import Caller
 from ormahd.actions.connect import connect
-from ormahd.actions.forget import forget
+from ormahd.actions.outdated import forget
 from ormahd.actions.undo import undo
 from ormahd.actions.update import Update, update
 from ormahd.api import UndoParams

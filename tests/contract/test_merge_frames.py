@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from ormahd.note.note import compose, edit
-from ormahd.rpc.frames import MERGE, Frames, pack
+from ormahd.rpc.codec import MERGE, Frames, pack
 from tests.contract.serving import serving
 
 PATH = "fact/2026-11/fact_uv-is-fast_97acbe8e.md"

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from ormahd.actions.audit import merges
-from ormahd.actions.caller import Caller
+from ormahd.actions.amend import Caller
 from ormahd.actions.connect import connect
+from ormahd.actions.looking_back import merges
 from ormahd.actions.outdated import outdated
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound
-from ormahd.jobs.apply import apply
-from ormahd.jobs.duplicates.candidates import taken_back
 from ormahd.jobs.duplicates.change import from_payload, keeper, merge
+from ormahd.jobs.duplicates.job import taken_back
+from ormahd.jobs.job import apply
 from ormahd.model.node import ABOUT_SELF, EdgeType, Tier
 from ormahd.note.note import NoteLink, edit, parse
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house

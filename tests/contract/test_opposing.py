@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ormahd.actions.caller import PERSON, Caller
+from ormahd.actions.amend import PERSON, Caller
 from ormahd.actions.connect import connect
-from ormahd.actions.insights import insights
+from ormahd.actions.lookup import insights
 from ormahd.errors import BadRequest, Conflict, NotFound
-from ormahd.jobs.apply import apply
-from ormahd.jobs.conflicts.change import evolution, tension
-from ormahd.jobs.job import Change
+from ormahd.jobs.conflicts.job import evolution, tension
+from ormahd.jobs.job import Change, apply
 from ormahd.model.node import EdgeType
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ormahd.actions.forget import forget
+from ormahd.actions.outdated import forget
 from ormahd.actions.purge import purge
 from ormahd.actions.views import iso
 from ormahd.api import PurgeParams

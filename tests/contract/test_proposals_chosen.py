@@ -10,9 +10,9 @@ import pytest
 from ormahd.actions.undo import undo
 from ormahd.api import ResolveProposalResult, UndoParams
 from ormahd.errors import BadRequest
-from ormahd.jobs.all import CHANGES_OF
 from ormahd.jobs.job import Ask
 from ormahd.jobs.proposals import Choice, Keeping, Proposals
+from ormahd.jobs.runner import CHANGES_OF
 from ormahd.model.node import EdgeType, ProposalType
 from tests.contract.jobs_house import ME, House, open_house
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.actions.caller import Caller
+from ormahd.actions.amend import Caller
 from ormahd.actions.views import iso
 from ormahd.errors import BadRequest, Conflict
 from ormahd.model.decision import FOLDER

@@ -10,8 +10,8 @@ import pytest
 from ormahd.index.index import Index
 from ormahd.model.node import EdgeType, NodeType, SearchQuery, Strength, Tier
 from ormahd.note.note import NoteLink
+from ormahd.search.gather import Trace
 from ormahd.search.search import Hit, Ranked, Rules, rank
-from ormahd.search.trace import Trace
 from ormahd.settings import ActivationSettings, SearchSettings
 from tests.contract.index_notes import NOW, apply, node_id, note, open_index
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from ormahd.actions.caller import PERSON, Caller
-from ormahd.actions.get import get
-from ormahd.actions.older import replaced_today
+from ormahd.actions.amend import PERSON, Caller
+from ormahd.actions.lookup import get
 from ormahd.actions.recall import recall, recall_as_of
+from ormahd.actions.views import replaced_today
 from ormahd.api import RecallHit
 from ormahd.jobs.conflicts.job import ConflictDetector, change_of
 from ormahd.jobs.runner import Runner

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ormahd.actions.caller import PERSON, Caller
+from ormahd.actions.amend import PERSON, Caller
 from ormahd.actions.outdated import outdated
 from ormahd.actions.remember import remember
 from ormahd.actions.update import Update, update

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from ormahd import config
-from ormahd.actions.caller import Caller
+from ormahd.actions.amend import Caller
 from ormahd.actions.feedback import feedback
-from ormahd.actions.forget import forget
-from ormahd.actions.outdated import outdated
+from ormahd.actions.outdated import forget, outdated
 from ormahd.actions.remember import remember
 from ormahd.model.node import CreateNodeRequest
 from ormahd.ormah import Ormah

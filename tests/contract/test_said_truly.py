@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.actions.caller import Caller
-from ormahd.actions.partly import saying
+from ormahd.actions.amend import Caller
 from ormahd.actions.purge import purge
 from ormahd.actions.undo import undo
+from ormahd.actions.views import saying
 from ormahd.api import PurgeParams, UndoParams
 from ormahd.errors import Conflict, NotFound, OrmahError, Unavailable, VaultBusy
 from tests.jobs_house import JobsHouse, open_jobs_house

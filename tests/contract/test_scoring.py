@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.actions.caller import Caller
-from ormahd.actions.forget import forget
-from ormahd.actions.get import get
+from ormahd.actions.amend import Caller
+from ormahd.actions.lookup import get
+from ormahd.actions.outdated import forget
 from ormahd.actions.recall import recall
-from ormahd.jobs.apply import apply
-from ormahd.jobs.decay.importance import ImportanceScorer
-from ormahd.jobs.job import Change
+from ormahd.jobs.decay.job import ImportanceScorer
+from ormahd.jobs.job import Change, apply
 from ormahd.model import strength
 from ormahd.model.node import EdgeType, LinkRequest, SearchQuery, Tier
 from ormahd.model.strength import INITIAL_STABILITY_DAYS, STRENGTH_FILE, importance

@@ -14,7 +14,7 @@ from ormahd import api
 from ormahd.errors import BadRequest, Internal, NotFound, TooLarge, Unavailable
 from ormahd.logs import formatter
 from ormahd.process import priority
-from ormahd.rpc import listener
+from ormahd.rpc import sockets
 from ormahd.rpc.wire import connect
 from tests.contract.serving import Answers, Raw, lively, serving, until
 
@@ -317,7 +317,7 @@ def test_the_header_is_as_specified():
 
 def test_the_loop_sleeps_between_two_requests_also_when_the_door_is_to_be_looked_at(monkeypatch):
     """The socket's file is looked after every ten seconds, when the loop sweeps, which it does once a second."""
-    monkeypatch.setattr(listener, "GUARD_SECONDS", 0.2)
+    monkeypatch.setattr(sockets, "GUARD_SECONDS", 0.2)
     rounds = 0
     with serving() as server, connect(server.path) as connection:
         select = server._selector.select

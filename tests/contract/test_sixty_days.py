@@ -12,8 +12,7 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from ormahd.jobs.decay.importance import ImportanceScorer
-from ormahd.jobs.decay.job import DecayManager
+from ormahd.jobs.decay.job import DecayManager, ImportanceScorer
 from ormahd.model.node import NodeType, Tier
 from ormahd.whisper.pipeline import Whisper
 from ormahd.whisper.types import Asked

@@ -9,12 +9,12 @@ import pytest
 
 from ormahd.actions.outdated import outdated
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError
-from ormahd.jobs.apply import apply
-from ormahd.jobs.consolidation.change import TAG, consolidate, successors
+from ormahd.jobs.consolidation.job import TAG, consolidate, successors
+from ormahd.jobs.job import apply
 from ormahd.judge.port import Shown, Summary
 from ormahd.model.node import ABOUT_SELF, EdgeType, NodeType, Tier
 from ormahd.note import note as codec
-from ormahd.search.trace import Trace
+from ormahd.search.gather import Trace
 from tests.contract.consolidating import DEPLOYS, JOB, Says, deploys, near, united, whole
 from tests.jobs_house import AGENT, JobsHouse
 from tests.jobs_judge import SECRET, ScriptedJudge

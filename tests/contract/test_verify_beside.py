@@ -6,12 +6,11 @@ import threading
 
 import pytest
 
-from ormahd.actions.forget import forget
+from ormahd.actions.outdated import forget
 from ormahd.actions.remember import remember
 from ormahd.actions.update import Update, update
 from ormahd.api import Difference
-from ormahd.jobs.all import IndexUpdater
-from ormahd.jobs.runner import Runner
+from ormahd.jobs.runner import IndexUpdater, Runner
 from ormahd.model.node import CreateNodeRequest
 from tests.contract import proposing
 from tests.contract.jobs_house import ME, House

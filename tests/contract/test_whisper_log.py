@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.actions.caller import Caller
+from ormahd.actions.amend import Caller
 from ormahd.actions.remember import remember
 from ormahd.config import load
 from ormahd.model.node import CreateNodeRequest, NodeType

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.git import message
+from ormahd.git import oplog
 from ormahd.model.change import Kind
 from ormahd.vault.vault import Vault
 from tests.crash.strides import STRIDE, numbered
@@ -110,7 +110,7 @@ def test_every_step(tmp_path: Path, stride: int) -> None:
             here = f"killed at step {number} ({step}), {acknowledged} acknowledged: {said}"
             assert state in STATES[acknowledged : acknowledged + 2], here
             assert {path: vault.committed(path) for path in STATES[0]} == state, here
-            ops = [message.parse(r.decode()).trailer("Ormah-Op") for r in vault.git.log("--format=%B")]
+            ops = [oplog.parse(r.decode()).trailer("Ormah-Op") for r in vault.git.log("--format=%B")]
             assert len(ops) == len(set(ops)) == STATES.index(state) + 2, here
             assert vault.recover() == [], here
             put(vault, (NEW, b"and on\n"))

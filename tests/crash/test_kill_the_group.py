@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.git import message
+from ormahd.git import oplog
 from tests.vault.git_house import git, open_vault, put, sound
 
 
@@ -63,7 +63,7 @@ def kills(tmp_path: Path, count: int, seed: int) -> None:
                 # The one that was under way may be there too, unacknowledged.
                 assert int(found.split()[1]) - int(text.split()[1]) in {0, 1}, (life, path, said)
                 assert vault.committed(path) == found.encode(), (life, path, said)
-            ops = [message.parse(record.decode()).trailer("Ormah-Op") for record in vault.git.log("--format=%B")]
+            ops = [oplog.parse(record.decode()).trailer("Ormah-Op") for record in vault.git.log("--format=%B")]
             assert len(ops) == len(set(ops)), (life, said)
         sound(root)
     git(root, "fsck", "--strict", "--full", "--no-dangling")

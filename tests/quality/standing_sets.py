@@ -94,7 +94,7 @@ def bystanders(least: float) -> list[Pair]:
 
 @cache
 def model() -> Any:
-    from ormahd.embedding.choose import load
+    from ormahd.embedding.model import load
     from ormahd.settings import EmbeddingSettings
 
     return load(EmbeddingSettings(), Path(tempfile.mkdtemp()))

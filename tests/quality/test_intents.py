@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ormahd.embedding.embedder import Embedder
-from ormahd.settings.whisper import WhisperSettings
+from ormahd.settings import WhisperSettings
 from ormahd.whisper.hear import hear
 from ormahd.whisper.intents import Archetypes, small_talk
 from ormahd.whisper.types import Asked, Before, Intent

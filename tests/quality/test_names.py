@@ -9,8 +9,8 @@ import pytest
 
 from ormahd.embedding.embedder import Embedder
 from ormahd.model.node import SearchQuery
+from ormahd.search.gather import Trace
 from ormahd.search.search import Rules, rank
-from ormahd.search.trace import Trace
 from tests.contract.index_notes import NOW
 from tests.quality.facts import half_of
 from tests.quality.sets import Question, Text

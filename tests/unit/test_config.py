@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from ormahd import config, paths
+from ormahd.config import FORMER
 from ormahd.errors import BadRequest
 from ormahd.offline_check import config_findings
-from ormahd.settings.former import FORMER
 
 
 def test_layers_and_origins(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from ormahctl.background import Lane
-from ormahctl.client import Client
+from ormahctl.session import Client, Lane
 from ormahd import api
 from tests.unit.ctl_desk import Desk
 

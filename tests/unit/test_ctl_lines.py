@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ormahctl.commands import lines
-from ormahctl.commands.lines import batches
+from ormahctl.commands import transfer
+from ormahctl.commands.transfer import batches
 from ormahd.api import ImportFailure
 
 
@@ -40,20 +40,20 @@ def test_a_line_that_is_no_utf8_is_named_and_the_others_go_on() -> None:
 
 
 def test_a_line_too_long_for_a_frame_is_skipped_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "LINE_BYTES", 100)
-    monkeypatch.setattr(lines, "CHUNK", 30)
+    monkeypatch.setattr(transfer, "LINE_BYTES", 100)
+    monkeypatch.setattr(transfer, "CHUNK", 30)
     found, failed = cut(b"a\n" + b"x" * 1000 + b"\n" + b"y" * 99 + b"\nb\n" + b"z" * 500)
     assert [number for number, _ in found] == [1, 3, 4]
     assert [failure.line for failure in failed] == [2, 5]
 
 
 def test_batches_are_bounded_in_lines_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "BATCH_BYTES", 1000)
+    monkeypatch.setattr(transfer, "BATCH_BYTES", 1000)
     failed: list[ImportFailure] = []
     data = b"".join(b"x" * size + b"\n" for size in [5] * 70 + [400] * 4 + [3000] + [1] * 600)
     made = list(batches(io.BytesIO(data), failed))
-    assert len(made[0].lines) == lines.FIRST_LINES
-    assert all(len(batch.lines) <= lines.BATCH_LINES for batch in made)
+    assert len(made[0].lines) == transfer.FIRST_LINES
+    assert all(len(batch.lines) <= transfer.BATCH_LINES for batch in made)
     assert all(batch.size <= 1000 or len(batch.lines) == 1 for batch in made)
     assert [number for batch in made for number in batch.numbers] == list(range(1, 676))
     assert made[-1].end == len(data)

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from ormahctl import render
-from ormahctl.commands import looking_back
+from ormahctl.commands import history
 from ormahctl.times import Then, Until
 from ormahd.api import LifeResult, NoteChange, ShowOpResult, VersionResult
 
@@ -25,8 +25,8 @@ def change(**more: object) -> NoteChange:
 
 
 def test_nothing_from_the_vault_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    looking_back.show_op(ShowOpResult(**FIELDS, notes=[change()], total=2))
-    looking_back.show_life(LifeResult(node_id="1a2b3c4d-0000", versions=[VersionResult(**FIELDS, change=change())]), 1)
+    history.show_op(ShowOpResult(**FIELDS, notes=[change()], total=2))
+    history.show_life(LifeResult(node_id="1a2b3c4d-0000", versions=[VersionResult(**FIELDS, change=change())]), 1)
     printed = capsys.readouterr()
     for stream in printed:
         assert not {"\x1b", "\x07", "\u202e"} & set(stream)
@@ -37,10 +37,10 @@ def test_nothing_from_the_vault_steers_the_terminal(capsys: pytest.CaptureFixtur
 
 def test_what_is_too_much_or_nothing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     plain = FIELDS | {"kind": None, "op": None, "run": None, "undone_by": None, "body": ""}
-    looking_back.show_op(ShowOpResult(**plain, notes=[change(diff="", cut=True)], total=1))
-    looking_back.show_op(ShowOpResult(**plain, notes=[], total=0))
-    looking_back.show_life(LifeResult(node_id="x", versions=[VersionResult(**plain, change=None)]), 50)
-    looking_back.show_life(LifeResult(node_id="x", versions=[]), 50)
+    history.show_op(ShowOpResult(**plain, notes=[change(diff="", cut=True)], total=1))
+    history.show_op(ShowOpResult(**plain, notes=[], total=0))
+    history.show_life(LifeResult(node_id="x", versions=[VersionResult(**plain, change=None)]), 50)
+    history.show_life(LifeResult(node_id="x", versions=[]), 50)
     printed = capsys.readouterr()
     for line in ("    (too much to show)", "op      (a commit by hand)", "no file of the vault changed"):
         assert line in printed.out.split("\n")
@@ -55,7 +55,7 @@ def test_lines_are_broken_between_words_and_keep_their_indent(
     monkeypatch.setattr(render, "terminal", lambda _: True)
     monkeypatch.setattr(render, "columns", lambda: 60)
     text = "+" + "word " * 40 + "日本語" * 10 + "x" * 100
-    looking_back.show_op(ShowOpResult(**FIELDS, notes=[change(diff=text)], total=1))
+    history.show_op(ShowOpResult(**FIELDS, notes=[change(diff=text)], total=1))
     lines = [line for line in capsys.readouterr().out.split("\n") if line.startswith(("    +word", "     "))]
     assert len(lines) > 4
     assert all(render.width(line) <= 60 for line in lines)

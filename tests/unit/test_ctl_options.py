@@ -11,7 +11,7 @@ import pytest
 
 from ormahctl import options
 from ormahctl.commands.history import KINDS
-from ormahctl.commands.update import CLEARABLE
+from ormahctl.commands.write import CLEARABLE
 from ormahctl.options import LinkType
 from ormahctl.registry import SECTIONS, cli
 from ormahctl.session import space
@@ -27,7 +27,7 @@ def test_choices_are_those_of_the_core() -> None:
 
 
 def test_jobs_are_those_of_the_daemon() -> None:
-    from ormahd.jobs.all import JOBS
+    from ormahd.jobs.runner import JOBS
 
     assert set(options.JOBS) == {job.name for job in JOBS}
 

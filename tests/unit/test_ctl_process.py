@@ -189,7 +189,7 @@ def test_a_start_imports_only_what_it_needs(desk: Desk) -> None:
         "ormahd.vault",
     }
     assert not heavy & set(modules)
-    assert [name for name in modules if name.startswith("ormahctl.commands.")] == ["ormahctl.commands.status"]
+    assert [name for name in modules if name.startswith("ormahctl.commands.")] == ["ormahctl.commands.daemon"]
 
 
 def test_version_help_and_completion(nobody: dict[str, str]) -> None:

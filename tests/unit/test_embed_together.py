@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ormahd.embedding.batcher import Together
+from ormahd.embedding.model import Together
 
 
 class Passes:

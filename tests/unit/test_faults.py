@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from ormahd import config, faults
-from ormahd.actions.importing import read_line
+from ormahd import config, errors
+from ormahd.actions.transfer import read_line
 from ormahd.errors import BadRequest
 from ormahd.model.node import CreateNodeRequest, SearchQuery
-from ormahd.rpc.codec import read_call
-from ormahd.rpc.frames import JSON
-from ormahd.rpc.requests import checked
+from ormahd.rpc.codec import JSON, read_call
+from ormahd.rpc.handlers import checked
 
 LIBRARY = re.compile(
     r"Input should|\bextra\b|Field required|pydantic|msgspec|\bstr\b|\bint\b|\bNoneType\b|\bdict\b|instance|got `",
@@ -125,7 +124,7 @@ def test_every_setting_is_refused_in_our_words() -> None:
     for group, name in list(config.keys()):
         with pytest.raises(ValidationError) as caught:
             config.Settings.model_validate({group: {name: [{"no": object}]}})
-        found = faults.fault(caught.value)
+        found = errors.fault(caught.value)
         assert found.key.startswith(f"{group}.{name}")
         assert "another kind" not in found.what, (group, name, caught.value)
         assert not LIBRARY.search(found.what), found.what

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ormahd.text.harness import KEPT_HEAD, KEPT_TAIL, Author, read
-from ormahd.text.injected import MARK, enclose
+from ormahd.text.harness import KEPT_HEAD, KEPT_TAIL, MARK, Author, enclose, read
 
 MACHINE = [
     """<task-notification>

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from ormahd.process import memory
+from ormahd.process import priority
 
 
 class Ring:
@@ -27,7 +27,7 @@ def test_garbage_goes_and_what_stays_is_not_looked_at_again():
     stays = [[number] for number in range(1000)]
     gone = weakref.ref(Ring())
     before = gc.get_freeze_count()
-    memory.freeze()
+    priority.freeze()
     assert gone() is None
     assert gc.get_freeze_count() >= before + len(stays)
     watched = {id(one) for one in gc.get_objects()}
@@ -36,7 +36,7 @@ def test_garbage_goes_and_what_stays_is_not_looked_at_again():
 
 @pytest.mark.usefixtures("thawed")
 def test_what_comes_later_is_looked_at():
-    memory.freeze()
+    priority.freeze()
     gone = weakref.ref(Ring())
     gc.collect()
     assert gone() is None
@@ -46,7 +46,7 @@ def test_what_comes_later_is_looked_at():
 def test_what_was_left_alone_is_freed_when_nobody_holds_it():
     held = Ring()
     gone = weakref.ref(held)
-    memory.freeze()
+    priority.freeze()
     held.me = None  # no ring any more
     del held
     assert gone() is None
@@ -56,10 +56,10 @@ def test_what_was_left_alone_is_freed_when_nobody_holds_it():
 def test_garbage_among_what_was_left_alone_is_found_by_looking_everywhere():
     held = Ring()
     gone = weakref.ref(held)
-    memory.freeze()
+    priority.freeze()
     del held
     gc.collect()
     assert gone() is not None
-    memory.sweep()
+    priority.sweep()
     assert gone() is None
     assert gc.get_freeze_count() > 0

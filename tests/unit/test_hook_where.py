@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahctl.shim import where
+from ormahctl.shim import start
 from ormahd import paths
 
 
@@ -55,19 +55,19 @@ def test_both_find_the_same_socket(given: dict[str, str], tmp_path: Path, monkey
         monkeypatch.delenv(name)
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
-    assert where.socket_path("") == str(paths.find_socket())
+    assert start.socket_path("") == str(paths.find_socket())
 
 
 def test_a_flag_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ORMAH_SOCKET", "/elsewhere")
     monkeypatch.setattr(posix, "environ", {b"ORMAH_SOCKET": b"/elsewhere"})
-    assert where.socket_path("/here") == "/here" == str(paths.find_socket("/here"))
+    assert start.socket_path("/here") == "/here" == str(paths.find_socket("/here"))
 
 
 def test_without_a_home_both_ask_the_system(tmp_path: Path) -> None:
     """In a process of its own, because the environment is read at its start."""
-    code = "from ormahctl.shim import where; from ormahd import paths; print(where.socket_path('')); print(paths.find_socket())"
-    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(where.__file__).parents[2])}
+    code = "from ormahctl.shim import start as where; from ormahd import paths; print(where.socket_path('')); print(paths.find_socket())"
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(start.__file__).parents[2])}
     done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
     ours, theirs = done.stdout.split()
     assert ours == theirs

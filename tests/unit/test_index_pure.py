@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ormahd.embedding import token_vectors
-from ormahd.embedding.hashing import MOST, WINDOW, Hashing
-from ormahd.embedding.pieces import split
-from ormahd.index import links
-from ormahd.index.lookup import clean_prefix
+from ormahd.embedding.embedder import MOST, WINDOW, Hashing
+from ormahd.embedding.token_vectors import split
+from ormahd.index import rows as links
+from ormahd.index.reader import clean_prefix
 from ormahd.vectors.matrix import STEP, Matrix
 from tests.contract.index_notes import node_id
 from tests.examples import examples

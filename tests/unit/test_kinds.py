@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ormahd.model.node import NodeType
-from ormahd.search.hear import NAMING, WORDS, kinds
+from ormahd.search.gather import NAMING, WORDS, kinds
 from ormahd.text.words import words
 
 

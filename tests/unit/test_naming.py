@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ormahd.model.node import NodeType
-from ormahd.note.naming import folder_says, path_for, slug, space_folder, stem_short_id
+from ormahd.note.values import folder_says, path_for, slug, space_folder, stem_short_id
 
 ID = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1"
 WHEN = datetime(2026, 11, 21, 20, tzinfo=UTC)

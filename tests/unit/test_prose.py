@@ -12,9 +12,8 @@ import pytest
 
 from ormahd.index.embedding_cache import source
 from ormahd.model.node import NodeType
-from ormahd.note.naming import path_for
-from ormahd.text.prose import beginning, findable, language
-from ormahd.text.quoting import quoted
+from ormahd.note.values import path_for
+from ormahd.text.quoting import beginning, findable, language, quoted
 from ormahd.text.sameness import gist, once, says_the_same
 
 SAYS = "The harbour pilot keeps a ledger of tides."

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ormahd.git import message
-from ormahd.git.message import Kept
+from ormahd.git import oplog
+from ormahd.git.oplog import Kept
 from ormahd.model.node import EdgeType
 from ormahd.note.forgetting import GONE, Forgotten
 from ormahd.note.note import NoteKind, NoteLink, compose, edit, parse
@@ -120,28 +120,24 @@ def test_what_its_versions_are_called_and_say() -> None:
 
 def op(subject: str, body: str = "", nodes: list[str] | None = None, **more: str) -> str:
     trailers = [(f"Ormah-{key.title()}", value) for key, value in more.items()]
-    return message.compose(
-        subject, body, op="01hk", kind="link", source="agent:x", nodes=nodes or [], trailers=trailers
-    )  # type: ignore[arg-type]
+    return oplog.compose(subject, body, op="01hk", kind="link", source="agent:x", nodes=nodes or [], trailers=trailers)  # type: ignore[arg-type]
 
 
 def test_a_message_about_it_keeps_its_trailers() -> None:
     text = op("Connect: A supports The red door", "because it is red", [GOING, STAYING], part=f"01hk {GOING}")
-    assert message.purged(text, FORGOTTEN, Kept.NOTHING) == op(GONE, "", [STAYING])
-    assert message.purged(op("Remember: The red door", nodes=[GOING]), FORGOTTEN, Kept.NOTHING) == op(GONE)
-    assert message.purged(text, FORGOTTEN, Kept.SUBJECT) == op("Connect: A supports The red door", "", [STAYING])
+    assert oplog.purged(text, FORGOTTEN, Kept.NOTHING) == op(GONE, "", [STAYING])
+    assert oplog.purged(op("Remember: The red door", nodes=[GOING]), FORGOTTEN, Kept.NOTHING) == op(GONE)
+    assert oplog.purged(text, FORGOTTEN, Kept.SUBJECT) == op("Connect: A supports The red door", "", [STAYING])
 
 
 def test_a_message_that_names_it_only() -> None:
     text = op("Merge: two became one", "kept 1a2b3c4d and [[fact_red_1a2b3c4d]]", [STAYING, GOING])
-    assert message.purged(text, FORGOTTEN, Kept.ALL) == op(
-        "Merge: two became one", f"kept {GONE} and {GONE}", [STAYING]
-    )
+    assert oplog.purged(text, FORGOTTEN, Kept.ALL) == op("Merge: two became one", f"kept {GONE} and {GONE}", [STAYING])
 
 
 def test_what_a_commit_reverts_stays_said() -> None:
     reverts = f"This reverts commit {'a' * 40}.\n"
-    assert message.purged(f'Revert "The red door"\n\n{reverts}', FORGOTTEN, Kept.NOTHING) == f"{GONE}\n\n{reverts}"
+    assert oplog.purged(f'Revert "The red door"\n\n{reverts}', FORGOTTEN, Kept.NOTHING) == f"{GONE}\n\n{reverts}"
 
 
 PIECES = st.sampled_from(

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from ormahd.index.rows import NodeRow
-from ormahd.jobs.duplicates.merged_text import repeated, restates, said_twice, unfit, united
+from ormahd.jobs.duplicates.change import repeated, restates, said_twice, unfit, united
 from ormahd.model.node import NodeType, Tier
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.actions.caller import Caller
+from ormahd.actions.amend import Caller
 from ormahd.actions.projects import assign, home_of, listed, settle, space_of
 from ormahd.config import load
 from ormahd.errors import BadRequest
-from ormahd.git.remote_url import read_remote
+from ormahd.git.remote import read_remote
 from ormahd.model.lines import merge_lines
 from ormahd.model.spaces import FILE, ProjectKey, free_name, read, spaces, suffixes, with_line
-from ormahd.note.naming import short_name
+from ormahd.note.values import short_name
 from ormahd.ormah import Ormah
 from ormahd.state import sessions
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ormahd.actions.views import headline
-from ormahd.git.message import compose
+from ormahd.git.oplog import compose
 from ormahd.model.change import Kind
 from ormahd.model.node import NodeType
-from ormahd.text.quantities import Sort, pieces
+from ormahd.text.facts import Sort, pieces
 from ormahd.text.standing import Compared, Relation, compare
 from ormahd.text.statement import read
 

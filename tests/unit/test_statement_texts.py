@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ormahd.model.node import NodeType
-from ormahd.text.quantities import AMOUNTS, MONTHS, WEEKDAYS
+from ormahd.text.facts import AMOUNTS, MONTHS, WEEKDAYS
 from ormahd.text.statement import read
 
 WORDS = [

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ormahd.model.node import SearchQuery
-from ormahd.search.hear import hear
+from ormahd.search.gather import hear
 from ormahd.search.times import LONGEST, find_period
 from ormahd.settings import SearchSettings
 

@@ -12,8 +12,19 @@ from hypothesis import strategies as st
 
 from ormahd import api
 from ormahd.errors import BY_CODE, BadRequest, TooLarge
-from ormahd.rpc.codec import encode, error_reply, read_call, read_id, read_reply, result_reply, signature
-from ormahd.rpc.frames import JSON, MSGPACK, Frames, pack
+from ormahd.rpc.codec import (
+    JSON,
+    MSGPACK,
+    Frames,
+    encode,
+    error_reply,
+    pack,
+    read_call,
+    read_id,
+    read_reply,
+    result_reply,
+    signature,
+)
 
 FRAMES = st.lists(st.tuples(st.sampled_from([b"m", b"j", b"h"]), st.binary(max_size=50)), max_size=8)
 

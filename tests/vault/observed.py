@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ormahd.model.change import Committed, Kind
-from ormahd.model.files import FileState
+from ormahd.model.change import Committed, FileState, Kind
 from ormahd.note.note import Note, NoteKind, compose, parse, path_for
 from ormahd.settings import VaultSettings
 from ormahd.vault.vault import Vault

@@ -12,8 +12,8 @@ from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType
 from ormahd.note.forgetting import Forgotten
 from ormahd.note.note import NoteLink, edit
-from ormahd.purge import check as purge_check
 from ormahd.purge import purge
+from ormahd.purge import purge as purge_check
 from ormahd.purge.plan import Survey
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import START, sha

@@ -6,8 +6,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from ormahd.git.network import Network
-from ormahd.git.remote import Remote, find
+from ormahd.git.remote import Network, Remote, find
 from ormahd.note.note import compose
 from ormahd.sync.join import Plan, carry_out, merge_base, plan
 from ormahd.vault.vault import Vault

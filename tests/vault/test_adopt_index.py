@@ -11,7 +11,7 @@ import pytest
 
 from ormahd.model.change import Kind, sha256
 from ormahd.note.note import adopted_id
-from ormahd.vault import released
+from ormahd.vault import releasing
 from ormahd.vault.choices import Choices
 from ormahd.vault.create import CARD, Folder, read_card, with_choices
 from tests.obsidian_vault import ObsidianVault, build
@@ -226,8 +226,8 @@ def test_a_released_note_stays_released_when_it_is_edited_and_renamed(tmp_path: 
     house = House(tmp_path / "notes", adopt="all")
     texts = {"loom.md": b"My notes on looms.\n", "mill.md": b"My notes on mills.\n"}
     with house.vault.transaction("Release", kind=Kind.EDIT, source="person") as tx:
-        lines = [released.Released(path, sha256(data)) for path, data in texts.items()]
-        tx.put(released.PATH, released.with_files(b"", lines), node_id=None, expect=sha256(b""))
+        lines = [releasing.Released(path, sha256(data)) for path, data in texts.items()]
+        tx.put(releasing.PATH, releasing.with_files(b"", lines), node_id=None, expect=sha256(b""))
     for path, data in texts.items():
         (house.root / path).write_bytes(data)
     house.settle()
@@ -240,7 +240,7 @@ def test_a_released_note_stays_released_when_it_is_edited_and_renamed(tmp_path: 
     house.settle()
     assert house.read("weaving.md") == b"My other notes on looms.\n"
     assert house.read("grinding.md") == b"My other notes on mills.\n"
-    assert set(released.read(house.read(released.PATH))) == {"weaving.md", "grinding.md"}
+    assert set(releasing.read(house.read(releasing.PATH))) == {"weaving.md", "grinding.md"}
     (house.root / "loom.md").write_bytes(b"A new note.\n")
     house.settle()
     assert house.log()[0] == "Adopt: loom"

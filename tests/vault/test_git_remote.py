@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import BadRequest, Conflict, NotFound
-from ormahd.git.network import Network, Unreachable
-from ormahd.git.remote import Remote, configured, find, follow, shown
+from ormahd.git.remote import Network, Remote, Unreachable, configured, find, follow, shown
 from ormahd.sync.state import check_here, check_there, note_synced
 from tests.house import wait_until
 from tests.vault.git_house import git, put

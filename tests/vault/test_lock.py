@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import Unavailable
-from ormahd.process import set_aside
+from ormahd.process import disk
 from tests.vault.git_house import children, git, open_vault, put
 
 
@@ -105,5 +105,5 @@ def test_what_is_no_file_is_moved_out_of_the_locks_way(tmp_path: Path, what: str
         lock.symlink_to("/dev/zero")
     with open_vault(root) as vault:
         assert lock.read_text().strip() == str(os.getpid())
-        assert set_aside.findings(root, vault.git.git_dir)[0][0] == ".ormah/lock was no file, and was set aside"
+        assert disk.findings(root, vault.git.git_dir)[0][0] == ".ormah/lock was no file, and was set aside"
     assert os.path.lexists(root / ".ormah/conflicts/damaged/lock.1")

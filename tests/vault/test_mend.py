@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import Unavailable, VaultBusy
-from ormahd.process import set_aside
+from ormahd.process import disk
 from tests.house import wait_until
 from tests.vault.git_house import git, open_vault, put, remove, sha
 
@@ -26,7 +26,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def said(root: Path) -> list[str]:
-    return [what for what, _ in set_aside.findings(root, root / ".git")]
+    return [what for what, _ in disk.findings(root, root / ".git")]
 
 
 @pytest.mark.parametrize("data", [b"", b"0" * 40 + b"\n", b"not an id\n", b"\0" * 41, None])

@@ -11,7 +11,7 @@ import pytest
 
 from ormahd.errors import Ambiguous, BadRequest, NotFound, OrmahError
 from ormahd.model.change import Kind
-from ormahd.vault.revisions import find_standing
+from ormahd.vault.history import find_standing
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import START, git, open_vault, put
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ormahd.git import pack as git_pack
-from ormahd.git.pack import deflated, write_pack
+from ormahd.git import objects as git_pack
+from ormahd.git.objects import deflated, write_pack
 from ormahd.process.disk import Flusher
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import git, open_vault, put, sound
@@ -111,7 +111,7 @@ BOTH_AT_ONCE = """
 import sys, threading, time
 from pathlib import Path
 from ormahd.process.disk import Flusher
-from ormahd.git.pack import write_pack
+from ormahd.git.objects import write_pack
 from tests.vault.git_house import open_vault
 
 inside = threading.Event()

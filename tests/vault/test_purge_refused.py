@@ -11,8 +11,8 @@ import pytest
 from ormahd.errors import Conflict, VaultBusy
 from ormahd.model.change import Kind
 from ormahd.note.forgetting import Forgotten
-from ormahd.purge import check as purge_check
 from ormahd.purge import purge
+from ormahd.purge import purge as purge_check
 from ormahd.vault import purge_records
 from tests.vault import purging
 from tests.vault.git_house import START

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import Conflict, VaultBusy
-from ormahd.purge.check import check_place
+from ormahd.purge.purge import check_place
 from ormahd.watch.watcher import Watcher
 from tests import newer_git
 from tests.vault.git_house import git, open_vault, put, remove, sound

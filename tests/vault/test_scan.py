@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import Unavailable
-from ormahd.model.files import FileState
+from ormahd.model.change import FileState
 from ormahd.process import priority
 from ormahd.vault.excluded import Excluded, template_folders
 from ormahd.watch.scan import MARKER, STRIDE, Walk, walk

@@ -10,8 +10,7 @@ import pytest
 
 from ormahd.git.objects import EXECUTABLE, FILE, Entry
 from ormahd.note.note import compose
-from ormahd.vault.identity import Identity
-from ormahd.vault.tree_cache import Look
+from ormahd.vault.identity import Identity, Look
 from tests.vault.git_house import START, git, node_of, open_vault, put, remove
 from tests.vault.observed import House
 

@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 
 from ormahd.note.note import NoteKind, parse
-from ormahd.watch import folders as watch_folders
 from ormahd.watch import watcher as watch
-from ormahd.watch.source import Source
-from ormahd.watch.watcher import Watcher
+from ormahd.watch import watcher as watch_folders
+from ormahd.watch.watcher import Source, Watcher
 from tests.house import wait_until
 from tests.vault.observed import House, uuid
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.watch.source import Source
+from ormahd.watch.watcher import Source
 from tests.house import wait_until
 
 FULL = """
 import os, sys, time
-from ormahd.watch.source import Source
+from ormahd.watch.watcher import Source
 open("/proc/sys/user/max_inotify_watches", "w").write("30")
 root = sys.argv[1]
 told = set()

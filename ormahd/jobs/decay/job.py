@@ -1,4 +1,17 @@
-"""Move unused memories from working to the archive when their lease ends ("fading"), and bring archived memories back when used.
+"""Strength and tiers: store uses, compute importance, let unused memories fade, and bring used ones back.
+
+Make the change that moves a memory to another tier: to the archive, back from it, or out of core. Each is one commit.
+
+Nothing is deleted and no text changes. Search still finds an archived memory if no other memory fits as well, and opening it
+brings it back.
+
+Store uses in the vault ("folding"), compute the importance of every memory, and keep the core tier within its cap.
+
+Only this job writes `.ormah/strength.jsonl` and `.ormah/active_days.jsonl`. It adds the accesses and active days from the state,
+and the importance scores, in one commit per run, or none if nothing changed enough. Formula: `model.strength`; source:
+REFERENCE C 3.8 and I.
+
+Move unused memories from working to the archive when their lease ends ("fading"), and bring archived memories back when used.
 
 Source: seeds/data-model (tiers, FSRS), REFERENCE C 3.8 and I ("Lifecycle"). Deliberate differences:
 
@@ -16,22 +29,47 @@ Source: seeds/data-model (tiers, FSRS), REFERENCE C 3.8 and I ("Lifecycle"). Del
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ormahd.actions.amend import see
+from ormahd.actions.views import headline
+from ormahd.errors import BadRequest, Conflict
+from ormahd.jobs.job import Change, Edit, nothing
+from ormahd.model.change import Kind
+from ormahd.model.node import Tier, short_id
+from ormahd.note import note as codec
+
+if TYPE_CHECKING:
+    from ormahd.index.rows import NodeRow
+    from ormahd.ormah import Ormah
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from ormahd.actions.amend import leaving_core
+from ormahd.index.rows import moment
+from ormahd.jobs.decay.accesses import Touches, Waiting, settle, waiting
+from ormahd.jobs.job import Step, Turn
+from ormahd.model import strength
+from ormahd.model.strength import STRENGTH_FILE, Access, Score, fold, importance, read_strength
+from ormahd.note.note import digest
+from ormahd.process import priority
+
+if TYPE_CHECKING:
+    from ormahd.ormah import Ormah
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ormahd.errors import Conflict, NotFound
-from ormahd.index.rows import Filter, moment
-from ormahd.jobs.consolidation.change import identities
-from ormahd.jobs.decay.accesses import Touches, days, used
-from ormahd.jobs.decay.change import bring_back, fade
-from ormahd.jobs.job import Change, Step, Turn
-from ormahd.model.change import Kind
-from ormahd.model.node import EdgeType, NodeType, Tier
-from ormahd.model.strength import Leases, importance
+from ormahd.errors import NotFound
+from ormahd.index.rows import Filter
+from ormahd.jobs.consolidation.job import identities
+from ormahd.jobs.decay.accesses import days, used
+from ormahd.model.node import EdgeType, NodeType
+from ormahd.model.strength import Leases
 from ormahd.process import sql
 
 if TYPE_CHECKING:
@@ -40,9 +78,175 @@ if TYPE_CHECKING:
     from ormahd.model.strength import ActiveDays, LastUses
     from ormahd.ormah import Ormah
 
+
+def fade(ormah: Ormah, node_id: str, *, reason: str, body: str = "", done: Callable[[], None] = nothing) -> Change:
+    """Return the change that moves a memory from working to archival.
+
+    `node_id`: a full id. The commit's body is `reason`, then `body`. `done` is called after the commit.
+
+    Raises:
+        NotFound: the id is unknown. BadRequest: it is the self node. Conflict: the memory is not in working.
+    """
+    return _moved(ormah, node_id, Tier.WORKING, Tier.ARCHIVAL, Kind.DECAY, "Fade", reason, body, done)
+
+
+def bring_back(
+    ormah: Ormah, node_id: str, *, reason: str, body: str = "", done: Callable[[], None] = nothing
+) -> Change:
+    """Return the change that moves a memory from archival to working. Parameters and errors as for `fade`."""
+    return _moved(ormah, node_id, Tier.ARCHIVAL, Tier.WORKING, Kind.PROMOTE, "Bring back", reason, body, done)
+
+
+def leave_core(
+    ormah: Ormah, node_id: str, *, reason: str, body: str = "", done: Callable[[], None] = nothing
+) -> Change:
+    """Return the change that moves a memory from core to working. Parameters and errors as for `fade`."""
+    return _moved(ormah, node_id, Tier.CORE, Tier.WORKING, Kind.DECAY, "Leave core", reason, body, done)
+
+
+def _moved(
+    ormah: Ormah, node_id: str, was: Tier, becomes: Tier, kind: Kind, verb: str, reason: str, body: str,
+    done: Callable[[], None],
+) -> Change:  # fmt: skip
+    row = ormah.index.note(node_id)
+    name = headline(row.title, row.content)
+    if row.id == ormah.vault.self_id:
+        raise BadRequest(f"“{name}” is the self node, which stays in core", hint="choose another memory")
+    _stands(row.tier, row, was)
+
+    def edits() -> Sequence[Edit]:
+        seen = see(ormah, row.id)
+        _stands(seen.note.tier, row, was)
+        data = codec.edit(seen.data, seen.path, set={"tier": becomes, "updated": ormah.moment()})
+        return [Edit(row.id, seen.path, data, seen.digest)]
+
+    said = "\n".join(part for part in (reason, body) if part)
+    return Change(kind, f"{verb}: {name}", said, edits, {row.id: row.digest}, done=done)
+
+
+def _stands(tier: Tier, row: NodeRow, wanted: Tier) -> None:
+    if tier is not wanted:
+        raise Conflict(
+            f"{short_id(row.id)} “{headline(row.title, row.content)}” is {tier.value}, not {wanted.value}",
+            hint="nothing needs to be done",
+        )
+
+
+DAY = timedelta(days=1)
+
+
+class ImportanceScorer:
+    """The job. It plans the change of the strength files, then the moves of memories out of a full core."""
+
+    name = "importance_scorer"
+
+    def plan(self, turn: Turn) -> Iterator[Step]:
+        if not turn.dry:
+            settle(turn.ormah)
+        uses = waiting(turn.ormah)
+        scores = scored(turn, uses)
+        yield from _strength(turn, uses, scores)
+        yield from _core(turn, scores)
+
+
+def machine(ormah: Ormah) -> str:
+    """Return the name of this machine in `strength.jsonl`: a hash that stays the same as long as the machine's state exists."""
+    return ormah.learned.seal.hash("strength")[:12]
+
+
+def scored(turn: Turn, uses: Waiting) -> dict[str, float]:
+    """Return `{node id: importance}` for every memory, counting also the uses that are not folded in yet."""
+    ormah = turn.ormah
+    edges, fresh = ormah.index.degrees(), uses.of()
+    scores = {}
+    for node_id, node in ormah.index.candidates(ormah.index.ids()).items():
+        times, latest = fresh.get(node_id, (0, None))
+        used = max((at for at in (latest, node.strength.last_accessed) if at), default=moment(node.created))
+        days = (turn.now - used) / DAY
+        scores[node_id] = importance(node.strength.access_count + times, edges.get(node_id, 0), days)
+    return scores
+
+
+def _strength(turn: Turn, uses: Waiting, scores: Mapping[str, float]) -> Iterator[Change]:
+    """Yield the change of the strength files, if they change.
+
+    Accesses of deleted memories are dropped from the state with the commit, or at once if there is no commit.
+    """
+    ormah, state = turn.ormah, turn.ormah.state
+    before = ormah.vault.read(STRENGTH_FILE)
+
+    def folded(data: bytes | None) -> bytes:
+        rows = ormah.index.notes([event.node for event in uses.events], connections=False)
+        created = {node_id: row.created for node_id, row in rows.items()}
+        events: list[Access | Score] = [*uses.events]
+        events += [Score(node_id, turn.now, score) for node_id, score in scores.items()]
+        return fold(data or b"", machine(ormah), events, created=created, pace=priority.giving)
+
+    asked = state.active_days()
+
+    def edits() -> Sequence[Edit]:
+        changed = []
+        for path, with_news in (
+            (STRENGTH_FILE, folded),
+            (strength.ACTIVE_DAYS_FILE, lambda data: strength.with_active_days(data or b"", asked)),
+        ):
+            data = ormah.vault.read(path)
+            new = with_news(data)
+            if new != (data or b""):
+                changed.append(Edit(None, path, new, None if data is None else digest(data)))
+        if changed:
+            state.folding(uses.last, turn.run)
+        return changed
+
+    after = folded(before)
+    new_days = asked - strength.read_active_days(ormah.vault.read(strength.ACTIVE_DAYS_FILE) or b"")
+    if after == (before or b"") and not new_days:
+        if uses.last and not turn.dry:
+            state.folding(uses.last, turn.run)
+            state.folded(turn.run)
+        return
+    was, now = (read_strength(one or b"", pace=priority.giving) for one in (before, after))
+    moved = sum(node not in was or was[node].importance != one.importance for node, one in now.items())
+    times = sum(event.times for event in uses.events)
+    used = len({event.node for event in uses.events})
+    done = [f"{_many(times, 'use')} of {_many(used, 'memory')}"] if times else []
+    done += [f"{_many(moved, 'memory')} scored anew"] if moved else []
+    done = done or ([f"{_many(len(new_days), 'day')} on which something was asked"] if new_days else [])
+    subject = f"Strength: {', '.join(done) or 'lines in order'}"
+    body = (
+        "Uses since the last run, importance from use, connections and age, and the days on which something was asked. "
+        "Notes are not touched."
+    )
+    yield Change(Kind.STRENGTH, subject, body, edits, {}, done=lambda: state.folded(turn.run))
+
+
+def _core(turn: Turn, scores: Mapping[str, float]) -> Iterator[Change]:
+    """If core is over its cap, yield moves to working for its least important memories, one commit each.
+
+    Memories whose move to a lower tier was undone before go among the last.
+    """
+    ormah, cap = turn.ormah, turn.ormah.settings.tiers.core_cap
+    core = ormah.in_tier(Tier.CORE, writable=True)
+    if len(core) <= cap:
+        return
+    touches = Touches(ormah.vault)
+    last = {row.id for row in core if touches.wanted(row.id)}
+    for row in leaving_core(ormah, core, scores=scores, last=last)[: len(core) - cap]:
+        reason = (
+            f"Core holds {_many(len(core), 'memory')}, and {cap} is its cap (tiers.core_cap). "
+            f"Of those that may leave it is the least important: {scores.get(row.id, row.strength.importance):.2f}."
+        )
+        yield leave_core(ormah, row.id, reason=reason)
+
+
+def _many(count: int, what: str) -> str:
+    if count == 1:
+        return f"1 {what}"
+    return f"{count} {what[:-1]}ies" if what.endswith("y") else f"{count} {what}s"
+
+
 _REPLACES = (EdgeType.DERIVED_FROM, EdgeType.EVOLVED_FROM)
 _NEVER = datetime.min.replace(tzinfo=UTC)
-DAY = timedelta(days=1)
 IMPORTANT = 0.5
 """Minimum importance that delays fading."""
 IMPORTANT_DAYS = 90.0

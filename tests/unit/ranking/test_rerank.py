@@ -16,7 +16,7 @@ import pytest
 from ormahd.errors import Unavailable
 from ormahd.search import rerank
 from ormahd.search.rerank import CHARACTERS, Arriving, Reranker
-from ormahd.settings.whisper import WhisperSettings
+from ormahd.settings import WhisperSettings
 
 WORDS = [
     "the", "which", "database", "we", "use", "is", "postgres", "because", "of", "json", "owl", "sleeps", "at", "night", "in",

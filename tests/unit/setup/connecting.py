@@ -14,8 +14,8 @@ from unittest.mock import patch
 import pytest
 
 from ormahctl.setup import connect
+from ormahctl.setup.edit import Json
 from ormahctl.setup.harness import AGENTS, Harness
-from ormahctl.setup.json_edit import Json
 from tests.surroundings import surroundings
 
 CLAUDE, CODEX, GEMINI = AGENTS["claude-code"], AGENTS["codex"], AGENTS["gemini"]

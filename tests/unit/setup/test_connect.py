@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ormahctl.setup import entry
+from ormahctl.setup import change as entry
+from ormahctl.setup.edit import Json
 from ormahctl.setup.file import InvalidSettings
 from ormahctl.setup.harness import AGENTS, Harness
-from ormahctl.setup.json_edit import Json
 from tests.examples import examples
 from tests.unit.setup.connecting import CLAUDE, CODEX, GEMINI, JSON, a_home, ours, put, setup, uninstall
 from tests.unit.setup.settings_files import HOOKS, TEXTS, VALUES, files

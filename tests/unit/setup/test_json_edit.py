@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ormahctl.setup.edit import Json
 from ormahctl.setup.file import Edit, InvalidSettings, Place, apply, between, reverse
-from ormahctl.setup.json_edit import Json
 from tests.unit.setup.settings_files import files
 
 NONE: frozenset[str] = frozenset()

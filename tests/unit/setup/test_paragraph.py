@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahctl.setup import paragraph
+from ormahctl.setup import harness as paragraph
 from ormahctl.setup.change import Record
 from tests.unit.setup.connecting import CLAUDE, CODEX, GEMINI, JSON
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ormahctl.setup import connect
+from ormahctl.setup.edit import Toml
 from ormahctl.setup.file import InvalidSettings, Place, apply, reverse
 from ormahctl.setup.harness import Codex
-from ormahctl.setup.toml_edit import Toml
 from ormahd.rpc.wire import Conflict
 from tests.surroundings import surroundings
 

@@ -14,7 +14,7 @@ from msgspec import structs
 from ormahd.index.rows import NodeRow
 from ormahd.model.judgement import Judgement, Small
 from ormahd.model.node import Found, NodeType, Tier
-from ormahd.settings.whisper import WhisperSettings
+from ormahd.settings import WhisperSettings
 from ormahd.whisper import choose
 from ormahd.whisper.affinity import Boost, Verdict
 from ormahd.whisper.gather import Pool

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ormahd.embedding.embedder import QueryVectors
-from ormahd.embedding.hashing import Hashing
+from ormahd.embedding.embedder import Hashing, QueryVectors
 from ormahd.search.times import find_period
-from ormahd.settings.whisper import WhisperSettings
+from ormahd.settings import WhisperSettings
 from ormahd.whisper.hear import EARLIER_CHARACTERS, WINDOW, Archetypes, early, hear, topic
 from ormahd.whisper.intents import ARCHETYPES, classify
 from ormahd.whisper.types import Asked, Before, Heard, Intent, Said

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from ormahd.settings.whisper import WhisperSettings
+from ormahd.settings import WhisperSettings
 from ormahd.whisper.suppress import quiet
 from ormahd.whisper.types import Before, Float, Heard, Intent, Said, Silence
 

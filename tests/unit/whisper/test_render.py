@@ -14,8 +14,8 @@ from msgspec import structs
 
 from ormahd.index.rows import NodeRow
 from ormahd.model.node import NodeType, Tier
-from ormahd.settings.whisper import WhisperSettings
-from ormahd.text.injected import FRAMING, shell
+from ormahd.settings import WhisperSettings
+from ormahd.text.harness import FRAMING, shell
 from ormahd.whisper import render as it
 from ormahd.whisper.types import Candidate, Shown
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ormahd.settings.whisper import WhisperSettings
+from ormahd.settings import WhisperSettings
 from ormahd.state import sessions as store
 from ormahd.state.state import State
 from ormahd.whisper.session import MOST_CHARACTERS, Sessions

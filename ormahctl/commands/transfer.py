@@ -1,0 +1,307 @@
+"""`ormahctl import` and `export`: memories as JSON lines.
+
+A file of JSON lines, cut into batches that fit a frame. Judges only what it must: encoding, blank lines, size.
+
+`ormahctl import`: many memories from a file of JSON lines, in batches, two of them under way at a time.
+
+`ormahctl export`: every memory as a JSON line, to stdout or into a file that is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from ormahctl import render
+from ormahctl.registry import Verb
+from ormahctl.render import Bar
+from ormahctl.session import Lane, Session, answer, pass_session
+from ormahd.api import ExportParams, ExportResult, ImportFailure, ImportParams, ImportResult, NoParams, StatsResult
+from ormahd.rpc.wire import BadRequest, OrmahError
+
+FIRST_LINES = 64
+"""The first batch is small, because it goes alone."""
+BATCH_LINES = 500
+BATCH_BYTES = 4_000_000
+LINE_BYTES = 15_000_000
+"""A frame's body holds 16 MiB; a memory of the largest size, escaped in the worst way, stays below this."""
+CHUNK = 1_048_576
+
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass
+class Batch:
+    """`numbers[i]` is the number of `lines[i]` in the file; `end` how many bytes were read up to its last line."""
+
+    numbers: list[int] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    size: int = 0
+    end: int = 0
+
+    @property
+    def last(self) -> int:
+        return self.numbers[-1] if self.numbers else 0
+
+
+def batches(file: BinaryIO, failed: list[ImportFailure]) -> Iterator[Batch]:
+    """The lines of `file` without blank ones; lines that are no text or too long go to `failed`."""
+    batch, most, number, read = Batch(), FIRST_LINES, 0, 0
+    while raw := file.readline(LINE_BYTES + 1):
+        number += 1
+        read += len(raw)
+        if len(raw) > LINE_BYTES and not raw.endswith(b"\n"):
+            read += _skip_line(file)
+            failed.append(ImportFailure(line=number, error=f"longer than {LINE_BYTES:,} bytes"))
+            continue
+        if number == 1:
+            raw = raw.removeprefix(_BOM)
+        raw = raw.strip(b" \t\r\n")
+        if not raw:
+            continue
+        try:
+            text = raw.decode("utf-8")
+        except UnicodeDecodeError as exc:
+            failed.append(ImportFailure(line=number, error=f"not valid UTF-8 (byte {exc.start + 1} of the line)"))
+            continue
+        if batch.lines and (len(batch.lines) >= most or batch.size + len(raw) > BATCH_BYTES):
+            yield batch
+            batch, most = Batch(), BATCH_LINES
+        batch.numbers.append(number)
+        batch.lines.append(text)
+        batch.size += len(raw)
+        batch.end = read
+    if batch.lines:
+        yield batch
+
+
+def _skip_line(file: BinaryIO) -> int:
+    skipped = 0
+    while piece := file.readline(CHUNK):
+        skipped += len(piece)
+        if piece.endswith(b"\n"):
+            break
+    return skipped
+
+
+FAILED = 2
+INTERRUPTED = 130
+BATCH_SECONDS = 1800.0
+SHOWN = 20
+"""Failures printed for people; --json has them all."""
+
+
+@dataclass
+class Tally:
+    """What has come of an import so far. `line`: up to which line all is answered."""
+
+    added: int = 0
+    skipped: int = 0
+    redacted: int = 0
+    failed: list[ImportFailure] = field(default_factory=list)
+    run: str | None = None
+    line: int = 0
+    size: int = 0
+
+    def add(self, batch: Batch, done: ImportResult) -> None:
+        self.added += done.added
+        self.skipped += done.skipped
+        self.redacted += done.redacted
+        for failure in done.failed:
+            place = failure.line - 1
+            number = batch.numbers[place] if 0 <= place < len(batch.numbers) else failure.line
+            self.failed.append(ImportFailure(line=number, error=failure.error))
+        self.run = self.run or done.run
+        self.line, self.size = batch.last, batch.end
+
+
+@click.command(
+    "import",
+    cls=Verb,
+    short_help="Take in many memories from JSON lines.",
+    example="ormahctl import memories.jsonl\nzcat backup.jsonl.gz | ormahctl import -",
+)
+@click.argument("file", metavar="FILE|-", type=click.File("rb"))
+@pass_session
+def import_(session: Session, file: BinaryIO) -> int:
+    """Store each line of FILE, a JSON object such as {"content": "…", "type": "fact", "tags": ["x"]}.
+
+    Lines that cannot be taken are named and the others go on; exit status 2 then. What is known already is skipped, so
+    that an import that was stopped is simply run again. An export can be imported.
+    """
+    if file.isatty():
+        sys.stderr.write("reading JSON lines from the terminal; end with Ctrl-D\n")
+    begun = time.monotonic()
+    tally = Tally()
+    try:
+        with Bar("importing") as bar:
+            _work(session, file, tally, bar, begun)
+    except KeyboardInterrupt:
+        _how_far(tally, "stopped")
+        return INTERRUPTED
+    except OrmahError as exc:
+        _how_far(tally, "broken off")
+        exc.message = exc.message.replace("nothing was changed", "nothing of this batch was taken in")
+        raise
+    tally.failed.sort(key=lambda failure: failure.line)
+    seconds = time.monotonic() - begun
+    if session.json:
+        fields = {"added": tally.added, "skipped": tally.skipped, "failed": tally.failed, "run": tally.run}
+        render.emit(fields | {"redacted": tally.redacted, "seconds": round(seconds, 3)})
+    else:
+        _report(tally, seconds)
+    return FAILED if tally.failed else 0
+
+
+def _work(session: Session, file: BinaryIO, tally: Tally, bar: Bar, begun: float) -> None:
+    """Send the batches, in order, the next one while the daemon works on the one before."""
+    total = _size(file)
+    lanes = deque([Lane(session.connect()), Lane(session.connect())])
+    under_way: deque[tuple[Batch, Future[ImportResult]]] = deque()
+
+    def begun_with(batch: Batch, future: Future[ImportResult]) -> None:
+        under_way.append((batch, future))
+
+    def collect(keep: int) -> None:
+        while len(under_way) > keep:
+            batch, future = under_way[0]
+            done = answer(future)
+            under_way.popleft()
+            tally.add(batch, done)
+            answered = tally.added + tally.skipped
+            rate = answered / max(time.monotonic() - begun, 0.001)
+            bar.set(tally.size, total, f"{render.count(answered, 'memory', 'memories')}, {rate:,.0f}/s")
+
+    try:
+        for batch in batches(file, tally.failed):
+            # the first one alone: its answer names the run that the others belong to
+            collect(keep=len(lanes) - 1 if tally.run else 0)
+            lane = lanes[0]
+            lanes.rotate(-1)
+            params = ImportParams(lines=batch.lines, run=tally.run)
+            lane.call("admin.import", params, ImportResult, timeout=BATCH_SECONDS, note=partial(begun_with, batch))
+        collect(keep=0)
+    except KeyboardInterrupt:
+        for one in [*under_way]:
+            if one[1].cancel():  # it has not begun
+                under_way.remove(one)
+        if under_way:
+            render.note("finishing what the daemon has begun; Ctrl-C again to leave at once", label="stopping")
+            collect(keep=0)
+        raise
+    finally:
+        for lane in lanes:
+            lane.close()
+
+
+def _size(file: BinaryIO) -> int | None:
+    """Bytes to come, where that can be known."""
+    try:
+        found = os.fstat(file.fileno())
+    except (OSError, ValueError):
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+def _how_far(tally: Tally, how: str) -> None:
+    counts = f"{render.count(tally.added, 'memory', 'memories')} added, {tally.skipped:,} skipped"
+    render.note(f"{how} after line {tally.line:,}: {counts}, {len(tally.failed):,} failed")
+    render.note("the same command goes on from there: what is stored is skipped", label="hint", colour="cyan")
+
+
+def _report(tally: Tally, seconds: float) -> None:
+    rate = (tally.added + tally.skipped) / max(seconds, 0.001)
+    render.out(
+        f"{render.count(tally.added, 'memory', 'memories')} added, {tally.skipped:,} skipped, "
+        f"{len(tally.failed):,} failed ({render.lasting(seconds)}, {rate:,.0f}/s)"
+    )
+    if tally.run and tally.added:
+        render.out(f"run {render.line(tally.run)}")
+    sys.stdout.flush()
+    for failure in tally.failed[:SHOWN]:
+        render.note(render.line(failure.error), label=f"line {failure.line}", colour="red")
+    if len(tally.failed) > SHOWN:
+        render.note(f"and {len(tally.failed) - SHOWN:,} more; all of them: ormahctl --json import …")
+    if tally.redacted:
+        render.note(f"secrets were taken out of {render.count(tally.redacted, 'memory', 'memories')} before anything was "
+                    "written", label="secret", colour="red")  # fmt: skip
+
+
+PAGE = 500
+
+
+@click.command(
+    cls=Verb,
+    short_help="Every memory as a JSON line.",
+    example="ormahctl export --output memories.jsonl\normahctl export | jq -r .title",
+)
+@click.option(
+    "-o", "--output", metavar="FILE", help="Write here instead of to stdout; the file appears when it is whole."
+)
+@pass_session
+def export(session: Session, output: str | None) -> None:
+    """Write every memory as a JSON object, one a line, in the order of their ids. `ormahctl import` takes them back."""
+    if output is None or output == "-":
+        _write(session, sys.stdout.buffer)
+        return
+    with _whole(Path(output)) as stream:
+        number = _write(session, stream)
+    if session.json:
+        render.emit({"exported": number, "output": output})
+    else:
+        render.out(f"{render.count(number, 'memory', 'memories')} in {render.line(output)}")
+
+
+def _write(session: Session, stream: BinaryIO) -> int:
+    client = session.client
+    number, after = 0, None
+    with Bar("exporting") as bar:
+        total = client.call("admin.stats", NoParams(), StatsResult).total_nodes if bar.seen else None
+        while True:
+            page = client.call("admin.export", ExportParams(after=after, limit=PAGE), ExportResult)
+            stream.writelines(render.encode(item, pretty=False).encode() + b"\n" for item in page.items)
+            number += len(page.items)
+            bar.set(number, total, f"{number:,}")
+            after = page.next
+            if after is None:
+                break
+    stream.flush()
+    return number
+
+
+@contextmanager
+def _whole(file: Path) -> Iterator[BinaryIO]:
+    """A file that replaces `file` when all is written and synced; a pipe or device is written to as it is."""
+    target = Path(os.path.realpath(file))
+    if target.exists() and not stat.S_ISREG(target.stat().st_mode):
+        if target.is_dir():
+            raise BadRequest(f"{file} is a directory", hint="name a file in it, such as memories.jsonl")
+        with target.open("wb") as stream:
+            yield stream
+        return
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    except OSError as exc:
+        raise BadRequest(f"{file} cannot be written: {exc.strerror}") from exc
+    try:
+        with os.fdopen(handle, "wb") as stream:  # mode 0600: memories are private
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(name, target)
+    except BaseException:
+        os.unlink(name)
+        raise

@@ -1,0 +1,445 @@
+"""`ormahctl remember`, `update`, `edit`, `outdated`, `connect`: commands that write one memory.
+
+What every write has to say beside its result, on stderr: secrets taken out, notes moved, git busy, parts missing.
+
+`ormahctl remember`: store one memory.
+
+`ormahctl update`: change fields of a memory.
+
+`ormahctl edit`: open the note itself in the person's editor, and wait until the daemon has taken the edit in.
+
+`outdated`, `connect`: changes to one memory that need no more than its id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from msgspec import UNSET
+
+from ormahctl import render
+from ormahctl.commands.lists import new_space
+from ormahctl.options import EDGE, SHARE, TIER, TYPE, TYPES, LinkType, NodeId, OneOf, SpaceName, text_or_stdin
+from ormahctl.registry import Verb
+from ormahctl.session import Session, pass_session, space
+from ormahd.api import (
+    ConnectParams,
+    DoctorParams,
+    DoctorResult,
+    HelloParams,
+    HelloResult,
+    HistoryParams,
+    HistoryResult,
+    Link,
+    Near,
+    NodeParams,
+    NodeResult,
+    OutdatedParams,
+    RememberParams,
+    RememberResult,
+    UpdateParams,
+    WriteResult,
+)
+from ormahd.rpc.wire import BadRequest, InvalidNote, NotFound, Unavailable
+
+
+def told(redacted: Sequence[str], demoted: Sequence[str], *, stored: bool, degraded: Sequence[str]) -> None:
+    if redacted:
+        kinds = ", ".join(sorted(set(redacted)))
+        render.note(f"taken out before anything was written: {kinds}", label="secret", colour="red")
+    if demoted:
+        ids = ", ".join(name[:8] for name in demoted)
+        render.note(f"core is full; moved to working: {ids}")
+    if stored:
+        render.note("another git operation is under way in the vault; the memory is safe and its commit follows")
+    if "vectors" in degraded:
+        render.note("neighbours were not looked for: the model is not loaded yet")
+
+
+def close_to(near: Sequence[Near], newer: str) -> None:
+    """Print the memories that are close to the one just written (short id `newer`), and what to say if it replaces one."""
+    for one in near:
+        render.out(f"  close to {one.short_id}  {one.created[:10]}  {render.cut(render.line(one.content), 60)}")
+    if near:
+        seems = "it seems to replace it; if so" if near[0].standing == "replaced" else "if it replaces one of them"
+        render.out(f"  {seems}: ormahctl outdated {near[0].short_id} --by {newer}")
+
+
+def fields(node: NodeResult) -> dict[str, Any]:
+    """A node as `--json` shows it: its fields, `path` and `connections`."""
+    found: dict[str, Any] = msgspec.to_builtins(node)
+    for twin in ("text", "node_id"):
+        found.pop(twin)
+    return found
+
+
+def peek(session: Session, node_id: str) -> NodeResult:
+    """The node, without counting it as used."""
+    return session.client.call("agent.get", NodeParams(node_id=node_id, touch=False), NodeResult)
+
+
+def written(session: Session, done: WriteResult, verb: str, *, before: NodeResult | None = None) -> None:
+    """Say what a write did. With --json: the node as it is now (`before`: as it was, when it is gone) and the commit."""
+    if session.json:
+        node = fields(before) if before is not None else _now(session, done.node_id)
+        render.emit(
+            node
+            | {"changed": done.changed, "commit": done.commit, "op": done.op, "stored": done.stored}
+            | {"redacted": done.redacted, "demoted": done.demoted, "degraded": done.degraded, "near": done.near}
+        )
+        return
+    verb = verb if done.changed else "nothing to change in"
+    render.out(f"{verb} {render.paint(done.short_id, 'bold')}  {render.line(done.path or '')}".rstrip())
+    if done.commit:
+        render.out(f"  commit {done.commit[:8]}")
+    close_to(done.near, done.short_id)
+    told(done.redacted, done.demoted, stored=done.stored, degraded=())
+
+
+def _now(session: Session, node_id: str) -> dict[str, Any]:
+    try:
+        return fields(peek(session, node_id))
+    except NotFound:
+        return {"id": node_id, "short_id": node_id[:8]}  # somebody removed it since: the write itself was done
+
+
+@click.command(
+    cls=Verb,
+    short_help="Store a memory.",
+    example="ormahctl remember 'Prefers TypeScript over JavaScript' --type preference --about-self\n"
+    "ormahctl remember - --title 'How we deploy' --type procedure < deploy.md",
+)
+@click.argument("text")
+@click.option(
+    "--type",
+    "type_",
+    type=TYPE,
+    metavar="TYPE",
+    default="fact",
+    show_default=True,
+    help=f"What kind of memory it is: {', '.join(TYPES)}.",
+)
+@click.option("--tier", type=TIER, default="working", show_default=True, help="How close at hand it is kept.")
+@click.option(
+    "--space",
+    "space_",
+    type=SpaceName(),
+    metavar="NAME",
+    help="The project it belongs to. Else: ORMAH_SPACE, or detected here.",
+)
+@click.option("--global", "global_", is_flag=True, help="It belongs to no project.")
+@click.option("--title", help="A line that names it.")
+@click.option("--tag", "tags", multiple=True, help="A word to find it by; may be given several times.")
+@click.option("--about-self", is_flag=True, help="It is about you.")
+@click.option("--confidence", type=SHARE, default=1.0, show_default=True, help="How sure it is, 0 to 1.")
+@click.option("--link", "links", type=LinkType(), multiple=True, help="A connection, such as supports:1a2b3c4d.")
+@click.option("--replaces", metavar="ID", multiple=True,
+              help="A memory that this one replaces: it is marked superseded. May be given several times.")  # fmt: skip
+@pass_session
+def remember(
+    session: Session,
+    text: str,
+    type_: str,
+    tier: str,
+    space_: str | None,
+    global_: bool,
+    title: str | None,
+    tags: tuple[str, ...],
+    about_self: bool,
+    confidence: float,
+    links: tuple[Link, ...],
+    replaces: tuple[str, ...],
+) -> None:
+    """Store TEXT as a memory; with '-' the text is read from stdin.
+
+    A text that is known already is not stored twice. What looks like a password or a key is taken out first. Memories
+    that are close in meaning are named, because the new one may replace one of them.
+    """
+    params = RememberParams(
+        content=text_or_stdin(text, "the memory"),
+        type=type_,
+        tier=tier,
+        space=space(space_, global_),
+        title=title,
+        tags=list(tags),
+        about_self=about_self,
+        confidence=confidence,
+        connections=list(links),
+        replaces=list(replaces),
+    )
+    done = session.client.call("agent.remember", params, RememberResult)
+    if session.json:
+        fields = {
+            "id": done.node_id,
+            "short_id": done.short_id,
+            "path": done.path,
+            "commit": done.commit,
+            "op": done.op,
+        }
+        more = {"space": done.space, "links": done.links, "redacted": done.redacted, "demoted": done.demoted}
+        render.emit(
+            fields
+            | more
+            | {"existing": done.existing, "stored": done.stored, "degraded": done.degraded}
+            | {"near": done.near, "replaced": done.replaced}
+        )
+        return
+    word = "known already" if done.existing else "remembered"
+    render.out(f"{word} {render.paint(done.short_id, 'bold')}  {render.line(done.path or '')}".rstrip())
+    for node_id in done.replaced:
+        render.out(f"  replaces {node_id[:8]}")
+    for edge in done.links:
+        if edge.id in done.replaced:
+            continue
+        title_ = render.cut(render.line(edge.title or ""), 60)
+        render.out(f"  {edge.edge} {edge.short_id} ({edge.weight:.2f})  {title_}".rstrip())
+    if done.commit:
+        render.out(f"  commit {done.commit[:8]}")
+    close_to(done.near, done.short_id)
+    told(done.redacted, done.demoted, stored=done.stored, degraded=done.degraded)
+    if space_ is not None:
+        new_space(session, space_)
+
+
+CLEARABLE = ("title", "space", "tags", "valid_until")
+
+
+@click.command(
+    cls=Verb,
+    short_help="Change fields of a memory.",
+    example="ormahctl update 97acbe8e --tier core --tag languages\nformat-it < note.txt | ormahctl update 97acbe8e --content -",
+)
+@click.argument("node_id", metavar="ID", type=NodeId())
+@click.option("--content", metavar="TEXT|-", help="The new text; '-' reads it from stdin.")
+@click.option("--title", help="The new title.")
+@click.option("--type", "type_", type=TYPE, metavar="TYPE", help="Another type.")
+@click.option("--tier", type=TIER, help="Another tier.")
+@click.option("--space", "space_", type=SpaceName(), metavar="NAME", help="Move it to this project.")
+@click.option("--global", "global_", is_flag=True, help="It belongs to no project.")
+@click.option("--tag", "tags", multiple=True, help="Add a tag; may be given several times.")
+@click.option("--untag", "untags", multiple=True, help="Take a tag away.")
+@click.option("--confidence", type=SHARE, help="How sure it is, 0 to 1.")
+@click.option("--clear", "cleared", type=OneOf(CLEARABLE), multiple=True, metavar="FIELD",
+              help=f"Take a field away: {', '.join(CLEARABLE)}.")  # fmt: skip
+@pass_session
+def update(
+    session: Session,
+    node_id: str,
+    content: str | None,
+    title: str | None,
+    type_: str | None,
+    tier: str | None,
+    space_: str | None,
+    global_: bool,
+    tags: tuple[str, ...],
+    untags: tuple[str, ...],
+    confidence: float | None,
+    cleared: tuple[str, ...],
+) -> None:
+    """Change what is named of the memory ID; everything else of its note stays, byte for byte."""
+    given = {"title": title is not None, "space": space_ is not None or global_, "tags": bool(tags or untags)}
+    if space_ is not None and global_:
+        raise click.UsageError("--space and --global exclude each other", click.get_current_context())
+    for field in cleared:
+        if given.get(field):
+            raise click.UsageError(f"--clear {field} and a new {field} exclude each other", click.get_current_context())
+    params = UpdateParams(node_id=node_id, add_tags=list(tags), remove_tags=list(untags))
+    if content is not None:
+        params.content = text_or_stdin(content, "the text")
+    if title is not None:
+        params.title = title
+    if type_ is not None:
+        params.type = type_
+    if tier is not None:
+        params.tier = tier
+    if space_ is not None:
+        params.space = space_
+    if global_ or "space" in cleared:
+        params.space = None
+    if confidence is not None:
+        params.confidence = confidence
+    if "title" in cleared:
+        params.title = None
+    if "tags" in cleared:
+        params.tags = []
+    if "valid_until" in cleared:
+        params.valid_until = None
+    named = (
+        params.content,
+        params.title,
+        params.type,
+        params.tier,
+        params.space,
+        params.confidence,
+        params.tags,
+        params.valid_until,
+    )
+    if all(value is UNSET for value in named) and not tags and not untags:
+        raise click.UsageError("nothing to change was named", click.get_current_context())
+    written(session, session.client.call("agent.update", params, WriteResult), "updated")
+
+
+WAIT_SECONDS = 10.0
+"""The daemon lets a file rest (1.5 s by default) before it takes an edit in; then commit and index follow at once."""
+POLL_SECONDS = 0.1
+
+
+@click.command(cls=Verb, short_help="Open a memory in your editor.", example="EDITOR=nano ormahctl edit 97acbe8e")
+@click.argument("node_id", metavar="ID", type=NodeId())
+@pass_session
+def edit(session: Session, node_id: str) -> None:
+    """Open the note of the memory ID in VISUAL or EDITOR (else vi).
+
+    It is the file in the vault; what you save there is committed under your name and found at once.
+    """
+    node = peek(session, node_id)
+    hello = session.client.call("hello", HelloParams(client="ormahctl"), HelloResult)
+    file = Path(hello.vault) / node.path
+    try:
+        before = file.read_bytes()
+    except OSError as exc:
+        raise NotFound(
+            f"{file}: {exc.strerror}", hint="the vault is elsewhere, or the note was moved; try again"
+        ) from exc
+    _open_editor(file)
+    try:
+        unchanged = file.read_bytes() == before
+    except FileNotFoundError:
+        render.note(f"{node.path} is gone; the daemon takes that in")
+        return
+    if unchanged:
+        _report(session, node, "unchanged", None)
+        return
+    session.reconnect()  # the editor may have been open for hours
+    try:
+        node, commit = _taken_in(session, node, file)
+    except Unavailable as exc:
+        exc.hint = f"the edit is safe in {file} and is taken in when the daemon runs; {exc.hint or ''}".rstrip("; ")
+        raise
+    _report(session, node, "edited", commit)
+
+
+def _open_editor(file: Path) -> None:
+    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    try:
+        words = shlex.split(command)
+        status = subprocess.run([*words, str(file)], check=False).returncode if words else 127
+    except (ValueError, OSError) as exc:
+        why = exc.strerror if isinstance(exc, OSError) else str(exc)
+        raise BadRequest(
+            f"the editor '{command}' cannot be started: {why}",
+            hint="set VISUAL or EDITOR, as in: EDITOR=nano ormahctl edit ID",
+        ) from exc
+    if status:
+        raise BadRequest(
+            f"the editor '{command}' ended with status {status}",
+            hint=f"what it saved, if anything, is in {file} and is taken in by itself",
+        )
+
+
+def _taken_in(session: Session, node: NodeResult, file: Path) -> tuple[NodeResult, str | None]:
+    """Wait until the daemon's version of the note is the file's; (node, commit), or the old node when it takes longer."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            now = peek(session, node.id)
+        except NotFound:
+            _broken(session, node)
+        else:
+            if now.digest == hashlib.sha256(_bytes(file)).hexdigest():
+                return now, _commit(session, node)
+        time.sleep(POLL_SECONDS)
+    _broken(session, node)
+    render.note("saved; the daemon has not taken it in yet and will do so by itself")
+    return node, None
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return b""  # an editor that replaces files is between its two steps; asked again in a moment
+
+
+def _commit(session: Session, node: NodeResult) -> str | None:
+    newest = session.client.call("history.list", HistoryParams(node_id=node.id, limit=1), HistoryResult).ops
+    return newest[0].commit if newest and newest[0].kind in {"edit", "adopt"} else None
+
+
+def _broken(session: Session, node: NodeResult) -> None:
+    """Raise InvalidNote with the line and the mend, when the edit made the note unreadable."""
+    found = session.client.call("admin.doctor", DoctorParams(), DoctorResult).findings
+    for finding in found:
+        if finding.path == node.path and finding.level != "info":
+            line = f"line {finding.line}: " if finding.line else ""
+            raise InvalidNote(
+                f"{node.path} cannot be read as a note any more: {line}{finding.what}",
+                hint=finding.mend or f"open it again: ormahctl edit {node.short_id}",
+                data={"path": node.path, "line": finding.line},
+            )
+
+
+def _report(session: Session, node: NodeResult, word: str, commit: str | None) -> None:
+    if session.json:
+        render.emit(fields(node) | {"changed": word != "unchanged", "commit": commit})
+        return
+    render.out(f"{word} {render.paint(node.short_id, 'bold')}  {render.line(node.path)}")
+    if commit:
+        render.out(f"  commit {commit[:8]}")
+
+
+@click.command(
+    cls=Verb,
+    short_help="Say that a memory no longer holds.",
+    example="ormahctl outdated 97acbe8e --reason 'moved to Postgres'\normahctl outdated 97acbe8e --by 1a2b3c4d\n"
+    "ormahctl outdated 97acbe8e --revoke",
+)
+@click.argument("node_id", metavar="ID", type=NodeId())
+@click.option("--reason", metavar="R", help="Why it no longer holds.")
+@click.option("--by", metavar="ID", help="The memory that replaces it.")
+@click.option("--revoke", is_flag=True, help="It holds again.")
+@pass_session
+def outdated(session: Session, node_id: str, reason: str | None, by: str | None, revoke: bool) -> None:
+    """Say that the memory ID no longer holds. It stays in the vault and leaves the results of searches."""
+    if revoke and reason is not None:
+        raise click.UsageError("--reason and --revoke exclude each other", click.get_current_context())
+    if revoke and by is not None:
+        raise click.UsageError("--by and --revoke exclude each other", click.get_current_context())
+    params = OutdatedParams(node_id=node_id, reason=reason, revoke=revoke, by=by)
+    verb = "valid again" if revoke else "outdated"
+    written(session, session.client.call("agent.outdated", params, WriteResult), verb)
+
+
+@click.command(
+    cls=Verb,
+    short_help="Draw an edge between two memories.",
+    example="ormahctl connect 97acbe8e supports 1a2b3c4d --reason 'the build needs it'",
+)
+@click.argument("source_id", metavar="A", type=NodeId())
+@click.argument("edge", type=EDGE, metavar="EDGE")
+@click.argument("target_id", metavar="B", type=NodeId())
+@click.option("--weight", type=SHARE, default=0.5, show_default=True, help="How strong it is, 0 to 1.")
+@click.option("--reason", help="Why they belong together.")
+@click.option("--remove", is_flag=True, help="Take the edge away.")
+@pass_session
+def connect(
+    session: Session, source_id: str, edge: str, target_id: str, weight: float, reason: str | None, remove: bool
+) -> None:
+    """Connect memory A to memory B.
+
+    EDGE is one of supports, part_of, depends_on, defines, derived_from, evolved_from, related_to, contradicts.
+    """
+    params = ConnectParams(
+        source_id=source_id, target_id=target_id, edge=edge, weight=weight, reason=reason, remove=remove
+    )
+    verb = "disconnected" if remove else "connected"
+    written(session, session.client.call("agent.connect", params, WriteResult), verb)

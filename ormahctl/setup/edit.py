@@ -1,0 +1,462 @@
+"""Read and edit JSON and TOML that a person wrote; every byte that is not ours stays.
+
+Reading JSON as people write it (comments, trailing commas, a byte order mark), with the position of every value.
+
+Whatever strict JSON does not have is blanked with as many spaces; then the standard library's parser judges what is
+left, so that what we call JSON is JSON, and only the positions are found here. (Editors of JSON for Python that are
+kept up do not keep a file's layout; tree-sitter's grammar gives positions, but takes `1e+16` for a mistake.)
+
+Editing JSON that a person wrote: splices at the positions of its values, every other byte stays.
+
+Editing TOML that a person or Codex wrote: what we add is a piece of text of its own, every other byte stays.
+
+tomllib reads, the piece is appended and cut out as text; only where somebody rewrote our lines tomlkit edits them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Self
+
+from ormahctl.setup.file import Edit, InvalidSettings, Place, apply, between
+from ormahd.rpc.wire import Conflict
+
+BOM = b"\xef\xbb\xbf"
+SPACE = b" \t\r\n"
+_STRING = rb'"(?:[^"\\]|\\.)*"'
+_COMMENT = re.compile(_STRING + rb"|(?P<comment>//[^\r\n]*|/\*.*?\*/)", re.DOTALL)
+_TRAILING = re.compile(_STRING + rb"|(?<=[^\s\[{,])\s*(?P<comma>,)(?=\s*[]}])", re.DOTALL)
+_TOKEN = re.compile(_STRING + rb'|[][{},:]|[^][{},:"\s]+', re.DOTALL)
+_VISIBLE = re.compile(rb"[^\r\n]")
+
+
+@dataclass(slots=True)
+class Node:
+    """A value and where it stands: `[at, end)`; a member begins with its key, at `start`."""
+
+    key: str | None
+    start: int
+    at: int
+    end: int
+    children: list[Node] = field(default_factory=list)
+
+
+def without_comments(data: bytes) -> bytes:
+    """Return `data` with byte order mark and comments blanked."""
+    data = b"   " + data[3:] if data.startswith(BOM) else data
+    return _COMMENT.sub(lambda found: _VISIBLE.sub(b" ", found[0]) if found["comment"] else found[0], data)
+
+
+def without_trailing_commas(text: bytes) -> bytes:
+    """Return text without comments with its trailing commas blanked."""
+    return _TRAILING.sub(lambda found: found[0][:-1] + b" " if found["comma"] else found[0], text)
+
+
+def ends_in_line_comment(line: bytes) -> bool:
+    """Whether the last thing on a line is a `//` comment, so that whatever follows needs a line of its own."""
+    found = list(_COMMENT.finditer(line))
+    return bool(found) and found[-1].end() == len(line) and found[-1][0].startswith(b"//")
+
+
+def read(text: bytes) -> Mapping[str, Any]:
+    """The object that text without comments and trailing commas is.
+
+    Raises:
+        InvalidSettings: it is none, with line and column.
+    """
+    try:
+        value = json.loads(text.decode(), parse_constant=_no_constant)
+    except UnicodeDecodeError as exc:
+        line, column = text.count(b"\n", 0, exc.start) + 1, exc.start - text.rfind(b"\n", 0, exc.start)
+        raise InvalidSettings(f"line {line}, column {column}: this is no UTF-8") from None
+    except json.JSONDecodeError as exc:
+        raise InvalidSettings(f"line {exc.lineno}, column {exc.colno}: {exc.msg[:1].lower()}{exc.msg[1:]}") from None
+    except RecursionError:
+        raise InvalidSettings("it is nested too deeply") from None
+    except ValueError as exc:  # a number of thousands of digits, or NaN
+        raise InvalidSettings(str(exc)) from None
+    if not isinstance(value, dict):
+        raise InvalidSettings(f"line 1, column 1: an object is expected, not {type(value).__name__}")
+    return value
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+def tree(text: bytes) -> Node:
+    """The root of text without comments and trailing commas that `read` accepts, with all positions."""
+    root = Node(None, 0, 0, len(text))
+    open_nodes = [root]
+    kinds = [b"["]
+    key: tuple[str, int] | None = None
+    for found in _TOKEN.finditer(text):
+        token, at = found[0], found.start()
+        if token in b",:":
+            continue
+        if token in b"]}":
+            open_nodes.pop().end = found.end()
+            kinds.pop()
+        elif kinds[-1] == b"{" and key is None:
+            key = json.loads(token), at
+        else:
+            name, start = key if key is not None else (None, at)
+            node = Node(name, start, at, found.end())
+            open_nodes[-1].children.append(node)
+            key = None
+            if token in b"[{":
+                open_nodes.append(node)
+                kinds.append(token)
+    return root.children[0]
+
+
+Path = tuple[str | int, ...]
+
+UNIT = b"  "
+"""One level of a file that does not show how its writer indents."""
+
+
+@dataclass(frozen=True)
+class Json:
+    """A JSON file whose root is an object. An empty file is one without members."""
+
+    data: bytes
+    bare: bytes
+    """`data` without byte order mark and comments, all positions the same."""
+    plain: bytes
+    """`bare` without trailing commas."""
+    value: Mapping[str, Any]
+
+    @classmethod
+    def parse(cls, data: bytes) -> Self:
+        """Read a settings file.
+
+        Raises:
+            InvalidSettings: it is no JSON object, with line and column.
+        """
+        bare = without_comments(data)
+        plain = without_trailing_commas(bare)
+        empty = not data.removeprefix(BOM).strip(SPACE)
+        return cls(data, bare, plain, {} if empty else read(plain))
+
+    @property
+    def comment(self) -> int | None:
+        """The line of the first thing that strict JSON does not have; None where it has none."""
+        start = len(BOM) if self.data.startswith(BOM) else 0
+        pairs = zip(self.data[start:], self.plain[start:], strict=True)
+        at = next((at for at, (ours, strict) in enumerate(pairs, start) if ours != strict), None)
+        return None if at is None else self.data.count(b"\n", 0, at) + 1
+
+    # ---------------------------------------------------------------- hooks
+
+    def add(self, event: str, handler: Mapping[str, Any]) -> list[Edit]:
+        group = {"hooks": [handler]}
+        if not self._has("hooks"):
+            return self._insert((), "hooks", {event: [group]})
+        if not self._has("hooks", event):
+            return self._insert(("hooks",), event, [group])
+        return self._insert(("hooks", event), None, group)
+
+    def change(self, place: Place, handler: Mapping[str, Any], gone: Iterable[str]) -> list[Edit]:
+        edits: list[Edit] = []
+        now, path = self, self._path(place)
+        steps = [*((key, value) for key, value in handler.items()), *((key, None) for key in gone)]
+        for key, value in steps:
+            there = now._at(path)
+            if value is None:
+                made = now._remove((*path, key)) if key in there else []
+            elif key not in there:
+                made = now._insert(path, key, value)
+            else:
+                made = now._replace((*path, key), value) if there[key] != value else []
+            edits += made
+            now = now._after(made)
+        return edits
+
+    def drop(self, place: Place, keep: frozenset[str]) -> list[Edit]:
+        path = self._path(place)
+        group = self._at(path[:-2])
+        if len(group["hooks"]) > 1:
+            return self._remove(path)
+        if len(self._at(path[:2])) > 1 or f"hooks.{place.event}" in keep:
+            return self._remove(path[:3])
+        if len(self._at(path[:1])) > 1 or "hooks" in keep:
+            return self._remove(path[:2])
+        return self._remove(path[:1])
+
+    @staticmethod
+    def _path(place: Place) -> Path:
+        return ("hooks", place.event, place.group, "hooks", place.number)
+
+    # ---------------------------------------------------------------- any JSON
+
+    def _after(self, edits: list[Edit]) -> Self:
+        return self.parse(apply(self.data, edits)) if edits else self
+
+    def _has(self, *path: str) -> bool:
+        return path[-1] in self._at(path[:-1])
+
+    def _at(self, path: Path) -> Any:
+        value: Any = self.value
+        for step in path:
+            value = value[step]
+        return value
+
+    @cached_property
+    def _root(self) -> Node:
+        return tree(self.plain)
+
+    def _node(self, path: Path) -> Node:
+        """The value at `path`."""
+        node = self._root
+        for step in path:
+            node = node.children[self._number(node, step)]
+        return node
+
+    @staticmethod
+    def _number(node: Node, step: str | int) -> int:
+        """The number of a child: of several members with one key the last, which is the one that counts."""
+        return step if isinstance(step, int) else [at for at, one in enumerate(node.children) if one.key == step][-1]
+
+    def _insert(self, path: Path, key: str | None, value: Any) -> list[Edit]:
+        """A last member or element in the container at `path`."""
+        if not self.data.removeprefix(BOM).strip(SPACE):
+            text = self._text({key: value}, b"", inline=False)
+            end = len(self.data)
+            return [Edit(end, b"", text + self._newline)]
+        node = self._node(path)
+        start, close, children = node.at, node.end - 1, node.children
+        end = max(len(self.data[:close].rstrip(SPACE)), start + 1)
+        tail = self.data[end:close]
+        last = children[-1].end if children else start + 1
+        own_line = self._line_comment(end)
+        inline = not own_line and (b"\n" not in self.data[start : children[0].start] if children else self._minified)
+        member = b"" if key is None else json.dumps(key, ensure_ascii=False).encode() + self._colon
+        if inline:
+            space = b" " if children and self._spaced else b""
+            edits = [Edit(end, b"", space + member + self._text(value, b"", inline=True))]
+        else:
+            outer = self._indent(start)
+            indent = self._own_indent(children[0]) if children else None
+            indent = outer + self._unit if indent is None else indent
+            text = self._newline + indent + member + self._text(value, indent, inline=False)
+            if b"\n" in tail:
+                edits = [Edit(end, b"", text)]
+            else:
+                edits = [Edit(end, tail, text + self._newline + outer)]
+        if children and b"," not in self.bare[last:close]:
+            edits.append(Edit(last, b"", b","))
+        return edits
+
+    def _replace(self, path: Path, value: Any) -> list[Edit]:
+        node = self._node(path)
+        now = self.data[node.at : node.end]
+        return [Edit(node.at, now, self._text(value, self._indent(node.at), inline=b"\n" not in now))]
+
+    def _remove(self, path: Path) -> list[Edit]:
+        """Take out one member or element with the comma and the white space that it needed."""
+        node = self._node(path[:-1])
+        siblings, number, close = node.children, self._number(node, path[-1]), node.end - 1
+        start, end = siblings[number].start, siblings[number].end
+        if len(siblings) == 1:
+            rest = self.data[node.at + 1 : start] + self.data[end:close].replace(b",", b"", 1)
+            if not rest.strip(SPACE):
+                return [Edit(node.at + 1, self.data[node.at + 1 : close], b"")]
+        begin = len(self.data[:start].rstrip(SPACE))
+        after = siblings[number + 1].start if number + 1 < len(siblings) else close
+        gap = self.data[end : after + 1].replace(b",", b" ")
+        if self._line_comment(begin) and b"\n" not in gap[: len(gap) - len(gap.lstrip(SPACE))]:
+            begin = start
+        edits = [Edit(begin, self.data[begin:end], b"")]
+        comma = self.bare.find(b",", end, after)
+        if comma >= 0:
+            edits.insert(0, Edit(comma, b",", b""))
+        elif number > 0:
+            edits.append(Edit(self.bare.index(b",", siblings[number - 1].end, start), b",", b""))
+        return edits
+
+    # ---------------------------------------------------------------- as its writer would
+
+    @cached_property
+    def _newline(self) -> bytes:
+        return b"\r\n" if b"\r\n" in self.data else b"\n"
+
+    @cached_property
+    def _minified(self) -> bool:
+        """All on one line, though there is something."""
+        return b"\n" not in self.data.strip(SPACE) and bool(self.value)
+
+    @cached_property
+    def _spaced(self) -> bool:
+        """Whether the first member has a space before its value; in a file without one ours do."""
+        first = next(iter(self._root.children), None) if self.value else None
+        return first is None or self.plain[first.at - 1 : first.at] != b":"
+
+    @property
+    def _colon(self) -> bytes:
+        return b": " if self._spaced else b":"
+
+    @cached_property
+    def _unit(self) -> bytes:
+        children = self._root.children if self.value else []
+        return (self._own_indent(children[0]) if children else None) or UNIT
+
+    def _own_indent(self, node: Node) -> bytes | None:
+        """The white space before `node`, where nothing else stands before it on its line."""
+        line = self.data[self.data.rfind(b"\n", 0, node.start) + 1 : node.start]
+        return line if b"\n" in self.data[: node.start] and not line.strip(b" \t") else None
+
+    def _indent(self, at: int) -> bytes:
+        """The white space with which the line of the byte `at` begins."""
+        line = self.data[self.data.rfind(b"\n", 0, at) + 1 : at]
+        return line[: len(line) - len(line.lstrip(b" \t"))]
+
+    def _line_comment(self, end: int) -> bool:
+        """Whether a `//` comment ends at `end`."""
+        return ends_in_line_comment(self.data[self.data.rfind(b"\n", 0, end) + 1 : end])
+
+    def _text(self, value: Any, indent: bytes, *, inline: bool) -> bytes:
+        colon = self._colon.decode()
+        comma = (", " if self._spaced else ",") if inline else ","
+        unit = None if inline else self._unit.decode()
+        text = json.dumps(value, ensure_ascii=False, indent=unit, separators=(comma, colon)).encode()
+        return text.replace(b"\n", self._newline + indent)
+
+
+_PLACE = re.compile(r"^(?P<what>.*?) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Toml:
+    """A TOML file; hooks are arrays of tables (`[[hooks.EVENT]]`, `[[hooks.EVENT.hooks]]`)."""
+
+    data: bytes
+    value: Mapping[str, Any]
+
+    @classmethod
+    def parse(cls, data: bytes) -> Self:
+        """Read a settings file.
+
+        Raises:
+            InvalidSettings: it is no TOML, with line and column.
+        """
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as exc:
+            line, column = data.count(b"\n", 0, exc.start) + 1, exc.start - data.rfind(b"\n", 0, exc.start)
+            raise InvalidSettings(f"line {line}, column {column}: this is no UTF-8") from None
+        try:
+            return cls(data, tomllib.loads(text))
+        except tomllib.TOMLDecodeError as exc:
+            found = _PLACE.match(str(exc))
+            what = (found["what"] if found else str(exc)).strip()
+            what = what[:1].lower() + what[1:]
+            if found and found["line"]:
+                raise InvalidSettings(f"line {found['line']}, column {found['column']}: {what}") from None
+            last = text.rstrip("\r\n").count("\n") + 1
+            raise InvalidSettings(f"line {last}, at the end: {what}") from None
+        except RecursionError:
+            raise InvalidSettings("it is nested too deeply") from None
+
+    @property
+    def comment(self) -> int | None:
+        """TOML has comments."""
+        return None
+
+    @property
+    def _newline(self) -> bytes:
+        return b"\r\n" if b"\r\n" in self.data else b"\n"
+
+    def add(self, event: str, handler: Mapping[str, Any]) -> list[Edit]:
+        newline, data = self._newline, self.data
+        gap = b"" if not data else newline if data.endswith((b"\n", b"\r")) else newline * 2
+        lines = [f"[[hooks.{event}]]", f"[[hooks.{event}.hooks]]", *(f"{k} = {_value(v)}" for k, v in handler.items())]
+        return [Edit(len(data), b"", gap + newline.join(line.encode() for line in lines) + newline)]
+
+    def change(self, place: Place, handler: Mapping[str, Any], gone: Iterable[str]) -> list[Edit]:
+        import tomlkit
+
+        document = self._document()
+        table = document["hooks"][place.event][place.group]["hooks"][place.number]
+        for key, value in handler.items():
+            if table.get(key) != value:
+                table[key] = value
+        for key in gone:
+            table.pop(key, None)
+        return between(self.data, tomlkit.dumps(document).encode())
+
+    def drop(self, place: Place, keep: frozenset[str]) -> list[Edit]:  # noqa: ARG002 - an array of tables leaves nothing
+        cut = self._cut(place)
+        if cut is not None:
+            return [cut]
+        import tomlkit
+
+        document = self._document()
+        hooks = document["hooks"]
+        groups = hooks[place.event]
+        handlers = groups[place.group]["hooks"]
+        if len(handlers) > 1:
+            del handlers[place.number]
+        elif len(groups) > 1:
+            del groups[place.group]
+        elif len(hooks) > 1:
+            del hooks[place.event]
+        else:
+            del document["hooks"]
+        return between(self.data, tomlkit.dumps(document).encode())
+
+    def _cut(self, place: Place) -> Edit | None:
+        """The piece that `add` wrote for this handler, where it stands as it was written; None where it does not."""
+        handler = self.value["hooks"][place.event][place.group]["hooks"][place.number]
+        text = self.add(place.event, handler)[0].inserted.strip(b"\r\n")
+        start = self.data.find(text)
+        if start < 0 or self.data.find(text, start + 1) >= 0:
+            return None
+        newline = self._newline
+        end = start + len(text)
+        end += len(newline) if self.data.startswith(newline, end) else 0
+        if self.data.endswith(newline * 2, 0, start):
+            start -= len(newline)
+        edit = Edit(start, self.data[start:end], b"")
+        expected = json.loads(json.dumps(self.value, default=str))
+        groups = expected["hooks"][place.event]
+        if len(groups[place.group]["hooks"]) > 1:
+            return None
+        del groups[place.group]
+        if not groups:
+            del expected["hooks"][place.event]
+        try:
+            left = json.loads(json.dumps(type(self).parse(apply(self.data, [edit])).value, default=str))
+        except InvalidSettings:
+            return None
+        return edit if {"hooks": {}} | left == {"hooks": {}} | expected else None
+
+    def _document(self) -> Any:
+        """The file as tomlkit's, which gives back every byte of it.
+
+        Raises:
+            Conflict: it would not.
+        """
+        import tomlkit
+        from tomlkit.exceptions import TOMLKitError
+
+        hint = "edit the file by hand: take out the lines with /ormahctl/hook.py, then try again"
+        try:
+            document = tomlkit.parse(self.data)
+        except TOMLKitError as exc:
+            raise Conflict(f"our hooks stand in a form that cannot be edited safely: {exc}", hint=hint) from None
+        if tomlkit.dumps(document).encode() != self.data:
+            raise Conflict("our hooks stand in a form that cannot be edited safely", hint=hint)
+        return document
+
+
+def _value(value: Any) -> str:
+    """A string or a number as TOML; JSON's string is TOML's basic string, but for DEL, which TOML wants escaped."""
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return json.dumps(value)

@@ -1,0 +1,238 @@
+"""Show and list memories without a search: one in full, the newest, an earlier state, changed beliefs.
+
+Answer questions from the notes as they were at an earlier commit or time.
+
+Show one memory in full, with its connections. This counts as using it.
+
+List the newest memories, and recent whispers. No search is made, and nothing counts as used.
+
+List how beliefs changed and which contradict each other, read from `evolved_from` and `contradicts` edges.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from ormahd.actions.views import iso
+from ormahd.api import AsOf
+from ormahd.model.strength import STRENGTH_FILE as STRENGTH
+from ormahd.model.strength import read_strength
+from ormahd.text.words import query_terms
+from ormahd.vault.history import find_standing
+from ormahd.watch.snapshot_files import State
+
+if TYPE_CHECKING:
+    from ormahd.index.snapshots import IndexSnapshot
+    from ormahd.model.node import Strength
+    from ormahd.ormah import Ormah
+from typing import TYPE_CHECKING
+
+from ormahd.actions.views import node_view, replaced_today
+from ormahd.api import NodeResult
+from ormahd.errors import NotFound
+from ormahd.vault.history import readable
+
+if TYPE_CHECKING:
+    from ormahd.ormah import Ormah
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from ormahd.actions.views import headline
+from ormahd.api import ListedMemory, ListResult, WhisperedMemory, WhisperedPrompt, WhispersResult
+from ormahd.index.rows import Filter
+from ormahd.state import whispers
+from ormahd.state.whispers import SPOKEN
+
+if TYPE_CHECKING:
+    from ormahd.model.node import Narrowing
+    from ormahd.ormah import Ormah
+from typing import TYPE_CHECKING
+
+from ormahd.api import Belief, Evolution, InsightsResult, Tension
+from ormahd.model.node import EdgeType
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ormahd.index.rows import EdgeRow, NodeRow
+    from ormahd.ormah import Ormah
+
+
+Progress = Callable[[int, int, str], None]
+
+
+@contextmanager
+def looking_back(
+    ormah: Ormah, as_of: str, progress: Progress, *, query: str | None = None
+) -> Iterator[tuple[IndexSnapshot, AsOf, datetime]]:
+    """Provide the index of the state that `as_of` names, a description of that state, and its present time.
+
+    `query`: the question that will be asked; notes that may match are embedded for it. `as_of`: see `vault.revisions`.
+
+    Raises BadRequest, NotFound, Ambiguous: there is no such state. Unavailable: no room on the disk.
+    """
+    standing = find_standing(ormah.vault, as_of, ormah.ranking_clock())
+    begun = time.perf_counter()
+
+    def load() -> tuple[State, Mapping[str, Strength]]:
+        state = State(ormah.vault, ormah.reconciler, standing.commit)
+        return state, read_strength(state.file(STRENGTH) or b"")
+
+    with ormah.pasts.at(standing.commit, standing.time, load, progress) as (past, cached):
+        if query is not None:
+            past.fill(query_terms(query), progress, quick=cached, stopped=ormah.pasts.stopped)
+        seconds = round(time.perf_counter() - begun, 3)
+        told = AsOf(
+            standing.commit, standing.op, iso(standing.time) or "", iso(standing.moment.astimezone(UTC)) or "",
+            past.count(), seconds, cached,
+        )  # fmt: skip
+        yield past, told, standing.moment
+
+
+def get(ormah: Ormah, node_id: str, *, session_id: str | None = None, touch: bool = True) -> NodeResult:
+    """Return the node that `node_id` names (full id, or a unique prefix of at least 4 characters). `touch`: count
+    this as a use.
+
+    Raises:
+        NotFound, Ambiguous, BadRequest: the id.
+    """
+    row = ormah.index.note(ormah.index.resolve(node_id))
+    if touch:
+        now = ormah.ranking_clock()
+        ormah.state.asked(now)
+        ormah.state.touch([row.id], how="get", session_id=session_id, at=now)
+    return node_view(ormah.index, row, older_than=replaced_today(ormah, [row.id]).get(row.id))
+
+
+def get_as_of(ormah: Ormah, node_id: str, as_of: str, *, progress: Progress) -> NodeResult:
+    """Return the node as it was at a time or commit, even if it was forgotten since. Does not count as a use.
+
+    Raises:
+        NotFound, Ambiguous, BadRequest: the id, or the time.
+    """
+    with looking_back(ormah, as_of, progress) as (past, told, _):
+        try:
+            row = past.note(past.resolve(node_id))
+        except NotFound as exc:
+            raise NotFound(
+                f"no memory had the id {node_id.strip()!r} then ({readable(datetime.fromisoformat(told.now))}, commit {told.commit[:8]})",
+                hint=f"`ormahctl history {node_id.strip()}` tells when it came",
+            ) from exc
+        return node_view(past, row, told)
+
+
+T = TypeVar("T")
+
+BEGINNING: Final = 400
+"""Characters of a memory's text, or of a prompt, in a list."""
+
+
+def newest(ormah: Ormah, narrowing: Narrowing, limit: int) -> ListResult:
+    """Return the newest memories that match, newest first; including outdated and archived ones."""
+    chosen = Filter(
+        types=_tuple(narrowing.types), tiers=_tuple(narrowing.tiers), spaces=_tuple(narrowing.spaces),
+        tags=_tuple(narrowing.tags), created_after=narrowing.created_after, created_before=narrowing.created_before,
+    )  # fmt: skip
+    rows = ormah.index.notes(ormah.index.newest(chosen, limit), connections=False).values()
+    memories = [
+        ListedMemory(
+            row.id, row.short_id, headline(row.title, row.content, 200), row.type.value, row.tier.value, row.space,
+            list(row.tags), row.content[:BEGINNING], iso(row.created) or "", iso(row.updated) or "", iso(row.valid_until),
+            row.source, row.path,
+        )
+        for row in rows
+    ]  # fmt: skip
+    return ListResult(memories, ormah.index.count(chosen), ormah.index.stats().by_space)
+
+
+def whispered(ormah: Ormah, *, since: datetime | None, before: datetime | None, space: str | None, limit: int) -> WhispersResult:  # fmt: skip
+    """Return recent prompts with the memories whispered for them, newest first.
+
+    `space`: only prompts from there ("global": from outside of any space).
+    """
+    prompts = whispers.prompts(ormah.state, since=since, before=before, space=space, limit=limit)
+    shown = whispers.shown(ormah.state, [one.event for one in prompts])
+    rows = ormah.index.notes(list({one.node_id for some in shown.values() for one in some}), connections=False)
+
+    def memory(one: whispers.LoggedMemory) -> WhisperedMemory:
+        row = rows.get(one.node_id)
+        title = None if row is None else headline(row.title, row.content, 200)
+        return WhisperedMemory(one.node_id, one.node_id[:8], title, one.shown, round(one.relevance, 4))
+
+    return WhispersResult([
+        WhisperedPrompt(
+            one.event, iso(one.time) or "", one.agent, one.session_id, one.space, one.prompt[:BEGINNING],
+            None if one.outcome == SPOKEN else one.outcome, round(one.milliseconds, 1),
+            [memory(said) for said in shown.get(one.event, ())],
+        )
+        for one in prompts
+    ])  # fmt: skip
+
+
+def _tuple(values: list[T] | None) -> tuple[T, ...] | None:
+    return None if values is None else tuple(values)
+
+
+def insights(ormah: Ormah, *, limit: int, space: str | None = None) -> InsightsResult:
+    """Return the newest `limit` of each kind, newest first. `space`: only that space ("global": memories without one)."""
+    wanted = {EdgeType.EVOLVED_FROM, EdgeType.CONTRADICTS}
+    edges = [edge for edge in ormah.index.edges_of() if edge.edge in wanted]
+    rows = ormah.index.notes([end for edge in edges for end in (edge.source, edge.target)], connections=False)
+    edges = [
+        edge for edge in edges
+        if {edge.source, edge.target} <= rows.keys()
+        and (space is None or space in {rows[end].space or "global" for end in (edge.source, edge.target)})
+    ]  # fmt: skip
+    edges.sort(key=lambda edge: (_time(edge, rows), edge.source, edge.target), reverse=True)
+    now = ormah.ranking_clock()
+    evolutions = [
+        Evolution(_belief(rows[edge.source]), _belief(rows[edge.target]), iso(_time(edge, rows)) or "", edge.reason, edge.weight)
+        for edge in edges if edge.edge is EdgeType.EVOLVED_FROM
+    ]  # fmt: skip
+    tensions: dict[frozenset[str], Tension] = {}
+    for edge in edges:
+        if edge.edge is EdgeType.CONTRADICTS:  # edges in both directions are one contradiction
+            one, two = rows[edge.source], rows[edge.target]
+            tensions.setdefault(frozenset((one.id, two.id)), Tension(
+                _belief(one), _belief(two), iso(_time(edge, rows)) or "", edge.reason, edge.weight,
+                one.expired(now) or two.expired(now),
+            ))  # fmt: skip
+    found = evolutions[:limit], list(tensions.values())[:limit]
+    return InsightsResult(_prose(*found), *found)
+
+
+def _time(edge: EdgeRow, rows: dict[str, NodeRow]) -> datetime:
+    return edge.created or rows[edge.source].created
+
+
+def _belief(row: NodeRow) -> Belief:
+    return Belief(
+        row.id, row.short_id, row.type.value, row.space, headline(row.title, row.content), row.content,
+        iso(row.created) or "", iso(row.valid_until), row.outdated_reason,
+    )  # fmt: skip
+
+
+def _prose(evolutions: list[Evolution], tensions: list[Tension]) -> str:
+    lines = []
+    if evolutions:
+        lines.append("Beliefs that changed:")
+        lines += [
+            f"- {one.time[:10]}: {one.newer.title} (id: {one.newer.id}) replaced {one.older.title} (id: {one.older.id})"
+            f"{_why(one.reason)}"
+            for one in evolutions
+        ]
+    if tensions:
+        lines += ["", "Contradictions:"] if lines else ["Contradictions:"]
+        lines += [
+            f"- {one.time[:10]}: {one.a.title} (id: {one.a.id}) against {one.b.title} (id: {one.b.id})"
+            f"{' [settled]' if one.settled else ''}{_why(one.reason)}"
+            for one in tensions
+        ]
+    return "\n".join(lines) or "No belief has changed, and none contradicts another."
+
+
+def _why(reason: str | None) -> str:
+    return f": {' '.join(reason.split())}" if reason else ""

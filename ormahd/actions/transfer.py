@@ -1,0 +1,310 @@
+"""Import and export memories as JSON lines.
+
+Export all memories as lines that `import` can read, for backup or migration.
+
+Import memories: one JSON object per line, one commit per batch, one run per import.
+
+A line is a `CreateNodeRequest`. A line from `ormahctl export` also keeps its id, times and edges. Known memories are
+skipped, so an interrupted import can simply be repeated.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ormahd.actions.views import iso
+from ormahd.api import ExportResult
+from ormahd.errors import BadRequest
+from ormahd.note.note import parse
+
+if TYPE_CHECKING:
+    from ormahd.index.rows import EdgeRow, NodeRow
+    from ormahd.ormah import Ormah
+import json
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from pydantic import Field, ValidationError
+
+from ormahd.actions.amend import Caller, clean, commit, make_room_in_core, see
+from ormahd.actions.views import stem
+from ormahd.api import ImportFailure, ImportResult
+from ormahd.errors import Conflict, OrmahError, fault, shown
+from ormahd.model.change import Kind
+from ormahd.model.node import (  # fmt: skip
+    ABOUT_SELF,
+    CreateNodeRequest,
+    EdgeType,
+    LinkRequest,
+    NodeType,
+    Text,
+    Tier,
+    Utc,
+    is_node_id,
+)
+from ormahd.note import note as codec
+from ormahd.note.note import NoteLink
+from ormahd.process import priority
+
+if TYPE_CHECKING:
+    from ormahd.ormah import Ormah
+    from ormahd.vault.transaction import Transaction
+
+
+MAX_PAGE = 2_000
+
+
+def export(ormah: Ormah, *, after: str | None, limit: int) -> ExportResult:
+    """Return a page of memories in the order of their ids, after the id `after`. `next` is None on the last page."""
+    if not 1 <= limit <= MAX_PAGE:
+        raise BadRequest(f"limit must be between 1 and {MAX_PAGE}, it is {limit}")
+    ids = [node_id for node_id in sorted(ormah.index.ids()) if after is None or node_id > after]
+    page = ids[:limit]
+    rows = ormah.index.notes(page, connections=False)
+    written: dict[str, list[EdgeRow]] = {}
+    for edge in ormah.index.edges_of(page):
+        if not edge.body:  # a wikilink is part of the exported body
+            written.setdefault(edge.source, []).append(edge)
+    items = []
+    for node_id, row in rows.items():
+        edges = [
+            {
+                "target": edge.target,
+                "edge": edge.edge.value,
+                "weight": edge.weight,
+                "created": iso(edge.created),
+                "reason": edge.reason,
+            }
+            for edge in written.get(node_id, [])
+        ]
+        items.append(_item(row) | {"connections": edges} | ({"global": True} if _everywhere(ormah, row) else {}))
+    return ExportResult(items, page[-1] if len(ids) > limit else None)
+
+
+def _everywhere(ormah: Ormah, row: NodeRow) -> bool:
+    """Whether the note says explicitly that the memory is global; only the note records this."""
+    data = ormah.vault.read(row.path) if row.space is None else None
+    return data is not None and b"global:" in data and parse(data, row.path).everywhere
+
+
+def _item(row: NodeRow) -> dict[str, Any]:
+    return {
+        "id": row.id, "short_id": row.short_id, "type": row.type.value, "tier": row.tier.value, "space": row.space,
+        "title": row.title, "content": row.content, "tags": list(row.tags), "source": row.source,
+        "confidence": row.confidence, "created": iso(row.created), "updated": iso(row.updated),
+        "valid_until": iso(row.valid_until), "outdated_reason": row.outdated_reason, "path": row.path,
+    }  # fmt: skip
+
+
+MAX_BATCH = 5_000
+"""Maximum number of lines in a batch; bounds the size of a commit and the time the lock is held."""
+
+
+STEP = 128
+"""Texts embedded between two progress reports."""
+
+
+class ImportLine(CreateNodeRequest):
+    """One line of an import: a create request, with the additional fields of an export."""
+
+    id: str | None = None
+    updated: Utc | None = None
+    valid_until: Utc | None = None
+    outdated_reason: Text | None = None
+    source: str = Field(default="", max_length=200)
+
+
+class _New(Struct):
+    number: int
+    line: ImportLine
+    id: str
+    path: str
+    content: str
+    title: str | None
+    tags: list[str]
+    links: list[NoteLink] = field(default_factory=list)
+    data: bytes = b""
+
+
+def import_lines(
+    ormah: Ormah,
+    lines: Sequence[str],
+    caller: Caller,
+    *,
+    first_line: int = 1,
+    run: str | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> ImportResult:
+    """Store the memories of one batch in one commit.
+
+    `lines`: raw JSON; an invalid one is listed in `failed` with its number (counted from `first_line`), and the
+    others are stored. New memories are not linked to neighbours: the auto linker does that for the whole vault.
+    """
+    if len(lines) > MAX_BATCH:
+        raise BadRequest(f"a batch of {len(lines)} lines is too large", hint=f"send at most {MAX_BATCH} at a time")
+    run = run or ormah.new_run()
+    failed: list[ImportFailure] = []
+    wanted: list[tuple[int, ImportLine, str, str | None, list[str]]] = []
+    redacted = 0
+    for number, text in priority.giving(enumerate(lines, first_line)):
+        if not text.strip().lstrip("\ufeff"):
+            continue
+        try:
+            line = read_line(text)
+            found: list[str] = []
+            content = clean(ormah, line.content, found) or ""
+            title = clean(ormah, line.title, found)
+            tags = [clean(ormah, tag, found) or "" for tag in line.tags]
+        except OrmahError as exc:
+            failed.append(ImportFailure(number, exc.message))
+            continue
+        redacted += bool(found)
+        if line.about_self and ABOUT_SELF not in tags:
+            tags.insert(0, ABOUT_SELF)
+        wanted.append((number, line, content, title, tags))
+    # the slow part: outside every lock, while the previous batch is being committed
+    for at in priority.giving(range(0, len(wanted), STEP)):
+        texts = [(title, content) for _, _, content, title, _ in wanted[at : at + STEP]]
+        ormah.index.embed_ahead(texts, urgent=False)
+        if progress is not None:
+            progress(min(at + STEP, len(wanted)), len(wanted), "embedding")
+    with ormah.writing:
+        added, skipped, later = _store(ormah, wanted, caller, run)
+    return ImportResult(added, skipped, sorted([*failed, *later], key=lambda failure: failure.line), run, redacted)
+
+
+def read_line(text: str) -> ImportLine:
+    """Parse a line of an import.
+
+    Raises:
+        BadRequest: the line is invalid; the message says why.
+    """
+    try:
+        value = json.loads(text.lstrip("\ufeff"))
+    except (ValueError, RecursionError) as exc:
+        raise BadRequest(f"not valid JSON: {exc}") from None
+    if not isinstance(value, dict):
+        raise BadRequest(f'a line must be a JSON object, such as {{"content": "…"}}; this one is {shown(value)}')
+    for derived in _DERIVED:
+        value.pop(derived, None)
+    if isinstance(value.get("connections"), list):
+        value["connections"] = [_plain_edge(edge) for edge in value["connections"]]
+    if value.get("source") is None:
+        value.pop("source", None)
+    try:
+        return ImportLine.model_validate(value)
+    except ValidationError as exc:
+        found = fault(exc, ImportLine.model_fields)
+        raise BadRequest(f"{found}; {found.hint}" if found.hint else str(found)) from None
+
+
+_DERIVED = (
+    "short_id",
+    "path",
+    "digest",
+    "importance",
+    "access_count",
+    "use_count",
+    "last_accessed",
+    "last_review",
+    "stability",
+)
+"""Fields of an export that are not stored in a note; the import ignores them."""
+
+
+def _plain_edge(edge: Any) -> Any:
+    return {key: value for key, value in edge.items() if key != "created"} if isinstance(edge, dict) else edge
+
+
+def _store(
+    ormah: Ormah, wanted: list[tuple[int, ImportLine, str, str | None, list[str]]], caller: Caller, run: str
+) -> tuple[int, int, list[ImportFailure]]:
+    now = ormah.moment()
+    fresh: dict[tuple[str | None, NodeType, str | None, str], _New] = {}
+    skipped, failed = 0, []
+    ids: set[str] = set()
+    for number, line, content, title, tags in priority.giving(wanted):
+        key = (line.space, line.type, title, content.strip())
+        if key in fresh or ormah.index.equal(line.space, line.type, title, content) is not None:
+            skipped += 1
+            continue
+        try:
+            node_id = _id(ormah, line, ids)
+        except OrmahError as exc:
+            failed.append(ImportFailure(number, exc.message))
+            continue
+        if node_id is None:
+            skipped += 1
+            continue
+        ids.add(node_id[:8])
+        path = ormah.place(
+            node_id, type=line.type, space=line.space, title=title, content=content, created=line.created or now
+        )
+        fresh[key] = _New(number, line, node_id, path, content, title, tags)
+    new = list(fresh.values())
+    for item in priority.giving(list(new)):
+        try:
+            item.links = [_edge(ormah, new, asked) for asked in item.line.connections]
+            item.data = _compose(item, now, caller)
+        except OrmahError as exc:
+            failed.append(ImportFailure(item.number, exc.message))
+            new.remove(item)
+    if not new:
+        return 0, skipped, failed
+
+    def fill(tx: Transaction) -> None:
+        for item in new:
+            tx.put(item.path, item.data, node_id=item.id, expect=None)
+        mine = [item for item in new if ABOUT_SELF in item.tags]
+        if mine:
+            me = see(ormah, ormah.vault.self_id)
+            edges = [NoteLink(EdgeType.DEFINES, stem(item.path), 1.0, now) for item in mine]
+            tx.put(
+                me.path, codec.edit(me.data, me.path, link=edges, set={"updated": now}), node_id=me.id, expect=me.digest
+            )
+        core = {item.id for item in new if item.line.tier is Tier.CORE}
+        if core:
+            make_room_in_core(ormah, tx, keep=core)
+
+    subject = f"Import {len(new)} {'memory' if len(new) == 1 else 'memories'}"
+    try:
+        commit(ormah, subject, kind=Kind.IMPORT, caller=caller, run=run, fill=fill)
+    except Conflict:
+        commit(ormah, subject, kind=Kind.IMPORT, caller=caller, run=run, fill=fill)
+    return len(new), skipped, failed
+
+
+def _id(ormah: Ormah, line: ImportLine, taken: set[str]) -> str | None:
+    """Return the id of a new note; None if the exported memory is in the vault already."""
+    if line.id is None:
+        return ormah.new_id(taken)
+    if not is_node_id(line.id):
+        raise BadRequest(f"id {line.id!r} is no id of ours", hint="leave it out")
+    known = ormah.has_short(line.id[:8])
+    if known == line.id:
+        return None
+    return ormah.new_id(taken) if known is not None or line.id[:8] in taken else line.id
+
+
+def _edge(ormah: Ormah, new: list[_New], asked: LinkRequest) -> NoteLink:
+    inside = next((item for item in new if item.line.id is not None and item.line.id == asked.target), None)
+    if inside is not None:
+        name = stem(inside.path)
+    elif is_node_id(asked.target) and ormah.has_short(asked.target[:8]) is None:
+        # the target comes in a later batch, and will be resolved by the short id in the link
+        name = f"memory_{asked.target[:8]}"
+    else:
+        name = stem(ormah.index.note(ormah.index.resolve(asked.target)).path)
+    return NoteLink(asked.edge, name, asked.weight, None, asked.reason)
+
+
+def _compose(item: _New, now: datetime, caller: Caller) -> bytes:
+    line = item.line
+    return codec.compose(
+        id=item.id, type=line.type, tier=line.tier, space=line.space, title=item.title, tags=item.tags,
+        source=line.source or caller.source, confidence=line.confidence, created=line.created or now,
+        updated=line.updated or line.created or now, content=item.content, links=item.links,
+        valid_until=line.valid_until, outdated_reason=line.outdated_reason, everywhere=line.everywhere,
+    )  # fmt: skip
