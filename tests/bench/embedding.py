@@ -34,7 +34,7 @@ LOADING = """
 import sys, time
 begun = time.perf_counter()
 from pathlib import Path
-from ormahd.embedding import model as choose as embed
+from ormahd.embedding import model as embed
 from ormahd.settings import EmbeddingSettings
 from tests.bench.index_figures import rss
 made = embed.load(EmbeddingSettings.model_validate({"runtime": sys.argv[1]}), Path(sys.argv[2]))

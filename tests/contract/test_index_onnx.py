@@ -255,7 +255,7 @@ def run(script: str, home: Path, **variables: str) -> dict[str, object]:
 LOADED = """
 import json, sys
 from pathlib import Path
-from ormahd.embedding import model as choose as embed
+from ormahd.embedding import model as embed
 from ormahd.settings import EmbeddingSettings
 made = embed.load(EmbeddingSettings.model_validate({settings}), Path("index"))
 made.embed_documents(["some words", "and others"] * 3)
