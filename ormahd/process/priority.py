@@ -175,7 +175,7 @@ def giving(steps: Iterable[T]) -> Iterator[T]:
         yield step
 
 
-log = logging.getLogger("ormahd.process.periodic")
+log = logging.getLogger("ormahd.process.threads")
 
 
 class Timer:

@@ -133,9 +133,7 @@ def test_the_wire_is_light() -> None:
         for name in imports(file):
             if name.startswith("ormahd."):
                 seen = name.removeprefix("ormahd.")
-                assert seen.startswith(
-                    ("errors", "api", "rpc.codec", "rpc.peer", "paths", "__version__")
-                ), name
+                assert seen.startswith(("errors", "api", "rpc.codec", "rpc.peer", "paths", "__version__")), name
             else:
                 assert name.split(".")[0] in {"msgspec", "__future__"} or name.split(".")[0] in _stdlib(), name
 
