@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct, field
 
 from ormahd.text import harness
-from ormahd.text.injected import strip
+from ormahd.text.harness import strip
 
 Role = Literal["user", "assistant"]
 

@@ -8,11 +8,11 @@ import uuid
 from typing import Any
 
 import pytest
-from ormahd.text.injected import enclose
 
 from ormahd.ingest.readers import lines
 from ormahd.ingest.readers.formats import READERS, format_of
 from ormahd.ingest.readers.turns import Reading, SessionTurn
+from ormahd.text.harness import enclose
 
 OURS = enclose(["- **[fact]** Invoices are rendered with weasyprint (id: 1a2b3c4d)"], event="e1")
 
