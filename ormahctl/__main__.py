@@ -1,6 +1,6 @@
 """`ormahctl`: runs one command and turns whatever happens into an exit status and a sentence.
 
-Only builtins are imported before `main` runs, so that Ctrl-C never meets a half-started interpreter with a traceback.
+Nothing but builtins is imported before `main` runs, so that Ctrl-C during the start prints no traceback.
 """
 
 from __future__ import annotations

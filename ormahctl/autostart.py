@@ -1,8 +1,8 @@
-"""Starting the daemon because a command or a session needs it, as gpg does with its agent (setting `daemon.autostart`).
+"""Starts the daemon when a command or a session needs it, as gpg does with its agent (setting `daemon.autostart`).
 
-Only the daemon that this configuration means: one that a person looks after at another socket (`--socket`, `ORMAH_SOCKET`)
-is theirs to start. After `ormahctl down` it stays down until `ormahctl up`, `restart`, or the next start of the machine. Of many
-who need it at once one starts it; the others wait for that.
+Only the daemon of the caller's configuration is started, never one that a person named by `--socket` or `ORMAH_SOCKET`.
+After `ormahctl down` it stays down until `ormahctl up`, `restart`, or the next boot. Of several processes that need it
+at once one starts it, and the others wait.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The shim that git and harnesses start: `python -I -S …/ormahctl/hook.py --MODE …` (DESIGN sections 5 and 7).
+"""The script that git and harnesses start: `python -I -S …/ormahctl/hook.py --MODE …` (DESIGN sections 5 and 7).
 
-It runs once a file or once a prompt, so it imports what is built into the interpreter and nothing else. The modes stand
-in modules of their own beside it: a script is compiled anew each time, a module once.
+It runs once for each file or prompt, so it imports only builtin modules. The modes are modules of their own in `shim/`,
+because Python caches the compiled code of a module, but not that of a script.
 """
 
 import sys

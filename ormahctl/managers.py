@@ -1,4 +1,4 @@
-"""systemd's user manager and launchd, as far as we ask them something: are we a service of theirs, and which process is it."""
+"""Ask systemd's user manager or launchd whether the daemon is installed as a service, and which process it is."""
 
 from __future__ import annotations
 

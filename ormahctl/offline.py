@@ -1,4 +1,4 @@
-"""The daemon's program as a child: to start it, and for what works while no daemon runs (doctor, config)."""
+"""Run `ormahd` as a child process: to start the daemon, and for commands that work without one (doctor, config)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""Arguments that several commands share, and their completion in a shell.
+"""Types of arguments that several commands share, and their completion in a shell.
 
-Kinds of arguments that several commands share, with their completion.
-
-Arguments that a shell completes from what there is: memories, spaces, ops, proposals, jobs, and the words before them.
-
-A shell waits for the answer while somebody types, so a daemon that does not answer at once is not waited for.
+Completions come from the vault: memories, spaces, ops, proposals, jobs. A shell waits for them while the person types,
+so a daemon that does not answer at once is not waited for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The list of commands: where each lives, loaded only when it is run, so that a start costs what that command needs."""
+"""The list of commands and their modules. A module is imported only when its command runs, to keep the start quick."""
 
 from __future__ import annotations
 

@@ -1,13 +1,8 @@
-"""What people see: text made harmless, wrapped and coloured; progress bars; and JSON for programs.
+r"""Print text for people: escaped, wrapped, coloured, with progress bars; and JSON for programs.
 
-What people see: texts made harmless, wrapped at words, dated, coloured only on a terminal; and JSON for programs.
-
-A terminal has its own width, and every line of `out` and `note` is wrapped to it; a pipe gets each line whole.
-
-A memory is data from anywhere. No byte of it may steer the terminal: control characters, C1 codes and bidirectional
-overrides are shown as escapes (`\\x1b`), in every output for people, piped or not.
-
-A progress bar on stderr, when somebody is there to see it: rich is imported only then.
+A memory may hold any text, and none of it may control the terminal. So control characters, C1 codes and bidirectional
+overrides are shown as escapes (`\x1b`) in all output for people, piped or not. On a terminal every line of `out` and
+`note` is wrapped to its width; a pipe gets each line whole. rich is imported only for a progress bar.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Run one command: from its arguments to its exit status, with every failure in one shape.
+"""Run one command from its arguments to its exit status, and report every failure in one form.
 
-Every failure a command can meet, as one shape: code, sentence, hint, exit status.
-
-One command from its arguments to its exit status: streams, completion, errors as people and programs read them.
+A failure has a code, a sentence, a hint and an exit status, and is printed for people or as JSON.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """What all commands share: global options, the connection to the daemon, and questions to the person.
 
-The connection of a command to the daemon: typed calls from where we are, in the name of who asks.
-
-What all commands share: the options before the command's name, and the connection, opened when it is needed.
-
-Asking before files that the person made go: the daemon refuses, a terminal asks, `--yes` says so from the start.
-
-A connection with a thread of its own, so that a call can be under way while the next one is prepared.
+The connection is opened when it is first needed, and names the caller and the working directory in each call. An import
+uses a second one, with its own thread, so that a call can run while the next one is prepared. Before files that the
+person made are removed, the daemon refuses, a terminal asks, and `--yes` answers in advance.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Starting and stopping the daemon: through systemd or launchd where it is installed as a service, else detached.
+"""Start and stop the daemon: by systemd or launchd if it is installed as a service, otherwise as a detached process.
 
-Running means answering (a hello that came back), never a pid or a file that somebody left behind.
+The daemon counts as running if it answers; a pid or a leftover file proves nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Arguments that are a moment: days and times, `3d` ago, words such as "last week"; and where a revision may stand too."""
+"""Parse arguments that name a time: days, times, ages such as `3d`, words such as "last week", and git revisions."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One command, or a close family, a file. `ormahctl.registry` lists them."""
+"""The commands: one, or a few that belong together, in each module. `ormahctl.registry` lists them."""

@@ -1,8 +1,6 @@
-"""`ormahctl config` and `completion`.
+"""`ormahctl config` and `completion`: show and check the settings, and print the script for completion in a shell.
 
-`ormahctl config`: the settings, as the daemon's program reads them.
-
-`ormahctl completion`: the script that lets a shell complete our commands, options, types, tiers and edges.
+The daemon's own program reads the settings, so both always agree.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""`ormahctl up`, `down`, `restart`, `status`: the daemon itself.
+"""`ormahctl up`, `down`, `restart` and `status`: start, stop and look at the daemon.
 
-`ormahctl status`: how the daemon is doing. Exit 69 when it does not answer.
-
-`ormahctl up`, `down`, `restart`: run the daemon, stop it, run it anew.
+`status` exits with 69 if the daemon does not answer.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""`ormahctl doctor`, `verify`, `rebuild`, `logs`: whether all is as it should be.
-
-`doctor`, `verify`, `rebuild`: is all as it should be, and what to do about it.
-
-`ormahctl logs`: the last lines of the daemon's log.
-"""
+"""`ormahctl doctor`, `verify`, `rebuild` and `logs`: find and repair problems, and read the daemon's log."""
 
 from __future__ import annotations
 

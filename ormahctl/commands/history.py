@@ -1,7 +1,4 @@
-"""`ormahctl history`: what was changed, by whom, when.
-
-How `history` shows an op and a memory's versions: who, when, why, and what changed.
-"""
+"""`ormahctl history`: list the changes of the vault, and show one change or the versions of one memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`ormahctl hook EVENT`: what a harness's hook says, answered; for harnesses that cannot start the shim itself.
+"""`ormahctl hook EVENT`: answer a harness's hook, for harnesses that cannot start the shim itself.
 
-The shim does the work (`ormahctl/shim/prompt.py`): one deadline over everything, nothing printed on any trouble, always
-status 0. `setup` writes the shim's own command instead, which starts ten times as fast.
+The shim does the work (`ormahctl/shim/prompt.py`): one deadline for everything, no output on any failure, exit status
+always 0. `setup` writes the shim's own command instead, which starts ten times as fast.
 """
 
 from __future__ import annotations

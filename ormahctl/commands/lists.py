@@ -1,12 +1,6 @@
-"""`ormahctl spaces`, `list`, `insights`, `stats`: what there is.
+"""`ormahctl spaces`, `list`, `insights` and `stats`: list what the vault holds, without a search.
 
-`ormahctl spaces`: which spaces there are, and whose; and a word about spaces that were named and are not there.
-
-`ormahctl list`: the newest memories.
-
-`ormahctl insights`: which beliefs changed, and which ones contradict each other.
-
-`ormahctl stats`: how many memories of what kind, and how often one was whispered.
+Also warns when a command names a space that does not exist.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""`ormahctl jobs`, `maintenance`, `proposals`: the upkeep of the vault.
+"""`ormahctl jobs`, `maintenance` and `proposals`: run and pause jobs, answer their questions, decide on proposals.
 
-`ormahctl jobs`: the maintenance that runs while nobody looks; run now, look before, pause, resume.
-
-`ormahctl maintenance`: what the jobs found and could not decide, handed to whoever judges; and his verdicts, applied.
-
-`ormahctl proposals`: what the jobs would like to do and leave to you; look, approve, reject.
+`maintenance` prints the questions that the jobs could not decide, and applies the answers of an agent or a person.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""`ormahctl recall`: search the memories, also as of an earlier time, with every number explained.
+"""`ormahctl recall`: search the memories, also as of an earlier time.
 
-Questions about an earlier state: the call with its progress, and the line that says which state answered.
-
-`recall --explain`: every number behind every result, what was heard and gathered, and what was dropped where.
-
-`ormahctl recall`: search the memories.
+`--explain` prints every number of every result, what the query was understood to ask, and what was dropped where.
+Building an earlier state takes time, so `--as-of` shows its progress and says which state answered.
 """
 
 from __future__ import annotations

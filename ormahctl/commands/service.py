@@ -1,6 +1,6 @@
-"""`ormahctl setup service` and `uninstall service`: the daemon starts at login, by systemd or launchd.
+"""`ormahctl setup service` and `uninstall service`: make systemd or launchd start the daemon at login.
 
-What `setup` and `uninstall` share: asking before a settings file is changed, and telling what became of it.
+Also holds what `setup` and `uninstall` share: to ask before a settings file is changed, and to report the result.
 """
 
 from __future__ import annotations

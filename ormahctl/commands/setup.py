@@ -1,10 +1,7 @@
-"""`ormahctl setup` and `uninstall`: connect agents, or take the connection back.
+"""`ormahctl setup` and `uninstall`: connect agents by hooks in their settings, or remove these again.
 
-The paragraph in the file that an agent reads (CLAUDE.md, AGENTS.md, GEMINI.md), offered by `ormahctl setup AGENT`.
-
-`ormahctl setup`: connect an agent, or look how the agents of this machine are connected.
-
-`ormahctl uninstall`: take our hooks out of the agents' settings again. The vault is not touched.
+`setup` without an agent shows how the agents of this machine are connected. `setup AGENT` also offers a paragraph about
+Ormah for the file that the agent reads (CLAUDE.md, AGENTS.md, GEMINI.md). The vault is never touched.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""`ormahctl show` and `open`: one memory, here or in an editor.
+"""`ormahctl show` and `open`: print one memory with its connections, or open its note.
 
-`ormahctl show`: one memory and what it is connected to.
-
-`ormahctl open`: a memory's note in Obsidian where it has the vault, else in an editor or the desktop's own program.
+`open` uses Obsidian if it has the vault, otherwise an editor or the desktop's default program.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""`ormahctl import` and `export`: memories as JSON lines.
+"""`ormahctl import` and `export`: read and write memories as JSON lines.
 
-A file of JSON lines, cut into batches that fit a frame. Judges only what it must: encoding, blank lines, size.
-
-`ormahctl import`: many memories from a file of JSON lines, in batches, two of them under way at a time.
-
-`ormahctl export`: every memory as a JSON line, to stdout or into a file that is there whole or not at all.
+An import is sent in batches that fit one frame of the protocol, two of them under way at a time. Lines are checked here
+only for encoding and size; the daemon checks the rest. An exported file appears complete or not at all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`ormahctl undo`: take changes back."""
+"""`ormahctl undo`: undo ops, or parts of one."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""`ormahctl vault` and `vault release`: which of a person's notes Ormah looks after.
-
-`ormahctl vault release`: Ormah out of files, folders, or the whole vault.
-
-`ormahctl vault`: which of a person's notes Ormah looks after.
-"""
+"""`ormahctl vault` and `vault release`: choose which of a person's notes Ormah adopts, and release them again."""
 
 from __future__ import annotations
 

@@ -1,12 +1,7 @@
-"""`ormahctl whisper`, `log`, `feedback`: what was said to an agent, why, and whether it was of use.
+"""`ormahctl whisper`, `log` and `feedback`: try a whisper, read the log of whispers, and judge one.
 
-`ormahctl whisper inject` and `ormahctl whisper store`: the hooks by the names that the seeds give them.
-
-`ormahctl whisper`: what would be said for a prompt, and why, or why nothing.
-
-`ormahctl log`: what was whispered to whom, and why nothing.
-
-`ormahctl feedback`: teach what was of use, and what was not.
+`whisper` prints what an agent would get for a prompt and why, or why nothing. `whisper inject` and `whisper store` run
+the hooks under their documented names.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
-"""`ormahctl remember`, `update`, `edit`, `outdated`, `connect`: commands that write one memory.
+"""`ormahctl remember`, `update`, `edit`, `outdated` and `connect`: commands that write one memory.
 
-What every write has to say beside its result, on stderr: secrets taken out, notes moved, git busy, parts missing.
-
-`ormahctl remember`: store one memory.
-
-`ormahctl update`: change fields of a memory.
-
-`ormahctl edit`: open the note itself in the person's editor, and wait until the daemon has taken the edit in.
-
-`outdated`, `connect`: changes to one memory that need no more than its id.
+Remarks about a write go to stderr: redacted secrets, moved notes, git being busy, missing parts. `edit` opens the note
+in the person's editor and waits until the daemon has indexed the edit.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Connecting agents: our hooks in the settings of Claude Code, Codex and Gemini CLI, put in and taken out again.
+"""Connect agents: add hooks to the settings of Claude Code, Codex and Gemini CLI, and remove them again.
 
-`connect.py` is the sentence: read the file, plan edits, show, write, remember what was added. The harnesses stand in
-`harness.py`, what we write in `entry.py`, lossless editing in `json_edit.py` and `toml_edit.py`, the disk in `file.py`.
+`connect.py` has the steps: read the file, plan edits, show them, write, record what was added. `harness.py` describes
+the agents, `edit.py` edits JSON and TOML without other changes, `file.py` replaces files, `change.py` has the hook's
+command and the records, `service.py` the files for systemd and launchd.
 """

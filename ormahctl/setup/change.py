@@ -1,10 +1,7 @@
-"""One change to another program's settings file, the hook's command in it, and the record that restores it.
+"""One change to another program's settings file, the hook command in it, and the record that restores it.
 
-One change to another program's settings file, and the record by which `uninstall` restores the file byte for byte.
-
-The record is a JSON file per settings file in the state directory. It holds only the bytes that a splice replaced.
-
-The hook command that `setup` writes into an agent's settings, how it is recognised, and the record the daemon reads.
+The record is a JSON file for each settings file, in the state directory. It holds only the bytes that were replaced, so
+that `uninstall` restores the file byte for byte.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Connect an agent, take the connection back, and report how it is connected.
+"""Connect an agent, remove the connection, and report how an agent is connected.
 
-Connecting one agent and taking the connection back: read, plan, verify; then write, and remember what was added.
-
-Report how an agent is connected: found, hooked up, whether its hook answers, and whether versions agree.
+To connect is to read the settings file, plan edits, verify their result, write it, and record what was added. The
+report says whether the agent is installed, whether its hooks answer, and whether versions agree.
 """
 
 from __future__ import annotations

@@ -1,16 +1,10 @@
-"""Read and edit JSON and TOML that a person wrote; every byte that is not ours stays.
+"""Read and edit JSON and TOML files that a person wrote, and leave every other byte as it is.
 
-Reading JSON as people write it (comments, trailing commas, a byte order mark), with the position of every value.
+JSON may have comments, trailing commas and a byte order mark. These are replaced by spaces, so that the standard
+library parses the file; this module only finds the position of each value. Known Python editors of JSON do not keep a
+file's layout, and tree-sitter's grammar rejects numbers such as `1e+16`.
 
-Whatever strict JSON does not have is blanked with as many spaces; then the standard library's parser judges what is
-left, so that what we call JSON is JSON, and only the positions are found here. (Editors of JSON for Python that are
-kept up do not keep a file's layout; tree-sitter's grammar gives positions, but takes `1e+16` for a mistake.)
-
-Editing JSON that a person wrote: splices at the positions of its values, every other byte stays.
-
-Editing TOML that a person or Codex wrote: what we add is a piece of text of its own, every other byte stays.
-
-tomllib reads, the piece is appended and cut out as text; only where somebody rewrote our lines tomlkit edits them.
+TOML is read by tomllib. Our part is appended as text and cut out again; tomlkit edits it only if somebody rewrote it.
 """
 
 from __future__ import annotations

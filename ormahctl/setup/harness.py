@@ -1,15 +1,12 @@
-"""The agents that `setup` can connect, and the paragraph about Ormah in the file that each reads.
+"""The agents that `setup` can connect, and the paragraph about Ormah in the instructions file that each reads.
 
-The paragraph about Ormah in the file that an agent reads at the start (CLAUDE.md, AGENTS.md, GEMINI.md).
+Claude Code: `settings.json` of the person, timeouts in seconds, strict JSON. Codex: `hooks.json` or `config.toml`,
+timeouts in seconds; our hooks go into the file that has some already, and unchanged hooks are not rewritten, because
+Codex stores the person's trust by position and hash. Gemini CLI: `settings.json`, timeouts in milliseconds, comments
+allowed.
 
-It stands between two comments. The first one holds a digest of what is between them: so it is known, on every machine and without
-a record, whether a person has edited it. One that was edited is the person's, and neither renewed nor taken out.
-
-The agents that `setup` can connect: where each keeps its settings, its events, and the form of its hooks.
-
-Claude Code: `settings.json` of the person, timeouts in seconds, strict JSON. Codex: `hooks.json` or `config.toml`, timeouts in seconds;
-hooks join the file that has some, and an unchanged hook is not touched, because Codex keeps the person's trust by its place and hash.
-Gemini CLI: `settings.json`, timeouts in milliseconds, comments allowed.
+The paragraph stands between two comments. The first one has a digest of the text, which shows on every machine whether
+a person edited it. An edited paragraph belongs to the person and is neither renewed nor removed.
 """
 
 from __future__ import annotations

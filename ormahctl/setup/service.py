@@ -1,7 +1,7 @@
-"""The daemon as a service of the person's: the files that systemd or launchd reads, filled in for this installation.
+"""The files by which systemd or launchd runs the daemon as a service of the person, filled in for this installation.
 
-Files only: whether a manager is there, and what it has to be told, is `ormahctl.managers`. What a shell's variables say of where
-things lie (another vault, another configuration) is written into the file, because a service knows nothing of that shell.
+Only writes files: `ormahctl.managers` talks to systemd and launchd. Environment variables of the shell that change the
+vault or the configuration are written into the file, because a service does not see them.
 """
 
 from __future__ import annotations

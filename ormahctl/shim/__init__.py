@@ -1,1 +1,1 @@
-"""What `ormahctl/hook.py` is made of: modules that import what is built into the interpreter, and nothing else."""
+"""The modes of `ormahctl/hook.py`. These modules import only what is built into the interpreter."""

@@ -1,16 +1,10 @@
-"""Git's merge driver, and the helper process that it asks where no daemon answers.
+"""Git's merge driver: `hook.py --merge --socket PATH --git PID BASE OURS THEIRS MARKERS PATH` (DESIGN section 5).
 
-The helper of one git process: started where no daemon answers, asked for all further files of that git.
-
-It is `ormahd merge-driver`, on a socket in a directory that only we can enter. The socket listens before the helper is
-started, so that nobody has to wait and look whether it is there yet.
-
-Git's merge driver: `hook.py --merge --socket PATH --git PID BASE OURS THEIRS MARKERS PATH` (DESIGN section 5).
-
-Asks who is there to merge: the helper of this git process, where one was needed before; the daemon; a new helper. It
-decides nothing itself. Its statuses are its own, because Python's 1 may mean that it could not even begin: the command
-in git's configuration (`ormahd.vault.merge_driver`) makes git's 0 and 1 of them, and of every other one a text merge with
-markers.
+It decides nothing itself, but sends the three versions to the helper of this git process if one runs, otherwise to the
+daemon, otherwise to a new helper (`ormahd merge-driver`). The helper answers for all further files of that git process.
+Its socket lies in a directory that only this user can enter, and listens before the helper starts, so no polling is
+needed. Exit statuses are of our own, because Python exits with 1 when it cannot start. The command in git's
+configuration (`ormahd.vault.merge_driver`) maps them to git's 0 and 1; any other status leads to a text merge.
 """
 
 from __future__ import annotations

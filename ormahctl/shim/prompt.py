@@ -1,10 +1,8 @@
 """A harness's hook: `hook.py --hook EVENT --harness NAME [--socket PATH] [--deadline MS]` (DESIGN section 7).
 
-Hands what the harness says on stdin to the daemon and prints the daemon's answer. It reads nothing of either: what an
-event means, and in what words each harness wants its answer, is the daemon's business. On any trouble it prints nothing
-and ends with status 0, because another status may cost the person their prompt.
-
-One alarm stands over all of it, reading and printing too: where a system call waits, the signal's handler ends the process.
+Sends its standard input to the daemon and prints the reply, without reading either: the daemon knows the events and the
+format of each harness. On any failure it prints nothing and exits with 0, because another status may discard the
+person's prompt. One alarm limits the whole run; if a system call blocks, the signal's handler ends the process.
 """
 
 import _signal  # type: ignore[import-not-found] # built in; `signal` would import enum and more

@@ -1,13 +1,8 @@
-"""Find where the daemon answers, and start it for a session that begins without one.
+"""Find the daemon's socket, and start the daemon when a session begins without one.
 
-Where the daemon answers, as `ormahd.paths.find_socket` finds it without a `config.toml`.
-
-`ormahctl setup` writes `--socket` into a hook's command where the configuration says otherwise.
-
-Starting the daemon for a session that begins without one. Only then is this imported: it reads the configuration.
-
-What may be started, and how, `ormahctl/autostart.py` decides, which runs in a process of its own; this knows as much of it as
-the notice to the person needs.
+The socket is found as in `ormahd.paths.find_socket`, but without `config.toml`: if the configuration names another
+socket, `ormahctl setup` writes `--socket` into the hook's command. `ormahctl/autostart.py`, in a process of its own,
+decides whether and how to start the daemon. This module knows only what the notice to the person needs.
 """
 
 from __future__ import annotations
