@@ -1,8 +1,6 @@
-"""Load the settings: defaults, then `config.toml`, then `ORMAH_*`, then flags; each value knows where it came from.
+"""Load the settings: defaults, then `config.toml`, then `ORMAH_*`, then flags. Each value knows where it came from.
 
-Settings of earlier versions: `config check` names them and says what became of each. They are never an error.
-
-Loading the settings: defaults, then `config.toml`, then `ORMAH_*`, then flags; each value knows where it came from.
+Settings of earlier versions are never an error: `config check` names them and says what became of each.
 """
 
 from __future__ import annotations

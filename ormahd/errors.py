@@ -1,11 +1,8 @@
-"""Every error that a caller can get, and the words that describe an invalid value.
+"""Every error that a caller can get: a code for programs, a sentence for people, a hint about what to do.
 
-Every error that a caller can get: a code for programs, a sentence for people, a hint about what to do.
-
-The codes and their exit statuses are part of the protocol (DESIGN section 12). A new kind of failure gets a new
-class here; the meaning of a code never changes.
-
-Describe an invalid value in Ormah's own words: the key, the value, what is allowed, and what was probably meant.
+The codes and their exit statuses are part of the protocol (DESIGN section 12). A new kind of failure gets a new class
+here; the meaning of a code never changes. Messages about an invalid value (`fault`) name its key, the value, what is
+allowed, and what was probably meant.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Send one frame to the daemon and return the reply's body: kind (1 byte), length (4, big endian), body (PROTOCOL.md).
-"""
+"""Send one frame to the daemon and return the reply's body: kind (1 byte), length (4, big endian), body (PROTOCOL.md)."""
 
 import _socket
 

@@ -1,8 +1,7 @@
-"""Adopt a person's notes, and release them again.
+"""Adopt a person's notes on request, and release files from Ormah again.
 
-Adopt notes on a person's request, by path, folder or pattern; report what would be written, and what is left out and why.
-
-Release a folder, or some files, from Ormah: its lines are removed, and the person's files stay as they are.
+Notes to adopt are named by path, folder or pattern. The report says what would be written, and what is left out and
+why. A release removes Ormah's lines from files, a folder, or the whole vault, and keeps everything the person wrote.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
-"""Change existing notes on behalf of a caller.
-
-The caller of an action: who it is, and from where it calls.
-
-Require confirmation before more than a few files of the person are removed or moved.
-
-Change existing notes: read the present bytes, decide, commit; retry once if the note changed meanwhile.
+"""Change existing notes on behalf of a caller: read the bytes on disk, decide, commit; retry once if the note changed.
 
 Every action that edits a note uses `amending`: a decision is based on one version of the note, and is refused if that
-version is gone (DESIGN section 5).
+version is gone (DESIGN section 5). Also holds `Caller`, and the confirmation that is required before more than a few of
+the person's files are removed or moved.
 """
 
 from __future__ import annotations

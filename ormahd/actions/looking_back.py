@@ -1,11 +1,7 @@
-"""Read the history: what an op changed, the versions of a memory, merges, and destructive changes.
+"""Read the history: what an op changed, the versions of a memory, merges, and destructive changes. Changes nothing.
 
-Read the history: what an op changed, and the versions of one memory. Reads git and changes nothing.
-
-`agent.merges` and `agent.audit`: lists of merges and of destructive changes, read from the history.
-
-The audit knows three operations: delete, update (including moves between tiers) and mark_outdated. Other changes are
-listed by `history`.
+`agent.audit` lists three operations: delete, update (including moves between tiers) and mark_outdated. Other changes
+are listed by `history`.
 """
 
 from __future__ import annotations

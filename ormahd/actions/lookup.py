@@ -1,12 +1,7 @@
-"""Show and list memories without a search: one in full, the newest, an earlier state, changed beliefs.
+"""Show and list memories without a search: one in full, the newest, the whisper log, and beliefs that changed.
 
-Answer questions from the notes as they were at an earlier commit or time.
-
-Show one memory in full, with its connections. This counts as using it.
-
-List the newest memories, and recent whispers. No search is made, and nothing counts as used.
-
-List how beliefs changed and which contradict each other, read from `evolved_from` and `contradicts` edges.
+Showing one memory in full counts as a use; listing does not. Both also answer from the notes as they were at an earlier
+commit or time. Changed and contradicting beliefs are read from `evolved_from` and `contradicts` edges.
 """
 
 from __future__ import annotations

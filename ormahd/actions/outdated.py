@@ -1,12 +1,8 @@
 """Take a memory out of the results: superseded by a newer one, marked as outdated, or forgotten.
 
-Let one memory replace another: the newer gets an `evolved_from` edge, and the older one is marked as superseded.
-
-Nothing is deleted. The older memory leaves recall and whispers, but `show`, `history` and `--as-of` still find it.
-
-Mark a memory as outdated, or revoke that. An outdated memory stays in the vault but leaves the results.
-
-Remove a memory's note. Git keeps it, so this can be undone; links to it in other notes are left unchanged.
+A superseded memory gets an end of validity, and the newer one an `evolved_from` edge. It leaves recall and whispers,
+but `show`, `history` and `--as-of` still find it. A mark as outdated can be revoked. To forget a memory removes its
+note: git keeps it, so this can be undone, and links to it in other notes stay as they are.
 """
 
 from __future__ import annotations

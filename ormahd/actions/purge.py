@@ -1,8 +1,6 @@
-"""Purge: remove a memory, or an exact text, from files, history and all derived data.
+"""Purge: remove a memory, or an exact text, from the vault's files, its history, and all derived data.
 
-Remove what is stored about a memory outside of the history: files below `.ormah`, the index, the state, the log.
-
-Purge: remove a memory, or an exact text, from the vault's files, its history, and all derived data.
+Derived data are the files below `.ormah`, the index, the state and the log.
 """
 
 from __future__ import annotations

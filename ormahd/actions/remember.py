@@ -1,8 +1,6 @@
-"""Store a memory, and name similar ones that exist.
+"""Store a memory: redact secrets, detect duplicates, link, make room in core, and commit once.
 
-Find existing memories similar to one just written, and suggest what to do if it replaces one.
-
-Store a memory: redact secrets, detect duplicates, link, make room in core, and commit once.
+The reply names similar memories that exist, and suggests what to do if the new one replaces one of them.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""Synchronise the vault with other machines, and set up its remote.
+"""Synchronise the vault with other machines through a git remote, and set that remote up.
 
-Synchronise the vault with other machines through a git remote.
-
-Take in edits in the folder, fetch, join, push; repeat if the remote changed meanwhile. Network access holds no lock
-of the writers, so reads and writes continue. If the remote is unreachable nothing is lost: all changes are committed
-here, and a later sync pushes them.
-
-Set up the vault's remote: an empty one gets all local data, one with an Ormah vault is joined.
+A sync takes in edits in the folder, fetches, joins and pushes, and repeats if the remote changed meanwhile. Network
+access holds no lock of the writers, so reads and writes continue. If the remote is unreachable, nothing is lost: all
+changes are committed here, and a later sync pushes them. Setting up pushes this vault to an empty remote, or joins the
+vault that the remote holds.
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
-"""Undo one op by a three-way merge, as one commit or none.
+"""Undo one op by a three-way merge: the op's result is the base, the state before it theirs, and today's files ours.
 
-The person's files in an undo: left to the person without Ormah's lines, or adopted again.
+Notes are matched by id only. A note unchanged since the op gets its old bytes back; later edits are kept. If they
+conflict, nothing is changed. The undo is one commit, or none. Its message says what became of each note, and its
+trailers name what was undone.
 
-A file that git did not track before the op is untracked again.
-
-Undo one op by a three-way merge: the op's result is the base, the state before it theirs, and today's files ours.
-
-Notes are matched by id only. A note unchanged since the op gets its old bytes; later edits are kept. If they
-conflict, nothing is changed. The undo is one commit, or none.
-
-The commit message of an undo: a sentence, what became of each note, and trailers that name what was undone.
+The person's files are kept when an adoption is undone, without Ormah's lines; a file that git did not track before the
+op is untracked again.
 """
 
 from __future__ import annotations

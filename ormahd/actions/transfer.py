@@ -1,11 +1,7 @@
-"""Import and export memories as JSON lines.
+"""Import and export memories as JSON lines: for backup, migration, or data of another program.
 
-Export all memories as lines that `import` can read, for backup or migration.
-
-Import memories: one JSON object per line, one commit per batch, one run per import.
-
-A line is a `CreateNodeRequest`. A line from `ormahctl export` also keeps its id, times and edges. Known memories are
-skipped, so an interrupted import can simply be repeated.
+A line is a `CreateNodeRequest`. A line from an export also keeps its id, times and edges. An import makes one commit
+for each batch and is one run. Known memories are skipped, so an interrupted import can simply be repeated.
 """
 
 from __future__ import annotations

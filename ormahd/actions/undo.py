@@ -1,10 +1,7 @@
-"""Undo ops: whole, by run, by job, or a part of one; and put back what a sync replaced.
+"""Undo ops: by name, all of a run, or all that a job did since a time. Newest first, each in its own commit.
 
-A part of an op: its changes to one note, or only to that note's edges to another memory.
-
-Undo ops: by name, all of a run, or all that a job did since a time. Newest first, each in its own commit.
-
-Restore this machine's text in notes where a sync on another machine replaced it.
+An undo may be limited to one note of an op, or to that note's edges to another memory. Also restores this machine's
+text in notes where a sync on another machine replaced it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Convert nodes and edges to replies, with a mark on what a newer memory replaced.
+"""Convert nodes and edges to replies: as values, and as text for agents.
 
-Convert nodes and edges to replies: as values, and as text for agents.
-
-Find memories that a newer one seems to have replaced, independent of a query.
-
-Extend errors of actions with several commits by what was already done, instead of "nothing was changed".
+A memory that a newer one seems to have replaced is marked, whether a query led to it or not. Also extends the errors of
+actions with several commits by what was already done.
 """
 
 from __future__ import annotations

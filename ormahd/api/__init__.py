@@ -1,6 +1,6 @@
-"""Parameters and results of every method, one Struct each (msgspec only: clients import this too).
+"""The parameters and results of every method, one Struct each. Uses only msgspec, because clients import it too.
 
-One module for each family of methods; this one is their sum.
+Each module holds one family of methods; this one collects them in `METHODS`.
 """
 
 from __future__ import annotations

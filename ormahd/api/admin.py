@@ -1,4 +1,4 @@
-"""`admin.*`: looking after the daemon, its index and its jobs."""
+"""Types of `admin.*`: health, statistics, index, doctor, adoption, import, export, release and purge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`agent.*`: what agents ask and tell."""
+"""Types of `agent.*`: what agents use to store, find, read and change memories."""
 
 from __future__ import annotations
 

@@ -1,12 +1,9 @@
-"""What every call and reply is made of, the values that several methods share, and the lists to look through.
+"""Types of every call and reply, values that several methods share, and the types of the lists (`agent.list` and
+others).
 
-What every call and reply is made of, and the values that several methods share.
-
-Unset and null differ where a field can be cleared: unset leaves it, null clears it. `space` unset means "detect it
-from the caller's `cwd`", null means global. Ids in parameters may be any unique prefix of 4 or more characters.
-Times are ISO 8601 strings; a bare date in `created_before` includes that day.
-
-`agent.list`, `agent.whispers`, `agent.spaces`: lists to look through; and which space a project has.
+Unset and null differ where a field can be cleared: unset leaves it, null clears it. `space` unset means "detect it from
+the caller's `cwd`", null means global. Ids in parameters may be any unique prefix of 4 or more characters. Times are
+ISO 8601 strings; a bare date in `created_before` includes that day.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""The types of `history.*` (looking back and taking back) and of `admin.sync…` (several machines).
-
-`history.*`: looking back and taking back.
-
-`admin.sync…`: several machines, through a git remote.
-"""
+"""Types of `history.*` (read the history, undo ops) and of `admin.sync*` (synchronise through a git remote)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
-"""The types of jobs, proposals and two-phase maintenance.
-
-Jobs, proposals, two-phase maintenance: `admin.tasks` and its like, `agent.proposals`, `agent.maintenance`.
-
-Two-phase maintenance: `agent.maintenance` (seeds/api-surface, "Maintenance Endpoint").
-"""
+"""Types of jobs (`admin.tasks` and others), proposals (`agent.proposals`) and two-phase maintenance
+(`agent.maintenance`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`agent.whisper` and `agent.feedback`: what is said unasked, and what became of it."""
+"""Types of `agent.whisper` and `agent.feedback`: the memories that suit a prompt, and whether they were useful."""
 
 from __future__ import annotations
 

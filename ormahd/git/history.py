@@ -1,16 +1,14 @@
-"""Read a whole history for a purge, and replace it by the purged one.
+"""Read a whole history for a purge, and replace it by the purged one, so that a crash leaves one of the two whole.
 
-Read a repository for a purge: all its objects in one pass, and the changes of all commits in another.
-
-Replace the repository's history by the purged one, so that a crash at any instant leaves one of the two whole.
+Reading takes one pass over all objects, and one over the changes of all commits. Replacing takes these steps:
 
 1. The packs of the new history are copied in beside the old objects.
 2. A journal records which refs will move.
 3. The refs move by compare-and-swap.
 4. `git repack -a -d` and `git prune` delete what is no longer reachable.
 
-Readers find a complete repository at every moment. After a crash, the next start finishes what the journal records.
-The journal is kept until index and state are cleaned as well (`finish`).
+Readers find a complete repository at every moment. After a crash, the next start finishes what the journal records. The
+journal is kept until index and state are cleaned as well (`finish`).
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """Update git's index after a commit by Ormah, beside other programs that use the repository.
 
-Update git's index after a commit by Ormah, leaving what the person has staged untouched.
+What the person has staged stays. A commit that moves HEAD but not the index would make the person's next `git commit`
+delete the new notes. So the new index is written to another file while Ormah holds `index.lock`, and renamed over the
+old one as soon as the branch has moved.
 
-A commit that moves HEAD but not the index would make the person's next `git commit` delete the new notes. So the new
-index is written to another file while Ormah holds `index.lock`, and renamed over the old one as soon as the branch
-has moved.
-
-Find out whether another program is at work in the repository, and remove locks that a crash left behind.
+Also finds out whether another program is at work in the repository, and removes locks that a crash left behind.
 """
 
 from __future__ import annotations

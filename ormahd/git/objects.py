@@ -1,14 +1,9 @@
-"""Write git objects: blobs, trees and commits, loose or as one pack, all fsynced.
-
-Write many objects as one pack (gitformat-pack(5)), without deltas.
-
-The pack and its index are written here because starting `git index-pack` takes longer. Only in a sha256 repository
-does git write the index.
-
-Write git objects: blobs with a file's exact bytes, the trees above them, and commits, all fsynced.
+"""Write git objects, loose or as one pack, all fsynced: blobs with a file's exact bytes, trees, and commits.
 
 `git commit` is not used because it refreshes the whole index, runs filters over the content, and by default fsyncs
-nothing. Only the trees on a changed path are read and rewritten. Many objects at once become one pack (`pack.py`).
+nothing. Only the trees on a changed path are read and rewritten. Many objects at once become one pack
+(gitformat-pack(5)) without deltas. The pack and its index are written here because starting `git index-pack` takes
+longer; only in a sha256 repository does git write the index.
 """
 
 from __future__ import annotations

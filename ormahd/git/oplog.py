@@ -1,10 +1,7 @@
-"""Commit messages as people and programs read them, and the list of all ops in memory.
+"""Write and read commit messages, and hold the list of all ops in HEAD's history in memory.
 
-Write and read commit messages: sentences for people, trailers for programs. Outside text cannot forge a trailer.
-
-The ops in HEAD's history, held in memory, so that questions about all of them need no git command.
-
-An entry holds ids and names, no text: about 0.5 kB. The log is read once; later only new commits are read (`git log
+A message is a sentence for people with trailers for programs; text from outside cannot forge a trailer. An op in memory
+holds ids and names, no text: about 0.5 kB. The log is read once; later only new commits are read (`git log
 OLD...HEAD`). If the history was rewritten, the whole log is read again.
 """
 

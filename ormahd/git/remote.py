@@ -1,14 +1,8 @@
 """The remote of a vault: its address, its configuration, and the network commands of git.
 
-Normalise the address of a git remote to host and path, so that two clones of one repository get the same key.
-Pure.
-
-Read and write which remote a vault is synced with, in git's configuration, and its remote-tracking ref.
-
-Run git's network commands: list a remote's branches, fetch, push.
-
-Any of them may be slow or hang. They never ask for a password, and are ended if the remote falls silent. None
-changes the person's files.
+An address is normalised to host and path, so that two clones of one repository get the same key. Which remote is used
+is stored in git's configuration. Network commands list branches, fetch and push; each may be slow or hang. They never
+ask for a password, are ended if the remote falls silent, and change none of the person's files.
 """
 
 from __future__ import annotations

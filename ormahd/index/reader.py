@@ -1,9 +1,6 @@
-"""The index's queries: files, nodes, edges and searches.
+"""The index's queries: files, nodes, edges, searches, and ids from prefixes and paths.
 
-Resolve ids, prefixes and paths to nodes, and load nodes from the database.
-
-The index's queries: files, nodes, edges and searches. Safe from any thread; each answer is read from one
-snapshot.
+Safe from any thread; each answer is read from one snapshot of the database.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""The values that the index returns, and how the links of notes become edges between them.
-
-The values that the index returns: nodes, edges, file states, and the filter that searches take.
+"""The values that the index returns (nodes, edges, file states, filters), and the resolution of links to edges.
 
 Times are stored as microseconds since 1970 (UTC), so that they can be compared and loaded without parsing.
-
-Wikilinks: names of nodes, resolution of link texts to nodes, and edges by node.
 
 An edge belongs to the note that writes it, and keeps its text as written. The node that the text means is resolved
 again whenever a node with a matching name is added, renamed or removed. So an update of a node never loses the edges of

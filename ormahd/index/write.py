@@ -1,11 +1,8 @@
-"""Write files into the index's tables, full-text search included.
+"""Write files into the index's tables: a batch of new, changed and removed files in one transaction.
 
-Full text search with SQLite's FTS5: which words occur in which file, scored with bm25.
-
-Write files into the index's tables: one batch of new, changed and removed files in one transaction.
-
-The resulting rows depend only on the files, not on the order of changes: an index that followed every change equals one
-built at once from the same files. A property test checks this.
+This includes full-text search (SQLite's FTS5, scored with bm25). The resulting rows depend only on the files, not on
+the order of changes: an index that followed every change equals one built at once from the same files. A property test
+checks this.
 """
 
 from __future__ import annotations

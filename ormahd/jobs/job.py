@@ -1,13 +1,11 @@
 """The interface between a job and the runner, and how one change is committed.
 
-The interface between a job and the runner.
+A job plans: it reads the index, may ask the judge, and yields the changes it wants, one at a time. It never writes to
+the vault. The runner applies: it enforces limits, checks that the notes that a change is based on are unchanged,
+commits, and calls `done`. A job resumes after each change was applied, so later plans see earlier changes. A dry run
+applies nothing, so its plan may contain changes that an earlier one would have made unnecessary.
 
-A job plans: it reads the index, may ask the judge, and yields the changes it wants, one at a time. It never writes to the
-vault. The runner applies: it enforces limits, checks that the notes that a change is based on are unchanged, commits, and calls
-`done`. A job resumes after each change was applied, so later plans see earlier changes. A dry run applies nothing, so its plan
-may contain changes that an earlier one would have made unnecessary.
-
-Commit one change. Used by the runner, by approved proposals and by two-phase maintenance.
+Approved proposals and two-phase maintenance commit their changes by the same code.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""All jobs in the order in which `run all` runs them, and the runner that applies what they plan.
+"""The runner: apply the changes that a job plans, within limits, one commit per change, and record the run.
 
-The list of all jobs, in the order in which `run all` runs them.
-
-The runner: apply the changes that a job plans, within limits, one commit per change, and record the run.
-
-A change is applied only if the notes that it is based on are unchanged (DESIGN section 5). If a person edited one meanwhile,
-that change is dropped and reported. No vault lock is held while a job plans or a judge answers.
+A change is applied only if the notes that it is based on are unchanged (DESIGN section 5). If a person edited one
+meanwhile, that change is dropped and reported. No vault lock is held while a job plans or a judge answers. `JOBS` lists
+all jobs in the order in which `run all` runs them.
 """
 
 from __future__ import annotations

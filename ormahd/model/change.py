@@ -1,8 +1,6 @@
-"""Values of a transaction (kinds, changes, commits, the sortable ids of ops), and the state of a file. No I/O.
+"""Values of a transaction: kinds, changes, commits, and the sortable ids of ops. No I/O.
 
-The state of a file in the vault when it was read, and the findings of `doctor`. No I/O.
-
-Values of a transaction: kinds, changes, commits, and the sortable ids of ops.
+Also the state of a file of the vault when it was read, and the findings of `doctor`.
 """
 
 from __future__ import annotations

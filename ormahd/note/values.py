@@ -1,9 +1,4 @@
-"""The values of a parsed note, and what its path and file name say.
-
-The path and file name of a note, and the values that can be inferred from them.
-
-The values of a parsed note: its kind, fields, links and problems.
-"""
+"""The values of a parsed note (kind, fields, links, problems), and what can be inferred from its path and file name."""
 
 from __future__ import annotations
 

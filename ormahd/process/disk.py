@@ -1,12 +1,7 @@
-"""Files on disk: durable writes relative to a folder, and moving out of the way what should not be there.
+"""Files on disk: durable writes, parallel fsyncs, and atomic renames that exchange two files or never replace one.
 
-Durable writes, parallel fsyncs, atomic renames that exchange or never replace, and access by a folder's
-descriptor.
-
-Opening a file relative to a folder's descriptor follows no symbolic link on the way.
-
-Move out of the way whatever is in the place of a file or folder of the vault and is neither. It is never deleted
-or opened.
+Paths are opened relative to a folder's descriptor, which follows no symbolic link on the way. A thing of another kind
+in the place of a file or folder of the vault is moved out of the way; it is never deleted or opened.
 """
 
 from __future__ import annotations

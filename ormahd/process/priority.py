@@ -1,17 +1,12 @@
-"""What the process asks of the operating system's scheduler and memory, and its threads.
+"""Priorities between threads, threads that repeat, a lock per key, and memory after bulk work.
 
-Priorities between threads: bulk work gives way to urgent work such as a whisper (DESIGN section 2, promise 7).
-
-Python's GIL has no priorities, so that a rebuild would make a concurrent whisper take twice as long. Bulk work
-therefore calls `give` between its steps, which waits while urgent work runs. On Linux, only threads that work on a
-waiting request preempt other processes when they wake (`patient`).
+Bulk work gives way to urgent work such as a whisper (DESIGN section 2, promise 7). Python's GIL has no priorities, so a
+rebuild would make a concurrent whisper take twice as long. Bulk work therefore calls `give` between its steps, which
+waits while urgent work runs. On Linux, only threads that work on a waiting request preempt other processes when they
+wake (`patient`). After bulk work, freed memory is returned to the system, and long-lived objects are excluded from
+garbage collection.
 
 Standard library only; every package may use it.
-
-A thread that calls a function at an interval, and a lock per key.
-
-Limit memory after bulk work: return freed memory to the system, and exclude long-lived objects from garbage
-collection.
 """
 
 from __future__ import annotations

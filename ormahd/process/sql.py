@@ -1,11 +1,8 @@
-"""SQLite: connections, statements, and the files of a database.
+"""SQLite: connections, statements that read or write many rows at once, and the files of a database.
 
-Handle the files of databases that can be rebuilt (index, state): SQLite's log files, obstacles at their paths,
-and errors.
-
-Read or write many rows of SQLite in one step, because Python's sqlite3 module releases the GIL at each row.
-
-Getting the GIL back is slow while other threads are busy, so that reading row by row takes many times as long.
+Python's sqlite3 module releases the GIL at each row. Getting it back is slow while other threads are busy, so that
+reading row by row takes many times as long. The databases can be rebuilt (index, state): functions here handle their
+log files, obstacles at their paths, and their errors.
 """
 
 from __future__ import annotations

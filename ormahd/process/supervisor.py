@@ -1,9 +1,7 @@
-"""Tell the supervisor (systemd, launchd) how the daemon is doing, and heed the system's signals.
+"""Tell the supervisor (systemd, launchd) how the daemon is doing, and receive the system's signals.
 
-Deliver signals to the main thread as events to wait for. The handlers do nearly nothing, because little is safe
-in them.
-
-Notify systemd of readiness, status and watchdog; detect systemd and launchd.
+Signals become events that the main thread waits for; the handlers do nearly nothing, because little is safe in them.
+systemd is notified of readiness, status and watchdog.
 """
 
 from __future__ import annotations

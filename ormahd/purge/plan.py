@@ -1,14 +1,11 @@
 """Plan a purge, and rewrite the history by the plan in a child process.
 
-Finds what must be rewritten in a history to remove a memory from it.
+The plan lists the blobs and messages to change. It is made by reading a repository: the vault's own for a dry run, and
+the fresh clone for the rewriting, so that both use the same rules.
 
-Reads a repository before anything is changed: the vault's own for a dry run, and the fresh clone for the rewriting, so
-that both use the same rules.
-
-Rewrites the history in a child process: `python -m ormahd.purge.plan PLAN`, run in the fresh clone.
-
+`python -m ormahd.purge.plan PLAN`, run in the fresh clone, rewrites the history by the plan and decides nothing.
 git-filter-repo keeps state in its module, uses the current directory and exits on errors, so it cannot run in the
-daemon. This module decides nothing: the plan lists the blobs and messages to change.
+daemon.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
-"""Purge a memory: check that it is possible, write the new history, and put it in the place of the old one.
+"""Purge a memory: replace the history by one in which the memory never was (DESIGN section 12).
 
-Checks whether the history can and may be rewritten; each error says what the person can do.
-
-Purges a memory: replaces the history by one in which the memory never was (DESIGN section 12).
-
-The steps: check that it is possible (`look`); remove the memory from today's files by an ordinary op (the caller);
-write the new history in a fresh clone and check every object of it (`prepare`); put it in the place of the old one
-(`replace`); and `finish`, once nothing outside the repository contains the memory. `prepare` and `replace` run while
-the writer is held: what callers store meanwhile is promised, and committed on top of the new history.
+The steps: check that the history can and may be rewritten (`look`, whose errors say what the person can do); remove the
+memory from today's files by an ordinary op (the caller); write the new history in a fresh clone and check every object
+of it (`prepare`); put it in the place of the old one (`replace`); and `finish`, once nothing outside the repository
+contains the memory. `prepare` and `replace` run while the writer is held: what callers store meanwhile is promised, and
+committed on top of the new history.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""Encode and decode frames and their bodies.
+"""Encode and decode frames and their bodies: one byte for the kind, four for the length (big endian), a body.
 
-Encode and decode frames: one byte for the kind, four bytes for the length (big endian), a body (DESIGN section 7).
-
-The decoder does no I/O. It checks a frame's length as soon as the header has arrived, before it waits for the body.
-
-Encode and decode the bodies of frames: calls and replies. Errors name the field that is wrong.
-
-The parameters of a call are decoded into the Struct of its method, which checks their types.
+The decoder does no I/O. It checks a frame's length as soon as the header has arrived, before it waits for the body
+(DESIGN section 7). The parameters of a call are decoded into the Struct of its method, which checks their types. Errors
+name the field that is wrong.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
 """One connection of a client, and the answer to each of its requests.
 
-The daemon's end of one connection, with buffers for incoming frames and outgoing replies.
+The server's loop owns the connection and its buffers; worker threads may call `send`, `done` and `gone`. Nothing here
+blocks. If a peer does not read its replies, they stay in the buffer, and the server stops reading from this peer and
+finally closes the connection.
 
-The server's loop owns it; worker threads may call `send`, `done` and `gone`. Nothing here blocks. If a peer does not read its
-replies, they stay in the buffer, and the server stops reading from this peer and finally closes the connection.
-
-Answer one request, and turn every failure into an error reply and a line in the log.
-
-The log line names the caller, the method, the duration and the outcome. The log never contains the text of a note or of a
-query. Messages of exceptions, which may quote such a text, are logged at debug level only.
+Every failure of a request becomes an error reply and a line in the log. The line names the caller, the method, the
+duration and the outcome, never the text of a note or of a query. Messages of exceptions, which may quote such a text,
+are logged at debug level only.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""The table of methods: for each its request type and the action that answers it; and the dispatcher that uses it.
+"""The table of methods, with the request type and the action of each, and the dispatcher that uses it.
 
-Convert the parameters of calls to domain models, which validate the values.
-
-The table of methods: for each method its request type and the action that answers it.
-
-Dispatch a call to the action that answers it.
-
-The dispatcher checks the lengths of texts, identifies the caller, and repeats the stored answer for a repeated request id.
+The dispatcher checks the lengths of texts, identifies the caller, and repeats the stored answer for a repeated request
+id. Parameters that a person typed are converted to domain models, which validate them.
 """
 
 from __future__ import annotations

@@ -1,25 +1,17 @@
-"""Answer the hooks of harnesses: decode the frame leniently, ask the action, and build the harness's JSON.
+"""Answer the hooks of harnesses: decode an `h` frame, ask the action, and build the output of the hook.
 
-Read a few fields of a JSON object that a strict parser rejects.
+The body is harness, event, directory and `ORMAH_SPACE`, each ended by a NUL, then the JSON that the harness wrote
+(DESIGN section 7; the events of each harness: REFERENCE part G). The directory is the hook's working directory, or
+`project=` and the folder in which the session began, if the harness tells it.
 
-Harnesses cut strings in the middle of a character, write NaN, begin with a byte order mark or nest too deeply for a parser,
-mostly in fields that Ormah does not need. This parser skips nested values: it only matches their brackets and strings.
+Harnesses cut strings in the middle of a character, write NaN, begin with a byte order mark or nest too deeply for a
+parser, mostly in fields that Ormah does not need. JSON that msgspec rejects is therefore read by `lenient`, which takes
+only the fields it needs and matches the brackets and strings of all others. Only the prompt must have the right type;
+any other field of a wrong type counts as missing.
 
-Decode the `h` frame that a harness's hook sends (DESIGN section 7; the events of each harness: REFERENCE part G).
-
-The body is harness, event, directory and `ORMAH_SPACE`, each ended by a NUL, then the JSON that the harness wrote. The
-directory is the hook's working directory, or `project=` and the folder in which the session began, if the harness tells it.
-In the JSON only the prompt must have the right type. Any other field of a wrong type counts as missing, so that a change in
-a harness does not leave prompts unanswered. JSON that msgspec rejects is decoded by `lenient`.
-
-Build the output of a hook: JSON for the harness, or nothing (REFERENCE part G).
-
-Claude Code, Codex and Gemini CLI accept the same JSON: `hookSpecificOutput` with the event's name and `additionalContext`.
-Codex rejects any further key. A hook without output changes nothing: each harness continues as usual.
-
-Answer the hooks of harnesses: from the body of an `h` frame to the text that the hook prints (DESIGN section 7, issue 4).
-
-Hooks fail open: a frame that cannot be decoded gets an empty reply and one log line at debug level.
+The output is JSON or nothing. Claude Code, Codex and Gemini CLI accept the same: `hookSpecificOutput` with the event's
+name and `additionalContext`; Codex rejects any further key. Without output each harness continues as usual. Hooks fail
+open: a frame that cannot be decoded gets an empty reply and one log line at debug level.
 """
 
 from __future__ import annotations

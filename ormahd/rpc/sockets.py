@@ -1,12 +1,10 @@
-"""The listening socket: create it safely or take it over, and accept connections of the own user.
+"""The listening socket: create it safely or take it over from systemd or launchd, and accept connections of the own
+user.
 
-Create the listening socket safely, or take it over from systemd or launchd.
-
-The socket's file has mode 0600 and its directory must not be writable for others; the server also checks the user of each
-peer (`peer.py`). Whether a daemon is running is tested by connecting, not by a pid file. A socket file on which no process
-listens is replaced. A socket file on which a process listens, and any file that is no socket, is left alone.
-
-Accept connections from processes of the daemon's own user, and create the socket's file again if it was removed.
+The socket's file has mode 0600 and its directory must not be writable for others; the server also checks the user of
+each peer (`peer.py`). Whether a daemon is running is tested by connecting, not by a pid file. A socket file on which no
+process listens is replaced, and one that was removed is made again. A socket file on which a process listens, and any
+file that is no socket, is left alone.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""Find exact facts in a text: numbers with units, times, dates, names, addresses, paths and code. Pure.
+"""Exact facts in a text: numbers with units, versions, times, dates, names, addresses, paths and code. Pure.
 
-Values in a text in one form each: numbers with units, versions, times, dates, names, addresses. Pure.
+Values are reduced to one form each, so that `text.statement` can compare them. Known are English, German, Spanish,
+French and Chinese; everything else is a word.
 
-English, German, Spanish, French, Chinese. Everything else is a word. `text.statement` builds statements from them.
-
-Facts in a text that are exact: numbers, dates, addresses, paths, code, names, and tokens that a search matches letter by letter.
-
-`exact_tokens` finds what a query names exactly (`OPS-2310`, `0.5.2`, `src/app.py`, `parseTide`); `lost` says what a summary dropped.
-Both work by form alone. A fact in another form ("21 November" for "2026-11-21") counts as lost: that costs a summary, never a fact.
+`exact_tokens` finds what a query names exactly (`OPS-2310`, `0.5.2`, `src/app.py`, `parseTide`); `lost` says what a
+summary dropped. Both compare the form alone. A fact in another form ("21 November" for "2026-11-21") counts as lost:
+then a good summary is refused, but no fact is lost.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
-"""Tell what a person wrote from what harnesses and Ormah put around it.
+"""Separate what a person wrote from the text that harnesses and Ormah add to prompts and transcripts.
 
-The format of text that we inject into an agent's context, and how to remove it again from transcripts and prompts.
+Text that Ormah injected is a block with a known heading and first paragraph. It continues while its lines are of known
+kinds, and ends with a mark; a block that a harness cut off ends at the first other line. Content cannot imitate these
+lines, because each begins with `quoting.QUOTE`.
 
-A block is known by its heading and first paragraph, continues while its lines are of our kinds, and ends with its mark; a block that a
-harness cut off ends where the lines are no longer ours. Content cannot imitate these lines: each begins with `quoting.QUOTE`.
-
-Reads a prompt: what the person wrote, without the tags, banners and records that a harness adds.
-
-As seen in Claude Code, Codex CLI and Gemini CLI. A tag counts only with its end, a banner only at the very beginning, so that
-text that mentions them stays.
+Harnesses (seen in Claude Code, Codex CLI and Gemini CLI) add tags, banners and records of commands. A tag counts only
+with its end, a banner only at the very beginning, so that text that mentions them stays.
 """
 
 from __future__ import annotations

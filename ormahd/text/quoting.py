@@ -1,15 +1,12 @@
-"""What of a text is natural language, and how it is quoted safely.
+"""Find the natural language in a text, and quote a text safely in a prompt, a terminal or a judge's question. Pure.
 
-The natural language of a text: without inline images, encoded data, minified code, hashes and logs. Pure, linear.
+Inline images, encoded data, minified code, hashes and logs are no natural language. They stay in the note and are
+shown, but are not embedded, quoted or used as a title, because one such run outweighs a whole note.
 
-The rest stays in the note and is shown; it is not embedded, quoted or used as a title, because one run of it outweighs a whole note.
-
-Makes a memory's text safe to quote in a prompt, a terminal or a judge's question.
-
-Notes may hold escape sequences, tags of a harness, our own mark, or invisible text. Controls become visible (`ESC` is `␛`, C1 and
-overrides of direction are `‹U+009B›`), tags that address a machine become `‹system-reminder›`, comments `‹!--`. A run of invisible
-characters becomes `‹12 hidden characters›`; up to three are dropped. What a person reads stays: marks of Arabic and Hebrew, joiners
-of Persian and Indic scripts, composed emoji, CJK variants.
+Notes may hold escape sequences, tags of a harness, our own mark, or invisible text. Control characters become visible
+(`ESC` is `␛`, C1 and bidirectional overrides are `‹U+009B›`), tags that address a machine become `‹system-reminder›`,
+comments `‹!--`. A run of invisible characters becomes `‹12 hidden characters›`; up to three are dropped. What a person
+reads stays: marks of Arabic and Hebrew, joiners of Persian and Indic scripts, composed emoji, CJK variants.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""Write ops durably: build their commits, and replace files, objects, branch and index in a fixed order.
+"""Write a batch of ops durably, in this order: intents, files, git objects, branch, git's index.
 
-Builds the commits of a batch of ops, each on top of the last: trees, parents, author and committer.
-
-Write ops durably while index.lock is held, in this order: intents, files, git objects, branch, git's index.
-
-A batch of ops shares the lock, the file of intents, the fsyncs, one move of the branch and one new index. Each op keeps
-a commit of its own.
+`index.lock` is held meanwhile. A batch shares the lock, the file of intents, the fsyncs, one move of the branch and one
+new index. Each op keeps a commit of its own, built on top of the one before.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
-"""What happens to versions that meet: merged into a later edit, or set aside for a person.
+"""Versions of a file that conflict: merge them into a later edit, or set them aside until a person has looked at them.
 
-Versions of files set aside under `.ormah/conflicts/<op>/` until a person has looked at them.
+Versions are set aside under `.ormah/conflicts/<op>/`, which git and editors ignore. A sync conflict keeps all its
+versions (`base`, `ours`, `theirs`) and describes them in `about.json`; any other file there is a version that could not
+be merged with a later edit.
 
-Git and editors ignore the folder. A sync conflict keeps all its versions (`base`, `ours`, `theirs`) and describes them
-in `about.json`; any other file there is a version that could not be merged with a later edit.
-
-Rewrites an op whose files have changed since it was decided: merges where possible, and never loses a person's
-version.
-
-For acknowledged ops (`vault_busy` with `stored: true`, or found after a crash), which can no longer be refused.
+Acknowledged ops (`vault_busy` with `stored: true`, or found after a crash) can no longer be refused. If their files
+have changed since, they are merged where possible, and a person's version is never lost.
 """
 
 from __future__ import annotations

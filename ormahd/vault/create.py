@@ -1,18 +1,12 @@
 """Create a vault and its first files, and read and write its card, `.ormah/vault.toml`.
 
-Records the moves of only-indexed notes: `.ormah/renamed.jsonl`, a line for each that left the path where it was
-first found.
+Files of JSON lines are created empty, in a commit of their own. `git revert` of a commit that creates a file must
+remove the file, which is a modify/delete conflict once the file has grown.
 
-Such a note's id is derived from its first path, so that a note that stays needs no line, and machines agree on the id.
+`.ormah/renamed.jsonl` records moves of notes that are only indexed, a line for each that left its first path. The id of
+such a note is derived from its first path, so that a note that stays needs no line, and machines agree on the id.
 
-Cleans up a vault that was released with all its data, and prevents a new vault from starting there unasked.
-
-Creates vaults, and reads and writes a vault's card: `.ormah/vault.toml`.
-
-Creates each JSON-lines file of the vault empty, in a commit of its own.
-
-`git revert` of a commit that creates a file must remove the file, which is a modify/delete conflict once the file has
-grown. So Ormah never creates and fills such a file in one commit.
+Also cleans up a vault that was released with all its data, and prevents a new one from starting there unasked.
 """
 
 from __future__ import annotations

@@ -1,15 +1,10 @@
-"""List and find ops and past states, and tell whether the person or Ormah made a file.
+"""List and find ops in the history, find past states, and tell whether the person or Ormah made a file.
 
-Lists and finds ops in the history (DESIGN section 12, "History").
+`git.oplog` holds all ops in memory, and which are undone; the messages of listed ops are read from git. A past state is
+named by a date, an op, a commit, a branch or a tag (DESIGN section 12, "History").
 
-`git.oplog` holds all ops in memory, and which are undone. The messages of the listed ops are read from git.
-
-Finds a past state of the vault by a date, an op, a commit, a branch or a tag.
-
-Tells from the history whether the person or Ormah made a file.
-
-The person made it if the first op that names its memory is an adoption or a person's edit; or, when no op names it, if
-the commit that first added its path is one of these or was made by hand. Ormah made it if it came by `remember`, an
+The person made a file if the first op that names its memory is an adoption or a person's edit; or, when no op names it,
+if the commit that first added its path is one of these or was made by hand. Ormah made it if it came by `remember`, an
 import, a merge or any other op.
 """
 

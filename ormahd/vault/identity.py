@@ -1,11 +1,6 @@
-"""What the reconciler asks of the history: the files of HEAD, whose they are, and which came first.
+"""Cached questions of the reconciler about the history: the files of HEAD, who made them, which note has an id.
 
-Cached queries on the history for the reconciler: the files of HEAD, which of them Ormah wrote, and which came first.
-Writes nothing.
-
-Finds which note an id belongs to, during a scan: from HEAD and the folder.
-
-The index is not asked, because it can be empty or out of date.
+Reads HEAD and the folder and writes nothing. The index is not asked, because it can be empty or out of date.
 """
 
 from __future__ import annotations

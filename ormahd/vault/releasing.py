@@ -1,17 +1,11 @@
-"""Release files: compute the person's own version, and remember that they are released.
+"""Release files: compute what a person's file would be without Ormah, and record that it is released.
 
-Caches the parsed content of one file of the vault until the file changes.
+A released file is a line in `.ormah/released.jsonl`, and is not adopted again until the person asks for it. The list is
+part of the vault and its history, so that it survives a restart or a rebuilt index, and reaches other machines.
 
-The list of files that a person released: `.ormah/released.jsonl`, a line per file. None of these is adopted again
-until the person asks for it.
-
-The list is part of the vault and its history, so that it survives a restart or a rebuilt index, and reaches other
-machines.
-
-Computes, from the history alone, what a person's files would be without Ormah: with all of the person's edits.
-
-Every change that a commit of Ormah made to a file is reversed in today's version, newest first. Without edits by the
-person in between, this gives exactly the original bytes; otherwise the person's edits stay.
+The person's own version is computed from the history alone: every change that a commit of Ormah made to the file is
+reversed in today's version, newest first. Without edits by the person in between, this gives exactly the original
+bytes; otherwise the person's edits stay.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""Find the project of a folder, and the space of a project.
+"""Find the project that a folder belongs to, and the space of a project.
 
-Finds the project that a folder belongs to: its repository, the same for worktrees and clones, else the folder
-itself.
-
-Used to find the project that a caller works in. The folder can contain anything: unreadable data gives no project, and
-no code of the repository is run.
-
-Finds the space of a project, from `.ormah/spaces.jsonl`, which is read again when it changes.
+A project is a repository, the same for all its worktrees and clones, or else the folder itself. The folder may contain
+anything: unreadable data gives no project, and no code of the repository is run. Spaces are read from
+`.ormah/spaces.jsonl`, again whenever it changes.
 """
 
 from __future__ import annotations

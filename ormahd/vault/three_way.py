@@ -1,13 +1,9 @@
-"""Merge states of the vault, file by file; the person's adopted and released files included.
-
-Three-way merge of states of the vault, file by file: for undo and for sync.
+"""Three-way merge of states of the vault, file by file: for undo and for sync.
 
 Notes are matched by id, whatever their paths, and never by git's rename detection, which could apply a change to
 another note that is merely similar. Files without an id are matched by path.
 
-Reads and reverses ops that adopted a person's files or released them: for these ops the folder and the history
-differ.
-
+For ops that adopted or released a person's files, the folder and the history differ, so they are reversed separately.
 Such an op may have two commits. An adoption: first the files as the person wrote them, then with Ormah's lines. Its
 undo in reverse: first without Ormah's lines, then as the history had them before the adoption, which usually means not
 at all.

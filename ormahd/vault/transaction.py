@@ -1,7 +1,7 @@
 """Transactions: the only way to change the vault (DESIGN section 5).
 
-Tree entries whose content Ormah never reads: links, submodules, the executable bit. A join takes them over from git
-unchanged, and then updates the folder as a checkout would.
+Also holds the tree entries whose content Ormah never reads: symbolic links, submodules, the executable bit. A join
+takes them over from git unchanged, and then updates the folder as a checkout would.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
-"""Read what each commit changed, and which commits changed a note.
-
-Reads what commits changed, and what happened to one note in them.
+"""Read what each commit changed, what happened to one note in it, and which commits changed a note.
 
 A note is followed by its id whatever its path. Blobs are read only when needed: a commit that imports 10,000 notes is a
 list of paths until a caller asks for one of them.
 
-Finds the commits that changed a note, without a walk through the whole history for each note.
-
-Ormah's ops name their notes in a trailer. For all other commits (made by hand, or imports too large to list ids) the
-changed paths are read once and kept in memory; later questions read only new commits.
+The commits of a note are found without a walk through the whole history. Ormah's ops name their notes in a trailer. For
+all other commits (made by hand, or imports too large to list ids) the changed paths are read once and kept in memory;
+later questions read only new commits.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The writer: the only thread that commits.
 
-Errors for callers whose change was not written, or is promised and not written yet.
-
-The writer: checks transactions in the caller's thread; its own thread promises and commits them, at once or when git
-is free.
+A transaction is checked in the caller's thread and queued. The writer's thread takes batches from the queue, promises
+and commits them, at once or when git is free. Also holds the errors for callers whose change was not written, or is
+promised and not written yet.
 """
 
 from __future__ import annotations

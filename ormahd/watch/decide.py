@@ -1,11 +1,9 @@
 """Decide what becomes of a changed file: an edit of the person, an adoption, or nothing.
 
-Decide what a changed file means, one file at a time. Pure, except for the questions that `Context` answers.
+Pure, except for the questions that `Context` answers. The order matters: conflict markers, ownership, secrets, then
+identity. `Guard.file` wraps each step about one file, so that an unusual file is reported and never stops a scan.
 
-The order matters: conflict markers, ownership, secrets, then identity. `Guard.file` wraps each step about one file,
-so that an unusual file is reported and never stops a scan.
-
-Commit in the person's name: what a person edited, moved or deleted, and adoptions.
+Also commits in the person's name what a person edited, moved or deleted, and adoptions.
 """
 
 from __future__ import annotations

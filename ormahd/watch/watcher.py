@@ -1,18 +1,10 @@
-"""Watch the vault's folders, and scan when something changed.
+"""Watch the vault's folder, wait until a changed file rests, and start the reconciler.
 
-Receive file events from watchdog's observer for this system (inotify, FSEvents, kqueue), recursively below the
-added folders.
-
+Events come from watchdog's observer for this system (inotify, FSEvents, kqueue), recursively below the added folders.
 Only watchdog's documented interface is used. On Linux it silently skips folders for which the kernel has no watches
-left; `add` and `check` detect that by requesting one more watch. Events that the kernel drops are lost, so a full
-scan must run now and then.
+left; `add` and `check` detect that by requesting one more watch. An observer that dies is created again.
 
-Maintain a source of file events: create it again when it dies, and fall back to polling when the system has no
-room for one.
-
-Watch the vault's folder, wait until a changed file rests, and start the reconciler.
-
-Watchers lose events, so that a full scan also runs at an interval. Without room for watches, scans run every few
+The kernel may drop events, so a full scan also runs at an interval. Without room for watches, scans run every few
 seconds. Scans are spaced so that they use at most a fifth of a core.
 """
 

@@ -1,15 +1,11 @@
-"""The conflict detector: find memories that replace or contradict each other, and make the change that records it.
+"""The conflict detector: find memories that replace (evolution) or contradict (tension) each other, and record it.
 
-Make the change for two conflicting memories: one replaced the other (evolution), or they contradict each other (tension).
+Without a judge, the words of the texts are compared (`text/standing.py`: different values, verbs of change, negation),
+and the job makes proposals for a person. With a judge, its verdicts are applied and remembered. Which memory is the
+newer one is decided by their dates, never by the judge.
 
-Used by the conflict detector, by approved proposals and by two-phase maintenance. Each change is one commit, which one undo
-reverts. Nothing is deleted: a replaced memory is no longer found by search, but by `show`, `history` and `--as-of`.
-
-Find memories in conflict: one replaced the other (evolution), or the two contradict each other (tension).
-
-Without a judge, the words of the texts are compared (`text/standing.py`: different values, verbs of change, negation), and the
-job makes proposals for a person. With a judge, its verdicts are applied and remembered. Which memory is the newer one is
-decided by their dates, never by the judge.
+Approved proposals and two-phase maintenance make the same change. It is one commit, which one undo reverts. Nothing is
+deleted: a replaced memory is no longer found by search, but by `show`, `history` and `--as-of`.
 """
 
 from __future__ import annotations

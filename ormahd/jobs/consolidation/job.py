@@ -1,15 +1,11 @@
-"""The consolidator: unite small memories about one subject into a summary.
+"""The consolidator: unite small memories about one subject into a summary (REFERENCE C 3.6).
 
-Make the change that consolidates several memories: one new summary, and the sources archived with an edge to the summary.
+A judge writes the summary of a cluster of near memories. Without a judge the job plans nothing; an agent can write
+summaries in two-phase maintenance (`ormahctl maintenance`). A summary is refused if it lost a number, a name or a path,
+or if search would not find it in place of its sources, which is tried on a copy of the index. The judge is not asked
+again about a cluster that was decided, refused or consolidated, while its texts stay the same, even after an undo.
 
-Used by the consolidator and by two-phase maintenance. The change is one commit, which one undo reverts. Before the change, a
-trial on a copy of the index checks that searches that find a source today would find the summary instead.
-
-Consolidate small memories about one subject (REFERENCE C 3.6): clusters of near memories, whose summary a judge writes.
-
-Without a judge the job plans nothing; an agent can write summaries in two-phase maintenance (`ormahctl maintenance`). A
-summary is refused if it lost a number, a name or a path, or if search would not find it in place of its sources. The judge
-is not asked again about a cluster that was decided, refused or consolidated, while its texts stay the same, even after an undo.
+The change is one commit, which one undo reverts: the summary is added, and the sources are archived with an edge to it.
 """
 
 from __future__ import annotations

@@ -1,30 +1,26 @@
-"""Strength and tiers: store uses, compute importance, let unused memories fade, and bring used ones back.
+"""Strength and tiers: store uses, compute importance, archive unused memories ("fading"), and bring used ones back.
 
-Make the change that moves a memory to another tier: to the archive, back from it, or out of core. Each is one commit.
-
-Nothing is deleted and no text changes. Search still finds an archived memory if no other memory fits as well, and opening it
-brings it back.
-
-Store uses in the vault ("folding"), compute the importance of every memory, and keep the core tier within its cap.
-
-Only this job writes `.ormah/strength.jsonl` and `.ormah/active_days.jsonl`. It adds the accesses and active days from the state,
-and the importance scores, in one commit per run, or none if nothing changed enough. Formula: `model.strength`; source:
+The importance scorer stores uses ("folding"): it adds the accesses and active days from the state, and the importance
+scores, to `.ormah/strength.jsonl` and `.ormah/active_days.jsonl`, in one commit per run, or none if nothing changed
+enough. Only this job writes these files. It also keeps the core tier within its cap. Formula: `model.strength`; source:
 REFERENCE C 3.8 and I.
 
-Move unused memories from working to the archive when their lease ends ("fading"), and bring archived memories back when used.
-
-Source: seeds/data-model (tiers, FSRS), REFERENCE C 3.8 and I ("Lifecycle"). Deliberate differences:
+The decay manager moves unused memories from working to the archive when their lease ends, and brings archived memories
+back when used. Each move is one commit. Nothing is deleted and no text changes. Search still finds an archived memory
+if no other memory fits as well. Source: seeds/data-model (tiers, FSRS), REFERENCE C 3.8 and I ("Lifecycle"). Deliberate
+differences:
 
 - A lease is weeks for events and months for decisions (`model.strength`).
 - A day without any request counts only a little towards a lease (`model.strength`).
-- A memory that was quoted in full in a whisper, or was among the first results of a recall, starts its lease again. Only
-  confirmed use makes the lease longer.
+- A memory that was quoted in full in a whisper, or was among the first results of a recall, starts its lease again.
+  Only confirmed use makes the lease longer.
 - The lease of a memory with an old date (imported or adopted) starts when it came into the vault.
 - Importance delays fading, but not for ever (REFERENCE F 14).
-- An archived memory comes back when it is opened or judged useful (F 13). A memory that had faded also comes back when it is
-  whispered, because whispers from the archive need a higher gate. A recall brings nothing back, because it always finds something.
-- The self node, memories about the user and valid preferences never fade. A memory that a person or agent edited lately counts
-  as used.
+- An archived memory comes back when it is opened or judged useful (F 13). A memory that had faded also comes back when
+  it is whispered, because whispers from the archive need a higher gate. A recall brings nothing back, because it always
+  finds something.
+- The self node, memories about the user and valid preferences never fade. A memory that a person or agent edited lately
+  counts as used.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""Make the change that merges two memories, and the text of the merged one.
+"""Make the change that merges two memories: the kept one takes the tags and edges of the removed one.
 
-Merge two memories: the kept one takes the tags and edges of the removed one, and edges to the removed note are redirected.
-
-The kept memory keeps its id, file, history and creation date. All changed notes are in one commit, which one undo reverts. If
+Edges to the removed note are redirected. The kept memory keeps its id, file, history and creation date. Its text is
+built by rules, or comes from a judge and is checked. All changed notes are in one commit, which one undo reverts. If
 two edges become the same, the larger weight, the earlier date and the kept memory's reason are kept. `related_to` and
 `contradicts` edges are symmetric, so a merge adds none if one in the opposite direction exists.
-
-Build the text of a merged memory by rules, or check the text that a judge wrote.
 """
 
 from __future__ import annotations

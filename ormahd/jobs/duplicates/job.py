@@ -1,14 +1,10 @@
-"""The duplicate merger: find memories that say the same, and merge them.
+"""The duplicate merger: two memories that say the same become one (REFERENCE 3.4; seeds, sleep cycle).
 
-Search for pairs to merge: memories of one type and one space with a high similarity score (REFERENCE 3.4).
-
-Each memory that was not examined yet is compared with its nearest neighbours only, not with all memories.
-
-Merge duplicates: two memories that say the same become one (REFERENCE 3.4; seeds, sleep cycle).
-
-Pairs that say the same in the same words are merged without a decision (`text.sameness`, a cautious rule). About other similar
-pairs a judge decides, or without a judge a person: the job makes a proposal with the merged text. A memory is in only one
-pending proposal at a time, so that five similar memories do not lead to ten proposals.
+Candidates have one type, one space and a high similarity score. Each memory that was not examined yet is compared with
+its nearest neighbours only. Pairs that say the same in the same words are merged without a decision (`text.sameness`, a
+cautious rule). About other similar pairs a judge decides, or without a judge a person: the job makes a proposal with
+the merged text. A memory is in only one pending proposal at a time, so that five similar memories do not lead to ten
+proposals.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
-"""The auto linker: connect memories that are near in meaning by edges.
+"""The auto linker: connect memories that are near in meaning by edges (REFERENCE 3.2).
 
-Search for pairs of memories to link, and for the pairs that a judge has not decided yet.
+Without a judge, two memories get a `related_to` edge if each is among the nearest neighbours of the other. A memory
+gets only a few such edges, so that none becomes a hub. With a judge, the job asks once about every pair that is near
+enough; the judge chooses a type of edge or none, and its answer is remembered.
 
-Connect memories that are near in meaning by edges (REFERENCE 3.2). Imported memories get edges only from this job.
-
-Without a judge, two memories get a `related_to` edge if each is among the nearest neighbours of the other. A memory gets only a
-few such edges, so that none becomes a hub. With a judge, the job asks once about every pair that is near enough; the judge
-chooses a type of edge or none, and its answer is remembered.
-
-Examined memories are remembered by their text, so a second run only examines new or changed memories.
+Examined memories are remembered by their text, so a second run only examines new or changed memories. Imported memories
+get edges only from this job.
 """
 
 from __future__ import annotations

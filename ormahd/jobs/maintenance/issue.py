@@ -1,14 +1,12 @@
 """The questions of two-phase maintenance, and the check of an agent's results against them.
 
-Phase one of two-phase maintenance: collect the questions for an agent, up to a limit of characters.
+Phase one collects the questions for an agent, up to a limit of characters. The candidates come from the same searches
+that the jobs use for a judge, without those that were judged before (`Verdicts`). A receipt stores only ids and keys of
+texts; the texts that the agent sees are read from the current memories.
 
-The candidates come from the same searches that the jobs use for a judge, without those that were judged before (`Verdicts`). A
-receipt stores only ids and keys of texts; the texts that the agent sees are read from the current memories.
-
-Phase two of two-phase maintenance: check an agent's results against the questions of the receipt (DESIGN section 12).
-
-The results are not trusted. Each item is validated separately, must answer a question of the receipt, and its memories must
-be unchanged. An invalid item is refused with a reason; the others are accepted.
+In phase two the agent's results are not trusted (DESIGN section 12). Each item is validated separately, must answer a
+question of the receipt, and its memories must be unchanged. An invalid item is refused with a reason; the others are
+accepted.
 """
 
 from __future__ import annotations

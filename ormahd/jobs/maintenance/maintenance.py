@@ -1,12 +1,9 @@
-"""Two-phase maintenance: hand out questions with a receipt, and apply the agent's verdicts.
+"""Two-phase maintenance: an agent judges the candidates of the jobs (seeds/api-surface, "Maintenance Endpoint").
 
-Apply the verdicts of an agent, with the same code as the jobs: one commit per change, and one for all links.
-
-Two-phase maintenance: an agent judges the candidates of the jobs (seeds/api-surface, "Maintenance Endpoint").
-
-Phase one hands out questions with a receipt. Phase two applies the agent's verdicts on exactly these questions. Only one receipt
-is open at a time. An agent that asks while it is open gets the same questions, and the first results count. If it got a new
-receipt instead, the work of the first agent would be lost.
+Phase one hands out questions with a receipt. Phase two applies the agent's verdicts on exactly these questions, with
+the same code as the jobs: one commit per change, and one for all links. Only one receipt is open at a time. An agent
+that asks while it is open gets the same questions, and the first results count. If it got a new receipt instead, the
+work of the first agent would be lost.
 """
 
 from __future__ import annotations
