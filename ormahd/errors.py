@@ -36,27 +36,27 @@ class OrmahError(Exception):
 
 
 class BadRequest(OrmahError):
-    """The request itself is wrong: a field, a value, an argument. Asking again the same way is no use."""
+    """The request itself is invalid: a field, a value, an argument. Repeating it unchanged fails again."""
 
     code = "bad_request"
     exit_status = 2
 
 
 class Unconfirmed(BadRequest):
-    """More of the person's own files would go than is done unasked. `data.paths` names them; asked again with `yes` it is
-    done. Nothing was changed."""
+    """More of the person's own files would be removed or moved than is done without confirmation. `data.paths` names
+    them; the same request with `yes` does it. Nothing was changed."""
 
     code = "unconfirmed"
 
 
 class TooLarge(BadRequest):
-    """Larger than one frame, one note or one batch may be."""
+    """A value is larger than a frame, a note or a batch may be."""
 
     code = "too_large"
 
 
 class Ambiguous(OrmahError):
-    """A prefix that more than one thing answers to."""
+    """A prefix matches more than one id."""
 
     code = "ambiguous"
     exit_status = 2
@@ -70,28 +70,28 @@ class NotFound(OrmahError):
 
 
 class Conflict(OrmahError):
-    """The thing changed since it was read, or two wishes exclude each other. Nothing was changed."""
+    """The note changed since it was read, or two requests exclude each other. Nothing was changed."""
 
     code = "conflict"
     exit_status = 4
 
 
 class InvalidNote(OrmahError):
-    """A note that cannot be read as one; it is left as it is."""
+    """A file cannot be read as a note; it is left as it is."""
 
     code = "invalid_note"
     exit_status = 5
 
 
 class TooManyChanges(OrmahError):
-    """More would change at once than the bounds allow. Nothing was changed."""
+    """More would change at once than the limits allow. Nothing was changed."""
 
     code = "too_many_changes"
     exit_status = 6
 
 
 class Unavailable(OrmahError):
-    """The daemon, or what it needs, is not there; `data.reason` says in which way where it matters."""
+    """The daemon, or something that it needs, is unavailable; `data.reason` names the cause if programs need it."""
 
     code = "unavailable"
     exit_status = 69
@@ -106,25 +106,25 @@ class BegunAnew(Unavailable):
 
 
 class NotReady(OrmahError):
-    """The daemon runs, but the part that this call needs is still warming."""
+    """The daemon runs, but the part that this call needs is still loading."""
 
     code = "not_ready"
     exit_status = 69
 
 
 class Internal(OrmahError):
-    """A fault of ours; `data.incident` is its number in the log."""
+    """A bug in Ormah. `data.incident` is its number in the log."""
 
 
 class VaultBusy(OrmahError):
-    """Somebody else holds the repository. With `stored: true` in `data` the write is safe and will follow."""
+    """Another program holds the repository. With `stored: true` in `data` the write is durable, and its commit follows."""
 
     code = "vault_busy"
     exit_status = 75
 
 
 class Incompatible(OrmahError):
-    """The two sides, or the vault's format and this program, are of different versions."""
+    """The versions of client and daemon, or of the vault's format and this program, do not match."""
 
     code = "incompatible"
     exit_status = 76
@@ -146,8 +146,8 @@ _INDEX = "[{}]"
 
 
 class Fault(Struct, frozen=True):
-    """`key`: a path (`connections[0].edge`). `what`: the rest of a sentence about it. `hint`: what to do, if
-    anything."""
+    """An invalid value. `key`: its path (`connections[0].edge`). `what`: the rest of a sentence about it. `hint`: what
+    to do, if anything."""
 
     key: str
     what: str

@@ -31,4 +31,4 @@ METHODS: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     **JOBS,
     **MAINTENANCE,
 }
-"""The methods of this protocol, with the Structs of their parameters and results."""
+"""All methods of the protocol, with the Structs of their parameters and results."""

@@ -23,61 +23,63 @@ class IndexHealth(Result):
     directory: str
     notes: int
     pending_vectors: int
-    """Pieces of text that wait for the model."""
+    """Pieces of text that are not embedded yet."""
     bytes: int
     model: str
     head: str | None
     fresh: bool
-    """True when nothing that was seen in the vault is still to be indexed."""
+    """True if everything that was seen in the vault is indexed."""
 
 
 class VectorsHealth(Result):
-    """Where vectors are searched."""
+    """How vectors are searched."""
 
     searched: str
-    """`memory`: each is compared, in the daemon; `chroma`: by the embedded Chroma; `server`: by the Chroma server; `nowhere`: the model
-    is not loaded yet, and words are searched alone."""
+    """`memory`: exactly, in the daemon; `chroma`: by the embedded Chroma; `server`: by the Chroma server; `nowhere`:
+    the model is not loaded yet, so only words are searched."""
     server: str | None
-    """Host and port of the Chroma server that is configured (`vectors.url`) and given each vector; null: none is."""
+    """Host and port of the configured Chroma server (`vectors.url`), which is sent each vector; null if none is
+    configured."""
     trouble: str | None
-    """Why Chroma cannot be asked at the moment; vectors are searched in memory then."""
+    """Why Chroma does not answer at the moment (vectors are then searched in memory), or null."""
 
 
 class EmbeddingHealth(Result):
-    """What runs the embedding model, and what was measured of it."""
+    """The runtime of the embedding model, and its measured precision and speed."""
 
     runtime: str
     """`onnx`, `torch` or `hashing`."""
     version: str
     precision: str
-    """`fp32`, or `int8`: in eight bits."""
+    """`fp32` or `int8`."""
     why: str | None
-    """Why it is nothing quicker, where the settings leave the choice."""
+    """Why no faster runtime or precision is used, if the settings allow one."""
     vectors: float | None
     tokens: float | None
-    """The least cosine to what sentence-transformers gives, of vectors and token vectors; null where nothing was compared."""
+    """Smallest cosine to the vectors (`vectors`) and token vectors (`tokens`) of sentence-transformers; null if not
+    compared."""
     texts: int
-    """How many were compared."""
+    """Number of texts that were compared."""
     milliseconds: float | None
     full_milliseconds: float | None
-    """Of the processor's time for one short note, some 36 tokens, in eight bits and in full; null where it is not in eight bits."""
+    """CPU time for one short note (about 36 tokens), with int8 (`milliseconds`) and with fp32; null without int8."""
 
 
 class SyncHealth(Result):
-    """How syncing goes, as far as this life of the daemon knows."""
+    """The results of syncs since the daemon started."""
 
     remote: str
     interval_minutes: float
-    """0: only when somebody asks for it."""
+    """0: a sync runs only on request."""
     last: str | None
     offline_since: str | None
     trouble: str | None
     conflicts: int
-    """Conflicts that wait for a person."""
+    """Number of conflicts that wait for a person."""
 
 
 class HealthResult(Result):
-    """Answered only after a real read of the index, so that it proves work and not only a pid."""
+    """The daemon's health. Answering reads the index, so an answer proves that the daemon works."""
 
     status: str
     phase: str
@@ -92,7 +94,7 @@ class HealthResult(Result):
     index: IndexHealth
     degraded: list[str]
     queued: int
-    """Writes that are safe and wait for git."""
+    """Writes that are durable and wait for git."""
     busy: str | None
     watcher: str
     rss_mb: float
@@ -100,42 +102,42 @@ class HealthResult(Result):
     clients: int
     jobs: dict[str, JobHealth] = {}
     proposals: int = 0
-    """That wait for a person (`agent.proposals`)."""
+    """Proposals that wait for a person (`agent.proposals`)."""
     sync: SyncHealth | None = None
-    """Null until something was synced, or is to be."""
+    """Null until a sync ran or is configured."""
     archived: int = 0
-    """Of `nodes`, how many rest in the archive."""
+    """How many of `nodes` are in the archive."""
     conflicts: int = 0
-    """Versions that a sync set aside, and that wait for a person."""
+    """Versions that a sync set aside for a person."""
     last_whisper: str | None = None
-    """When something was last whispered, as far as the log goes back."""
+    """Time of the last whisper in the log that was not silent."""
     last_whisper_agent: str | None = None
     warnings: list[str] = []
     log_file: str | None = None
-    """Null where the log goes to stderr only (under systemd: the journal)."""
+    """Null if the log goes to stderr only (under systemd: to the journal)."""
     embedding: EmbeddingHealth | None = None
     """Null until the model is loaded."""
     vectors: VectorsHealth | None = None
-    """Null: the daemon is of an older version, which does not say."""
+    """Null if the daemon is of an older version without this field."""
 
 
 class WhisperStats(Result):
-    """What was whispered since `since`, and what was said of it. Prompts are all that were asked, silent ones too."""
+    """Counts of whispers since `since`, and of judgements. `prompts` includes silent ones."""
 
     since: str | None
-    """Null: nothing is logged. What is older was forgotten (`whisper.keep_days`)."""
+    """Null if nothing is logged. Older entries were deleted (`whisper.keep_days`)."""
     prompts: int
     spoken: int
     silent: dict[str, int]
-    """How often nothing was said, by reason."""
+    """Number of silent whispers by reason."""
     median_ms: float | None
     useful: int
-    """Judgements in the vault, of all times."""
+    """Judgements in the vault, of any age."""
     not_useful: int
     idle: int
-    """Of these, made with another embedding model, so that no prompt can be compared with them now."""
+    """How many of these were made with another embedding model, so that they cannot be compared with prompts now."""
     asked: int
-    """Questions of the review loop."""
+    """Review questions asked."""
     answered: int
 
 
@@ -147,7 +149,7 @@ class StatsResult(Result):
     total_edges: int
     by_edge: dict[str, int]
     plain_files: int
-    """Files that are no memories: templates, drawings, copies of a note, files that hold a secret."""
+    """Files that are no memories: templates, drawings, copies of a note, files with a secret."""
     whisper: WhisperStats | None = None
 
 
@@ -187,26 +189,26 @@ class DoctorParams(Params):
 
 
 class AdoptParams(Params):
-    """Which of a person's notes are to be adopted. Paths are relative to the vault, or absolute inside of it."""
+    """Names a person's notes that Ormah should adopt. Paths are relative to the vault, or absolute inside of it."""
 
     paths: list[str] = []
     folders: list[str] = []
     patterns: list[str] = []
-    """Globs on the whole path; `*` also stands for `/`."""
+    """Globs that match the whole path; `*` also matches `/`."""
     everything: bool = False
     space: str | None = None
-    """Of the notes in `folders`, also of those that come later."""
+    """The space of the notes in `folders`, also of notes that are added later."""
     index: bool = False
-    """Only find the notes of the folders (or all): nothing is written into them."""
+    """Only index the notes of the folders (or all), without writing into them."""
     dry_run: bool = False
     yes: bool = False
-    """Write also to more than three of the person's files."""
+    """Allow writing to more than three of the person's files."""
 
 
 class PlannedAdoption(Result):
     path: str
     lines: list[str]
-    """That are put into the file."""
+    """The lines that are added to the file."""
 
 
 class LeftOut(Result):
@@ -218,26 +220,26 @@ class AdoptResult(Result):
     adopt: list[PlannedAdoption]
     left_out: list[LeftOut]
     already: int
-    """Notes that were adopted before."""
+    """Number of notes that were adopted before."""
     people: int
-    """Of `adopt`, how many are files of the person's that are written to."""
+    """How many files of `adopt` were made by the person and are written to."""
     folders: list[str]
-    """Folders for whose new notes the same holds from now on; "" is the whole vault."""
+    """Folders whose new notes are treated likewise from now on; "" is the whole vault."""
     done: bool
     waiting: list[str]
-    """Files that were saved a moment ago, and follow when they rest."""
+    """Files that were saved a moment ago; they are adopted when they are at rest."""
     op: str | None = None
     run: str | None = None
-    """Where it took several ops, the one that says what holds from now on among them: undoing the run takes all of it back."""
+    """Set if there were several ops, also the one that changed the card: undoing the run takes all of them back."""
 
 
 class ImportParams(Params):
-    """One batch of an import. `lines` are the raw JSON lines, `first_line` the number of the first one."""
+    """One batch of an import. `lines`: the raw JSON lines. `first_line`: the number of the first one."""
 
     lines: list[str]
     first_line: LineNumber = 1
     run: str | None = None
-    """Unset on the first batch; the reply's `run` on all others, so that the import is one run."""
+    """Absent on the first batch. All other batches send the first reply's `run`, so that the import is one run."""
 
 
 class ImportFailure(Result):
@@ -255,7 +257,7 @@ class ImportResult(Result):
 
 class ExportParams(Params):
     after: str | None = None
-    """The reply's `next`: export goes on behind it."""
+    """The `next` of the previous reply: the export continues there."""
     limit: Count = 500
 
 
@@ -265,13 +267,13 @@ class ExportResult(Result):
 
 
 class ReleaseParams(Params):
-    """The person's files at or below `paths` are theirs alone again, or `everything`; see `ormahctl vault release`."""
+    """Release the person's files at or below `paths`, or all with `everything`; see `ormahctl vault release`."""
 
     paths: list[str] = []
     """Relative to the vault, or absolute."""
     everything: bool = False
     remove_data: bool = False
-    """`.ormah` and our settings in git's files go too. The daemon is to be stopped then."""
+    """Also remove `.ormah` and Ormah's settings in git's files. The daemon must be stopped afterwards."""
     dry_run: bool = False
 
 
@@ -279,31 +281,31 @@ class ReleaseResult(Result):
     dry_run: bool
     released: list[str]
     kept: list[str]
-    """Changes of Ormah's that could not be taken out, because the person edited the same lines."""
+    """Changes by Ormah that could not be removed, because the person edited the same lines."""
     removed: list[str]
-    """What of Ormah's own went."""
+    """Ormah's own data that was removed."""
     stays: list[str]
-    """What of Ormah's stays, and how to remove it."""
+    """Ormah's own data that is left, and how to remove it."""
     ops: list[str]
     run: str | None
-    """Undoing it brings all of it back."""
+    """Undoing this run takes the release back."""
     stopped: bool
-    """The folder is no vault any more: the daemon has nothing to do here."""
+    """True if the folder is no vault any more, and the daemon should stop."""
 
 
 class PurgeParams(Params):
-    """`node_id`: a memory, also one that is forgotten already; `texts`: exact texts, wherever they stand. At least one
-    of the two. Of `dry_run` the result says what would be done."""
+    """What to purge. `node_id`: a memory, also a forgotten one. `texts`: exact texts, wherever they occur. At least one
+    of the two is required. With `dry_run` the result says what would be done."""
 
     node_id: str | None = None
     texts: list[str] = []
     dry_run: bool = False
     rewrite_foreign: bool = False
-    """Also commits that Ormah did not make get other ids, and lose their signatures."""
+    """Also rewrite commits that Ormah did not make. They get other ids and lose their signatures."""
 
 
 class PurgeRemote(Result):
-    """A remote that may have the old history; `push` are the commands that put the new one there. Nobody runs them."""
+    """A remote that may have the old history. `push`: commands that push the new one; the person has to run them."""
 
     name: str
     url: str
@@ -311,7 +313,7 @@ class PurgeRemote(Result):
 
 
 class PurgeLeft(Result):
-    """Where it still is. `echo`: the place has the same words, but does not name the memory."""
+    """A place that still contains the memory. `echo`: it has the same words, but does not name the memory."""
 
     path: str
     why: str
@@ -324,14 +326,14 @@ class PurgeResult(Result):
     node_id: str | None
     dry_run: bool
     commits: int
-    """That got another id, of `commits_total`."""
+    """Number of commits that got another id, of `commits_total`."""
     commits_total: int
     versions: int
-    """Of the note, in the whole history."""
+    """Number of versions of the note in the whole history."""
     paths: list[str]
-    """That the note had."""
+    """All paths that the note had."""
     others: list[str]
-    """Other files of which some version named it."""
+    """Other files of which some version named the memory."""
     refs: list[str]
     foreign: int
     size_before: int

@@ -15,16 +15,18 @@ class RememberParams(Params):
     tier: str = "working"
     source: str | None = None
     space: str | UnsetType | None = UNSET
-    """Absent: detected from `cwd`. Null: global on purpose, and no job gives it a space (`global: true` in the note)."""
+    """Absent: detected from `cwd`. Null: global on purpose, so that no job gives it a space (`global: true` in the
+    note)."""
     tags: list[str] = []
     connections: list[Link] = []
     links: list[str] = []
-    """Ids; each becomes a `related_to` connection of weight 0.5."""
+    """Ids of memories; each becomes a `related_to` connection of weight 0.5."""
     title: str | None = None
     about_self: bool = False
     confidence: float = 1.0
     replaces: list[str] = []
-    """Ids of memories that this one replaces: each is marked superseded in the same commit, and gets an `evolved_from` edge."""
+    """Ids of memories that this one replaces. Each is marked as superseded in the same commit, and gets an
+    `evolved_from` edge."""
     request_id: str | None = None
 
 
@@ -41,10 +43,10 @@ class RememberResult(Result):
     demoted: list[str] = []
     existing: bool = False
     stored: bool = False
-    """True with `commit` null: git was busy, the write is safe and will follow."""
+    """True with `commit` null: git was busy; the write is durable, and its commit follows."""
     degraded: list[str] = []
     near: list[Near] = []
-    """Memories that exist already and are close in meaning: one of them may be what this one replaces."""
+    """Existing memories that are close in meaning; the new memory may replace one of them."""
     replaced: list[str] = []
 
 
@@ -54,33 +56,36 @@ class RecallParams(Params):
     types: list[str] | None = None
     tiers: list[str] | None = None
     spaces: list[str] | None = None
-    """Keep only these; the word `global` stands for memories without a space."""
+    """Only memories of these spaces; `global` means memories without a space."""
     tags: list[str] | None = None
     created_after: str | None = None
     created_before: str | None = None
     session_id: str | None = None
     space: str | UnsetType | None = UNSET
-    """Where the caller works: favoured, not required."""
+    """The space in which the caller works. Its memories are preferred; others are found too."""
     explain: bool = False
     as_of: str | None = None
-    """What was known then. An ISO date (its end) or time, `yesterday`, an age such as `7d`; or an op, a commit, a branch, a
-    tag. Times without a zone are UTC. Progress frames come while that state is brought back. Nothing counts as used."""
+    """Answer from the vault as it was at this time or commit: an ISO date (its end) or time, `yesterday`, an age such
+    as `7d`; or an op, a commit, a branch, a tag. Times without a zone are UTC. Progress frames are sent while that
+    state is rebuilt. Nothing counts as used.
+    """
 
 
 class AsOf(Result):
-    """The state of the vault that an answer stands for, and what it took to bring it back."""
+    """The state of the vault that an answer is about."""
 
     commit: str
     op: str | None
     time: str
     """When the commit was made."""
     now: str
-    """What counted as the present: ages and expiry are as of then."""
+    """The time that counts as the present for ages and expiry."""
     notes: int
-    """Memories that there were."""
+    """Number of memories in that state."""
     seconds: float
+    """Time that it took to rebuild the state."""
     cached: bool
-    """True: the state was still there from an earlier question."""
+    """True if the state was still available from an earlier question."""
 
 
 class RecallHit(Result):
@@ -93,19 +98,22 @@ class RecallHit(Result):
     tags: list[str]
     score: float
     source: str
-    """How it was found: search, activated, temporal; conflict: it contradicts a better result, found by search or not; id: the
-    query is its id, or a beginning of it (with 8 characters or more it is the only result)."""
+    """How it was found. `search`; `activated`: by an edge from a better result; `temporal`: by the period that the
+    query names; `conflict`: it contradicts a better result; `id`: the query is its id, or the beginning of it (with 8
+    characters or more it is the only result).
+    """
     content: str
     created: str
     origin: str
-    """Who wrote it: the node's own source."""
+    """The source in the note: who or what wrote the memory."""
     path: str
     excerpt: str = ""
-    """The beginning of its text, at most 1,600 characters, without inline images, encoded data, minified code, digests and logs."""
+    """The beginning of the text, at most 1,600 characters, without inline images, encoded data, minified code, digests
+    and logs."""
     also: list[str] = []
-    """Full ids of memories that say the same; they have no place of their own."""
+    """Full ids of memories that say the same and are therefore not listed separately."""
     older_than: str | None = None
-    """Full id of the newer memory that seems to have replaced this one; it stands before it."""
+    """Full id of the newer memory that seems to have replaced this one. It is listed before this one."""
     trace: dict[str, Any] | UnsetType = UNSET
 
 
@@ -115,16 +123,17 @@ class RecallResult(Result):
     degraded: list[str] = []
     trace: dict[str, Any] | UnsetType = UNSET
     as_of: AsOf | UnsetType | None = UNSET
-    """There when `as_of` was asked."""
+    """Set if `as_of` was given."""
 
 
 class NodeParams(Params):
     node_id: str
     session_id: str | None = None
     touch: bool = True
-    """False: looked at by a program (to wait for an edit, to print what changed); it does not count as use."""
+    """False: reading does not count as a use (for programs, such as one that waits for an edit)."""
     as_of: str | None = None
-    """The memory as it was then, also one that is forgotten since: see `agent.recall`. Does not count as use."""
+    """Return the memory as it was then, also one that was forgotten since; see `agent.recall`. Does not count as a use.
+    """
 
 
 class NodeResult(Result):
@@ -155,9 +164,10 @@ class NodeResult(Result):
     path: str
     connections: Connections
     digest: str | None = None
-    """sha256 of the note's bytes as indexed: what `UpdateParams.expect` takes, and how an editor's save is recognised."""
+    """sha256 of the note's bytes as indexed. `UpdateParams.expect` takes it; it also shows when an editor's save was
+    indexed."""
     as_of: AsOf | UnsetType | None = UNSET
-    """There when `as_of` was asked."""
+    """Set if `as_of` was given."""
     older_than: str | None = None
     """Full id of the newer memory that seems to have replaced this one."""
 
@@ -171,19 +181,20 @@ class UpdateParams(Params):
     space: str | UnsetType | None = UNSET
     """Null: global on purpose, as in `agent.remember`."""
     tags: list[str] | UnsetType = UNSET
-    """Replaces the tags; `add_tags` and `remove_tags` change them one by one."""
+    """Replaces all tags; `add_tags` and `remove_tags` change single ones."""
     add_tags: list[str] = []
     remove_tags: list[str] = []
     confidence: float | UnsetType = UNSET
     valid_until: str | UnsetType | None = UNSET
     add_connections: list[Link] = []
     expect: str | None = None
-    """The sha256 of the note's bytes that the decision was based on; refused (`conflict`) when it changed since."""
+    """sha256 of the note's bytes that the update is based on. If the note has changed since, the update is refused
+    (`conflict`)."""
     request_id: str | None = None
 
 
 class WriteResult(Result):
-    """What update, forget, outdated and connect answer."""
+    """The result of update, forget, outdated and connect."""
 
     text: str
     node_id: str
@@ -197,7 +208,7 @@ class WriteResult(Result):
     stored: bool = False
     degraded: list[str] = []
     near: list[Near] = []
-    """After `agent.update` with a new content: as in `RememberResult`."""
+    """After an `agent.update` of the content: as in `RememberResult`."""
 
 
 class ForgetParams(Params):
@@ -210,7 +221,7 @@ class OutdatedParams(Params):
     reason: str | None = None
     revoke: bool = False
     by: str | None = None
-    """The id of the memory that replaces it: it gets an `evolved_from` edge, in the same commit."""
+    """The id of the memory that replaces it. It gets an `evolved_from` edge, in the same commit."""
     request_id: str | None = None
 
 
@@ -226,7 +237,7 @@ class ConnectParams(Params):
 
 class UndoMergeParams(Params):
     merge_id: str
-    """A unique beginning of the merge's op or commit."""
+    """A unique prefix of the merge's op or commit."""
     request_id: str | None = None
 
 
@@ -243,19 +254,19 @@ class MergesParams(Params):
 
 
 class MergeRow(Result):
-    """One memory that became part of another, told by the history."""
+    """A merge: one memory became part of another. Read from the history."""
 
     id: str
-    """The op: what `agent.undo_merge` takes."""
+    """The op, as `agent.undo_merge` takes it."""
     commit: str
     kept: str | None
     kept_title: str
     removed: str
     removed_title: str
     snapshot: dict[str, Any]
-    """The removed memory as it was: its fields, `path`, and `connections` with the names that its note used."""
+    """The removed memory as it was: its fields, `path`, and `connections` as its note named them."""
     reason: str
-    """Why: scores, verdict."""
+    """The reasons: scores, or a judge's verdict."""
     source: str
     merged_at: str
     undone_at: str | None
@@ -275,12 +286,12 @@ class AuditParams(Params):
 
 
 class AuditRow(Result):
-    """One operation on one memory, told by the history."""
+    """A destructive change of one memory. Read from the history."""
 
     id: str
-    """The op: what `history.show` and `history.undo` take."""
+    """The op, as `history.show` and `history.undo` take it."""
     operation: str
-    """delete, update (edits by hand, fading and promotion too) or mark_outdated."""
+    """delete, update (also edits by hand, and moves between tiers) or mark_outdated."""
     node_id: str
     title: str
     detail: str
@@ -300,11 +311,11 @@ class AuditResult(Result):
 class InsightsParams(Params):
     limit: Count = 50
     space: str | None = None
-    """Only what is about this space; `global`: about memories without one."""
+    """Only beliefs of this space; `global`: of memories without a space."""
 
 
 class Belief(Result):
-    """One end of an insight; `valid_until` and `outdated_reason` where it does not hold any more."""
+    """One memory of an insight. `valid_until` and `outdated_reason` are set if it no longer holds."""
 
     id: str
     short_id: str
@@ -321,7 +332,7 @@ class Evolution(Result):
     newer: Belief
     older: Belief
     time: str
-    """When it was noted; of an edge without a date, when the newer one was made."""
+    """The date of the edge; if it has none, the date on which the newer memory was created."""
     reason: str | None
     weight: float
 
@@ -333,7 +344,7 @@ class Tension(Result):
     reason: str | None
     weight: float
     settled: bool
-    """One of the two is outdated by now."""
+    """True if one of the two is outdated by now."""
 
 
 class InsightsResult(Result):

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 PROTOCOL: Final = 1
-"""Raised when an old client can no longer talk to a new daemon."""
+"""The protocol's version. It is raised when an older client can no longer talk to a newer daemon."""
 
 
 Count = Annotated[int, Meta(ge=1, le=10_000)]
@@ -32,13 +32,15 @@ class Result(Struct, kw_only=True):
 
 
 class Call(Struct, kw_only=True, omit_defaults=True):
-    """A request. `agent` is who asks (`claude-code`, `person`), `cwd` is from where (an absolute path). `session`:
-    the agent's session as its hooks name it; then the project is the one that this session began in, not that of `cwd`."""
+    """A request. `agent`: the caller (`claude-code`, `person`). `cwd`: the absolute path of the caller's working
+    directory. `session`: the agent's session, as its hooks name it; if given, the caller's project is the one in which
+    the session began, whatever `cwd` is.
+    """
 
     method: str
     id: int | str | None = None
     params: Any = {}
-    """A map on its way; read by the daemon into the method's own Struct of parameters."""
+    """A map when sent. The daemon decodes it into the Struct of the method's parameters."""
     agent: str | None = None
     cwd: str | None = None
     session: str | None = None
@@ -52,7 +54,7 @@ class ErrorBody(Struct, kw_only=True):
 
 
 class Progress(Struct, kw_only=True):
-    """`total` 0: not known. `stage` is a word for people: reading, embedding, indexing."""
+    """A report of progress. `total` 0: unknown. `stage`: a word for people (reading, embedding, indexing)."""
 
     done: int
     total: int
@@ -60,7 +62,7 @@ class Progress(Struct, kw_only=True):
 
 
 class Reply(Struct, kw_only=True):
-    """Exactly one of `result`, `error` and `progress` is there; progress frames come before the last one."""
+    """An answer: exactly one of `result`, `error` and `progress` is set. Progress frames come before the last frame."""
 
     id: int | str | None = None
     result: Any = UNSET
@@ -72,7 +74,7 @@ class Reply(Struct, kw_only=True):
 
 
 class Near(Result):
-    """A memory that exists already, close in meaning to one that was just written; `content` is its beginning."""
+    """An existing memory close in meaning to one that was just written. `content`: the beginning of its text."""
 
     id: str
     short_id: str
@@ -84,11 +86,12 @@ class Near(Result):
     similarity: float
     """Cosine."""
     standing: str = "unrelated"
-    """What the words show: the new memory `replaced` it, `both` hold, they say the `same`, or they are `unrelated`."""
+    """The relation that the words show: the new memory `replaced` this one, `both` hold, they say the `same`, or they
+    are `unrelated`."""
 
 
 class Edge(Result):
-    """One connection as seen from a node: `id` is the other end."""
+    """One connection of a node. `id`: the node at the other end."""
 
     id: str
     short_id: str
@@ -133,7 +136,7 @@ class NoParams(Params):
 
 
 class ListParams(Params):
-    """The newest memories. Nothing is searched, and nothing counts as used."""
+    """Parameters for a list of the newest memories. Nothing is searched, and nothing counts as used."""
 
     limit: Count = 20
     types: list[str] | None = None
@@ -159,29 +162,29 @@ class ListedMemory(Result):
     created: str
     updated: str
     valid_until: str | None
-    """In the past: it is outdated."""
+    """A time in the past means that the memory is outdated."""
     origin: str
     path: str
 
 
 class ListResult(Result):
     memories: list[ListedMemory]
-    """Newest first; outdated and archived ones too."""
+    """Newest first, with outdated and archived ones."""
     total: int
-    """How many fit."""
+    """Number of memories that match."""
     spaces: dict[str, int]
-    """Every space of the vault with its number of memories, whatever was asked for."""
+    """Every space of the vault with its number of memories, also spaces that the filter excludes."""
 
 
 class WhispersParams(Params):
-    """Prompts and what was whispered for them, as far as the log has them (`whisper.keep_days`)."""
+    """Parameters for a list of prompts and of what was whispered for them. The log goes back `whisper.keep_days`."""
 
     since: str | None = None
-    """ISO 8601; a bare date is its beginning."""
+    """ISO 8601; a bare date means the start of that day."""
     before: str | None = None
-    """A bare date is its end."""
+    """ISO 8601; a bare date means the end of that day."""
     space: str | None = None
-    """Only prompts from this space; `global`: from none."""
+    """Only prompts from this space; `global`: only prompts without a space."""
     limit: Count = 50
 
 
@@ -189,7 +192,7 @@ class WhisperedMemory(Result):
     id: str
     short_id: str
     title: str | None
-    """Null: it is gone by now."""
+    """Null if the memory no longer exists."""
     shown: str
     """`full`, `title`, `preference` or `exploring`."""
     relevance: float
@@ -197,7 +200,7 @@ class WhisperedMemory(Result):
 
 class WhisperedPrompt(Result):
     event: str
-    """By which `agent.feedback` names this whisper."""
+    """The id by which `agent.feedback` names this whisper."""
     time: str
     agent: str
     session_id: str | None
@@ -205,7 +208,7 @@ class WhisperedPrompt(Result):
     prompt: str
     """The first 400 characters, without secrets."""
     silence: str | None
-    """Why nothing was said; null: something was."""
+    """The reason why nothing was whispered; null if something was."""
     milliseconds: float
     memories: list[WhisperedMemory]
 
@@ -217,23 +220,24 @@ class WhispersResult(Result):
 
 class ListedSpace(Result):
     space: str | None
-    """Null: memories of no project."""
+    """Null for memories without a space."""
     memories: int
     projects: list[str]
-    """What its project is known by: host and path of its remote, else `root:` and its first commit, else `folder:` and its path."""
+    """The keys of its projects: host and path of the remote, else `root:` and the first commit, else `folder:` and the
+    path."""
 
 
 class SpacesResult(Result):
     spaces: list[ListedSpace]
-    """The largest first."""
+    """Largest first."""
     here: str | None
-    """The caller's space; null: it is in no project."""
+    """The caller's space; null if the caller is in no project."""
     project: str | None
-    """What the caller's project is known by."""
+    """The key of the caller's project."""
 
 
 class AssignSpaceParams(Params):
-    """From now on the caller's project belongs to this space. Memories stay in the space that they have."""
+    """Assign the caller's project to this space from now on. Memories stay in their space."""
 
     space: str
 
@@ -241,7 +245,7 @@ class AssignSpaceParams(Params):
 class AssignSpaceResult(Result):
     space: str
     key: str
-    """What the project is known by."""
+    """The key of the project."""
 
 
 LOOKING: Final[dict[str, tuple[type[Params], type[Result]]]] = {

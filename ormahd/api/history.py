@@ -13,15 +13,15 @@ class HistoryParams(Params):
     run: str | None = None
     kind: str | None = None
     since: str | None = None
-    """An ISO time, or a date: the whole day. Without a zone it is UTC."""
+    """An ISO time, or a date, which includes the whole day. Times without a zone are UTC."""
     before: str | None = None
-    """The same, a day included; or an op or a commit: what stands behind it in the list, that is the next page."""
+    """As `since`, the day included; or an op or a commit: then the list continues after it, as the next page."""
     limit: Count = 50
 
 
 class OpResult(Result):
     op: str | None
-    """Null for a commit that is not ours."""
+    """Null for a commit that Ormah did not make."""
     commit: str
     time: str
     kind: str | None
@@ -39,35 +39,37 @@ class HistoryResult(Result):
 
 class ShowOpParams(Params):
     op: str
-    """A unique beginning, of 4 or more characters, of an op's id or a commit's."""
+    """A unique prefix (4 characters or more) of an op's or a commit's id."""
     limit: Count = 50
-    """Notes whose differences are told."""
+    """Number of notes whose differences are shown."""
 
 
 class NoteChange(Result):
+    """What an op changed in one file."""
+
     node_id: str | None
-    """Null: the file is no memory."""
+    """Null if the file is no memory."""
     title: str
     path: str
-    """Where the note stands after the op, or stood before it was removed."""
+    """The path after the op, or before it if the note was removed."""
     old_path: str | None
-    """Where it stood before, when it was moved."""
+    """The path before, if the note was moved."""
     change: str
-    """added, edited, removed or moved (and perhaps edited)."""
+    """added, edited, removed or moved (and possibly edited)."""
     diff: str
     """For people. `field: old -> new`, `tags: +new -old`, `+ supports -> Title`, then `content:` and a unified diff."""
     cut: bool = False
-    """True: lines were left out."""
+    """True if lines were left out."""
 
 
 class ShowOpResult(OpResult):
     notes: list[NoteChange]
     total: int
-    """Files that the op changed; more than `notes` when the list is cut."""
+    """Number of files that the op changed; larger than the length of `notes` if the list was shortened."""
 
 
 class LifeParams(Params):
-    """A memory's versions, newest first; also of one that is forgotten."""
+    """Parameters for a memory's versions, newest first; the memory may be forgotten."""
 
     node_id: str
     since: str | None = None
@@ -77,7 +79,7 @@ class LifeParams(Params):
 
 class VersionResult(OpResult):
     change: NoteChange | None
-    """What the op did to this note; null when it named the note without changing it."""
+    """What the op did to this note; null if the op names the note without changing it."""
 
 
 class LifeResult(Result):
@@ -86,30 +88,34 @@ class LifeResult(Result):
 
 
 class UndoParams(Params):
-    """What to take back: `ops`, or all of `run`, or all that `job` did `since`."""
+    """What to undo: `ops`, or all of `run`, or all that `job` did `since` a time."""
 
     ops: list[str] = []
-    """Unique beginnings, of 4 or more characters, of ops' ids or commits'. One alone is undone or raises."""
+    """Unique prefixes (4 characters or more) of ids of ops or commits. A single one that cannot be undone is an error.
+    """
     run: str | None = None
     job: str | None = None
     since: str | None = None
     """An ISO time, or a date."""
     node_id: str | None = None
-    """Only what the one op did to this note."""
+    """Undo only what the op did to this note; for one op only."""
     edge: str | None = None
-    """Only that note's edges to another: its id, or `supports:` and its id."""
+    """Undo only that note's edges to another memory: its id, or `supports:` and its id."""
     force: bool = False
-    """Remove a note that the op brought, although it was edited since."""
+    """Also remove a note that the op added and that was edited since."""
     dry_run: bool = False
-    """Change nothing: say what would be undone. `undo_op` and `commit` are empty then."""
+    """Change nothing, and say what would be undone. `undo_op` and `commit` are empty then."""
     yes: bool = False
-    """Also where more than three files that the person made are removed or moved; else that is refused (`unconfirmed`)."""
+    """Allow more than three files that the person made to be removed or moved; otherwise that is refused
+    (`unconfirmed`)."""
     request_id: str | None = None
 
 
 class UndoChange(Result):
-    """What became of one file. `did`: removed, brought back, restored, moved back, merged (with later edits), released (our
-    lines are out of a file of the person's, which stays and is no memory), or adopted (it is a memory again)."""
+    """What the undo did to one file. `did`: removed, brought back, restored, moved back, merged (with later edits),
+    released (Ormah's lines are removed from a person's file, which stays and is no memory), or adopted (it is a memory
+    again).
+    """
 
     node_id: str | None
     path: str
@@ -118,7 +124,7 @@ class UndoChange(Result):
 
 
 class UndoneOp(Result):
-    """An op that was taken back, byte for byte where nobody edited since; undoing `undo_op` brings it back."""
+    """An op that was undone. Files that were not edited since have their old bytes. To redo the op, undo `undo_op`."""
 
     op: str
     undo_op: str
@@ -126,7 +132,7 @@ class UndoneOp(Result):
     subject: str
     nodes: list[str]
     merged: list[str]
-    """Those of `nodes` that keep later edits."""
+    """Those of `nodes` in which later edits were kept."""
     changes: list[UndoChange]
 
 
@@ -138,16 +144,16 @@ class SkippedOp(Result):
 
 
 class UndoConflict(Result):
-    """One thing that excludes an undo. `base`: what the op left; `ours`: today; `theirs`: what was before it; each at most
-    20,000 characters."""
+    """A reason why an op cannot be undone. `base`: the text after the op; `ours`: today's; `theirs`: the text before
+    the op; each at most 20,000 characters."""
 
     op: str
     node_id: str | None
     path: str
     title: str | None
     field: str
-    """A key of the frontmatter, `supports:1a2b3c4d` for an edge, `content`, `id`, `text`; `note`: one side has none;
-    `uncommitted`: it was edited and is not committed yet; `path`: its old place is taken."""
+    """A key of the frontmatter, `supports:1a2b3c4d` for an edge, `content`, `id`, `text`; `note`: one side has no note;
+    `uncommitted`: it was edited and is not committed yet; `path`: another file is at its old path."""
     base: str | None
     ours: str | None
     theirs: str | None
@@ -158,11 +164,11 @@ class UndoResult(Result):
     undone: list[UndoneOp]
     """Newest first."""
     skipped: list[SkippedOp]
-    """Undone already, or nothing of it left."""
+    """Ops that were undone already, or of which nothing is left."""
     conflicts: list[UndoConflict]
-    """Of ops that were left alone as a whole; the first 100."""
+    """Conflicts of ops that were therefore not undone at all; the first 100."""
     run: str | None = None
-    """The run of the undos, when there are several: undoing it brings all of them back."""
+    """The run of the undos, if there are several: undoing it redoes all of them."""
     dry_run: bool = False
 
 
@@ -175,54 +181,56 @@ HISTORY: Final[dict[str, tuple[type[Params], type[Result]]]] = {
 
 
 class ConflictItem(Result):
-    """A version that was set aside until a person has looked at it."""
+    """A version that a sync set aside until a person has looked at it."""
 
     op: str
     path: str
-    """The note, relative to the vault."""
+    """Path of the note, relative to the vault."""
     node: str | None
     fields: list[str]
     kept: str
-    """Which version the vault has: `ours` (this machine's), `theirs`; empty where a later edit simply stands."""
+    """Which version the vault has: `ours` (this machine's) or `theirs`; empty if a later edit was kept."""
     commits: dict[str, str | None]
-    """`base`, `ours`, `theirs` to the commit that has this version."""
+    """`base`, `ours` and `theirs`: the commit that has this version."""
     values: dict[str, dict[str, str | None]]
-    """Of each field what it says in `base`, `ours` and `theirs`; null: nothing."""
+    """The value of each field in `base`, `ours` and `theirs`; null: none."""
     files: dict[str, str]
-    """`base`, `ours`, `theirs` (or `aside`) to the file with this version, relative to the vault. A side that is missing
-    had no such file."""
+    """`base`, `ours`, `theirs` (or `aside`): path of the file with this version, relative to the vault. A side without
+    such a file is missing."""
     what: str
     by: str = ""
-    """The machine that joined the versions, where that was another one."""
+    """The machine that joined the versions, if it was another one."""
 
 
 class SyncResult(Result):
-    """Commits that came in and went out, and the true conflicts that this sync met and set aside."""
+    """The result of a sync: number of commits pulled and pushed, and the conflicts that it set aside."""
 
     pulled: int
     pushed: int
     conflicts: list[ConflictItem]
     replaced: list[ConflictItem]
-    """Where a sync on another machine kept its words, and those of this machine lost: `admin.sync_take_back` brings them back."""
+    """Notes where a sync on another machine replaced this machine's text: `admin.sync_take_back` restores it."""
     told: list[str]
-    """Files that one machine released and another one changed: what became of each, a sentence with the command for it."""
+    """Files that one machine released and another one changed: a sentence for each, with the command that reverses it.
+    """
     waiting: int
-    """Conflicts that wait for a person, with those of earlier syncs."""
+    """Number of conflicts that wait for a person, also of earlier syncs."""
     remote: str
     branch: str
     commit: str | None
-    """Where both sides are now."""
+    """The commit that both sides have now."""
 
 
 class SyncParams(Params):
-    """`yes`: also where more than three files that the person made are removed or moved; else that is refused (`unconfirmed`)."""
+    """Parameters of a sync. `yes`: allow more than three files that the person made to be removed or moved; otherwise
+    that is refused (`unconfirmed`)."""
 
     yes: bool = False
 
 
 class SyncSetupParams(Params):
-    """`replace`: also where another remote is configured. `ask`: a vault that would be joined is only told of. `yes`: as in
-    `admin.sync`."""
+    """Parameters for setting up a remote. `replace`: replace another configured remote. `ask`: if the remote has
+    another vault, report that and do nothing. `yes`: as in `admin.sync`."""
 
     url: str
     replace: bool = False
@@ -232,15 +240,15 @@ class SyncSetupParams(Params):
 
 class SyncSetupResult(Result):
     state: str
-    """`empty`: the remote was, and has all of this vault now; `ours`: it had this vault; `joined`: it had another one,
-    which this one is part of now; `would_join`: nothing was done (`ask`)."""
+    """`empty`: the remote was empty and has this vault now; `ours`: it had this vault; `joined`: it had another vault,
+    and the two are one now; `would_join`: nothing was done (`ask`)."""
     remote: str
     url: str
     vault_id: str
     former_id: str | None
-    """The id that this vault had, where it joined (or would join) another."""
+    """The former id of this vault if it joined (or would join) another."""
     memories: int
-    """Notes that the other vault has."""
+    """Number of notes in the other vault."""
     synced: SyncResult | None
 
 
@@ -249,7 +257,8 @@ class ConflictsResult(Result):
 
 
 class ResolveConflictParams(Params):
-    """`name`: an op, the path of a note, a memory's id (a unique beginning of either), or the path of a set-aside file."""
+    """Names conflicts. `name`: an op, the path of a note, the id of a memory (or a unique prefix of either id), or the
+    path of a file that was set aside."""
 
     name: str
 
@@ -260,7 +269,7 @@ class ResolveConflictResult(Result):
 
 
 class TakeBackResult(Result):
-    """`commits`: one for each note in which this machine's words stand again."""
+    """The result of restoring this machine's text. `commits`: one for each restored note."""
 
     settled: list[ConflictItem]
     commits: list[str]

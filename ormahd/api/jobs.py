@@ -11,7 +11,7 @@ from ormahd.api.base import NoParams, Params, Result
 
 
 class TaskRow(Result):
-    """A job. Times in ISO 8601; `next_run` null: not by itself."""
+    """A job. Times are ISO 8601; `next_run` null: it does not run by itself."""
 
     name: str
     last_run: str | None
@@ -20,7 +20,7 @@ class TaskRow(Result):
     paused_since: str | None
     running: bool
     last_error: str | None
-    """Null when the last run went well."""
+    """Null if the last run succeeded."""
     last_success: str | None
     run_count: int
     error_count: int
@@ -32,7 +32,8 @@ class TasksResult(Result):
 
 
 class RunTaskParams(Params):
-    """`name`: a job. `dry_run`: nothing is changed, `planned` says what would be. `force`: without the limits of one run."""
+    """Run the job `name`. `dry_run`: change nothing; `planned` lists what would be done. `force`: ignore the limits of
+    a run."""
 
     name: str
     dry_run: bool = False
@@ -40,7 +41,8 @@ class RunTaskParams(Params):
 
 
 class RunTaskResult(Result):
-    """`proposals`: what was planned; `applied` of it; `skipped`: dropped, or over the limit. Commits are full ids."""
+    """The result of one job. `proposals`: number of planned changes; `applied`: how many were made; `skipped`: how many
+    were dropped or exceeded the limit. Commits are full ids."""
 
     job: str
     proposals: int
@@ -48,14 +50,14 @@ class RunTaskResult(Result):
     skipped: int
     commits: list[str]
     asked: int = 0
-    """Of what was planned, what a person has to decide on (`agent.proposals`)."""
+    """Planned changes that a person has to decide on (`agent.proposals`)."""
     run: str | None = None
-    """By which all that was committed can be taken back at once (`history.undo`); the jobs of one run have one."""
+    """Id by which all commits can be undone at once (`history.undo`). All jobs of one run share it."""
     error: str | None = None
     more: bool = False
-    """There is more to do than one run may; run it again, or with `force`."""
+    """True if work is left that exceeds the limits; run the job again, or with `force`."""
     planned: list[str] = []
-    """The first 1,000 sentences."""
+    """Sentences on the planned changes; at most 1,000."""
     dropped: list[str] = []
 
 
@@ -79,7 +81,7 @@ class PausedResult(Result):
 
 
 class ProposalsParams(Params):
-    """`status`: pending, approved, rejected, stale or all. `type`: merge, conflict or decay."""
+    """A filter. `status`: pending, approved, rejected, stale or all. `type`: merge, conflict or decay."""
 
     status: str = "pending"
     type: str | None = None
@@ -87,7 +89,7 @@ class ProposalsParams(Params):
 
 
 class ProposalNode(Result):
-    """A memory that a proposal is about, as it is now."""
+    """A memory that a proposal concerns, as it is now."""
 
     id: str
     short_id: str
@@ -101,8 +103,8 @@ class ProposalNode(Result):
 
 
 class ProposalRow(Result):
-    """What a job would like to do. `source_nodes`: full ids of the memories that it is about; `nodes`: those of them that
-    are there. `preview`: what the change would come to; `evidence`: the numbers by which it was found."""
+    """A change that a job proposes. `source_nodes`: full ids of the memories that it concerns; `nodes`: those that
+    still exist. `preview`: the text that the change would leave. `evidence`: the scores by which it was found."""
 
     id: str
     short_id: str
@@ -118,14 +120,15 @@ class ProposalRow(Result):
     nodes: list[ProposalNode]
     resolved_by: str | None = None
     op: str | None = None
-    """Of the commit that the decision came to, where it was made on this machine."""
+    """The op of the decision's commit, if it was made on this machine."""
     title: str | None = None
     content: str | None = None
-    """The title and the text that an approval leaves, to be edited; null where it leaves none."""
+    """The title and the text that an approval would leave, for editing; null if it leaves none."""
 
 
 class ProposalsResult(Result):
-    """Newest first. `pending`: all that wait; `behind`: of these, more than are put before you at a time."""
+    """Proposals, newest first. `pending`: number of all that wait; `behind`: how many of these exceed the number shown
+    at a time."""
 
     proposals: list[ProposalRow]
     pending: int
@@ -133,21 +136,22 @@ class ProposalsResult(Result):
 
 
 class ResolveProposalParams(Params):
-    """`proposal_id`: the id, or a beginning of it that no other proposal has. `action`: approved or rejected."""
+    """A decision. `proposal_id`: the id, or a unique prefix. `action`: approved or rejected."""
 
     proposal_id: str
     action: str
     keep: str | None = None
-    """With approved, of two memories: `newer` or `older`, whose words hold, or `both`: both hold, and neither a merge nor a
-    conflict of them is proposed again. Null: as it was proposed."""
+    """With approved, for two memories: the text of the `newer` or the `older` one holds; or `both` hold, and neither a
+    merge nor a conflict of them is proposed again. Null: as proposed."""
     title: str | None = None
     content: str | None = None
-    """With approved: the words of the memory that stays, in place of those that were proposed."""
+    """With approved: the text of the remaining memory, instead of the proposed one."""
     request_id: str | None = None
 
 
 class ResolveProposalResult(Result):
-    """`status`: approved or rejected. `commit` null: nothing was left to do, or git is busy and it follows (`stored`)."""
+    """The result of a decision. `status`: approved or rejected. `commit` null: nothing was left to do, or git is busy
+    and the commit follows (`stored`)."""
 
     text: str
     proposal_id: str
@@ -176,25 +180,27 @@ JOBS: Final[dict[str, tuple[type[Params], type[Result]]]] = {
 class MaintenanceParams(Params):
     """Phase one: no parameters. Phase two: `receipt` and any of the four lists, either here or within `results`.
 
-    Items are read one by one, and one that is wrong is refused by itself. Ids are full ones, as they were handed out. What
-    was handed out and stands in no list counts as judged: no.
+    Items are checked one by one, and an invalid item is refused without the others. Ids are full, as handed out. A
+    question that is in no list counts as answered with no.
     """
 
     receipt: str | None = None
-    """What phase one gave; good for one hour, and once."""
+    """The receipt from phase one. It is valid for one hour, and once."""
     edges: Any = None
-    """A list of `{source_id, target_id, edge_type, weight?, reason?}` for `link_candidates`. `edge_type`: supports, part_of,
-    depends_on, related_to, contradicts; none says no. `weight`: above 0, up to 1; left out: the similarity."""
+    """A list of `{source_id, target_id, edge_type, weight?, reason?}` for `link_candidates`. `edge_type`: supports,
+    part_of, depends_on, related_to, contradicts; `none` answers no. `weight`: above 0, up to 1; default: the
+    similarity.
+    """
     merges: Any = None
-    """A list of `{keep_id, remove_id, title?, content?, reason?}` for `merge_candidates`. Without `title` and `content` the
-    kept memory's own stay; no `content` where one of the two was `cut`."""
+    """A list of `{keep_id, remove_id, title?, content?, reason?}` for `merge_candidates`. Without `title` and `content`
+    the kept memory's are kept; `content` is not allowed if one of the two was `cut`."""
     consolidations: Any = None
     """A list of `{node_ids, title?, content, type, reason?}` for `consolidation_clusters`: 2 to 5 memories of one cluster."""
     conflicts: Any = None
     """A list of `{source_id, target_id, kind, reason?}` for `conflict_candidates`. `kind`: evolution (the source is the
-    newer belief, which replaced the target), tension (both stand), none."""
+    newer belief and replaces the target), tension (both hold), none."""
     results: dict[str, Any] | None = None
-    """`{receipt, edges, merges, consolidations, conflicts}`, in place of the fields above."""
+    """`{receipt, edges, merges, consolidations, conflicts}`, instead of the fields above."""
     request_id: str | None = None
 
 
@@ -206,7 +212,7 @@ class CandidateNode(Result):
     created: str
     content: str
     cut: bool
-    """The content is not all of it: `agent.get` gives the rest."""
+    """True if the content is shortened: `agent.get` returns all of it."""
 
 
 class CandidatePair(Result):
@@ -216,7 +222,7 @@ class CandidatePair(Result):
 
 
 class MaintenanceCounts(Result):
-    """What was applied. `skipped`: items that came to nothing."""
+    """Number of applied changes. `skipped`: items without an effect."""
 
     edges: int
     merges: int
@@ -226,7 +232,7 @@ class MaintenanceCounts(Result):
 
 
 class RefusedItem(Result):
-    """`item`: where it stood (`merges[2]`). `id`: the memory that is to blame; may be empty."""
+    """A refused item. `item`: its position (`merges[2]`). `id`: the memory that caused the refusal; may be empty."""
 
     item: str
     id: str
@@ -245,10 +251,10 @@ class MaintenanceResult(Result):
     conflict_candidates: list[CandidatePair] | UnsetType = UNSET
     merge_candidates: list[CandidatePair] | UnsetType = UNSET
     consolidation_clusters: list[list[CandidateNode]] | UnsetType = UNSET
-    """Their texts are never cut."""
+    """The texts in clusters are never shortened."""
     refused: list[RefusedItem] | UnsetType = UNSET
     run: str | UnsetType | None = UNSET
-    """By which all of it is undone at once; null where nothing was changed."""
+    """Id by which all changes can be undone at once; null if nothing was changed."""
     commits: list[str] | UnsetType = UNSET
 
 

@@ -12,9 +12,10 @@ from ormahd.api.base import Params, Result
 class WhisperParams(Params):
     prompt: str
     space: str | UnsetType | None = UNSET
-    """Where the caller works: its memories and global ones come first. Absent: detected from `cwd`; null: no space."""
+    """The caller's space. Its memories and global ones come first. Absent: detected from `cwd`; null: no space."""
     session_id: str | None = None
-    """With it the prompt is remembered for the next one, nothing is said twice, and feedback can refer to it."""
+    """If given, the prompt is stored for the next one, no memory is whispered twice, and feedback can refer to the
+    whisper."""
     explain: bool = False
 
 
@@ -24,45 +25,47 @@ class WhisperNode(Result):
     type: str
     title: str | None
     score: float
-    """Relevance, 0 to 1, absolute; after feedback. What is compared with the gate."""
+    """Relevance from 0 to 1, absolute, after feedback. It is compared with the gate."""
     shown: str
     """`full`, `title`, `preference` or `exploring`."""
     older_than: str | None = None
-    """Full id of the newer memory that seems to have replaced this one; it stands before it."""
+    """Full id of the newer memory that seems to have replaced this one. It is listed before this one."""
 
 
 class WhisperResult(Result):
     text: str
-    """What the agent is to read; empty: silence."""
+    """The text for the agent; empty for silence."""
     nodes: list[WhisperNode] = []
     exploring: WhisperNode | None = None
-    """One below the gate, labelled so in the text, to learn from; it is not counted as whispered."""
+    """A memory below the gate, labelled as such in the text, so that feedback can teach about it. It does not count as
+    whispered."""
     silence: str | None = None
-    """Why nothing is said; null: something is."""
+    """The reason for silence; null if memories are whispered."""
     better_space: str | None = None
-    """With a silence: the space whose memories fit the prompt better than those of the caller's."""
+    """With a silence: the space whose memories fit the prompt better than those of the caller's space."""
     event: str | None = None
-    """By which `agent.feedback` names this whisper."""
+    """The id by which `agent.feedback` names this whisper."""
     review: str | None = None
-    """The memory that the text asks about, if it asks."""
+    """The memory about which the text asks, if it asks about one."""
     resting: WhisperNode | None = None
     """With the silence `archive`: the memory that would have been whispered if it were not in the archive."""
     archived: int = 0
-    """With the silence `archive`: how many memories rest there."""
+    """With the silence `archive`: number of memories in the archive."""
     degraded: list[str] = []
     trace: dict[str, Any] | UnsetType = UNSET
-    """With `explain`: what was heard, and each candidate's numbers with the stage that let it go."""
+    """With `explain`: how the prompt was understood, and for each candidate its numbers and the stage that dropped it.
+    """
 
 
 class FeedbackParams(Params):
-    """A judgement: was a memory of use for the prompt for which it was whispered, or considered?"""
+    """A judgement: was a memory useful for the prompt for which it was whispered or considered?"""
 
     node_id: str
-    """The whole id, or a beginning of it that no other logged memory has."""
+    """The id, or a prefix of it that is unique among the logged memories."""
     signal: int
-    """1: of use; -1: not."""
+    """1: useful; -1: not useful."""
     source: str = "explicit"
-    """`explicit`: somebody says so; `implicit`: inferred from what happened, which weighs a bit less."""
+    """`explicit`: a person or agent says so; `implicit`: inferred from what happened, which weighs less."""
     event: str | None = None
     """The whisper that is judged; null: the last one that considered the memory."""
     request_id: str | None = None
@@ -76,17 +79,17 @@ class FeedbackResult(Result):
     signal: int
     source: str
     counted: bool
-    """False: this was said before of the same whisper, and nothing was changed."""
+    """False if the same judgement on the same whisper exists already; then nothing was changed."""
     replaced: bool = False
-    """It takes the place of the opposite, said of the same whisper by the same kind of source."""
+    """True if it replaces the opposite judgement on the same whisper from the same kind of source."""
     review: bool = False
-    """A question about this memory was open, and is answered by this."""
+    """True if this answers an open review question about the memory."""
     effect: str = ""
-    """What is other from now on: "Silent for prompts like this from now on."."""
+    """What changes from now on, for example "Silent for prompts like this from now on", as a sentence."""
     commit: str | None = None
     op: str | None = None
     stored: bool = False
-    """True with `commit` null: git was busy, the judgement is safe and will follow."""
+    """True with `commit` null: git was busy; the judgement is durable, and its commit follows."""
     degraded: list[str] = []
 
 
