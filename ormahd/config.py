@@ -80,28 +80,29 @@ FORMER: dict[str, str] = {
     "search.tier_boost_working": "working memories always count as they are",
     "linking.cross_space_penalty": "0.1 is always taken off the cosine of memories of two spaces",
 }
-"""`group.name` -> what holds instead, as a sentence without its full stop."""
+"""`{group.name: what holds instead}` for settings of earlier versions; a sentence without its full stop."""
 
 
 OUTSIDE = frozenset({"ORMAH_SOCKET", "ORMAH_SPACE", "ORMAH_CONFIG", "ORMAH_VAULT"})
-"""Variables that are no `ORMAH_<GROUP>_<SETTING>`: the client's socket, the caller's space, the file, the vault."""
+"""Variables that are not of the form `ORMAH_<GROUP>_<SETTING>`: the client's socket, the caller's space, the
+configuration file, the vault."""
 
 
 class Config(Struct, frozen=True):
-    """The settings in force, the file they were read from, and the origin of every value that is not a default."""
+    """The settings in use, the file that was read, and the origin of every value that is not a default."""
 
     settings: Settings
     file: Path
     origins: Mapping[str, str]
     former: Mapping[str, str]
-    """{setting of an earlier version that is still set: where}. It has no effect (`config`)."""
+    """`{setting of an earlier version that is still set: where}`. It has no effect (`config check`)."""
 
     def origin(self, key: str) -> str:
         return self.origins.get(key, "default")
 
 
 def keys() -> Iterator[tuple[str, str]]:
-    """Every setting as (group, name), in the order of the documents."""
+    """Yield every setting as (group, name), in the order of the documents."""
     for group, field in Settings.model_fields.items():
         annotation = field.annotation
         assert isinstance(annotation, type)
@@ -115,13 +116,13 @@ def load(
     environ: Mapping[str, str] | None = None,
     flags: Mapping[str, Any] | None = None,
 ) -> Config:
-    """Read and check the configuration.
+    """Read and validate the configuration.
 
-    `flags` maps dotted keys (`vault.path`) to values; None values are left out.
+    `flags` maps dotted keys (`vault.path`) to values; None values are ignored.
 
     Raises:
-        BadRequest: naming the setting, where it came from and what is allowed; of several faults the first, with all of them in
-            `data["faults"]`.
+        BadRequest: names the invalid setting, where it was set, and what is allowed. If there are several, the message
+            names the first, and `data["faults"]` has all.
     """
     environ = os.environ if environ is None else environ
     chosen = file or (Path(environ["ORMAH_CONFIG"]) if environ.get("ORMAH_CONFIG") else None)
@@ -143,7 +144,7 @@ def load(
 
 
 class _Found(Struct):
-    """What is set, by group and name, where each comes from, what is wrong with it, and settings of earlier versions."""
+    """Values that are set, by group and name; their origins; errors; and settings of earlier versions."""
 
     values: dict[str, dict[str, Any]]
     origins: dict[str, str]
@@ -200,7 +201,7 @@ def _from_environ(found: _Found, environ: Mapping[str, str]) -> None:
 
 
 def _checked(found: _Found) -> Settings | None:
-    """The settings; None where a value is not allowed, which is among the faults then."""
+    """Return the validated settings, or None if a value is not allowed; then `found.faults` has the error."""
     values = {
         group: {name: value for name, value in table.items() if value is not None}
         for group, table in found.values.items()
@@ -219,7 +220,8 @@ def _checked(found: _Found) -> Settings | None:
 
 
 def _meant(key: str, known: Collection[tuple[str, str]]) -> str:
-    """What to do about a setting that there is not: its whole name, or only the last part of it, may be misspelled."""
+    """Return a hint for a setting that does not exist: the existing one with a similar name, or with the same last
+    part."""
     whole = {f"{group}.{name}" for group, name in known}
     last = key.rpartition(".")[2]
     of_another = [one for one in whole if one.rpartition(".")[2] == last]
@@ -228,7 +230,7 @@ def _meant(key: str, known: Collection[tuple[str, str]]) -> str:
 
 
 def _reason(key: str) -> str:
-    """The setting's default and what it is for."""
+    """Return the setting's default and description."""
     group, _, name = key.partition(".")
     model = getattr(Settings(), group)
     value = getattr(model, name)
@@ -249,7 +251,7 @@ def _read(path: Path, *, must_exist: bool) -> dict[str, Any]:
 
 
 def default_document() -> str:
-    """Every setting with its default and reason, as a `config.toml` in which all is commented out."""
+    """Return a `config.toml` with every setting commented out, with its default and description."""
     import tomlkit
 
     lines: list[str] = ["# Ormah's settings and their defaults. Take the # off a line to change it."]
@@ -278,7 +280,7 @@ def markdown_table() -> str:
 
 
 def refresh_page(path: Path) -> bool:
-    """Write the table of settings into the page `path`, below its mark. Return True when the page was stale."""
+    """Write the table of settings into the page `path`, below its mark. Return True if the page was out of date."""
     mark = "<!-- generated by `python -m ormahd.config`: do not edit below -->\n"
     text = path.read_text("utf-8")
     head, found, _ = text.partition(mark)

@@ -1,7 +1,7 @@
-"""Every setting: its default, unit, bounds and reason. Loading and layering: `config.py`.
+"""Every setting with its default, bounds and description. `config.py` loads them.
 
-A number that users may wish to move lives here; a number that belongs to an algorithm lives beside it.
-The table in docs/configuration.md is generated from these descriptions (`ormahd config default`).
+A number that a user may want to change is a setting; a number of an algorithm is a constant beside that algorithm. The
+table in docs/configuration.md is generated from the descriptions (`python -m ormahd.config`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _listed(value: object) -> object:
 
 
 Names = Annotated[list[str], BeforeValidator(_listed)]
-"""A list in `config.toml`; in the environment, names with commas between them."""
+"""A list in `config.toml`; in the environment, names separated by commas."""
 
 
 class Group(BaseModel):
@@ -31,46 +31,49 @@ class Group(BaseModel):
 class SyncSettings(Group):
     interval_minutes: Annotated[float, Field(ge=0.0, le=10_080.0, allow_inf_nan=False)] = Field(
         default=0.0,
-        description="How often the vault is synced with its git remote by itself; 0: only by `ormahctl sync`.",
+        description="Minutes between two automatic syncs with the git remote; 0: only `ormahctl sync` syncs.",
     )
     remote: str = Field(
         default="origin",
         pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$",
         max_length=100,
-        description="The git remote to sync with, where the branch is not configured to follow another one.",
+        description="The git remote to sync with, unless the branch is configured to follow another one.",
     )
     timeout_seconds: Annotated[float, Field(ge=1.0, le=3_600.0, allow_inf_nan=False)] = Field(
-        default=60.0, description="How long a remote may say nothing before a sync gives up for this time."
+        default=60.0, description="Seconds without a sign of life from the remote after which a sync gives up."
     )
 
 
 class DaemonSettings(Group):
     autostart: bool = Field(
         default=True,
-        description="Commands that need the daemon, and sessions of agents that begin, start it where it is down; not after "
-        "`ormahctl down`, nor at another socket. Off: only `ormahctl up`, or a service.",
+        description="Start the daemon when a command or the session of an agent needs it. Not after `ormahctl "
+        "down`, and not at another socket. Off: only `ormahctl up` or a service starts it.",
     )
     threads: Annotated[int, Field(ge=2, le=256)] = Field(
-        default=8, description="Questions answered at the same time. Writes have 32 threads of their own."
+        default=8, description="Number of questions answered at the same time. Writes have 32 threads of their own."
     )
     socket: Path | None = Field(
-        default=None, description="The Unix socket. Unset: `ormah/ormahd.sock` in the runtime directory."
+        default=None, description="The path of the Unix socket. Unset: `ormah/ormahd.sock` in the runtime directory."
     )
     fixed_time: str | None = Field(
         default=None,
-        description="ISO time at which the clock of ranking, of uses and of maintenance stands still, to reproduce an answer.",
+        description="ISO time that ranking, uses and maintenance take for the present, to reproduce an answer.",
     )
 
 
 class LogSettings(Group):
     level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="What is logged. Only `debug` may hold texts of notes and queries."
+        default="info",
+        description="The least level that is logged. Only `debug` may contain texts of notes and queries.",
     )
-    format: Literal["text", "json"] = Field(default="text", description="A line for people, or a JSON object a line.")
+    format: Literal["text", "json"] = Field(
+        default="text", description="The format of a log line: text for people, or a JSON object."
+    )
     max_bytes: Annotated[int, Field(ge=10_000)] = Field(
-        default=5_000_000, description="Size at which the log file is turned over."
+        default=5_000_000, description="Size in bytes at which a new log file is begun."
     )
-    keep: Annotated[int, Field(ge=1, le=100)] = Field(default=5, description="Older log files that are kept.")
+    keep: Annotated[int, Field(ge=1, le=100)] = Field(default=5, description="Number of older log files that are kept.")
 
 
 class VaultSettings(Group):
@@ -79,24 +82,26 @@ class VaultSettings(Group):
     )
     adopt: Literal["auto", "all", "index", "ours", "none"] = Field(
         default="auto",
-        description="What becomes of notes that Ormah did not write. `all`: they get an id, are committed, and jobs keep them tidy. "
-        "`index`: they are found and whispered, and nothing is written into them. `ours`: only what lies below `ormah/` is a memory; `none`. "
-        "`auto`: `all` in a vault that Ormah made, `index` in a folder that was there before. `ormahctl vault adopt` chooses by folder.",
+        description="What happens to notes that Ormah did not write. `all`: they get an id, are committed, and jobs "
+        "maintain them. `index`: they are found and whispered, but never written. `ours`: only notes "
+        "below `ormah/` are memories. `none`: they are indexed as plain text only. `auto`: `all` in a "
+        "vault that Ormah created, `index` in a folder that existed before. To choose for a single "
+        "folder: `ormahctl vault adopt`.",
     )
     quiet_seconds: Seconds = Field(
         default=1.5,
-        description="How long a file must rest before a person's edit is taken in, so that nobody is interrupted.",
+        description="Seconds without a change to a file after which a person's edit is committed.",
     )
     scan_seconds: Annotated[float, Field(ge=5.0, le=86_400.0)] = Field(
         default=300.0,
-        description="How often the whole vault is compared with what is known, because watchers lose events.",
+        description="Seconds between two scans of the whole vault, which find changes whose file events were lost.",
     )
     busy_wait_seconds: Seconds = Field(
         default=5.0,
-        description="How long a write waits for a git operation of another program before it answers `vault_busy`.",
+        description="Seconds that a write waits for another program's git operation before it answers `vault_busy`.",
     )
     max_note_bytes: Annotated[int, Field(ge=10_000, le=100_000_000)] = Field(
-        default=10_000_000, description="A file larger than this many bytes is named by `doctor` and not read."
+        default=10_000_000, description="Size in bytes above which a file is not read, but reported by `doctor`."
     )
 
 
@@ -104,23 +109,24 @@ class EmbeddingSettings(Group):
     model: str = Field(
         default="all-MiniLM-L6-v2",
         min_length=1,
-        description="A sentence-transformers model: a name whose files are on this machine, or a path. The default comes with "
-        "the package. `hashing` is a stand-in without meaning, for tests of everything else.",
+        description="A sentence-transformers model: a name whose files are on this machine, or a path. The default "
+        "is part of the package. `hashing` is a replacement without meaning, for tests.",
     )
     runtime: Literal["auto", "onnx", "torch"] = Field(
         default="auto",
-        description="What runs the model. `auto`: ONNX Runtime for models of the BERT family (once compared with "
-        "sentence-transformers), torch for others. A question takes half as long as on torch, and torch another 6 s at the start "
-        "and 400 MB. `onnx`: no vectors rather than torch.",
+        description="The library that runs the model. `auto`: ONNX Runtime for models of the BERT family, after a "
+        "comparison with sentence-transformers, otherwise torch. Torch takes twice as long for a "
+        "question, 6 s more at the start and 400 MB. `onnx`: never torch; if ONNX Runtime cannot run "
+        "the model, there are no vectors.",
     )
     precision: Literal["auto", "fp32", "int8"] = Field(
         default="auto",
-        description="How texts are embedded on ONNX Runtime. `auto`: in eight bits where they are as good (compared once per "
-        "model) and at least a fifth quicker on this processor (timed once, and remembered): half to two thirds of the "
-        "time, with a cosine of .999 to the vector in full. A change embeds all notes anew.",
+        description="Precision of the model on ONNX Runtime. `auto`: `int8` if its vectors are as good (compared "
+        "once for each model) and it is at least a fifth faster on this processor (measured once), "
+        "otherwise `fp32`. A change embeds all notes again.",
     )
-    query_prefix: str = Field(default="", description="Text that the model wants before a query (bge, e5).")
-    document_prefix: str = Field(default="", description="Text that the model wants before a document (e5).")
+    query_prefix: str = Field(default="", description="Text that the model expects before a query (bge, e5).")
+    document_prefix: str = Field(default="", description="Text that the model expects before a document (e5).")
     threads: Annotated[int, Field(ge=0, le=256)] = Field(
         default=0, description="Threads of the model; 0: one for each core, at most 8."
     )
@@ -129,100 +135,110 @@ class EmbeddingSettings(Group):
 class VectorSettings(Group):
     url: str | None = Field(
         default=None,
-        description="A Chroma server (`http://host:port`) instead of the embedded one, for vaults that outgrow a machine.",
+        description="The address of a Chroma server (`http://host:port`) to use instead of the embedded Chroma, for "
+        "very large vaults.",
     )
     exact_pieces: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
         default=250_000,
-        description="Vectors up to which every one is compared, from memory (1.5 KB each); beyond that Chroma proposes. "
-        "Comparing 10,000 takes about 1 ms, 100,000 about 16 ms.",
+        description="Number of vectors up to which a search compares all of them in memory (1.5 KB each). Beyond it "
+        "Chroma proposes candidates. To compare 10,000 takes about 1 ms, 100,000 about 16 ms.",
     )
 
 
 class LinkingSettings(Group):
     similarity: Share = Field(
         default=0.65,
-        description="Cosine from which a new memory is linked to a neighbour on the spot, and an older one by the job auto_linker.",
+        description="Cosine from which a new memory is linked to a neighbour at once, and an older memory by the "
+        "job auto_linker.",
     )
     neighbours: Annotated[int, Field(ge=0, le=100)] = Field(
-        default=6, description="Nearest neighbours looked at for each memory."
+        default=6, description="Number of nearest neighbours considered for each memory."
     )
 
 
 class TierSettings(Group):
     core_cap: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        default=50, description="Memories in core; beyond it the least important moves to working."
+        default=50,
+        description="Largest number of memories in core. If there are more, the least important one moves to working.",
     )
 
 
 class SecretSettings(Group):
     redact: bool = Field(
-        default=True, description="Replace what looks like a password or key before it reaches any file."
+        default=True, description="Replace what looks like a password or key before it is written to any file."
     )
 
 
 class SearchSettings(Group):
-    fts_weight: Weight = Field(default=0.4, description="Weight of words in rank fusion, where meaning has 0.6.")
+    fts_weight: Weight = Field(
+        default=0.4, description="Weight of full-text search in rank fusion; vector search has 0.6."
+    )
     similarity_threshold: Share = Field(
         default=0.1,
-        description="Cosine below which a neighbour is no candidate. From 0.4 (chosen for bge-base): right answers have a "
-        "cosine of 0.31 to 0.57 with MiniLM, and of 100 candidates 89 instead of 94 per cent held one.",
+        description="Cosine below which a memory is no candidate. 0.1 and not 0.4, which was chosen for bge-base: "
+        "with MiniLM right answers have cosines of 0.31 to 0.57.",
     )
     rrf_k: Annotated[int, Field(ge=1, le=10_000)] = Field(default=60, description="Constant of reciprocal rank fusion.")
     similarity_blend_weight: Share = Field(
         default=0.98,
-        description="Share of similarity in the blend with the fused rank. From 0.5: with late interaction in it the "
-        "similarity is far better than the rank (0.8: 6 points less any@10 on short dialogue, nothing gained elsewhere).",
+        description="Share of the similarity in a score; the rest is the fused rank. 0.98 and not 0.5, because late "
+        "interaction makes the similarity far better than the rank.",
     )
     length_penalty_threshold: Annotated[int, Field(ge=1)] = Field(
         default=600,
-        description="Characters from which a note's late interaction is corrected for its length. From 300: notes of a few "
-        "sentences tell as much as notes of one (half a point of mean reciprocal rank on dialogue of that length).",
+        description="Length in characters from which a note's late interaction is corrected for its length. 600 and "
+        "not 300, because notes of a few sentences need no correction.",
     )
     question_fts_weight_scale: Weight = Field(
         default=1.0,
-        description="Factor on `fts_weight` for questions. From 0.3: of 100 candidates for a question 90 instead of 94 per "
-        "cent held the answer.",
+        description="Factor on `fts_weight` for questions. 1.0 and not 0.3, which loses right answers among the "
+        "candidates.",
     )
     question_vector_weight_scale: Weight = Field(
-        default=1.0, description="Factor on the weight of meaning for questions. From 1.5, for the same reason."
+        default=1.0,
+        description="Factor on the weight of vector search for questions. 1.0 and not 1.5, for the same reason.",
     )
     question_similarity_blend_weight: Share = Field(
         default=1.0,
-        description="`similarity_blend_weight` for questions. From 0.85: a point of any@10 on dialogue. The fused rank "
-        "chooses the candidates, the similarity orders them.",
+        description="`similarity_blend_weight` for questions. 1.0: the fused rank chooses the candidates, the "
+        "similarity orders them.",
     )
     title_match_boost: Weight = Field(
         default=2.0,
-        description="Largest boost for words of the query in the title, where all of its rare words stand there; none for "
-        "questions. A score nears 1 by it, never passes it.",
+        description="Largest boost for words of the query in the title, given if the title has all of its rare "
+        "words. Questions get none. A boost moves a score towards 1, never beyond it.",
     )
     time_phrases: Literal["off", "favour", "filter"] = Field(
         default="favour",
-        description='What "last week" in a query does when the caller gives no time: `favour` memories of that period '
-        "(a tenth more), `filter` out all others, or nothing. A query that asks for a time and nothing else always filters. "
-        "Measured: `filter` empties questions about what happened long ago.",
+        description='What "last week" in a query does if the caller gives no time. `favour`: memories of that '
+        "period score a tenth more. `filter`: only these are found. `off`: nothing. A query that names "
+        "only a time always filters.",
     )
     tier_boost_core: Annotated[float, Field(ge=-1.0, le=1.0)] = Field(
-        default=0.10, description="Factor 1 + this for core."
+        default=0.10, description="Boost of memories in core: the factor is 1 plus this value."
     )
     tier_boost_archival: Annotated[float, Field(ge=-1.0, le=1.0)] = Field(
-        default=-0.10, description="Factor 1 + this for archival."
+        default=-0.10, description="Boost of archived memories: the factor is 1 plus this value."
     )
 
 
 class SpaceSettings(Group):
-    boost_global: Weight = Field(default=1.0, description="Factor for memories without a space while working in one.")
+    boost_global: Weight = Field(
+        default=1.0, description="Factor for memories without a space, if the caller works in a space."
+    )
     boost_other: Weight = Field(default=0.6, description="Factor for memories of other spaces.")
 
 
 class ActivationSettings(Group):
     decay: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
-        default=0.5, description="What one step along an edge keeps."
+        default=0.5, description="Share of the activation that is passed on along an edge."
     )
     seed_count: Annotated[int, Field(ge=0, le=100)] = Field(
-        default=5, description="Top results from which activation spreads."
+        default=5, description="Number of best results from which activation spreads."
     )
-    max_per_seed: Annotated[int, Field(ge=0, le=100)] = Field(default=3, description="Neighbours added for each seed.")
+    max_per_seed: Annotated[int, Field(ge=0, le=100)] = Field(
+        default=3, description="Largest number of neighbours added for each of these results."
+    )
 
 
 Cosine = Annotated[float, Field(ge=-1.0, le=1.0, allow_inf_nan=False)]
@@ -231,106 +247,116 @@ Days = Annotated[float, Field(gt=0.0, le=36_500.0, allow_inf_nan=False)]
 
 
 class WhisperSettings(Group):
-    enabled: bool = Field(default=True, description="Whether memories are whispered at all. Off: always silent.")
+    enabled: bool = Field(default=True, description="Whether memories are whispered. Off: every whisper is silent.")
     silent_spaces: Names = Field(
-        default=[], description="Spaces in which nothing is whispered (`global`: where no space is detected)."
+        default=[], description="Spaces in which nothing is whispered (`global`: prompts without a space)."
     )
-    max_nodes: Annotated[int, Field(ge=1, le=50)] = Field(default=6, description="Most memories in one whisper.")
+    max_nodes: Annotated[int, Field(ge=1, le=50)] = Field(
+        default=6, description="Largest number of memories in one whisper."
+    )
     total_characters: Annotated[int, Field(ge=500, le=9_000)] = Field(
-        default=4_000, description="Characters of a whole whisper. Harnesses cut at 10,000."
+        default=4_000, description="Largest number of characters in one whisper. Harnesses cut at 10,000."
     )
-    min_relevance: Share = Field(
-        default=0.45, description="Relevance below which a candidate is not looked at further."
-    )
+    min_relevance: Share = Field(default=0.45, description="Relevance below which a candidate is dropped early.")
     log_relevance: Share = Field(
         default=0.40,
-        description="Relevance (after feedback) from which a candidate is logged, so that it can be learned from.",
+        description="Relevance (after feedback) from which a candidate is logged, so that feedback can refer to it.",
     )
     injection_gate: Share = Field(
         default=0.50,
-        description="Relevance from which a memory is whispered; where the best has less, nothing is. Relevance is absolute: how "
-        "sure the texts alone make us that the memory belongs to the prompt, whatever else was found.",
+        description="Relevance from which a memory is whispered. If no memory reaches it, the whisper is silent. "
+        "Relevance is absolute: it depends on the memory and the prompt, not on other candidates.",
     )
     archive_gate: Share = Field(
         default=0.60,
-        description="The same for a memory in the archive: nobody needed it for long, so that it has to fit better. 1: the archive is "
-        "never whispered.",
+        description="The same for archived memories, which have to fit better. 1: none is whispered.",
     )
     reranker: Literal["auto", "off"] = Field(
-        default="auto", description="`auto`: a cross-encoder judges where its files are on this machine; `off`: never."
+        default="auto",
+        description="`auto`: a cross-encoder scores candidates if its files are on this machine. `off`: never.",
     )
     reranker_model: str = Field(
         default="cross-encoder/ms-marco-MiniLM-L-6-v2",
         min_length=1,
-        description="A sentence-transformers CrossEncoder: a name whose files are on this machine, or a path. Nothing is "
-        "downloaded; without it late interaction takes its place.",
+        description="A sentence-transformers CrossEncoder: a name whose files are on this machine, or a path. "
+        "Nothing is downloaded. Without it late interaction is used alone.",
     )
     reranker_blend: Share = Field(
-        default=0.6, description="Share of the cross-encoder in a candidate's score; the rest is the search's."
+        default=0.6,
+        description="Share of the cross-encoder in a candidate's score; the rest is the score of the search.",
     )
     session_gap_minutes: Minutes = Field(
-        default=10.0, description="Minutes after which an earlier prompt no longer tells what the next one is about."
+        default=10.0, description="Minutes after which an earlier prompt no longer counts as context of the next one."
     )
     intent_threshold: Share = Field(
         default=0.55,
-        description="Cosine with an example from which a prompt is taken for one of its kind. From 0.65, which suits bge, for which "
-        "any two sentences are alike; with MiniLM 0.55 knows 80 of 104 such prompts instead of 49, and takes 1 of 1,413 others for one.",
+        description="Cosine with an example from which a prompt is classified like it. 0.55 suits MiniLM; 0.65 "
+        "suits bge, whose cosines are larger.",
     )
     topic_shift: bool = Field(
         default=True,
-        description="Keep silent while the topic stays and memories for it were whispered in this session.",
+        description="Be silent while the topic stays the same and its memories were whispered in this session.",
     )
     topic_shift_threshold: Share = Field(
         default=0.75, description="Cosine with the last prompts from which the topic counts as the same."
     )
     exploration: bool = Field(
         default=True,
-        description="Add at most one memory below the gate to a whisper that is there anyway, labelled `[exploring]`, "
+        description="Add at most one memory below the gate to a whisper that is not silent, labelled `[exploring]`, "
         "so that feedback can teach about it.",
     )
     preferences: Annotated[int, Field(ge=0, le=5)] = Field(
-        default=2, description="Standing preferences that may join where they apply to what the prompt does; 0: none."
+        default=2,
+        description="Largest number of standing preferences that are added if they apply to the prompt's task; 0: "
+        "none.",
     )
     review: bool = Field(
-        default=True, description="Ask about one memory that was held back, beside the first whisper of a session."
+        default=True, description="With the first whisper of a session, ask about one memory that was held back."
     )
     maintenance: bool = Field(
         default=False,
-        description="Add the line `maintenance_due` when the agent is the judge of maintenance and it is due.",
+        description="Add the line `maintenance_due` if the agent is the judge of maintenance and maintenance is due.",
     )
     greeting_characters: Annotated[int, Field(ge=0, le=6_000)] = Field(
         default=1_500,
-        description="Characters of what a session is told when it begins (who the user is, core memories); 0: nothing.",
+        description="Largest number of characters of the text at the start of a session (the user's identity, core "
+        "memories); 0: no text.",
     )
     nudge_interval: Annotated[int, Field(ge=0, le=1_000)] = Field(
-        default=10, description="Prompts of a session after which the agent is reminded of `remember`; 0: never."
+        default=10,
+        description="Number of prompts in a session after which the agent is reminded of `remember`; 0: never.",
     )
     store_interval: Annotated[int, Field(ge=0, le=1_000)] = Field(
-        default=10, description="Prompts of a session after which its transcript is handed to ingestion; 0: never."
+        default=10,
+        description="Number of prompts in a session after which its transcript is passed to ingestion; 0: never.",
     )
     deadline_ms: Annotated[int, Field(ge=50, le=10_000)] = Field(
         default=500,
-        description="Milliseconds that a prompt's hook waits in all, written into the hook's command by `ormahctl setup`.",
+        description="Milliseconds that a prompt's hook waits at most. `ormahctl setup` writes the value into the "
+        "hook's command.",
     )
     keep_days: Days = Field(
         default=30.0,
-        description="Days that prompts and candidates stay in the whisper log (in the state directory only).",
+        description="Days that prompts and candidates stay in the whisper log, which is in the state directory.",
     )
 
 
 class AffinitySettings(Group):
     similarity_threshold: Cosine = Field(
-        default=0.70, description="Cosine with an earlier prompt from which its feedback counts for this one."
+        default=0.70, description="Cosine with an earlier prompt from which that prompt's feedback counts."
     )
     half_life_days: Days = Field(default=30.0, description="Days after which a judgement counts half.")
-    max_boost: Share = Field(default=0.15, description="Most that feedback adds to or takes from a memory's relevance.")
-    implicit_weight: Share = Field(default=0.8, description="Weight of a judgement that an agent inferred.")
+    max_boost: Share = Field(default=0.15, description="Largest change of a memory's relevance by feedback.")
+    implicit_weight: Share = Field(
+        default=0.8, description="Weight of a judgement that was inferred; an explicit one has 1."
+    )
 
 
 class FeedbackSettings(Group):
     commit_prompts: bool = Field(
         default=False,
-        description="Write a judged prompt's text into the vault, beside its vector. Off: the text stays in the state directory.",
+        description="Write the text of a judged prompt into the vault, beside its vector. Off: the text stays in "
+        "the state directory.",
     )
 
 
@@ -339,62 +365,64 @@ Hours = Annotated[float, Field(ge=0.0, le=10_000.0, allow_inf_nan=False)]
 
 class JobSettings(Group):
     enabled: bool = Field(
-        default=True, description="Whether jobs run by themselves; `ormahctl jobs run` works either way."
+        default=True, description="Whether jobs run automatically. `ormahctl jobs run` works in any case."
     )
     catch_up_seconds: Annotated[float, Field(ge=0.0, le=86_400.0, allow_inf_nan=False)] = Field(
         default=120.0,
-        description="Seconds from being ready until a run that was missed while the machine was off is caught up, once.",
+        description="Seconds after the start until a run is made up for that was missed while the daemon was off.",
     )
     max_changes: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         default=200,
-        description="Commits that one run of one job makes at most (merges, consolidations, conflicts, faded memories); more "
-        "wait for the next run, or for `--force`.",
+        description="Largest number of commits in one run of a job (merges, consolidations, conflicts, faded "
+        "memories). More wait for the next run, or for `--force`.",
     )
     max_share: Share = Field(
         default=0.1,
-        description="Share of the vault's memories that one run of one job changes at most; 20 are always allowed. More wait "
-        "for the next run, or for `--force`: a fault that would cost 1 in 10 memories is seen before it has cost them all.",
+        description="Largest share of the vault's memories that one run of a job changes, but at least 20. More "
+        "wait for the next run, or for `--force`, so that a faulty job is noticed early.",
     )
     judge: Literal["none"] = Field(
         default="none",
-        description="Who answers what arithmetic cannot. Without one, agents may judge (`ormahctl maintenance`).",
+        description="What answers questions that arithmetic cannot decide. With `none`, agents can answer them "
+        "(`ormahctl maintenance`).",
     )
     judge_questions: Annotated[int, Field(ge=0, le=100_000)] = Field(
-        default=200, description="Questions that one run of one job asks the judge at most."
+        default=200, description="Largest number of questions that one run of a job asks the judge."
     )
-    importance_scorer_hours: Hours = Field(default=2.0, description="Hours between two runs; 0: never by itself.")
-    index_updater_hours: Hours = Field(default=1.0, description="The same; it is the reconciling scan.")
+    importance_scorer_hours: Hours = Field(default=2.0, description="Hours between two runs; 0: no automatic runs.")
+    index_updater_hours: Hours = Field(default=1.0, description="The same for the scan of the whole vault.")
     nightly_hours: Hours = Field(
         default=24.0,
-        description="The same for the other jobs (merges, conflicts, links, clusters, consolidation, fading). To leave out one: "
-        "`ormahctl jobs pause NAME`.",
+        description="The same for the other jobs (merges, conflicts, links, clusters, consolidation, fading). To "
+        "turn one off: `ormahctl jobs pause NAME`.",
     )
 
 
 class MaintenanceSettings(Group):
-    """What an agent that judges is handed at a time (`agent.maintenance`)."""
+    """Settings of two-phase maintenance, in which an agent is the judge (`agent.maintenance`)."""
 
     interval_hours: Hours = Field(
         default=24.0,
-        description="Hours from an agent's last results (at first from the vault's first day) until `maintenance_due` is whispered.",
+        description="Hours after an agent's last results (or the vault's creation) until `maintenance_due` is "
+        "whispered.",
     )
     pairs: Annotated[int, Field(ge=0, le=100)] = Field(
-        default=8, description="Pairs of each kind (to link, to oppose, to merge) that are handed out at once, at most."
+        default=8, description="Largest number of pairs of each kind (links, conflicts, merges) handed out at once."
     )
 
 
 class MergingSettings(Group):
     by_itself: bool = Field(
         default=True,
-        description="Whether memories that say the same in the same words (but for case, punctuation, articles, spelling) are "
-        "merged without a person or a judge; else they are proposed. Measured on 15,900 pairs that differ in a number, a "
-        "name, a negation or the like: none merged; of retellings in the same words 99 % are (tests/quality).",
+        description="Merge memories that say the same in the same words (except for case, punctuation, articles, "
+        "spelling) without asking. Off: such merges are proposed.",
     )
     merge_likeness: Share = Field(
-        default=0.85, description="Composite from which a judge's yes merges at once; below, it becomes a proposal."
+        default=0.85,
+        description="Similarity score from which a judge's yes merges at once; below it, the merge is proposed.",
     )
     max_proposals: Annotated[int, Field(ge=0, le=10_000)] = Field(
-        default=50, description="New proposals of merges that one run makes at most."
+        default=50, description="Largest number of new merge proposals of one run."
     )
 
 
@@ -404,28 +432,29 @@ Lease = Annotated[float, Field(ge=0.01, le=36_500.0, allow_inf_nan=False)]
 class DecaySettings(Group):
     event_days: Lease = Field(
         default=28.0,
-        description="Days that an event or an observation stays in working unused, at least, from when it was made or came into the "
-        "vault; up to half as many more by its id, so that what came together does not leave together. Each confirmed use makes them more.",
+        description="Days without use after which an event or observation may leave working, counted from its "
+        "creation or its arrival in the vault. Up to half as many are added by its id, so that memories "
+        "of one day do not leave together. Each confirmed use makes the time longer.",
     )
     fact_days: Lease = Field(default=90.0, description="The same for facts, concepts and goals.")
     decision_days: Lease = Field(
         default=180.0,
-        description="The same for decisions, procedures, persons and projects, and for preferences that hold no more: they are needed "
-        "rarely, and long after.",
+        description="The same for decisions, procedures, persons, projects, and preferences that no longer hold.",
     )
     idle_share: Share = Field(
         default=0.1,
-        description="What a day counts on which nothing was asked (no prompt, no recall): a holiday is no reason to forget. 1: like "
-        "any other day; 0: not at all.",
+        description="How much of a day counts on which nothing was asked (no prompt, no recall), so that holidays "
+        "cause no forgetting. 1: all of it; 0: nothing.",
     )
     archive_below: Annotated[float, Field(ge=0.01, le=0.99, allow_inf_nan=False)] = Field(
         default=0.3,
-        description="Retrievability e^(-days/stability) below which a memory that was used goes to the archive. Lower: use lasts longer.",
+        description="Retrievability e^(-days/stability) below which a used memory moves to the archive. A lower "
+        "value keeps it longer.",
     )
 
 
 class Settings(Group):
-    """The whole configuration. Frozen; a change needs a restart."""
+    """The whole configuration. Frozen: a change takes effect after a restart."""
 
     vault: VaultSettings = VaultSettings()
     embedding: EmbeddingSettings = EmbeddingSettings()
