@@ -9,11 +9,11 @@ import sys
 
 INTERRUPTED = 130
 PIPE_CLOSED = 141
-"""128 + SIGPIPE: what a shell reports for a program whose reader (`| head`) went away."""
+"""128 + SIGPIPE: the status that a shell reports if the reader of a pipe (`| head`) has ended."""
 
 
 def main() -> None:
-    """The console script; always ends the process."""
+    """Run the console script, and end the process."""
     try:
         if sys.getfilesystemencoding() != "utf-8":
             from ormahd.paths import in_utf8
@@ -38,7 +38,7 @@ def _interrupted() -> int:
 
 
 def _finish(status: int) -> int:
-    """Write out what is still buffered; a reader that is gone is not worth a message."""
+    """Write out buffered output. Print no message if the reader of the pipe has ended."""
     import os
 
     for stream in (sys.stdout, sys.stderr):

@@ -21,11 +21,12 @@ from ormahd.api import HelloResult
 from ormahd.rpc.wire import OrmahError
 
 SANDBOXED: Final = ("CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED")
-"""Variables of a shell whose children may not write or connect freely: a daemon that it starts could do neither."""
+"""Environment variables of a sandbox, whose children may not write or connect. A daemon started there would not work.
+"""
 
 
 def allowed(socket: Path, environ: Mapping[str, str] | None = None) -> bool:
-    """Whether the daemon at `socket` may be started without being asked to."""
+    """Whether a command may start the daemon at `socket` automatically."""
     environ = os.environ if environ is None else environ
     if not paths.autostart(environ) or any(environ.get(name) for name in SANDBOXED):
         return False
@@ -33,17 +34,17 @@ def allowed(socket: Path, environ: Mapping[str, str] | None = None) -> bool:
 
 
 def is_usual(socket: Path, environ: Mapping[str, str] | None = None) -> bool:
-    """Whether `socket` is where the configuration has the daemon, whatever a flag or `ORMAH_SOCKET` says."""
+    """Whether `socket` is the configured one; flags and `ORMAH_SOCKET` are ignored."""
     environ = os.environ if environ is None else environ
     rest = {name: value for name, value in environ.items() if name not in paths.SOCKET_VARIABLES}
     return os.path.abspath(socket) == os.path.abspath(paths.find_socket(environ=rest))
 
 
 def start(socket: Path) -> HelloResult:
-    """Start the daemon at `socket`, or wait for who is starting it, until it answers.
+    """Start the daemon at `socket`, or wait for another process that starts it, until it answers.
 
     Raises:
-        Unavailable: it does not come up, with what it said.
+        Unavailable: it does not start; the message has its output.
     """
     with _alone(socket):
         return supervise.start(socket, flag=None).hello
@@ -61,7 +62,7 @@ def _alone(socket: Path) -> Iterator[None]:
 
 
 def main(words: list[str]) -> int:
-    """For the hook of a session that begins: start the daemon at the socket `words[0]`; nobody reads what it says."""
+    """Start the daemon at the socket `words[0]`, for the hook of a session that begins. Its output is not read."""
     socket = Path(words[0])
     if not allowed(socket):
         return 1

@@ -15,15 +15,15 @@ from ormahd import paths
 UNIT: Final = "ormahd.service"
 SOCKET_UNIT: Final = "ormahd.socket"
 LABEL: Final = "io.ormah.ormahd"
-"""The names under which `ormahctl setup service` installs us."""
+"""The names under which `ormahctl setup service` installs the daemon."""
 MACOS: Final = os.uname().sysname == "Darwin"
 TOOL_SECONDS: Final = 30.0
 BOOTED: Final = Path("/run/systemd/system")
-"""There where systemd is the system's first process (sd_booted(3))."""
+"""A path that exists if systemd runs as the first process (sd_booted(3))."""
 
 
 def tool(*command: str) -> subprocess.CompletedProcess[str]:
-    """Run one of their tools; its status is 127 where there is none, 124 where it does not answer."""
+    """Run a tool of systemd or launchd. Its status is 127 if it does not exist, and 124 if it does not answer."""
     environ = dict(os.environ)
     runtime = f"/run/user/{os.getuid()}"
     if not environ.get("XDG_RUNTIME_DIR") and os.path.isdir(runtime):
@@ -40,7 +40,7 @@ def tool(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 def state() -> Literal["answers", "silent", "none"]:
-    """Whether a service manager is here: it answers; it is there, but not to be reached from this session; there is none."""
+    """Return the state of the service manager: it answers; it cannot be reached from this session; or there is none."""
     if MACOS:
         return "answers" if tool("launchctl", "print", domain()).returncode == 0 else "silent"
     if shutil.which("systemctl") is None:
@@ -51,7 +51,7 @@ def state() -> Literal["answers", "silent", "none"]:
 
 
 def is_wsl() -> bool:
-    """Whether this is a Linux in Windows, where systemd has to be switched on."""
+    """Whether this is Linux in Windows (WSL), where systemd must be switched on."""
     try:
         return "microsoft" in Path("/proc/version").read_text().lower()
     except OSError:
@@ -59,7 +59,7 @@ def is_wsl() -> bool:
 
 
 def serves(socket: Path) -> bool:
-    """Whether the daemon at `socket` is a service that is installed here."""
+    """Whether the daemon at `socket` is a service installed by `ormahctl setup`."""
     if MACOS:
         return os.path.abspath(socket) == _plist_socket()
     shown = tool("systemctl", "--user", "show", SOCKET_UNIT, "--property=Listen").stdout
@@ -68,7 +68,8 @@ def serves(socket: Path) -> bool:
 
 
 def service_pid() -> int | None:
-    """The service's process (0: installed, not running); None where it is not installed or nobody can be asked."""
+    """Return the process id of the service; 0 if it does not run; None if it is not installed or the manager does not
+    answer."""
     if MACOS:
         return _launchd_pid() if plist().is_file() else None
     shown = tool("systemctl", "--user", "show", UNIT, "--property=LoadState,MainPID")
@@ -79,7 +80,7 @@ def service_pid() -> int | None:
 
 
 def start() -> tuple[str, subprocess.CompletedProcess[str], str]:
-    """Have the service started: (by whom, how that went, where to look when it went wrong)."""
+    """Start the service. Return the manager's name, the result, and where to look if it failed."""
     if MACOS:
         if tool("launchctl", "print", f"{domain()}/{LABEL}").returncode:
             tool("launchctl", "bootstrap", domain(), str(plist()))
@@ -89,7 +90,7 @@ def start() -> tuple[str, subprocess.CompletedProcess[str], str]:
 
 
 def stop() -> None:
-    """Have the service stopped, and its socket too: with socket activation the next command would start it again."""
+    """Stop the service and its socket; with socket activation the next command would start it again."""
     if MACOS:
         tool("launchctl", "bootout", f"{domain()}/{LABEL}")
     else:
@@ -97,7 +98,7 @@ def stop() -> None:
 
 
 def enabling() -> list[list[str]]:
-    """The commands after which an installed service starts at login, and runs now."""
+    """Return the commands that start an installed service now and at login."""
     if MACOS:
         return [["launchctl", "bootstrap", domain(), str(plist())]]
     # the service is ready only when all is loaded, which nobody needs to wait for: it answers through the socket
@@ -108,19 +109,19 @@ def enabling() -> list[list[str]]:
 
 
 def disabling() -> list[list[str]]:
-    """The commands that stop a service and have it no longer started; `forgetting` follows when its files are gone."""
+    """Return the commands that stop and disable a service. `forgetting` follows once its files are removed."""
     if MACOS:
         return [["launchctl", "bootout", f"{domain()}/{LABEL}"]]
     return [["systemctl", "--user", "disable", "--now", SOCKET_UNIT, UNIT]]
 
 
 def forgetting() -> list[list[str]]:
-    """The commands after which the manager knows nothing of files that are gone."""
+    """Return the commands that make the manager forget removed files."""
     return [] if MACOS else [["systemctl", "--user", "daemon-reload"]]
 
 
 def lingers() -> bool:
-    """Whether the person's services run without a login, from the start of the machine on."""
+    """Whether the person's services run without a login, from the boot of the machine."""
     if MACOS:
         return False
     return "Linger=yes" in tool("loginctl", "show-user", str(os.getuid()), "--property=Linger").stdout

@@ -10,22 +10,23 @@ from ormahd.rpc.wire import BY_CODE, Internal, OrmahError
 
 
 def command(*arguments: str) -> list[str]:
-    """`ormahd ARGUMENTS`. With -P, because we are run in other people's folders: nothing there is imported in place of ours."""
+    """Return the command line of `ormahd ARGUMENTS`. `-P` keeps Python from importing modules from the current
+    directory."""
     return [sys.executable, "-P", "-m", "ormahd", *arguments]
 
 
 def ask(*arguments: str) -> int:
-    """Run `ormahd ARGUMENTS` on our own stdin, stdout and stderr and return its exit status."""
+    """Run `ormahd ARGUMENTS` with this process's stdin, stdout and stderr, and return its exit status."""
     sys.stdout.flush()
     sys.stderr.flush()
     return subprocess.run(command(*arguments), check=False).returncode
 
 
 def answer(*arguments: str, fine: Collection[int] = (0,)) -> bytes:
-    """What `ormahd ARGUMENTS` prints.
+    """Return the output of `ormahd ARGUMENTS`.
 
     Raises:
-        OrmahError: its exit status is not one of `fine`; in its own words.
+        OrmahError: its exit status is not in `fine`; the message is the program's.
     """
     done = subprocess.run(command(*arguments), stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode in fine:
@@ -37,7 +38,7 @@ def answer(*arguments: str, fine: Collection[int] = (0,)) -> bytes:
 
 
 def said(stderr: str) -> tuple[str | None, str | None]:
-    """The error and the hint that one of our programs printed; of another program the last line."""
+    """Return the error and the hint that `ormahd` or `ormahctl` printed; of another program the last line."""
     lines = [text.strip() for text in stderr.splitlines() if text.strip()]
     error = next((text.removeprefix("error:").strip() for text in lines if text.startswith("error:")), None)
     hint = next((text.removeprefix("hint:").strip() for text in lines if text.startswith("hint:")), None)

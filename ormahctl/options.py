@@ -43,7 +43,7 @@ JOBS: Final = (
 
 
 class Unknown(click.BadParameter):
-    """A word that is none of those which may stand there; `meant` are the closest of them."""
+    """The error for a word that is not allowed. `meant`: the most similar allowed words."""
 
     def __init__(
         self, word: str, known: Iterable[str], param: click.Parameter | None, ctx: click.Context | None
@@ -54,7 +54,7 @@ class Unknown(click.BadParameter):
 
 
 def near(word: str, known: Iterable[str]) -> list[str]:
-    """Of the known words those that were probably meant, at most two."""
+    """Return the known words that were probably meant, at most two."""
     by_fold = {one.casefold(): one for one in known}
     folded = word.strip().casefold()[:200]
     found = difflib.get_close_matches(folded, by_fold, n=2)
@@ -63,7 +63,7 @@ def near(word: str, known: Iterable[str]) -> list[str]:
 
 
 class OneOf(click.Choice[str]):
-    """One of some words; an unknown one is answered with the one that was probably meant."""
+    """One of several words. The error for another word names the most similar one."""
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value not in self.choices:
@@ -84,11 +84,12 @@ EDGE = OneOf(EDGES)
 SHARE = click.FloatRange(0.0, 1.0)
 
 STDIN_BYTES: Final = 8_000_000
-"""More than the largest memory takes (1,000,000 characters), and far less than a frame holds."""
+"""Largest number of bytes read from stdin: more than the largest memory has (1,000,000 characters), less than a frame
+holds."""
 
 
 class LinkType(click.ParamType[Link]):
-    """`EDGE:ID`, as in `supports:1a2b3c4d`."""
+    """An argument `EDGE:ID`, such as `supports:1a2b3c4d`."""
 
     name = "EDGE:ID"
 
@@ -105,7 +106,7 @@ class LinkType(click.ParamType[Link]):
 
 
 def text_or_stdin(value: str, what: str) -> str:
-    """`value`, or with `-` what stdin holds (UTF-8)."""
+    """Return `value`, or the text on stdin (UTF-8) if it is `-`."""
     if value != "-":
         return value
     if sys.stdin is None or sys.stdin.closed:
@@ -128,11 +129,11 @@ R = TypeVar("R", bound=Result)
 
 SECONDS: Final = 1.0
 MOST: Final = 50
-"""Memories and ops that are offered: the newest."""
+"""Number of memories and ops offered for completion: the newest."""
 
 
 def _ask(ctx: click.Context, method: str, params: Params, result: type[R]) -> R | None:
-    """What the daemon answers; None where it does not, or not in time."""
+    """Return the daemon's result, or None if it does not answer in time."""
     from ormahctl.session import Client
     from ormahd import paths
 
@@ -147,10 +148,10 @@ def _ask(ctx: click.Context, method: str, params: Params, result: type[R]) -> R 
 
 
 class _Offered(click.ParamType[str]):
-    """Any text; some are offered."""
+    """An argument that accepts any text, with completions."""
 
     def offers(self, ctx: click.Context) -> Iterable[tuple[str, str | None]]:
-        """What may stand there, with a word on each."""
+        """Return the completions, each with a short description."""
         raise NotImplementedError
 
     def shell_complete(self, ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -158,7 +159,7 @@ class _Offered(click.ParamType[str]):
 
 
 class NodeId(_Offered):
-    """A memory."""
+    """The id of a memory."""
 
     name = "id"
 
@@ -168,7 +169,7 @@ class NodeId(_Offered):
 
 
 class SpaceName(_Offered):
-    """A space that there is."""
+    """The name of an existing space."""
 
     name = "name"
 
@@ -178,7 +179,7 @@ class SpaceName(_Offered):
 
 
 class Op(_Offered):
-    """A change of the history."""
+    """The id of a change in the history."""
 
     name = "op"
 
@@ -188,7 +189,7 @@ class Op(_Offered):
 
 
 class ProposalId(_Offered):
-    """A proposal that waits."""
+    """The id of a pending proposal."""
 
     name = "id"
 
@@ -200,7 +201,7 @@ class ProposalId(_Offered):
 
 
 class JobOrAll(_Offered):
-    """A job, or all of them."""
+    """The name of a job, or `all`."""
 
     name = "name"
 
@@ -209,10 +210,10 @@ class JobOrAll(_Offered):
 
 
 class Words(click.ParamType[str]):
-    """The words behind a command that has several uses: the first names the use, and says what the others are.
+    """The arguments of a command with several uses: the first word names the use.
 
-    `uses`: the first word to the type of those behind it, None where they are not known; `else_`: the type of a first word
-    that names no use.
+    `uses`: {first word: type of the following words}, None if unknown. `else_`: the type of a first word that names no
+    use.
     """
 
     name = "words"

@@ -67,25 +67,25 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "completion": ("config", "completion"),
     },
 }
-"""Heading of the help -> command -> (module in `ormahctl.commands`, name in it)."""
+"""{heading in the help: {command: (module in `ormahctl.commands`, name in it)}}."""
 
 _PLACES = {name: place for section in SECTIONS.values() for name, place in section.items()}
 
 
 NARROW = 60
-"""Columns below which an option's help stands under the option."""
+"""Columns below which the help of an option is printed below the option."""
 HELP_COLUMNS = 80
 
 
 class Help(click.HelpFormatter):
-    """Help in the width of the terminal, however narrow."""
+    """A formatter for help that fits terminals of any width."""
 
     def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
         super().write_dl(rows, 12 if self.width < NARROW else col_max, col_spacing)
 
 
 class Place(click.Context):
-    """Where a command stands among the others, with help that fits the terminal."""
+    """A click context whose help fits the terminal."""
 
     formatter_class = Help
 
@@ -94,7 +94,7 @@ class Place(click.Context):
 
 
 class Verb(click.Command):
-    """A command with an example in its help, and `--json` also behind its name, where people type it."""
+    """A command with an example in its help, which accepts `--json` also after its name."""
 
     context_class = Place
 
@@ -122,7 +122,7 @@ def _json(context: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 class Verbs(click.Group):
-    """All commands; a module is imported when its command is asked for."""
+    """The group of all commands. It imports a command's module only when that command is used."""
 
     context_class = Place
 
@@ -170,12 +170,12 @@ def _version(context: click.Context, _: click.Parameter, value: bool) -> None:
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option("--json", is_flag=True, help="Print JSON, errors too (on stderr).")
-@click.option("--socket", metavar="S", help="Where the daemon answers. Else: ORMAH_SOCKET, config, the default.")
+@click.option("--socket", metavar="S", help="The daemon's socket. Default: ORMAH_SOCKET, or the configured one.")
 @click.option(
     "--agent",
     metavar="NAME",
     callback=_agent,
-    help="Who asks, for the history. Else: the agent in whose shell this is, or 'person'.",
+    help="The caller, for the history. Default: the agent of this shell, or 'person'.",
 )
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _JSON_CONTROL = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _PAINT = re.compile("\x1b\\[[0-9]*m")
-"""What `paint` puts around a text."""
+"""Matches what `paint` puts around a text."""
 _ROW = 50
-"""Columns that the text of a row needs, to stand beside what the row begins with."""
+"""Columns that a row's text needs beside the row's head; with fewer it goes to a line of its own."""
 _WIDEST = 100_000
-"""Columns of a table that no terminal limits."""
+"""Width in columns of a table that is not limited by a terminal."""
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
 
 
@@ -41,24 +41,25 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def safe(text: str) -> str:
-    """`text` with line breaks and tabs kept and every other control character shown."""
+    """Return `text` with every control character except line breaks and tabs shown as an escape."""
     return _CONTROL.sub(_escape, text.replace("\r\n", "\n"))
 
 
 def line(text: str) -> str:
-    """`text` as one harmless line."""
+    """Return `text` as one line without control characters."""
     return safe(" ".join(text.split()))
 
 
 def width(text: str) -> int:
-    """Columns that `text` takes in a terminal, colours not counted."""
+    """Return the number of columns that `text` takes in a terminal, without its colours."""
     from rich.cells import cell_len
 
     return cell_len(_PAINT.sub("", text))
 
 
 def cut(text: str, columns: int) -> str:
-    """`text` in at most `columns` columns, cut between words where one ends near, with an ellipsis where something is left out."""
+    """Return `text` cut to at most `columns` columns, between words if one ends near, with an ellipsis where text is
+    missing."""
     if width(text) <= columns:
         return text
     from rich.cells import set_cell_size
@@ -76,7 +77,7 @@ def pad(text: str, columns: int, *, right: bool = False) -> str:
 
 
 def moment(text: str | None, *, day: bool = False) -> str:
-    """A time of the wire in the reader's own zone, to the minute or (`day`) to the day."""
+    """Return a time of the protocol in the local time zone, to the minute or with `day` to the day."""
     if not text:
         return "-"
     try:
@@ -88,7 +89,7 @@ def moment(text: str | None, *, day: bool = False) -> str:
 
 
 def past(text: str | None) -> bool:
-    """Whether a time of the wire is over."""
+    """Whether a time of the protocol is in the past."""
     try:
         time = datetime.fromisoformat(text or "")
     except ValueError:
@@ -126,12 +127,12 @@ def terminal(stream: TextIO) -> bool:
 
 
 def colours(stream: TextIO) -> bool:
-    """Colour only on a terminal that has not been told otherwise (no-color.org)."""
+    """Whether to print colours: on a terminal, unless it is told otherwise (no-color.org)."""
     return terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def columns() -> int:
-    """Columns of the terminal; never so few that a word has no room."""
+    """Return the width of the terminal in columns, but at least enough for a long word."""
     import shutil
 
     return max(20, shutil.get_terminal_size((100, 24)).columns)
@@ -144,14 +145,14 @@ def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
 
 
 def out(text: str = "", *, hang: int = 2) -> None:
-    """Write one piece of the result, on a terminal wrapped at words. What came from a memory goes through `safe` or `line`
-    first. `hang`: columns by which the further lines of a wrapped one are indented more than its first."""
+    """Write a line of the result, on a terminal wrapped at words. Text of a memory must go through `safe` or `line`
+    first. `hang`: columns by which wrapped lines are indented further."""
     _write(sys.stdout, text, hang)
 
 
 def row(head: str, text: str, *, tail: str = "") -> None:
-    """Write a row of a list: what it begins with and its text, which is cut to the terminal; where it has no room there, it
-    falls to a line of its own."""
+    """Write a row of a list: its head, and its text cut to the terminal. If there is no room beside the head, the text
+    gets a line of its own."""
     if not terminal(sys.stdout):
         out(f"{head}{text}{tail}")
         return
@@ -164,17 +165,17 @@ def row(head: str, text: str, *, tail: str = "") -> None:
 
 
 def raw(text: str) -> None:
-    """Write what is to be copied or read by a program: never wrapped."""
+    """Write text that is copied or read by a program: it is never wrapped."""
     sys.stdout.write(text + "\n")
 
 
 def note(text: str, *, label: str = "note", colour: str = "yellow") -> None:
-    """Write something beside the result: on stderr, so that it never gets into a pipe."""
+    """Write a remark to stderr, so that it never gets into a pipe."""
     aside(f"{paint(label + ':', colour, sys.stderr)} {safe(text)}")
 
 
 def aside(text: str) -> None:
-    """Write a line to stderr, wrapped as `out` wraps it."""
+    """Write a line to stderr, wrapped as by `out`."""
     _write(sys.stderr, text, 2)
 
 
@@ -187,7 +188,7 @@ def _write(stream: TextIO, text: str, hang: int) -> None:
 
 
 def wrapped(text: str, room: int, hang: int = 2) -> list[str]:
-    """One line as several of at most `room` columns, broken between words; a word that is longer than a line is broken too."""
+    """Return a line as several lines of at most `room` columns, broken between words; longer words are broken too."""
     if width(text) <= room:
         return [text]
     from rich.console import Console
@@ -218,7 +219,7 @@ def degraded(parts: Sequence[str]) -> None:
 
 
 def encode(value: Any, *, pretty: bool) -> str:
-    """JSON of builtins or Structs; what a terminal would obey is escaped there too (JSON itself leaves C1 codes)."""
+    """Return JSON of builtins or Structs, with control characters escaped that JSON itself allows (C1 codes)."""
     import msgspec
 
     data = msgspec.json.encode(value)
@@ -227,7 +228,7 @@ def encode(value: Any, *, pretty: bool) -> str:
 
 
 def emit(value: Any) -> None:
-    """The result of a command with --json: indented on a terminal, one line in a pipe."""
+    """Print the result of a command with `--json`: indented on a terminal, one line in a pipe."""
     raw(encode(value, pretty=terminal(sys.stdout)))
 
 
@@ -235,14 +236,14 @@ def emit(value: Any) -> None:
 
 
 def fits(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether a table of these cells has room where it is shown; a pipe has room for any."""
+    """Whether a table of these cells fits the terminal; in a pipe every table fits."""
     needed = sum(max(width(line(row[at])) for row in [headers, *rows]) + 3 for at in range(len(headers)))
     return not terminal(sys.stdout) or needed <= columns()
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
-    """A table, drawn by rich. On a terminal that is too narrow for it each row falls to its first cell and, below that, the
-    others with their headings. `right`: columns aligned to the right."""
+    """Print a table, drawn by rich. If the terminal is too narrow, each row is printed as its first cell, and below it
+    the others with their headings. `right`: columns that are aligned to the right."""
     clean = [[line(cell) for cell in row] for row in rows]
     if fits(headers, clean):
         _drawn(headers, clean, right)
@@ -276,7 +277,8 @@ def _drawn(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequenc
 
 
 class Bar:
-    """`with Bar("importing") as bar: bar.set(done, total, "1,200 notes, 310/s")`; silent without a terminal."""
+    """A progress bar on stderr: `with Bar("importing") as bar: bar.set(done, total, "1,200 notes, 310/s")`. Without a
+    terminal it prints nothing."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -285,7 +287,7 @@ class Bar:
 
     @property
     def seen(self) -> bool:
-        """Whether anybody sees the bar."""
+        """Whether the bar is visible."""
         return self._drawn is not None
 
     def __enter__(self) -> Self:
@@ -307,7 +309,7 @@ class Bar:
         return self
 
     def set(self, done: float, total: float | None, text: str = "", *, what: str | None = None) -> None:
-        """`total` None or 0: not known."""
+        """Show progress. `total` None or 0: unknown."""
         if self._drawn is not None and self._task is not None:
             shown = line(what) if what else self.what
             self._drawn.update(self._task, completed=done, total=total or None, text=line(text), description=shown)

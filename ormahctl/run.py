@@ -34,7 +34,7 @@ class Failure:
 
     @classmethod
     def of(cls, exc: Exception) -> Failure | None:
-        """The failure that `exc` stands for; None when it is a fault of this program."""
+        """Return the failure for `exc`, or None if it is a bug in this program."""
         if isinstance(exc, OrmahError):
             return cls(exc.code, exc.message, exc.hint, exc.data, exc.exit_status)
         if isinstance(exc, OSError) and exc.strerror:
@@ -53,7 +53,7 @@ class Failure:
 
 
 def from_click(exc: click.ClickException, args: Sequence[str]) -> Failure:
-    """A usage error in our words, with a hint that helps with this command."""
+    """Return the failure for a usage error, with a hint for this command."""
     context = exc.ctx if isinstance(exc, click.UsageError) else None
     path = context.command_path if context else "ormahctl"
     hint = f"see: {path} --help"
@@ -86,7 +86,8 @@ COMPLETE = "_ORMAHCTL_COMPLETE"
 
 
 def run(args: Sequence[str]) -> int:
-    """Run the command in `args` and return its exit status (DESIGN section 12); interrupts and closed pipes go through."""
+    """Run the command in `args` and return its exit status (DESIGN section 12). KeyboardInterrupt and BrokenPipeError
+    are passed on."""
     _utf8_streams()
     if os.environ.get(COMPLETE):
         from click.shell_completion import shell_complete
@@ -119,7 +120,7 @@ def run(args: Sequence[str]) -> int:
 
 
 def report(failure: Failure, *, as_json: bool) -> int:
-    """Say what went wrong on stderr, for a program or for a person, and return the exit status."""
+    """Print a failure to stderr, as text or JSON, and return its exit status."""
     if as_json:
         error: dict[str, Any] = {
             "code": failure.code,
@@ -138,13 +139,13 @@ def report(failure: Failure, *, as_json: bool) -> int:
 
 
 def _wants_json(args: Sequence[str]) -> bool:
-    """Whether `--json` was asked for, also when the arguments were too wrong to be parsed."""
+    """Whether `--json` is among the arguments, also if they could not be parsed."""
     words = list(args)
     return "--json" in (words[: words.index("--")] if "--" in words else words)
 
 
 def _decode(args: Sequence[str]) -> list[str]:
-    """The arguments as UTF-8, whatever the locale says; bytes that are none are refused here and not half-way through."""
+    """Return the arguments decoded as UTF-8 in every locale. Raises UsageError for other bytes."""
     words = []
     for number, word in enumerate(args, 1):
         try:
@@ -156,7 +157,7 @@ def _decode(args: Sequence[str]) -> list[str]:
 
 
 def _utf8_streams() -> None:
-    """Results are UTF-8 in every locale (`LC_ALL=C` in cron, in containers); what cannot be encoded is shown escaped."""
+    """Make stdout and stderr UTF-8 in every locale (`LC_ALL=C` in cron, containers). What cannot be encoded is escaped."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")

@@ -33,11 +33,11 @@ R = TypeVar("R", bound=Result)
 
 CONNECT_SECONDS = 5.0
 CALL_SECONDS = 120.0
-"""Longer than any but the long calls may take: a write waits 5 s for git, a stopping daemon drains for 10 s."""
+"""Seconds that an ordinary call may take: a write waits 5 s for git, a stopping daemon 10 s for requests."""
 
 
 class Client:
-    """One connection. Not for several threads at once."""
+    """A connection to the daemon. Not thread-safe."""
 
     def __init__(self, connection: wire.ClientConnection, *, agent: str) -> None:
         self._connection = connection
@@ -50,7 +50,7 @@ class Client:
         """Connect to the daemon at `socket` within `timeout` seconds.
 
         Raises:
-            Unavailable: nobody answers there; the error says why and what to do.
+            Unavailable: no daemon answers there; the error says why and what to do.
         """
         return cls(wire.connect(socket, timeout), agent=agent)
 
@@ -63,7 +63,7 @@ class Client:
         on_progress: Callable[[Progress], None] | None = None,
         timeout: float | None = CALL_SECONDS,
     ) -> R:
-        """Ask and wait. `timeout` in seconds, None: as long as the daemon works."""
+        """Call a method and return its result. `timeout` in seconds; None: as long as the daemon works."""
         answer = self._connection.call(
             method, params, agent=self._agent, cwd=self._cwd, session=self._session, on_progress=on_progress,
             timeout=timeout,
@@ -80,16 +80,16 @@ class Client:
 
 PERSON = "person"
 AGENT_SHELLS = {"CLAUDECODE": "claude-code", "CODEX_THREAD_ID": "codex", "GEMINI_CLI": "gemini"}
-"""A variable that an agent's program sets in the shells that it starts -> the agent."""
+"""{variable that an agent sets in the shells that it starts: the agent}."""
 
 SESSIONS = ("CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "GEMINI_SESSION_ID")
 PROJECTS = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR")
-"""Variables that agents' programs set for what they start: the session, and the folder in which it began."""
+"""Variables that agents set: the session's id (`SESSIONS`), and the folder in which the session began."""
 SESSION_CHARACTERS = 1_000
 
 
 def who() -> str:
-    """Who runs this command where `--agent` does not say: the agent in whose shell it is, else a person."""
+    """Return the caller if `--agent` is not given: the agent in whose shell the command runs, otherwise `person`."""
     return next((agent for variable, agent in AGENT_SHELLS.items() if os.environ.get(variable)), PERSON)
 
 
@@ -99,27 +99,27 @@ class Session:
     socket: str | None = None
     agent: str = field(default_factory=who)
     starts: bool = True
-    """Whether a call may start the daemon where it is down (`autostart`). False for commands that only look."""
+    """Whether a call may start the daemon if it is down (`autostart`). False for commands that only look."""
     _client: Client | None = None
 
     @property
     def client(self) -> Client:
-        """The connection to the daemon; raises Unavailable when nobody answers."""
+        """The connection to the daemon. Raises Unavailable if no daemon answers."""
         if self._client is None:
             self._client = self.connect()
         return self._client
 
     def reconnect(self) -> None:
-        """Let go of a connection that may have been idle for long; the next call opens another."""
+        """Close the connection, which may have been idle too long; the next call opens another."""
         if self._client is not None:
             self._client.close()
         self._client = None
 
     def connect(self) -> Client:
-        """A further connection of its own; starts the daemon where it is down and may be started.
+        """Return a new connection; start the daemon first if it is down and may be started.
 
         Raises:
-            Unavailable: nobody answers.
+            Unavailable: no daemon answers.
         """
         from ormahd.rpc.wire import Unavailable
 
@@ -156,7 +156,8 @@ pass_session = click.make_pass_decorator(Session, ensure=True)
 
 
 def space(named: str | None = None, is_global: bool = False) -> str | UnsetType | None:
-    """The space of a call: the option, then `ORMAH_SPACE`, else unset, and the daemon detects it from where we are.
+    """Return the space for a call: that of the option, else of `ORMAH_SPACE`, else unset. If unset, the daemon detects
+    it from the working directory.
 
     `ORMAH_SPACE=global` means memories without a space, as `--global` does.
     """
@@ -177,14 +178,14 @@ def space(named: str | None = None, is_global: bool = False) -> str | UnsetType 
 
 
 def agent_session() -> str | None:
-    """The session of the agent in whose shell this command runs, as its hooks name it; None where the shell does not say."""
+    """Return the id of the agent's session in whose shell this command runs, or None if the shell does not name one."""
     given = next((os.environ[name] for name in SESSIONS if os.environ.get(name)), None)
     return given if given is not None and given.isprintable() and len(given) <= SESSION_CHARACTERS else None
 
 
 def here() -> str | None:
-    """The folder of the project where the agent's program names it, else the absolute working directory; None where that is gone
-    or cannot be written down as UTF-8."""
+    """Return the project's folder if the agent names it, otherwise the working directory. None if it does not exist or
+    its path is not UTF-8."""
     try:
         named = next((os.environ[name] for name in PROJECTS if os.path.isabs(os.environ.get(name, ""))), None)
         path = os.getcwd() if named is None else named
@@ -199,8 +200,8 @@ UNCONFIRMED = "unconfirmed"
 
 
 def asked(session: Session, call: Callable[[bool], Answered], *, yes: bool) -> Answered | None:
-    """What `call` (given whether the person agrees) returns; None where they were asked and said no. Without a terminal the
-    daemon's refusal stands, with exit status 2."""
+    """Call `call(yes)`. If the daemon requires confirmation, ask the person and call it again. Return its result, or
+    None if the person said no. Without a terminal the daemon's error is raised."""
     try:
         return call(yes)
     except OrmahError as exc:
@@ -219,15 +220,15 @@ def _terminal(session: Session) -> bool:
 
 
 HEAR_S = 0.2
-"""How often whoever waits for an answer looks for Ctrl-C."""
+"""Seconds between two checks for Ctrl-C while waiting for a reply."""
 
 
 def answer(future: Future[R]) -> R:
-    """The result of a call, or its error; for the main thread, which is the one that hears of Ctrl-C.
+    """Return the result of a call, or raise its error. For the main thread, which receives Ctrl-C.
 
-    A wait without end would not always be woken by it: when the signal comes just before the wait begins, or another
-    thread happens to take it, Python only notes it down for the main thread (https://docs.python.org/3/library/signal.html,
-    "Execution of Python signal handlers"). So this one looks up now and then.
+    An endless wait would not always be interrupted: if the signal comes just before the wait, or another thread
+    receives it, Python only records it for the main thread (https://docs.python.org/3/library/signal.html, "Execution
+    of Python signal handlers"). So the wait ends now and then.
     """
     while not future.done():
         wait([future], timeout=HEAR_S)
@@ -235,9 +236,9 @@ def answer(future: Future[R]) -> R:
 
 
 class Lane:
-    """Calls are made one after the other, in the order they were given.
+    """A thread that makes calls one after the other, in the order given.
 
-    The thread is a daemon thread (not an executor's, which the interpreter waits for), so that Ctrl-C always ends us.
+    It is a daemon thread, for which the interpreter does not wait at its end, so that Ctrl-C always works.
     """
 
     def __init__(self, client: Client) -> None:
@@ -248,9 +249,8 @@ class Lane:
     def call(
         self, method: str, params: Params, result: type[R], *, timeout: float, note: Callable[[Future[R]], None]
     ) -> None:
-        """Make the call as soon as the one before has its answer; `timeout` in seconds. `note` is given its future before it can
-        begin, so that Ctrl-C, whenever it comes, never leaves a call that nobody knows of; one that has not begun can be
-        cancelled."""
+        """Make a call once the one before was answered; `timeout` in seconds. `note` gets its future before the call
+        can begin, so that after Ctrl-C every call is known. A call that has not begun can be cancelled."""
         future: Future[R] = Future()
 
         def work() -> None:
@@ -269,5 +269,5 @@ class Lane:
             work()
 
     def close(self) -> None:
-        """No more calls. One that is under way goes on in the daemon."""
+        """Make no more calls. A running one continues in the daemon."""
         self._work.put(None)

@@ -24,22 +24,24 @@ from ormahd.rpc.wire import OrmahError, Unavailable
 
 HELLO_SECONDS: Final = 5.0
 START_SECONDS: Final = 60.0
-"""It listens before any model is loaded; this covers a slow disk and the rolling forward of a large intent."""
+"""Seconds until a started daemon must listen. It listens before models are loaded; this covers a slow disk and
+recovery."""
 STOP_SECONDS: Final = 60.0
-"""Draining requests (10 s by default) and a job's current slice."""
+"""Seconds until a stopping daemon must have ended: running requests get 10 s, a job ends at its next step."""
 POLL_SECONDS: Final = 0.05
 READY_POLL_SECONDS: Final = 0.25
-"""Loading a model takes seconds, and every question is a line in the log."""
+"""Seconds between two questions for the phase. Loading a model takes seconds, and every question is a line in the log.
+"""
 
 
 # ---------------------------------------------------------------- does it answer?
 
 
 def hello(socket: Path, timeout: float = HELLO_SECONDS) -> HelloResult | None:
-    """What the daemon says of itself, or None when nobody listens.
+    """Return the daemon's reply to `hello`, or None if no process listens.
 
     Raises:
-        Unavailable: somebody listens but does not answer, or may not be asked.
+        Unavailable: a process listens but does not answer, or access is denied.
     """
     try:
         client = Client.open(socket, agent=PERSON, timeout=timeout)
@@ -61,13 +63,13 @@ def _answered(socket: Path) -> HelloResult | None:
 
 
 def version(socket: Path) -> str | None:
-    """The version of the daemon that answers there; None where nobody does."""
+    """Return the version of the daemon that answers there, or None."""
     answer = _answered(socket)
     return None if answer is None else answer.version
 
 
 def silent(socket: Path) -> bool:
-    """True when nobody accepts connections at `socket`."""
+    """Whether no process accepts connections at `socket`."""
     with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         try:
@@ -80,7 +82,7 @@ def silent(socket: Path) -> bool:
 
 
 def wait_until_ready(socket: Path, told: Callable[[str], None], seconds: float) -> HelloResult:
-    """Wait for the phase `ready`; `told` is called with every phase on the way."""
+    """Wait for the phase `ready`. `told` is called with every phase on the way."""
     deadline, last = time.monotonic() + seconds, ""
     while time.monotonic() < deadline:
         answer = _answered(socket)
@@ -104,14 +106,14 @@ def wait_until_ready(socket: Path, told: Callable[[str], None], seconds: float) 
 class Started:
     hello: HelloResult
     how: str
-    """systemd, launchd, detached, or running: it was there already."""
+    """systemd, launchd, detached, or running (it was running already)."""
 
 
 def start(socket: Path, *, flag: str | None) -> Started:
-    """Bring the daemon up and wait until it answers. `flag` is --socket as it was given.
+    """Start the daemon and wait until it answers. `flag`: the value of `--socket`.
 
     Raises:
-        Unavailable: it did not come up, with what it said.
+        Unavailable: it did not start; the message has its output.
     """
     there = hello(socket)
     if there is not None:
@@ -129,7 +131,8 @@ def start(socket: Path, *, flag: str | None) -> Started:
 
 
 def _launch(socket: Path, flag: str | None) -> tuple[str, OrmahError | None]:
-    """Start it one way or the other; a failure is returned, because somebody else may have been faster."""
+    """Start the daemon by the service manager or detached. Return a failure instead of raising it, because another
+    process may have started the daemon meanwhile."""
     if managers.serves(socket):
         how, done, hint = managers.start()
         return how, _complaint(done, how, hint)
@@ -142,7 +145,7 @@ def _launch(socket: Path, flag: str | None) -> tuple[str, OrmahError | None]:
 
 
 def _complaint(done: subprocess.CompletedProcess[str], tool: str, hint: str) -> OrmahError | None:
-    """What a tool that failed said, with its own hint where it gave one."""
+    """Return the error of a tool that failed, with its hint if it gave one."""
     if done.returncode == 0:
         return None
     message, hinted = offline.said(done.stderr)
@@ -154,12 +157,12 @@ def _complaint(done: subprocess.CompletedProcess[str], tool: str, hint: str) -> 
 
 
 def stop(socket: Path, *, seconds: float = STOP_SECONDS) -> int | None:
-    """Ask the daemon to stop and wait until its socket is silent and it has let go of the vault.
+    """Stop the daemon, and wait until its socket is closed and the vault unlocked.
 
-    Returns its pid; None when nobody was there.
+    Return its pid, or None if none was running.
 
     Raises:
-        Unavailable: it does not stop, or it cannot be told which process it is.
+        Unavailable: it does not stop, or its process cannot be determined.
     """
     if silent(socket):
         return None
@@ -182,7 +185,8 @@ def stop(socket: Path, *, seconds: float = STOP_SECONDS) -> int | None:
 
 
 def _pid(socket: Path) -> int:
-    """The daemon's process: what it says itself, or, when it hangs, the socket's owner if that is an ormahd."""
+    """Return the daemon's process id: from its reply, or if it hangs from the socket's owner, provided that is an
+    ormahd."""
     try:
         client = Client.open(socket, agent=PERSON)
         try:
@@ -197,7 +201,8 @@ def _pid(socket: Path) -> int:
 
 
 def _peer(socket: Path) -> int | None:
-    """The process that listens at `socket`, as the kernel says (under socket activation that is the supervisor)."""
+    """Return the process that listens at `socket`, from the kernel. Under socket activation that is the service
+    manager."""
     with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:
         probe.settimeout(HELLO_SECONDS)
         try:
@@ -221,7 +226,7 @@ def _is_ormahd(pid: int) -> bool:
 
 
 def _alive(pid: int) -> bool:
-    """True while the process runs; one that has ended and was not yet fetched by its parent does not."""
+    """Whether the process runs. A zombie counts as ended."""
     try:
         os.kill(pid, 0)
         state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[:1]

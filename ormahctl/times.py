@@ -16,13 +16,13 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DIGITS = re.compile(r"\d+")
 _WORD = re.compile(r"[^\W\d_]{3,}")
 EXAMPLES: Final = ("today", "yesterday", "last week", "last month", "7d", "12h")
-"""What completion offers."""
+"""Examples that completion offers."""
 
 
 class When(click.ParamType[str]):
-    """A moment in the reader's own time zone: `2026-11-21`, `2026-11-21T20:00`, `yesterday`, `last week`, `3d` ago.
+    """A time in the local time zone: `2026-11-21`, `2026-11-21T20:00`, `yesterday`, `last week`, `3d` (ago).
 
-    A bare day is its first instant, or with `end` its last one. Converted to ISO 8601 with an offset.
+    A bare day means its first instant, or with `end` its last one. Converted to ISO 8601 with an offset.
     """
 
     name = "when"
@@ -39,7 +39,7 @@ class When(click.ParamType[str]):
         return found.isoformat()
 
     def read(self, value: str) -> datetime | None:
-        """The moment that `value` means; None where it means none."""
+        """Return the time that `value` means, or None if it means none."""
         text = value.strip().lower()
         now = datetime.now().astimezone()
         ago = _AGO.fullmatch(text)
@@ -55,7 +55,7 @@ class When(click.ParamType[str]):
             return None
 
     def _words(self, text: str, now: datetime) -> datetime | None:
-        """A moment in words of English or of the reader's language. dateparser knows them."""
+        """Return the time that words of English or the reader's language mean (by dateparser), or None."""
         if not _WORD.search(text):
             return None  # it would take a single letter for a month
         import dateparser
@@ -76,7 +76,7 @@ class When(click.ParamType[str]):
 
 
 class Until(When):
-    """A moment as `When(end=True)` has it, or an op or a commit as it is."""
+    """A time as in `When(end=True)`, or an op or commit, which is passed on as it is."""
 
     name = "when|op"
 
@@ -92,7 +92,7 @@ class Until(When):
 
 
 class Then(When):
-    """A state of the vault: a moment as `When(end=True)` has it, or a revision (op, commit, branch, tag) as it is."""
+    """A state of the vault: a time as in `When(end=True)`, or a revision (op, commit, branch, tag), passed on as it is."""
 
     name = "when|rev"
 
@@ -107,7 +107,7 @@ class Then(When):
 
 
 def _languages() -> list[str]:
-    """English, and the language of the reader's locale where dateparser has it."""
+    """Return English, and the language of the locale if dateparser knows it."""
     from dateparser.data.languages_info import language_order
 
     spoken = next((os.environ[name] for name in ("LC_ALL", "LC_TIME", "LANG") if os.environ.get(name)), "")

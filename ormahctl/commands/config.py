@@ -23,16 +23,19 @@ from ormahd.rpc.wire import NotFound
 
 @click.command(
     cls=Verb,
-    short_help="Settings: show, default, check.",
+    short_help="Show or check the settings.",
     example="ormahctl config show\normahctl config show whisper.archive_gate\normahctl config default > config.toml",
 )
 @click.argument("what", type=OneOf(["show", "default", "check"]), default="show")
 @click.argument("key", required=False)
 @pass_session
 def config(session: Session, what: str, key: str | None) -> int:
-    """Print the settings in force, those that you set first and where (show); all there are with their reasons (default);
-    or look for faults in the file and the environment (check). With show, KEY is one setting (`whisper.archive_gate`) or a group of
-    them (`whisper`)."""
+    """Print the settings.
+
+    `show`: all settings, with those that you set first, and where each was set; with KEY only one setting
+    (`whisper.archive_gate`) or a group (`whisper`). `default`: a commented file with all defaults. `check`: errors in
+    the configuration file and the environment.
+    """
     if key is not None and what != "show":
         raise click.UsageError(f"config {what} takes no KEY", click.get_current_context())
     if key is None and (what != "show" or session.json):
@@ -50,7 +53,7 @@ def config(session: Session, what: str, key: str | None) -> int:
 
 
 def _chosen(settings: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """The setting called so, or all of a group. Raises NotFound."""
+    """Return the setting with this name, or all settings of a group. Raises NotFound."""
     some = {name: one for name, one in settings.items() if name == key or name.startswith(f"{key}.")}
     if not some:
         names = {*settings, *(name.partition(".")[0] for name in settings)}
@@ -90,7 +93,7 @@ def _show(found: Mapping[str, Any]) -> None:
 
 
 def _value(value: Any) -> str:
-    """A value as JSON has it; a setting without one is unset."""
+    """Return a value for JSON; an unset setting is omitted."""
     return "unset" if value is None else render.line(json.dumps(value, ensure_ascii=False))
 
 
@@ -101,7 +104,9 @@ _WHERE = {
 }
 
 
-@click.command(cls=Verb, short_help="Completion for bash, zsh or fish.", example="\n".join(_WHERE.values()))
+@click.command(
+    cls=Verb, short_help="Print the script for completion in bash, zsh or fish.", example="\n".join(_WHERE.values())
+)
 @click.argument("shell", type=OneOf(sorted(_WHERE)))
 def completion(shell: str) -> None:
     """Print the script that completes commands, options, types, tiers and edges in SHELL."""

@@ -22,15 +22,16 @@ from ormahd.rpc.wire import BadRequest
 
 RUNTIMES = {"onnx": "ONNX Runtime", "torch": "torch"}
 SECONDS = 10.0
-"""A daemon that cannot say in this time how it is, is not well."""
+"""Seconds that `status` waits for the daemon's reply."""
 
 
 @click.command(
-    cls=Verb, short_help="How the daemon is doing.", example="ormahctl status\normahctl --json status | jq .phase"
+    cls=Verb, short_help="Show how the daemon is doing.", example="ormahctl status\normahctl --json status | jq .phase"
 )
 @pass_session
 def status(session: Session) -> None:
-    """Show the daemon's phase, vault, index, who is connected, and whatever is missing. Exit status 69 when it does not answer."""
+    """Show the daemon's phase, vault and index, its clients, and what does not work. Exit status 69 if it does not
+    answer."""
     session.starts = False
     health = session.client.call("admin.health", NoParams(), HealthResult, timeout=SECONDS)
     from ormahctl.setup import connect, service
@@ -88,14 +89,14 @@ def status(session: Session) -> None:
 
 
 def _served(embedding: EmbeddingHealth | None) -> str:
-    """What runs the model; nothing to say until it is loaded."""
+    """Return a sentence on the runtime of the model; empty until the model is loaded."""
     if embedding is None or embedding.runtime not in RUNTIMES:
         return ""
     return f" · {RUNTIMES[embedding.runtime]} {render.line(embedding.version)}, {embedding.precision}"
 
 
 def _searched(vectors: VectorsHealth) -> str:
-    """Return where vectors are searched, and which server is given them too."""
+    """Return where vectors are searched, and which Chroma server gets them too."""
     server = f"the Chroma server {render.line(vectors.server)}" if vectors.server else "the embedded Chroma"
     if vectors.searched == "nowhere":
         return "not searched yet: the model is loading"
@@ -121,7 +122,7 @@ def _sync(sync: SyncHealth) -> None:
 
 
 def skew(version: str) -> None:
-    """Say it when the daemon is of another version than this command."""
+    """Print a note if the daemon has another version than this command."""
     if version != __version__:
         render.note(f"the daemon is version {version}, this command {__version__}; restart it: ormahctl restart")
 
@@ -131,18 +132,18 @@ def _line(name: str, text: str) -> None:
 
 
 READY_SECONDS = 600.0
-"""The first start reads and embeds a whole vault; later ones load a model."""
+"""Seconds until the daemon must be ready. The first start embeds a whole vault; later ones load a model."""
 
 
 @click.command(
     cls=Verb, short_help="Start the daemon.", example="ormahctl up\normahctl up --wait && ormahctl recall tea"
 )
-@click.option("--wait", is_flag=True, help="Return only when all is loaded (phase ready).")
+@click.option("--wait", is_flag=True, help="Return only when everything is loaded (phase ready).")
 @pass_session
 def up(session: Session, wait: bool) -> None:
-    """Start the daemon and return when it answers; a running one is left alone.
+    """Start the daemon, and return when it answers. A running daemon is left alone.
 
-    As a service of systemd or launchd where it is installed as one, else detached from the terminal.
+    If it is installed as a service, systemd or launchd starts it; otherwise it runs detached from the terminal.
     """
     socket = session.socket_path
     started = supervise.start(socket, flag=session.socket)
@@ -172,9 +173,9 @@ def _phase(phase: str) -> None:
 @click.command(cls=Verb, short_help="Stop the daemon.", example="ormahctl down")
 @pass_session
 def down(session: Session) -> None:
-    """Ask the daemon to stop and return when it has; running requests finish first.
+    """Stop the daemon, and return when it has stopped. Running requests finish first.
 
-    It stays down until `ormahctl up` or the next start of the machine: no command and no agent starts it by itself.
+    It stays down until `ormahctl up` or the next boot: no command and no agent starts it automatically.
     """
     socket = session.socket_path
     pid = supervise.stop(socket)
@@ -188,7 +189,8 @@ def down(session: Session) -> None:
 
 
 def _mark(socket: Path) -> bool:
-    """Note that a person wants it down, where commands would start it otherwise. Whether that is so."""
+    """Record that the person stopped the daemon, if commands would start it otherwise. Return whether that was
+    recorded."""
     if not paths.autostart() or not is_usual(socket):
         return False
     paths.private_dir(socket.parent)
@@ -199,11 +201,11 @@ def _mark(socket: Path) -> bool:
 @click.command(
     cls=Verb, short_help="Stop the daemon and start it again.", example="ormahctl restart\normahctl restart --wait"
 )
-@click.option("--wait", is_flag=True, help="Return only when all is loaded (phase ready).")
+@click.option("--wait", is_flag=True, help="Return only when everything is loaded (phase ready).")
 @pass_session
 def restart(session: Session, wait: bool) -> None:
-    """Stop the daemon and start it again, after an update or a change of the settings; one that is down is started. With
-    settings that no daemon could start with, the one that runs is left running."""
+    """Stop the daemon and start it again, for example after an update or a change of the settings. If it is down, it is
+    started. If the settings are invalid, the running daemon is left alone."""
     socket = session.socket_path
     before = supervise.version(socket)
     if before is not None:
@@ -230,7 +232,7 @@ def restart(session: Session, wait: bool) -> None:
 
 
 def _refuse_faults() -> None:
-    """Raise BadRequest where the daemon would not come up again with the settings as they are."""
+    """Raise BadRequest if the settings are invalid, so that the daemon could not start again."""
     told = json.loads(offline.answer("config", "check", "--json", fine=(0, 1)))["findings"]
     faults = [one for one in told if one["level"] == "error"]
     if faults:

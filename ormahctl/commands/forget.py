@@ -17,7 +17,7 @@ from ormahd.rpc.wire import NotFound
 
 LONG_SECONDS = 6 * 3600.0
 SHOWN = 5
-"""Of a long list of files so many are named; all of them: --json."""
+"""Number of files named of a long list; `--json` has all."""
 DECLINED = 1
 
 
@@ -27,22 +27,24 @@ DECLINED = 1
     example="ormahctl forget 97acbe8e\normahctl forget --purge 97acbe8e --dry-run\normahctl forget --purge --text -",
 )
 @click.argument("node_id", metavar="[ID]", required=False, type=NodeId())
-@click.option("--purge", is_flag=True, help="From the history too: rewrites every commit since. Cannot be undone.")
+@click.option(
+    "--purge", is_flag=True, help="Remove it from the history too: rewrites every commit since. Cannot be undone."
+)
 @click.option("--text", "texts", metavar="SECRET", multiple=True,
-              help="With --purge: an exact text, wherever it stands; - asks for it, or reads stdin.")  # fmt: skip
+              help="With --purge: an exact text, wherever it occurs; - asks for it, or reads stdin.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="With --purge: say what would be rewritten, and change nothing.")
-@click.option("--rewrite-foreign", is_flag=True, help="With --purge: also commits that were made by hand.")
+@click.option("--rewrite-foreign", is_flag=True, help="With --purge: also rewrite commits that Ormah did not make.")
 @click.option("--yes", is_flag=True, help="With --purge: do not ask.")
 @pass_session
 def forget(
     session: Session, node_id: str | None, purge: bool, texts: tuple[str, ...], dry_run: bool, rewrite_foreign: bool,
     yes: bool,
 ) -> int:  # fmt: skip
-    """Remove the note of the memory ID. Nothing is asked, because git keeps it and it can be taken back.
+    """Remove the note of the memory ID. It does not ask, because git keeps the note and `ormahctl undo` restores it.
 
-    With --purge it goes from every version of the vault's history, from the index and from what is kept beside it,
-    for secrets and for privacy. Other files lose their links to it. What other repositories and backups hold of it
-    stays there; the command says which remotes, and what to type.
+    With --purge the memory is removed from the whole history of the vault, from the index and from the state, for
+    secrets and privacy. Links to it in other files are removed too. Copies in other repositories and backups are not
+    reached: the command names the remotes, and the commands to type.
     """
     if purge:
         return _purge(session, node_id, [_text(one) for one in texts], dry_run, rewrite_foreign, yes)
@@ -61,7 +63,7 @@ def forget(
 
 
 def _text(given: str) -> str:
-    """A secret, kept out of the shell's history where a person types it."""
+    """Return the secret from the option or a hidden prompt, which keeps it out of the shell's history."""
     if given == "-" and sys.stdin is not None and sys.stdin.isatty():
         typed: str = click.prompt("text to purge (not shown)", hide_input=True, err=True)
         return typed
@@ -111,7 +113,7 @@ def _call(session: Session, params: PurgeParams) -> PurgeResult:
 
 
 def _show(session: Session, would: PurgeResult) -> None:
-    """What would be done, as aligned lines."""
+    """Print what would be done, as aligned lines."""
     rows: list[tuple[str, str]] = []
     if would.node_id is not None:
         rows.append(("memory", f"{would.node_id[:8]}  {_title(session, would.node_id)}"))
@@ -158,7 +160,7 @@ def _told(done: PurgeResult) -> None:
 
 
 def _beside(done: PurgeResult) -> None:
-    """What no purge of ours reaches: files left alone, remotes, other copies."""
+    """Print what the purge does not reach: files left alone, remotes, other copies."""
     for left in done.left[:SHOWN]:
         render.note(f"{left.path} {left.why}", label="left")
     if len(done.left) > SHOWN:

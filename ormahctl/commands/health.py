@@ -34,24 +34,24 @@ from ormahd.rpc.wire import NotFound, OrmahError, Unavailable
 FOUND = 1
 LONG_SECONDS = 6 * 3600.0
 EXAMPLES = 3
-"""Findings of one kind that are named; from one more on they are counted."""
+"""Findings of one kind that are named; of more than these, only the number is printed."""
 _PARTICULAR = re.compile(r"'[^']*'|\b[0-9a-f]{8}(?:-[0-9a-f-]{27})?\b|\b\d+\b|\S+\.md\b")
-"""What tells two findings of one kind apart: values in quotes, ids, numbers, files."""
+"""What differs between two findings of one kind: values in quotes, ids, numbers, files."""
 _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 
 
 @click.command(
-    cls=Verb, short_help="Name what needs a hand, with the mend.", example="ormahctl doctor\normahctl doctor --fix"
+    cls=Verb, short_help="Find problems, and say how to fix them.", example="ormahctl doctor\normahctl doctor --fix"
 )
-@click.option("--fix", is_flag=True, help="Mend what can be mended without a decision.")
-@click.option("--verbose", is_flag=True, help="Each finding by itself, also where many are of one kind.")
+@click.option("--fix", is_flag=True, help="Fix what needs no decision.")
+@click.option("--verbose", is_flag=True, help="List every finding, also if many are alike.")
 @pass_session
 def doctor(session: Session, fix: bool, verbose: bool) -> int:
-    """Look over vault, index, git and models, also while the daemon is down.
+    """Check vault, index, git and models, also while the daemon is down.
 
-    Of findings of one kind three are named, with how many there are.
+    If there are many findings of one kind, it prints their number and three examples.
 
-    Exit status 1 when an error or a warning was found; what is only worth knowing (info) does not count.
+    Exit status 1 if there is an error or a warning.
     """
     session.starts = False
     try:
@@ -92,7 +92,7 @@ def doctor(session: Session, fix: bool, verbose: bool) -> int:
 
 
 def _model(session: Session) -> None:
-    """What runs the embedding model, and what was measured of it."""
+    """Print the runtime of the embedding model, and what was measured of it."""
     health = session.client.call("admin.health", NoParams(), HealthResult)
     found = health.embedding
     if found is None:
@@ -107,7 +107,7 @@ def _model(session: Session) -> None:
 
 
 def _kinds(findings: list[Finding]) -> list[list[Finding]]:
-    """Findings that say the same of different files, together; the others alone. In the order of the first of each."""
+    """Group findings that say the same about different files, in the order of the first finding of each group."""
     found: dict[tuple[str, str, str], list[Finding]] = {}
     for at, finding in enumerate(findings):
         said = _PARTICULAR.sub("…", finding.what.partition(", it says ")[0])
@@ -117,7 +117,7 @@ def _kinds(findings: list[Finding]) -> list[list[Finding]]:
 
 
 def _print_kind(kind: list[Finding]) -> None:
-    """Many findings of one kind: how many, some examples, what to do."""
+    """Print a group of findings: their number, some examples, and what to do."""
     first = kind[0]
     level = render.paint(f"{render.line(first.level)}:", _COLOURS.get(first.level, "yellow"))
     said = _PARTICULAR.sub("…", first.what.partition(", it says ")[0])
@@ -143,7 +143,7 @@ def _print(finding: Finding) -> None:
 @click.command(cls=Verb, short_help="Compare the index with the vault.", example="ormahctl verify")
 @pass_session
 def verify(session: Session) -> int:
-    """Compare the index with the vault, note by note. Exit status 1 when they differ."""
+    """Compare the index with the vault, note by note. Exit status 1 if they differ."""
     with Bar("verifying") as bar:
         found = session.client.call(
             "admin.verify", NoParams(), VerifyResult, on_progress=lambda at: _draw(bar, at), timeout=LONG_SECONDS
@@ -162,10 +162,10 @@ def verify(session: Session) -> int:
     return 0 if found.ok else FOUND
 
 
-@click.command(cls=Verb, short_help="Make the index anew from the vault.", example="ormahctl rebuild")
+@click.command(cls=Verb, short_help="Rebuild the index from the vault.", example="ormahctl rebuild")
 @pass_session
 def rebuild(session: Session) -> None:
-    """Make the index anew from the vault. Nothing can be lost by it; searches go on meanwhile."""
+    """Rebuild the index from the vault. Nothing can be lost, and searches continue meanwhile."""
     with Bar("rebuilding") as bar:
         done = session.client.call(
             "admin.rebuild", NoParams(), RebuildResult, on_progress=lambda at: _draw(bar, at), timeout=LONG_SECONDS
@@ -186,7 +186,7 @@ SECONDS = 5.0
 
 
 @click.command(
-    cls=Verb, short_help="The last lines of the log.", example="ormahctl logs -n 100\normahctl logs --follow"
+    cls=Verb, short_help="Print the last lines of the log.", example="ormahctl logs -n 100\normahctl logs --follow"
 )
 @click.option(
     "-n",
@@ -195,9 +195,9 @@ SECONDS = 5.0
     metavar="N",
     default=50,
     show_default=True,
-    help="So many of the last lines.",
+    help="Number of lines.",
 )
-@click.option("-f", "--follow", is_flag=True, help="Go on printing what is added, until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Continue to print new lines, until Ctrl-C.")
 @pass_session
 def logs(session: Session, lines: int, follow: bool) -> None:
     """Print the last lines of the daemon's log, also while it is down."""
@@ -223,7 +223,7 @@ def logs(session: Session, lines: int, follow: bool) -> None:
 
 
 def _follow(file: Path, place: int, inode: int) -> None:
-    """Print what is added to `file` from `place` on, also behind a turning over of the log."""
+    """Print what is added to `file` after `place`, also after the log was rotated."""
     while True:
         sys.stdout.flush()
         time.sleep(POLL_SECONDS)
@@ -245,7 +245,7 @@ def _follow(file: Path, place: int, inode: int) -> None:
 
 
 def _log_file(session: Session) -> Path:
-    """Where the log is: asked of the daemon, or, while it is down, worked out from the vault."""
+    """Return the path of the log, from the daemon, or if it is down computed from the vault."""
     try:
         session.starts = False
         client = session.client
@@ -261,7 +261,7 @@ def _log_file(session: Session) -> Path:
 
 
 def _told(client: Client) -> Path | None:
-    """The log file that the daemon names; None when it cannot say."""
+    """Return the log file that the daemon names, or None if it does not answer."""
     try:
         file = client.call("admin.health", NoParams(), HealthResult, timeout=SECONDS).log_file
     except OrmahError:

@@ -23,11 +23,11 @@ from ormahd.api import (
 
 _COLOURS = {"added": "green", "removed": "red", "edited": "yellow", "moved": "cyan"}
 _LABEL = 8
-"""Columns of the words before an op's facts."""
+"""Width in columns of the labels before an op's values."""
 
 
 def show_op(shown: ShowOpResult) -> None:
-    """An op in full: its facts, its reason, then each note that it changed."""
+    """Print an op in full: its data, its reason, then each note that it changed."""
     _heading(shown)
     render.out()
     render.out(f"{render.count(shown.total, 'file')} changed" if shown.total else "no file of the vault changed")
@@ -40,7 +40,7 @@ def show_op(shown: ShowOpResult) -> None:
 
 
 def show_life(found: LifeResult, limit: int) -> None:
-    """A memory's versions, newest first."""
+    """Print the versions of a memory, newest first."""
     if found.versions:
         newest = next((version.change for version in found.versions if version.change is not None), None)
         if newest is not None:
@@ -130,24 +130,30 @@ KINDS = (
 
 @click.command(
     cls=Verb,
-    short_help="What was changed, newest first.",
+    short_help="List changes, newest first.",
     example="ormahctl history --since yesterday\normahctl history 97acbe8e\normahctl history show 1a2b3c4d\n"
     "ormahctl history --job duplicate_merger",
 )
 @click.argument("words", metavar="[ID | show OP]", nargs=-1, type=Words({"show": Op()}, NodeId()))
-@click.option("--job", type=Job(), metavar="NAME", help="Only what this job did.")
-@click.option("--run", metavar="RUN", help="Only what belongs to this run (of a job, of an import).")
-@click.option("--since", type=When(), help="Only since then: 2026-11-21, 'last week', 7d, 12h.")
+@click.option("--job", type=Job(), metavar="NAME", help="Only changes by this job.")
+@click.option("--run", metavar="RUN", help="Only changes of this run (of a job or an import).")
+@click.option("--since", type=When(), help="Only changes since: 2026-11-21, 'last week', 7d, 12h.")
 @click.option(
     "--before",
     type=Until(),
     metavar="WHEN|OP",
-    help="Only until then (a day is included); or before an op: the next page.",
+    help="Only changes before (a day is included); with an op: those before it, the next page.",
 )
 @click.option("--kind", type=OneOf(KINDS), metavar="KIND", help="Only changes of this kind, such as edit or merge.")
-@click.option("--no-diff", is_flag=True, help="With an ID: the list alone, without what changed.")
+@click.option("--no-diff", is_flag=True, help="With an ID: only the list, without differences.")
 @click.option(
-    "-n", "--limit", type=click.IntRange(1, 10_000), metavar="N", default=50, show_default=True, help="At most so many."
+    "-n",
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    default=50,
+    show_default=True,
+    help="Largest number of results.",
 )
 @pass_session
 def history(
@@ -163,8 +169,9 @@ def history(
 ) -> None:
     """List the changes to the vault, newest first; or the versions of the memory ID; or show one change.
 
-    Each line of the list: when, commit, kind, who, what. With an ID (also of a memory that is forgotten): every version of
-    it with who, when, why and what changed. `show OP` takes an op or a commit and tells everything that it did.
+    Each line of the list has time, commit, kind, source and subject. With an ID (also of a forgotten memory), it lists
+    every version of the memory with the reason and the differences. `show OP` takes an op or a commit, and prints
+    everything that it did.
     """
     narrowed = any(value is not None for value in (job, run, since, before, kind))
     if words[:1] == ("show",):

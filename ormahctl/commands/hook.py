@@ -21,7 +21,7 @@ DEADLINE_MS = 500
 
 
 class HookVerb(Verb):
-    """A command that harnesses run: used wrongly it says so and ends with 0, because 2 would mean: block this prompt."""
+    """A command for harnesses. Wrong usage prints an error and exits with 0, because status 2 would block the prompt."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -37,17 +37,17 @@ class HookVerb(Verb):
 
 
 def harness_option(command: Any) -> Any:
-    """`--harness`, as all of these commands take it."""
+    """Return the option `--harness` that all of these commands have."""
     return click.option(
         "--harness", type=OneOf(HARNESSES), default=HARNESSES[0], show_default=True,
-        help="Whose words stdin has, and stdout is to have.",
+        help="The harness that runs the hook.",
     )(command)  # fmt: skip
 
 
 def deadline_option(command: Any) -> Any:
     return click.option(
         "--deadline", type=click.IntRange(1, 60_000), default=DEADLINE_MS, show_default=True, metavar="MS",
-        help="Milliseconds, from here on, after which nothing is said.",
+        help="Milliseconds after which the hook gives up.",
     )(command)  # fmt: skip
 
 
@@ -61,15 +61,16 @@ def deadline_option(command: Any) -> Any:
 @deadline_option
 @pass_session
 def hook(session: Session, event: str, harness: str, deadline: int) -> None:
-    """Answer EVENT of an agent's harness: its JSON on stdin, and on stdout what it is to print, or nothing.
+    """Answer EVENT of an agent's harness: reads its JSON from stdin, and prints the answer for the harness, or nothing.
 
-    Never fails: without a daemon, without memories, with anything on stdin the status is 0.
+    It never fails: the exit status is always 0.
     """
     answer(session, event, harness, deadline)
 
 
 def answer(session: Session, event: str, harness: str, deadline: int) -> NoReturn:
-    """Do as the shim does, with the socket that the configuration names; ends the process. A person is told what it is for."""
+    """Run the shim with the socket of the configuration, and end the process. If a person started it, explain its
+    purpose."""
     from ormahctl.shim import prompt
 
     if sys.stdin is not None and sys.stdin.isatty():
@@ -85,7 +86,7 @@ def answer(session: Session, event: str, harness: str, deadline: int) -> NoRetur
 
 
 def _typed() -> bool:
-    """Whether a person typed it: a harness has no terminal for stdin."""
+    """Whether a person started it: a harness gives no terminal as stdin."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 

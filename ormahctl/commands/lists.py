@@ -36,16 +36,16 @@ GLOBAL = "global"
 
 
 @click.command(
-    cls=Verb, short_help="Which spaces there are, and whose.", example="ormahctl spaces\normahctl spaces --here shop"
+    cls=Verb, short_help="List the spaces and their projects.", example="ormahctl spaces\normahctl spaces --here shop"
 )
-@click.option("--here", "name", metavar="NAME", help="From now on the project here belongs to this space.")
+@click.option("--here", "name", metavar="NAME", help="Assign the current project to this space.")
 @pass_session
 def spaces(session: Session, name: str | None) -> None:
-    """List the spaces with their memories and projects, and say which one is that of the project here.
+    """List the spaces with their memories and projects, and name the space of the current project.
 
-    A project is known by the address of its remote, without one by its first commit or its folder. Two projects of one name have two
-    spaces, the second one with a suffix. `--here` gives the project here another space, or one together with another project;
-    memories stay in the space that they have (`ormahctl update ID --space NAME` moves one).
+    A project is identified by the address of its remote, otherwise by its first commit, otherwise by its folder. If two
+    projects have one name, the space of the second gets a suffix. `--here` assigns the current project to another
+    space, which may have other projects too. Memories stay in their space; `ormahctl update ID --space NAME` moves one.
     """
     if name is not None:
         given = session.client.call("agent.assign_space", AssignSpaceParams(space=name), AssignSpaceResult)
@@ -73,7 +73,7 @@ def _whose(one: ListedSpace) -> str:
 
 
 def unknown_spaces(named: Iterable[str], there: Mapping[str, int]) -> None:
-    """Say of each named space that has no memory so, and which one was probably meant."""
+    """Print a note for each named space that has no memories, with the space that was probably meant."""
     for name in named:
         if name not in there and name.casefold() != GLOBAL:
             meant = near(name, [one for one in there if one != GLOBAL])
@@ -82,7 +82,7 @@ def unknown_spaces(named: Iterable[str], there: Mapping[str, int]) -> None:
 
 
 def new_space(session: Session, name: str) -> None:
-    """Say it when a memory is the first of its space, and the name of another space is much like it."""
+    """Print a note if a memory is the first one of its space and another space has a similar name."""
     known = there(session)
     meant = near(name, [one for one in known if one not in (name, GLOBAL)])
     if known.get(name, 0) == 1 and meant:
@@ -93,25 +93,31 @@ def new_space(session: Session, name: str) -> None:
 
 
 def there(session: Session) -> Mapping[str, int]:
-    """All spaces, with their number of memories."""
+    """Return all spaces, with their number of memories."""
     return session.client.call("agent.list", ListParams(limit=1), ListResult).spaces
 
 
 @click.command(
     "list",
     cls=Verb,
-    short_help="The newest memories.",
+    short_help="List the newest memories.",
     example="ormahctl list\normahctl list --space ormah --tier core\normahctl list --type decision --after 'last week' -n 50",
 )
 @click.option(
-    "-n", "--limit", type=click.IntRange(1, 10_000), metavar="N", default=20, show_default=True, help="At most so many."
+    "-n",
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    default=20,
+    show_default=True,
+    help="Largest number of results.",
 )
-@click.option("--space", "spaces", type=SpaceName(), multiple=True, metavar="NAME", help="Only this space; 'global': only those without.")  # fmt: skip
+@click.option("--space", "spaces", type=SpaceName(), multiple=True, metavar="NAME", help="Only this space; 'global': memories without a space.")  # fmt: skip
 @click.option("--tier", "tiers", type=TIER, multiple=True, help="Only this tier; may be given several times.")
 @click.option("--type", "types", type=TYPE, metavar="TYPE", multiple=True, help="Only this type; may be given several times.")  # fmt: skip
 @click.option("--tag", "tags", multiple=True, help="Only with this tag.")
-@click.option("--after", type=When(), help="Made since: 2026-11-21, 'last week', 7d, 12h.")
-@click.option("--before", type=When(end=True), help="Made until; a day is included.")
+@click.option("--after", type=When(), help="Created since: 2026-11-21, 'last week', 7d, 12h.")
+@click.option("--before", type=When(end=True), help="Created before or on: a day is included.")
 @pass_session
 def list_(
     session: Session,
@@ -123,9 +129,9 @@ def list_(
     after: str | None,
     before: str | None,
 ) -> None:
-    """List the newest memories, of every space and tier unless you say otherwise.
+    """List the newest memories, of every space and tier unless options say otherwise.
 
-    To search for something: `ormahctl recall`.
+    To search by content: `ormahctl recall`.
     """
     params = ListParams(
         limit=limit, types=list(types) or None, tiers=list(tiers) or None, spaces=list(spaces) or None,
@@ -145,7 +151,7 @@ def list_(
 
 
 def _print_memory(memory: ListedMemory) -> None:
-    """Date, id and title in one row, on a narrow terminal in two; what kind it is below."""
+    """Print date, id and title in one row (two on a narrow terminal), and the memory's type, tier and space below."""
     when = render.moment(memory.created, day=True)
     head = f"{when}  {render.paint(memory.short_id, 'dim')}  "
     title = render.line(memory.title)
@@ -162,7 +168,7 @@ SNIPPET = 160
 
 @click.command(
     cls=Verb,
-    short_help="Beliefs that changed, and contradictions.",
+    short_help="List beliefs that changed, and contradictions.",
     example="ormahctl insights\normahctl insights --space ormah -n 5",
 )
 @click.option(
@@ -172,20 +178,20 @@ SNIPPET = 160
     metavar="N",
     default=50,
     show_default=True,
-    help="At most so many of each.",
+    help="Largest number of each.",
 )
 @click.option(
     "--space",
     type=SpaceName(),
     metavar="NAME",
-    help="Only what is about this space; 'global': about memories without one.",
+    help="Only memories of this space; 'global': memories without a space.",
 )
 @pass_session
 def insights(session: Session, limit: int, space: str | None) -> None:
     """Show which memories replaced which, and which contradict each other; newest first.
 
-    A memory that was replaced is outdated: it no longer shows up in recall, and stays in the vault (`ormahctl show ID`).
-    Both kinds of edge can be taken back: `ormahctl history --kind conflict`, `ormahctl undo OP`.
+    A replaced memory is outdated: recall no longer finds it, but it stays in the vault (`ormahctl show ID`). Both kinds
+    of edge can be undone: `ormahctl history --kind conflict`, `ormahctl undo OP`.
     """
     found = session.client.call("agent.insights", InsightsParams(limit=limit, space=space), InsightsResult)
     if session.json:
@@ -231,7 +237,7 @@ def _print_beliefs(time: str, reason: str | None, *ends: tuple[str, Belief], set
 @click.command(cls=Verb, short_help="Count memories, whispers and silences.", example="ormahctl stats")
 @pass_session
 def stats(session: Session) -> None:
-    """Count the memories by tier, type and space, their connections, and what became of prompts: whispers and silences."""
+    """Count memories by tier, type and space, their edges, and the whispers and silences of the last days."""
     found = session.client.call("admin.stats", NoParams(), StatsResult)
     if session.json:
         render.emit(found)

@@ -48,20 +48,20 @@ ALL = "all"
 
 @click.command(
     cls=Verb,
-    short_help="The maintenance jobs: list, run, pause, resume.",
+    short_help="List, run, pause or resume the maintenance jobs.",
     example="ormahctl jobs\normahctl jobs run all --dry-run\normahctl jobs run duplicate_merger\normahctl jobs pause all",
 )
 @click.argument(
     "words", metavar="[run|pause|resume NAME|all]", nargs=-1, type=Words(dict.fromkeys(JOB_DOES, JobOrAll()))
 )
 @click.option("--dry-run", is_flag=True, help="With run: say what would be done, and change nothing.")
-@click.option("--force", is_flag=True, help="With run: without the limits of one run.")
+@click.option("--force", is_flag=True, help="With run: ignore the limits of a run.")
 @pass_session
 def jobs(session: Session, words: tuple[str, ...], dry_run: bool, force: bool) -> int:
     """List the jobs; or run one (or all, in their order) now; or pause and resume them.
 
-    A paused job does not run by itself until it is resumed, also after a restart. What a job changed is in the history
-    (`ormahctl history --job NAME`) and can be taken back (`ormahctl undo`). Exit status 1 when a job failed.
+    A paused job does not run automatically until it is resumed, also after a restart. `ormahctl history --job NAME`
+    lists what a job changed, and `ormahctl undo` undoes it. Exit status 1 if a job failed.
     """
     context = click.get_current_context()
     if not words:
@@ -135,7 +135,7 @@ def _run(session: Session, name: str, dry_run: bool, force: bool) -> int:
 
 
 def _print_run(ran: RunTaskResult, dry_run: bool) -> None:
-    """One line a job; what a dry run would do, and what was dropped and why, below it."""
+    """Print a line for each job; below it what a dry run would do, and what was dropped and why."""
     if dry_run:
         would = ran.proposals - ran.asked - ran.skipped
         parts = [f"{would} would be done"] if would > 0 else []
@@ -176,16 +176,17 @@ ANSWER = (
 
 @click.command(
     cls=Verb,
-    short_help="Judge what the jobs could not decide, in two steps.",
+    short_help="Answer questions that the jobs could not decide.",
     example="ormahctl --json maintenance\normahctl maintenance apply results.json\ncat results.json | ormahctl maintenance apply -",
 )
 @click.argument("words", metavar="[apply FILE|-]", nargs=-1, type=Words({"apply": click.Path()}))
 @pass_session
 def maintenance(session: Session, words: tuple[str, ...]) -> None:
-    """Print pairs and clusters of memories that wait for a judgement; `apply` sends the results back.
+    """Print pairs and clusters of memories that wait for a verdict; `apply` sends the verdicts.
 
-    Results are a JSON object with the receipt and any of the lists edges, merges, consolidations and conflicts. What gets
-    no result counts as judged: no, and is not asked again. Whatever is applied can be taken back (`ormahctl undo --run RUN`).
+    Verdicts are a JSON object with the receipt and any of the lists edges, merges, consolidations and conflicts. A
+    question without a verdict counts as answered with no, and is not asked again. `ormahctl undo --run RUN` undoes
+    everything that was applied.
     """
     context = click.get_current_context()
     if not words:
@@ -286,39 +287,45 @@ KEPT = ("newer", "older", "both")
 STATUSES = ("pending", "approved", "rejected", "stale", "all")
 DECLINED = 1
 LINES = 8
-"""Lines of a preview that are shown; all of it: --json."""
+"""Lines of a preview that are shown; `--json` has all."""
 DECIDE_SECONDS = 120.0
-"""A decision is one commit, which waits some seconds where somebody else holds git."""
+"""Seconds that a decision may take: it is one commit, which waits if another program holds git."""
 
 
 @click.command(
     cls=Verb,
-    short_help="What the jobs leave to you: list, approve, reject.",
+    short_help="List, approve or reject proposals of the jobs.",
     example="ormahctl proposals\normahctl proposals approve 1f3a9c2e --keep newer\normahctl proposals approve 1f3a9c2e --edit\normahctl proposals reject 1f3a9c2e 77b0d412",
 )
 @click.argument("words", metavar="[approve|reject ID...]", nargs=-1, type=Words(dict.fromkeys(DOES, ProposalId())))
-@click.option("--status", type=OneOf(STATUSES), help="Which ones (pending).")
-@click.option("--all", "everything", is_flag=True, help="Also those that were decided on, or are stale.")
-@click.option("--type", "kind", type=OneOf(["merge", "conflict", "decay"]), help="Only of this type.")
+@click.option("--status", type=OneOf(STATUSES), help="Only proposals with this status.  [default: pending]")
+@click.option("--all", "everything", is_flag=True, help="Also decided and stale proposals.")
+@click.option("--type", "kind", type=OneOf(["merge", "conflict", "decay"]), help="Only proposals of this type.")
 @click.option(
     "--keep",
     type=OneOf(KEPT),
-    help="With approve: whose words hold; both: both do, and nothing of the kind is proposed again.",
+    help="With approve: which memory's text holds. both: both hold, and this is not proposed again.",
 )
-@click.option("--edit", is_flag=True, help="With approve and one ID: write the text that stays in your editor.")
+@click.option("--edit", is_flag=True, help="With approve and one ID: edit the remaining text in your editor.")
 @click.option(
-    "-n", "--limit", type=click.IntRange(1, 1000), metavar="N", default=200, show_default=True, help="How many at most."
+    "-n",
+    "--limit",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    default=200,
+    show_default=True,
+    help="Largest number of proposals.",
 )
 @pass_session
 def proposals(
     session: Session, words: tuple[str, ...], status: str | None, everything: bool, kind: str | None, keep: str | None,
     edit: bool, limit: int,
 ) -> int:  # fmt: skip
-    """List what the jobs propose, newest first, each with what it would come to; or decide on some.
+    """List what the jobs propose, newest first, each with the resulting text; or decide on some.
 
-    An approved change is a commit like any other, and `ormahctl undo` takes it back. What is rejected is not proposed again
-    while the memories say what they say; undone, the proposal is open again. With `--keep` you choose whose words hold, with
-    `--edit` you write them yourself.
+    An approved change is a commit like any other, and `ormahctl undo` undoes it. A rejected change is not proposed
+    again until one of its memories is edited; undoing the decision makes the proposal pending again. `--keep` chooses
+    which memory's text holds, `--edit` lets you write the text.
     """
     context = click.get_current_context()
     if words:
@@ -400,7 +407,7 @@ def _value(value: object) -> str:
 
 
 class Choice(NamedTuple):
-    """How it is approved: whose words hold, or the title and text that are to stay."""
+    """How a proposal is approved: which memory's text holds, or the title and text to use."""
 
     keep: str | None = None
     title: str | None = None
@@ -408,7 +415,7 @@ class Choice(NamedTuple):
 
 
 def _written(session: Session, proposal_id: str, keep: str | None) -> Choice | None:
-    """The text that stays, as the person's editor leaves it; None: an empty one."""
+    """Return the text as edited in the person's editor, or None if it is empty."""
     found = session.client.call("agent.proposals", ProposalsParams(limit=1000), ProposalsResult).proposals
     rows = [row for row in found if row.id.startswith(proposal_id.strip().casefold())]
     if len(rows) != 1:
@@ -427,7 +434,8 @@ def _written(session: Session, proposal_id: str, keep: str | None) -> Choice | N
 
 
 def _decide(session: Session, action: str, ids: tuple[str, ...], choice: Choice) -> int:
-    """Each by itself: one that cannot be decided on does not keep the others from it. The first failure is the command's."""
+    """Decide on each proposal separately, so that one failure does not affect the others. The first failure is raised
+    at the end."""
     done: list[ResolveProposalResult] = []
     failed: list[OrmahError] = []
     for one in dict.fromkeys(ids):

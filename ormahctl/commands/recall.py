@@ -25,11 +25,11 @@ from ormahd.api import AsOf, Params, Progress, RecallHit, RecallParams, RecallRe
 R = TypeVar("R", bound=Result)
 
 SECONDS: Final = 900.0
-"""A state of a very large vault takes minutes; the daemon says how far it is."""
+"""Seconds to wait for an earlier state. Building one of a very large vault takes minutes, with progress."""
 
 
 def ask(session: Session, method: str, params: Params, result: type[R]) -> R:
-    """A call that may have to bring a state back first, under a progress bar where somebody sees it."""
+    """Call the daemon, with a progress bar on a terminal, because it may have to build an earlier state first."""
     with Bar("looking back") as bar:
 
         def step(progress: Progress) -> None:
@@ -39,7 +39,7 @@ def ask(session: Session, method: str, params: Params, result: type[R]) -> R:
 
 
 def told(as_of: AsOf, degraded: Sequence[str] = ()) -> None:
-    """Which state it was, what it took, and what it had to do without: beside the result."""
+    """Print which state answered, how long it took, and what was unavailable; on stderr."""
     took = "kept from an earlier question" if as_of.cached else f"brought back in {render.lasting(as_of.seconds)}"
     notes = render.count(as_of.notes, "memory", "memories")
     render.note(f"as of {render.moment(as_of.now)}: commit {as_of.commit[:8]}, {notes}, {took}")
@@ -48,13 +48,14 @@ def told(as_of: AsOf, degraded: Sequence[str] = ()) -> None:
 
 
 DROPPED = 20
-"""Dropped candidates shown to people; --json has them all."""
+"""Number of dropped candidates that are printed; `--json` has all."""
 _TWICE = {"node_id", "dropped"}
-"""Of a result's trace: said by its column's heading, or empty because it is a result."""
+"""Parts of a trace that are not printed, because the heading of the column says them, or because they are empty for a
+result."""
 
 
 def print_explanation(found: RecallResult) -> None:
-    """Print the traces below the results. Names are those of the daemon; this knows only their shape."""
+    """Print the traces below the results. It uses the daemon's names and knows only their structure."""
     traces = [hit.trace if isinstance(hit.trace, dict) else {} for hit in found.results]
     if any(traces):
         render.out()
@@ -71,7 +72,7 @@ def print_explanation(found: RecallResult) -> None:
 
 
 def _numbers(results: Sequence[RecallHit], traces: Sequence[Mapping[str, Any]]) -> None:
-    """A row a number, a column a result: a score is read from top to bottom."""
+    """Print a row for each number and a column for each result, so that a score can be read from top to bottom."""
     columns = [flat(trace) for trace in traces]
     names = [name for name in dict.fromkeys(name for column in columns for name in column) if name not in _TWICE]
     heads = [f"{number}. {hit.short_id}" for number, hit in enumerate(results, 1)]
@@ -84,7 +85,7 @@ def _numbers(results: Sequence[RecallHit], traces: Sequence[Mapping[str, Any]]) 
 
 
 def _table(name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """A list of the trace: the id, the score and the reason, as far as its rows have them; else all they have."""
+    """Print a list of a trace: id, score and reason if its rows have them, otherwise all fields."""
     render.out()
     render.out(render.paint(f"{render.line(name)} ({len(rows)})", "bold"))
     wanted = [
@@ -102,7 +103,7 @@ def _is_table(value: Any) -> bool:
 
 
 def flat(trace: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """`{"period": {"after": x}}` as `{"period.after": x}`."""
+    """Return a nested map as a flat one: `{"period": {"after": x}}` becomes `{"period.after": x}`."""
     found: dict[str, Any] = {}
     for key, value in trace.items():
         if isinstance(value, dict):
@@ -127,9 +128,9 @@ def shown(value: Any) -> str:
 
 
 NOTHING = 1
-"""The exit status of a search that finds nothing, as grep has it."""
+"""The exit status if nothing is found, as for grep."""
 SNIPPET = 220
-"""Columns of a result's text: two or three lines, enough to tell whether it is the one."""
+"""Width of a result's text in columns: two or three lines on a terminal."""
 
 
 @click.command(
@@ -140,7 +141,13 @@ SNIPPET = 220
 )
 @click.argument("query", nargs=-1, required=True)
 @click.option(
-    "-n", "--limit", type=click.IntRange(1, 100), metavar="N", default=10, show_default=True, help="At most so many."
+    "-n",
+    "--limit",
+    type=click.IntRange(1, 100),
+    metavar="N",
+    default=10,
+    show_default=True,
+    help="Largest number of results.",
 )
 @click.option(
     "--type", "types", type=TYPE, metavar="TYPE", multiple=True, help="Only this type; may be given several times."
@@ -152,18 +159,18 @@ SNIPPET = 220
     type=SpaceName(),
     multiple=True,
     metavar="NAME",
-    help="Only this space; 'global': only those without.",
+    help="Only this space; 'global': memories without a space.",
 )
 @click.option("--tag", "tags", multiple=True, help="Only with this tag.")
-@click.option("--after", type=When(), help="Made since: 2026-11-21, 'last week', 7d, 12h.")
-@click.option("--before", type=When(end=True), help="Made until; a day is included.")
+@click.option("--after", type=When(), help="Created since: 2026-11-21, 'last week', 7d, 12h.")
+@click.option("--before", type=When(end=True), help="Created before or on: a day is included.")
 @click.option(
     "--as-of",
     type=Then(),
     metavar="WHEN|REV",
-    help="What was known then: a day (its end), 7d; an op, commit, branch, tag.",
+    help="Search the vault as it was at: a day (its end), 7d, an op, commit, branch or tag.",
 )
-@click.option("--explain", is_flag=True, help="Show each number behind each result.")
+@click.option("--explain", is_flag=True, help="Show every number of each result's score.")
 @pass_session
 def recall(
     session: Session,
@@ -178,12 +185,13 @@ def recall(
     as_of: str | None,
     explain: bool,
 ) -> int:
-    """Search the memories for QUERY, by words and by meaning; best first. The id of a memory, or its beginning, shows that one.
+    """Search the memories for QUERY, by words and by meaning; best first. The id of a memory, or its beginning, shows
+    that memory.
 
-    Memories of the project you are in (or of ORMAH_SPACE) are favoured; --space keeps only those of one. With --as-of the
-    notes answer as they were then; that state is brought back first, which takes a moment, and kept for a while.
+    Memories of the current project (or of ORMAH_SPACE) are preferred; --space finds only those of one space. --as-of
+    searches the vault as it was then: building that state takes a moment, and it is kept for a while.
 
-    Exit status 1 when nothing is found.
+    Exit status 1 if nothing is found.
     """
     text = text_or_stdin(" ".join(query), "the query")
     params = RecallParams(

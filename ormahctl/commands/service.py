@@ -34,18 +34,18 @@ HELLO_SECONDS = 2.0
 
 
 def interactive() -> bool:
-    """Whether there is a person to ask."""
+    """Whether a person can be asked: stdin and stderr are terminals."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def agreed(
     changes: Sequence[FileChange], *, dry_run: bool, yes: bool, quiet: bool, question: str | None = None
 ) -> bool:
-    """Whether to go on. Shows the changes where a person is asked, and with `dry_run`, unless `quiet`; then there is
-    nothing to go on with.
+    """Whether to make the changes. Prints them before it asks, and with `dry_run` unless `quiet`; a dry run returns
+    False.
 
     Raises:
-        BadRequest: there is nobody to ask.
+        BadRequest: no person can be asked.
     """
     real = [change for change in changes if change.changed]
     if dry_run:
@@ -70,7 +70,7 @@ def agreed(
 
 
 def show(change: FileChange, stream: TextIO) -> None:
-    """The change as a unified diff."""
+    """Print a change as a unified diff."""
     colours = {"+": "green", "-": "red", "@": "cyan"}
     for text in diff(change):
         colour = colours.get(text[:1]) if not text.startswith(("+++", "---")) else "bold"
@@ -79,7 +79,7 @@ def show(change: FileChange, stream: TextIO) -> None:
 
 
 def diff(change: FileChange) -> list[str]:
-    """Lines of a unified diff of the settings file."""
+    """Return the lines of a unified diff of the settings file."""
     import difflib
 
     before, after = _lines(change.seen.data), _lines(change.after)
@@ -97,7 +97,7 @@ def _lines(data: bytes | None) -> list[str]:
 
 
 def told(change: Change, *, dry_run: bool = False) -> dict[str, Any]:
-    """A change for programs."""
+    """Return a change as a map for JSON output."""
     fields = {
         "agent": change.harness.name,
         "file": str(change.path),
@@ -110,7 +110,7 @@ def told(change: Change, *, dry_run: bool = False) -> dict[str, Any]:
 
 
 def daemon(session: Session) -> tuple[str | None, str | None, str | None]:
-    """The daemon's phase and vault, where it answers; else what to do."""
+    """Return the daemon's phase and vault; if it answers with an error, that error's message."""
     from ormahctl import supervise
 
     try:
@@ -121,10 +121,10 @@ def daemon(session: Session) -> tuple[str | None, str | None, str | None]:
 
 
 def install(session: Session, *, dry_run: bool, yes: bool) -> int:
-    """Write the service's files, have it enabled and started; a daemon that was started by hand hands over to it.
+    """Write the service's files, enable and start the service. It takes the place of a daemon that was started by hand.
 
     Raises:
-        Unavailable: there is no service manager on this machine.
+        Unavailable: this machine has no service manager.
     """
     state = managers.state()
     if state == "none":
@@ -182,7 +182,7 @@ def install(session: Session, *, dry_run: bool, yes: bool) -> int:
 
 
 def offer(session: Session) -> None:
-    """At the end of a setup: ask whether the daemon is to start at login, where that can be and is not so yet."""
+    """At the end of a setup, ask whether to start the daemon at login, if that is possible and not done yet."""
     if session.json or service.installed() or managers.state() != "answers":
         return
     if not interactive():
@@ -192,13 +192,13 @@ def offer(session: Session) -> None:
 
 
 def plan_removal() -> tuple[list[FileChange], list[str]]:
-    """The files as they were before us, and the names of those that were edited since and stay."""
+    """Return the changes that restore the files, and the names of files that were edited since and are left alone."""
     changes, edited = change.taken_out(service.OWNER)
     return changes, [str(path) for path in edited]
 
 
 def remove(changes: Sequence[FileChange]) -> None:
-    """Stop the service, have it started no more, and put its files back."""
+    """Stop and disable the service, and restore its files."""
     answers = managers.state() == "answers"
     if answers:
         _run(managers.disabling(), careful=False)
@@ -210,7 +210,7 @@ def remove(changes: Sequence[FileChange]) -> None:
 
 
 def uninstall(session: Session, *, dry_run: bool, yes: bool) -> int:
-    """Take the service out again; the memories and the agents' hooks stay."""
+    """Remove the service. Memories and the agents' hooks stay."""
     changes, edited = plan_removal()
     if not agreed(changes, dry_run=dry_run, yes=yes or not interactive(), quiet=session.json):
         if session.json and dry_run:
@@ -228,7 +228,7 @@ def uninstall(session: Session, *, dry_run: bool, yes: bool) -> int:
 
 
 def _run(commands: Sequence[Sequence[str]], *, careful: bool = True) -> None:
-    """Raises Unavailable where `careful` and one of them fails; the files stay, and running setup again goes on."""
+    """Run the commands. If `careful`, raise Unavailable when one fails; the files stay, and setup can be repeated."""
     for command in commands:
         done = managers.tool(*command)
         if careful and done.returncode:

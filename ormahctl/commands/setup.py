@@ -42,13 +42,14 @@ _STAYS = {
 
 
 def plan(session: Session, harness: Harness, project: Path | None, *, wished: bool) -> Paragraph:
-    """The paragraph for one agent. In a project's file, which others read too, the commands go by their plain name."""
+    """Return the planned paragraph for one agent. In a project's file, which others read too, commands are named
+    without a path."""
     program = "ormahctl" if project is not None else entry.program(session.socket_path)
     return paragraph.plan(harness.name, harness.instructions(project), program, wished=wished)
 
 
 def offer(session: Session, harness: Harness, change: Paragraph, *, yes: bool) -> None:
-    """Ask whether to add or renew it, and do so; without a terminal and without `yes` only say that there is such a thing."""
+    """Ask whether to add or renew the paragraph, and do so. Without a terminal and without `yes`, only mention it."""
     if change.changed and not (yes or interactive()):
         if not session.json:
             words = f"ormahctl setup {shlex.quote(harness.name)} --yes"
@@ -69,25 +70,25 @@ def offer(session: Session, harness: Harness, change: Paragraph, *, yes: bool) -
 
 
 def change_shown(change: Paragraph, *, dry_run: bool) -> dict[str, Any]:
-    """The paragraph for programs."""
+    """Return the paragraph's change as a map for JSON output."""
     fields: dict[str, Any] = {"file": str(change.path), "changed": change.changed, "state": change.state}
     return fields | ({"diff": "\n".join(diff(change))} if dry_run else {})
 
 
 @click.command(
     cls=Verb,
-    short_help="Connect an agent, have the daemon start at login, or look how that stands.",
+    short_help="Connect an agent, start the daemon at login, or show what is connected.",
     example="ormahctl setup\normahctl setup claude-code --dry-run\normahctl setup codex --yes\normahctl setup service",
 )
 @click.argument("agent", metavar="[AGENT]", required=False, type=OneOf([*AGENTS, SERVICE]))
 @click.option("--dry-run", is_flag=True, help="Show what would be changed, and change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--deadline", metavar="MS", type=click.IntRange(50, 10_000), default=500, show_default=True,
-              help="After so many milliseconds a hook gives up, and the prompt goes on without memories.")  # fmt: skip
+              help="Milliseconds after which a hook gives up, so that the prompt continues without memories.")  # fmt: skip
 @click.option("--instructions/--no-instructions", default=None,
-              help="Also put the paragraph into the file that the agent reads where you took it out; or leave that file alone.")  # fmt: skip
+              help="Add the paragraph to the agent's instructions file even if you removed it; or leave that file alone.")  # fmt: skip
 @click.option("--project", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path),
-              help="That paragraph goes into the file of this project, not into yours for all projects.")  # fmt: skip
+              help="Add the paragraph to the file of this project, instead of your file for all projects.")  # fmt: skip
 @pass_session
 def setup(
     session: Session,
@@ -98,17 +99,17 @@ def setup(
     instructions: bool | None,
     project: Path | None,
 ) -> int:
-    """Write our hooks into the settings of AGENT: claude-code, codex or gemini.
+    """Connect AGENT (claude-code, codex or gemini): write Ormah's hooks into its settings.
 
-    Then it offers a paragraph that tells the agent how to use its memory, for the file that it reads when a session begins
-    (CLAUDE.md, AGENTS.md, GEMINI.md). One that you edit is yours from then on.
+    It also offers a paragraph that tells the agent how to use its memory, for the file that the agent reads when a
+    session begins (CLAUDE.md, AGENTS.md, GEMINI.md). If you edit the paragraph, it is yours and is no longer changed.
 
-    Only our own entries are added or renewed; everything else in the file stays as it is, to the byte. The change is
-    shown and asked for first. A file that cannot be read is left alone. `ormahctl uninstall` takes it back.
+    Only Ormah's own entries are added or renewed; the rest of the file stays as it is, byte for byte. The change is
+    shown first, and you are asked. A file that cannot be parsed is left alone. `ormahctl uninstall` reverts the change.
 
     AGENT may be `service`: then systemd or launchd starts the daemon when you log in.
 
-    Without AGENT: which agents are on this machine, which are connected, and whether their hooks answer.
+    Without AGENT, it lists the agents on this machine, which of them are connected, and whether their hooks answer.
     """
     from ormahctl.commands import service
     from ormahctl.setup import change as entry
@@ -251,7 +252,7 @@ def _short(path: Path) -> str:
 
 @click.command(
     cls=Verb,
-    short_help="Take our hooks out of the agents' settings again.",
+    short_help="Remove Ormah's hooks from the agents' settings.",
     example="ormahctl uninstall --dry-run\normahctl uninstall codex",
 )
 @click.argument("agent", metavar="[AGENT]", required=False, type=OneOf([*AGENTS, SERVICE]))
@@ -259,12 +260,12 @@ def _short(path: Path) -> str:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @pass_session
 def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> int:
-    """Take back what `ormahctl setup` added to the settings of AGENT, or of all agents and the service. Nothing else.
+    """Remove what `ormahctl setup` added to the settings of AGENT, or of all agents and the service.
 
-    AGENT may be `service`. For all it shows the changes and asks, on a terminal.
+    AGENT may be `service`. On a terminal it shows the changes and asks if all are removed.
 
-    A file that nobody else changed since is afterwards what it was before, to the byte. The vault stays where it is,
-    and so do the daemon and its configuration.
+    A file that was not changed since gets its old content, byte for byte. The vault, the daemon and its configuration
+    stay.
     """
     from ormahctl.commands import service
     from ormahctl.setup import change as entry
@@ -321,7 +322,7 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
 
 
 def _one(agent: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The answer for one agent; further files of it (Codex has two) under `others`."""
+    """Return the reply for one agent; further files of the agent (Codex has two) are in `others`."""
     from ormahctl.setup import harness as agents
 
     path = str(agents.AGENTS[agent].target())
@@ -330,7 +331,7 @@ def _one(agent: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _vault(session: Session) -> str:
-    """Where the vault is: as the daemon says, else as it is configured."""
+    """Return the vault's path: from the daemon, otherwise from the configuration."""
     from ormahd import paths
 
     told_by = daemon(session)[1]

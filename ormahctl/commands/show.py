@@ -37,11 +37,14 @@ from ormahd.rpc.wire import BadRequest, NotFound
 )
 @click.argument("node_id", metavar="ID", type=NodeId())
 @click.option(
-    "--as-of", type=Then(), metavar="WHEN|REV", help="As it was then: a day (its end), 7d; an op, commit, branch, tag."
+    "--as-of",
+    type=Then(),
+    metavar="WHEN|REV",
+    help="Show it as it was at: a day (its end), 7d, an op, commit, branch or tag.",
 )
 @pass_session
 def show(session: Session, node_id: str, as_of: str | None) -> None:
-    """Print the memory ID (any unique beginning of 4 or more characters, or the path of its note) and its connections."""
+    """Print the memory ID and its connections. ID is a unique prefix of 4 or more characters, or the path of the note."""
     params = NodeParams(node_id=node_id, as_of=as_of)
     if as_of is None:
         node = session.client.call("agent.get", params, NodeResult)
@@ -95,7 +98,7 @@ OBSIDIAN: Final = (
     ".config/obsidian", "Library/Application Support/obsidian", ".var/app/md.obsidian.Obsidian/config/obsidian",
     "snap/obsidian/current/.config/obsidian",
 )  # fmt: skip
-"""Where Obsidian keeps the list of its vaults, below a person's home: by itself, on macOS, as a Flatpak, as a snap."""
+"""Where Obsidian keeps its list of vaults, relative to the home directory: Linux, macOS, Flatpak, snap."""
 OPENERS: Final = ("open",) if sys.platform == "darwin" else ("xdg-open",)
 
 
@@ -106,13 +109,13 @@ OPENERS: Final = ("open",) if sys.platform == "darwin" else ("xdg-open",)
     example="ormahctl open 97acbe8e\normahctl open 97acbe8e --print",
 )
 @click.argument("node_id", metavar="ID", type=NodeId())
-@click.option("--print", "only", is_flag=True, help="Print the address or the path, and open nothing.")
+@click.option("--print", "only", is_flag=True, help="Only print the address or path.")
 @pass_session
 def open_(session: Session, node_id: str, only: bool) -> None:
-    """Open the note of the memory ID: in Obsidian where the vault is one of Obsidian's, else in VISUAL or EDITOR, else in
-    what the desktop opens such files with.
+    """Open the note of the memory ID in Obsidian, if the vault is one of Obsidian's; otherwise in VISUAL or EDITOR;
+    otherwise in the desktop's default program.
 
-    What you save there is committed under your name, as with `ormahctl edit`, which waits for it.
+    What you save is committed under your name, as with `ormahctl edit`. That command also waits for the commit.
     """
     node = peek(session, node_id)
     hello = session.client.call("hello", HelloParams(client="ormahctl"), HelloResult)
@@ -132,13 +135,13 @@ def open_(session: Session, node_id: str, only: bool) -> None:
 
 
 def _in_obsidian(file: Path) -> bool:
-    """Whether Obsidian is here and has a vault that holds the file."""
+    """Whether Obsidian is installed and has a vault that contains the file."""
     real = Path(os.path.realpath(file))
     return any(Path(os.path.realpath(vault)) in real.parents for vault in _vaults())
 
 
 def _vaults() -> Iterator[str]:
-    """The folders that Obsidian knows as vaults."""
+    """Return the folders that Obsidian knows as vaults."""
     given = os.environ.get("XDG_CONFIG_HOME")
     places = [paths.home() / one for one in OBSIDIAN] + ([Path(given) / "obsidian"] if given else [])
     for place in places:
@@ -150,7 +153,7 @@ def _vaults() -> Iterator[str]:
 
 
 def _open(file: Path, uri: str | None) -> str:
-    """Open the note; the name of what opened it."""
+    """Open the note, and return the name of the program."""
     opener = next((found for one in OPENERS if (found := shutil.which(one))), None)
     if uri is not None and opener is not None and _started([opener, uri]):
         return "Obsidian"
@@ -173,7 +176,7 @@ def _open(file: Path, uri: str | None) -> str:
 
 
 def _started(command: list[str], *, shown: bool = False) -> bool:
-    """Whether a program ran and ended well. `shown`: on this terminal."""
+    """Whether a program ran successfully. `shown`: it uses this terminal."""
     quiet = None if shown else subprocess.DEVNULL
     try:
         return subprocess.run(command, check=False, stdin=quiet, stdout=quiet, stderr=quiet).returncode == 0

@@ -37,31 +37,33 @@ from ormahd.api import (
 R = TypeVar("R", bound=Result)
 
 SHOWN = 100
-"""Columns of a version in the list of conflicts."""
+"""Width of a version in the list of conflicts, in columns."""
 _SIDES = {"base": "before"}
 DECLINED = 1
 LONG_SECONDS = 6 * 3600.0
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*::?//|[^/]*:")
-"""What is no path: `https://…`, and `host:path` as ssh has it."""
+"""Matches addresses that are no paths: `https://…`, and `host:path` as in ssh."""
 
 
 @click.command(
     cls=Verb,
-    short_help="Bring this machine and the others to the same vault.",
+    short_help="Synchronise the vault with other machines.",
     example="ormahctl sync setup git@example.org:me/memory.git\normahctl sync\normahctl sync --conflicts\n"
     "ormahctl sync --take-back 1a2b3c4d\normahctl sync --resolve global/fact/2026-11/fact_tea_1a2b3c4d.md",
 )
 @click.argument("words", metavar="[setup URL]", nargs=-1, type=Words({"setup": None}))
-@click.option("--replace", is_flag=True, help="With setup: in place of another remote.")
+@click.option("--replace", is_flag=True, help="With setup: replace another configured remote.")
 @click.option(
     "--yes",
     is_flag=True,
-    help="Do not ask: join the vault that is there, and take in what removes files that you made.",
+    help="Do not ask before joining the remote's vault, or before a merge that removes files that you made.",
 )
-@click.option("--conflicts", is_flag=True, help="List what could not be merged and waits for you.")
-@click.option("--resolve", metavar="OP|PATH|ID", help="It is settled: remove what was set aside.")
+@click.option("--conflicts", is_flag=True, help="List the conflicts that wait for you.")
 @click.option(
-    "--take-back", metavar="OP|PATH|ID", help="Put back what this machine had said, where another's sync replaced it."
+    "--resolve", metavar="OP|PATH|ID", help="Mark a conflict as resolved, and remove the versions that were set aside."
+)
+@click.option(
+    "--take-back", metavar="OP|PATH|ID", help="Restore this machine's text where a sync on another machine replaced it."
 )
 @pass_session
 def sync(
@@ -73,15 +75,15 @@ def sync(
     resolve: str | None,
     take_back: str | None,
 ) -> int:
-    """Fetch what other machines have pushed, merge it note by note, and push what is new here.
+    """Fetch what other machines pushed, merge it note by note, and push what is new here.
 
-    Works offline: everything is committed here first, and goes out with a later sync. Where two machines changed the
-    same words, the note keeps this machine's, and all versions are set aside: `--conflicts` lists them; put the note
-    right, then `--resolve` it. The other machine is told at its next sync what of its words was replaced, and by which
-    machine: `--take-back` puts them back there.
+    Works offline: everything is committed here first, and a later sync pushes it. If two machines changed the same
+    text, the note keeps this machine's text, and all versions are set aside: `--conflicts` lists them; edit the note,
+    then `--resolve` the conflict. The next sync of the other machine says which of its texts were replaced, and by
+    which machine: `--take-back` restores them there.
 
-    `setup URL` gives the vault its remote: an empty repository, or one that holds a vault of yours already; this one
-    then joins it, and both become one.
+    `setup URL` sets the vault's remote: an empty repository, or one with a vault of yours; this vault then joins that
+    one.
     """
     setup = words[:1] == ("setup",)
     chosen = sum((bool(words), conflicts, resolve is not None, take_back is not None))
@@ -110,7 +112,7 @@ def sync(
 
 
 def _absolute(url: str) -> str:
-    """A path is meant from here, not from where the daemon runs."""
+    """Return a path relative to the current directory as an absolute one, because the daemon runs elsewhere."""
     return url if not url or url.startswith("-") or _ADDRESS.match(url) else os.path.abspath(paths.expand(Path(url)))
 
 
@@ -143,7 +145,7 @@ def _say(done: SyncResult) -> None:
 
 
 def _replaced(one: ConflictItem) -> None:
-    """Which words of this machine lost, against which, on which machine, and how to have them back."""
+    """Print which texts of this machine were replaced, by which machine, and how to restore them."""
     render.note(f"{one.path}, by the sync on {one.by or 'another machine'}:", label="replaced", colour="yellow")
     for field, values in one.values.items():
         said = _differing(values)
@@ -211,7 +213,7 @@ def _list(session: Session) -> None:
 
 
 def _show(one: ConflictItem) -> None:
-    """One conflict: what each side says where they differ, and where all of it lies."""
+    """Print one conflict: what each side says where they differ, and the paths of all versions."""
     name = f"{render.paint(one.node[:8], 'bold')}  " if one.node else ""
     render.out(f"{name}{render.line(one.path)}")
     render.out(f"  {render.line(one.what)}")
@@ -226,7 +228,7 @@ def _show(one: ConflictItem) -> None:
 
 
 def _differing(values: Mapping[str, str | None]) -> dict[str, str | None]:
-    """The texts without the lines with which all of them begin and end."""
+    """Return the texts without the lines that all of them begin and end with."""
     texts = {side: text.split("\n") for side, text in values.items() if text is not None}
     for end in (0, -1):
         while all(len(lines) > 1 for lines in texts.values()) and len({lines[end] for lines in texts.values()}) == 1:

@@ -30,11 +30,12 @@ from ormahd.api import ExportParams, ExportResult, ImportFailure, ImportParams, 
 from ormahd.rpc.wire import BadRequest, OrmahError
 
 FIRST_LINES = 64
-"""The first batch is small, because it goes alone."""
+"""Lines of the first batch. It is small, because the next batch waits for its reply."""
 BATCH_LINES = 500
 BATCH_BYTES = 4_000_000
 LINE_BYTES = 15_000_000
-"""A frame's body holds 16 MiB; a memory of the largest size, escaped in the worst way, stays below this."""
+"""Largest size of a line. A memory of the largest size stays below this when it is escaped, and a frame holds 16 MiB.
+"""
 CHUNK = 1_048_576
 
 _BOM = b"\xef\xbb\xbf"
@@ -42,7 +43,7 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass
 class Batch:
-    """`numbers[i]` is the number of `lines[i]` in the file; `end` how many bytes were read up to its last line."""
+    """Lines of an import. `numbers[i]`: the number of `lines[i]` in the file. `end`: bytes read up to the last line."""
 
     numbers: list[int] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
@@ -55,7 +56,8 @@ class Batch:
 
 
 def batches(file: BinaryIO, failed: list[ImportFailure]) -> Iterator[Batch]:
-    """The lines of `file` without blank ones; lines that are no text or too long go to `failed`."""
+    """Yield the lines of `file` in batches, without blank ones. Lines that are no text or too long are added to
+    `failed`."""
     batch, most, number, read = Batch(), FIRST_LINES, 0, 0
     while raw := file.readline(LINE_BYTES + 1):
         number += 1
@@ -98,12 +100,12 @@ FAILED = 2
 INTERRUPTED = 130
 BATCH_SECONDS = 1800.0
 SHOWN = 20
-"""Failures printed for people; --json has them all."""
+"""Number of failures printed; `--json` has all."""
 
 
 @dataclass
 class Tally:
-    """What has come of an import so far. `line`: up to which line all is answered."""
+    """The result of an import so far. `line`: the last line whose batch was answered."""
 
     added: int = 0
     skipped: int = 0
@@ -128,16 +130,16 @@ class Tally:
 @click.command(
     "import",
     cls=Verb,
-    short_help="Take in many memories from JSON lines.",
+    short_help="Import memories from JSON lines.",
     example="ormahctl import memories.jsonl\nzcat backup.jsonl.gz | ormahctl import -",
 )
 @click.argument("file", metavar="FILE|-", type=click.File("rb"))
 @pass_session
 def import_(session: Session, file: BinaryIO) -> int:
-    """Store each line of FILE, a JSON object such as {"content": "…", "type": "fact", "tags": ["x"]}.
+    """Store each line of FILE: a JSON object such as {"content": "…", "type": "fact", "tags": ["x"]}.
 
-    Lines that cannot be taken are named and the others go on; exit status 2 then. What is known already is skipped, so
-    that an import that was stopped is simply run again. An export can be imported.
+    Invalid lines are reported and the others stored; the exit status is then 2. Known memories are skipped, so an
+    interrupted import can be repeated. The output of `ormahctl export` can be imported.
     """
     if file.isatty():
         sys.stderr.write("reading JSON lines from the terminal; end with Ctrl-D\n")
@@ -164,7 +166,7 @@ def import_(session: Session, file: BinaryIO) -> int:
 
 
 def _work(session: Session, file: BinaryIO, tally: Tally, bar: Bar, begun: float) -> None:
-    """Send the batches, in order, the next one while the daemon works on the one before."""
+    """Send the batches in order; the next one is sent while the daemon works on the one before."""
     total = _size(file)
     lanes = deque([Lane(session.connect()), Lane(session.connect())])
     under_way: deque[tuple[Batch, Future[ImportResult]]] = deque()
@@ -205,7 +207,7 @@ def _work(session: Session, file: BinaryIO, tally: Tally, bar: Bar, begun: float
 
 
 def _size(file: BinaryIO) -> int | None:
-    """Bytes to come, where that can be known."""
+    """Return the number of bytes to read, if known."""
     try:
         found = os.fstat(file.fileno())
     except (OSError, ValueError):
@@ -242,15 +244,15 @@ PAGE = 500
 
 @click.command(
     cls=Verb,
-    short_help="Every memory as a JSON line.",
+    short_help="Export all memories as JSON lines.",
     example="ormahctl export --output memories.jsonl\normahctl export | jq -r .title",
 )
 @click.option(
-    "-o", "--output", metavar="FILE", help="Write here instead of to stdout; the file appears when it is whole."
+    "-o", "--output", metavar="FILE", help="Write to FILE instead of stdout; it appears only when it is complete."
 )
 @pass_session
 def export(session: Session, output: str | None) -> None:
-    """Write every memory as a JSON object, one a line, in the order of their ids. `ormahctl import` takes them back."""
+    """Write every memory as a JSON object, one per line, ordered by id. `ormahctl import` reads them."""
     if output is None or output == "-":
         _write(session, sys.stdout.buffer)
         return
@@ -281,7 +283,8 @@ def _write(session: Session, stream: BinaryIO) -> int:
 
 @contextmanager
 def _whole(file: Path) -> Iterator[BinaryIO]:
-    """A file that replaces `file` when all is written and synced; a pipe or device is written to as it is."""
+    """Open a temporary file that replaces `file` once it is complete and synced. A pipe or device is written to
+    directly."""
     target = Path(os.path.realpath(file))
     if target.exists() and not stat.S_ISREG(target.stat().st_mode):
         if target.is_dir():

@@ -21,7 +21,7 @@ from ormahd.rpc.wire import Conflict
 
 CONFLICT = Conflict.exit_status
 SHOWN = 20
-"""Changed notes that are listed of one op."""
+"""Number of changed notes listed for one op."""
 DECLINED = 1
 DID = {
     "merged": "merged with later edits",
@@ -29,24 +29,28 @@ DID = {
     "adopted": "adopted again",
 }
 LINES = 12
-"""Changed lines that are shown of one side of a conflict."""
+"""Number of changed lines shown for each side of a conflict."""
 
 
 @click.command(
     cls=Verb,
-    short_help="Take changes back; later edits stay.",
+    short_help="Undo changes; later edits are kept.",
     example="ormahctl undo 79f27598\normahctl undo --job auto_linker --since yesterday\n"
     "ormahctl undo 79f27598 --node 97acbe8e --edge supports:1a2b3c4d",
 )
 @click.argument("ops", metavar="[OP]...", nargs=-1, type=Op())
-@click.option("--run", metavar="RUN", help="All that belongs to this run (of a job, of an import, of an undo).")
-@click.option("--job", shell_complete=Job().shell_complete, metavar="NAME", help="All that this job did since then.")
-@click.option("--since", type=When(), help="With --job: 2026-11-21, 'last week', 7d, 12h.")
-@click.option("--node", type=NodeId(), metavar="ID", help="Only what the OP did to this memory.")
-@click.option("--edge", metavar="[TYPE:]ID", help="With --node: only its edges to that memory.")
-@click.option("--force", is_flag=True, help="Remove what the OP brought even if it was edited since; git keeps it.")
+@click.option("--run", metavar="RUN", help="Undo all of this run (of a job, an import or an undo).")
+@click.option(
+    "--job", shell_complete=Job().shell_complete, metavar="NAME", help="Undo all that this job did; needs --since."
+)
+@click.option("--since", type=When(), help="With --job: since 2026-11-21, 'last week', 7d, 12h.")
+@click.option("--node", type=NodeId(), metavar="ID", help="Undo only what the OP did to this memory.")
+@click.option("--edge", metavar="[TYPE:]ID", help="With --node: only that memory's edges to this one.")
+@click.option(
+    "--force", is_flag=True, help="Also remove notes that the OP added and that were edited since; git keeps them."
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be undone, and change nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask, also where more than three files that you made would go.")
+@click.option("--yes", is_flag=True, help="Do not ask before more than three files that you made are removed or moved.")
 @pass_session
 def undo(
     session: Session,
@@ -60,13 +64,13 @@ def undo(
     dry_run: bool,
     yes: bool,
 ) -> int:
-    """Take back each OP (or commit) that `ormahctl history` lists, newest first, each in a commit of its own.
+    """Undo each OP (or commit) that `ormahctl history` lists, newest first, each in a commit of its own.
 
-    A memory that nobody touched since is as before, to the byte; what was edited since keeps the edits. Where both exclude
-    each other, nothing is changed and the versions are shown. An undo is a change too: undo it, and all is as it was.
+    A memory that was not edited since gets its old text back, byte for byte; later edits are kept. If they conflict,
+    nothing is changed and the versions are shown. An undo can be undone too.
 
-    Files that you made are not deleted by it: of an adoption only Ormah's lines are taken out. Where more than three of them
-    would go all the same (as when files that you had deleted go again), it asks.
+    Files that you made are not deleted: undoing an adoption only removes Ormah's lines. If more than three of your
+    files would be removed all the same (for example files that you had deleted before), it asks.
     """
     params = UndoParams(ops=list(ops), run=run, job=job, since=since, node_id=node, edge=edge, force=force)
     params.dry_run = dry_run

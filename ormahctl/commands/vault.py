@@ -18,17 +18,19 @@ from ormahd.api import AdoptParams, AdoptResult, Progress, ReleaseParams, Releas
 
 LONG_SECONDS = 6 * 3600.0
 RELEASED_SHOWN = 10
-"""Of a long list of files so many are named; all of them: --json."""
+"""Number of files named of a long list; `--json` has all."""
 DECLINED = 1
 
 
 @click.command(
     cls=Verb,
-    short_help="Take Ormah's lines out of your files.",
+    short_help="Remove Ormah's lines from your files.",
     example="ormahctl vault release --all --dry-run\normahctl vault release Diary\normahctl vault release --all --remove-data",
 )
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="Every file that you made, and adopt nothing here any more.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Release every file that you made, and adopt nothing from now on."
+)
 @click.option(
     "--remove-data", is_flag=True, help="With --all: remove .ormah and the settings in git, and stop the daemon."
 )
@@ -38,11 +40,12 @@ DECLINED = 1
 def release(
     session: Session, paths: tuple[str, ...], everything: bool, remove_data: bool, dry_run: bool, yes: bool
 ) -> int:
-    """Take out of the files at or below each PATH (or of all) what Ormah wrote into them, and leave them to you.
+    """Remove from the files at or below each PATH (or from all files) what Ormah wrote into them, and adopt them no
+    more.
 
-    Ids, types, links and whatever else Ormah added goes; your own edits stay. Git knows the files as it did before Ormah came:
-    what it did not track is untracked again, what you had not committed is not committed. They are not adopted again. It is
-    an op like any other: `ormahctl undo` takes it back, unless the data went too.
+    Ids, types, links and everything else that Ormah added is removed; your own edits stay. In git the files are as
+    before Ormah: untracked files are untracked again, and uncommitted changes are uncommitted. A release is an op like
+    any other: `ormahctl undo` undoes it, unless the data was removed too.
     """
     context = click.get_current_context()
     if everything == bool(paths):
@@ -84,7 +87,8 @@ def release(
 
 
 def _inside(path: str) -> str:
-    """A path that is there is meant from here; another one from the vault's root."""
+    """Return the path relative to the vault: from the current directory if it exists there, otherwise from the vault's
+    root."""
     return os.path.abspath(path) if os.path.exists(path) else path
 
 
@@ -119,7 +123,7 @@ SHOWN = 20
 
 
 class Group(click.Group):
-    """The commands of `ormahctl vault`, with an example in the help as every command has one."""
+    """The group of commands `ormahctl vault`, with an example in its help."""
 
     context_class = Place
 
@@ -129,9 +133,9 @@ class Group(click.Group):
         super().format_epilog(ctx, formatter)
 
 
-@click.group(cls=Group, short_help="Which of your notes Ormah looks after.")
+@click.group(cls=Group, short_help="Choose which of your notes Ormah adopts.")
 def vault() -> None:
-    """Which of your own notes Ormah looks after, and how."""
+    """Choose which of your own notes Ormah adopts, and how."""
 
 
 vault.add_command(release)
@@ -139,33 +143,34 @@ vault.add_command(release)
 
 @vault.command(
     cls=Verb,
-    short_help="Have Ormah look after notes of yours.",
+    short_help="Adopt notes of yours.",
     example="ormahctl vault adopt --all --dry-run\normahctl vault adopt Projects/Kestrel.md\n"
     "ormahctl vault adopt --folder Projects --space kestrel\normahctl vault adopt --pattern 'Meetings/2026-*'",
 )
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
+@click.option("--folder", "folders", metavar="F", multiple=True, help="Adopt all notes of a folder, also future ones.")
 @click.option(
-    "--folder", "folders", metavar="F", multiple=True, help="All notes of a folder, also those that come later."
+    "--pattern",
+    "patterns",
+    metavar="GLOB",
+    multiple=True,
+    help="Adopt notes whose path matches, such as 'Meetings/2026-*'.",
 )
-@click.option(
-    "--pattern", "patterns", metavar="GLOB", multiple=True, help="Notes whose path matches, such as 'Meetings/2026-*'."
-)
-@click.option("--all", "everything", is_flag=True, help="All notes of the vault, also those that come later.")
-@click.option("--space", metavar="S", help="With --folder: the space of its notes, also of those that come later.")
-@click.option(
-    "--index", is_flag=True, help="With --folder or --all: only find the notes; nothing is written into them."
-)
+@click.option("--all", "everything", is_flag=True, help="Adopt all notes of the vault, also future ones.")
+@click.option("--space", metavar="S", help="With --folder: the space of its notes, also of future ones.")
+@click.option("--index", is_flag=True, help="With --folder or --all: only index the notes, without writing into them.")
 @click.option("--dry-run", is_flag=True, help="Only list what would be adopted, changed and left out.")
-@click.option("--yes", is_flag=True, help="Write to more than three of your files without asking.")
+@click.option("--yes", is_flag=True, help="Do not ask before more than three of your files are written to.")
 @pass_session
 def adopt(
     session: Session, paths: tuple[str, ...], folders: tuple[str, ...], patterns: tuple[str, ...], everything: bool,
     space: str | None, index: bool, dry_run: bool, yes: bool,
 ) -> None:  # fmt: skip
-    """Give notes of yours an id, commit them, and let jobs keep them tidy. Paths are relative to the vault.
+    """Give your notes an id, commit them, and let jobs maintain them. Paths are relative to the vault.
 
-    Only a line with the id is added, or a block with id, type and date where there is no frontmatter. Templates,
-    drawings, broken notes and notes with secrets are left out. `ormahctl undo` takes an adoption back, with what it says of later notes.
+    Only a line with the id is added, or, if there is no frontmatter, a block with id, type and date. Templates,
+    drawings, broken notes and notes with secrets are left out. `ormahctl undo` undoes an adoption, also for future
+    notes.
     """
     params = AdoptParams(
         paths=[_place(path) for path in paths], folders=[_place(path) for path in folders], patterns=list(patterns),
@@ -181,7 +186,7 @@ def adopt(
 
 
 def _place(given: str) -> str:
-    """A path as it is, or, where it names something from here and nothing else, from here."""
+    """Return a path as given, or if it exists only relative to the current directory, that path."""
     path = paths.expand(Path(given))
     return os.path.realpath(path) if path.is_absolute() else given
 

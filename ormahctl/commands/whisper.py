@@ -31,7 +31,7 @@ from ormahd.api import (
 )
 
 _PROMPT = {"gemini": "BeforeAgent"}
-"""What a prompt's event is called where it is not `UserPromptSubmit`."""
+"""The name of the prompt event in harnesses that do not call it `UserPromptSubmit`."""
 
 
 @click.command(
@@ -43,31 +43,32 @@ _PROMPT = {"gemini": "BeforeAgent"}
 @deadline_option
 @pass_session
 def inject(session: Session, harness: str, deadline: int) -> None:
-    """Answer a prompt's hook: `prompt`, `cwd` and `session_id` as JSON on stdin, `additionalContext` as JSON on stdout.
+    """Answer a prompt's hook: reads `prompt`, `cwd` and `session_id` as JSON from stdin, and prints `additionalContext`
+    as JSON.
 
-    Prints nothing where nothing matters, and on any trouble; the status is always 0.
+    Prints nothing if no memory matters, and on any failure. The exit status is always 0.
     """
     answer(session, _PROMPT.get(harness, "UserPromptSubmit"), harness, deadline)
 
 
 @click.command(
     cls=HookVerb,
-    short_help="Hand a session's transcript over (hook's JSON on stdin).",
+    short_help="Pass on a session's transcript (hook's JSON on stdin).",
     example='echo \'{"session_id": "s1", "transcript_path": "/tmp/s1.jsonl"}\' | ormahctl whisper store',
 )
 @harness_option
 @deadline_option
 @pass_session
 def store(session: Session, harness: str, deadline: int) -> None:
-    """Hand the session that a hook tells of (`session_id`, `transcript_path`, `cwd` as JSON on stdin) to ingestion.
+    """Pass the session that a hook names (`session_id`, `transcript_path`, `cwd` as JSON on stdin) to ingestion.
 
-    Returns at once and prints nothing; the status is always 0.
+    Returns at once and prints nothing. The exit status is always 0.
     """
     answer(session, "SessionEnd", harness, deadline)
 
 
 HOOKS = {"inject": inject, "store": store}
-"""The words with which `ormahctl whisper` means a hook and not a prompt, when they stand first."""
+"""First words after `ormahctl whisper` that name a hook and are no prompt."""
 
 
 SAID = {
@@ -87,9 +88,9 @@ SAID = {
     "not_ready": "the daemon is still loading its model",
     "unread": "nobody waited for the answer any more",
 }
-"""Why nothing was said, for people."""
+"""Reasons for silence, in words for people."""
 LEAST = 12
-"""Candidates shown to people; --json has them all."""
+"""Number of candidates shown; `--json` has all."""
 NAMES = {
     "late_rare": "late interaction",
     "common": "words",
@@ -113,7 +114,7 @@ NUMBERS = (
 
 
 class WhisperVerb(Verb):
-    """`whisper inject` and `whisper store`, which harnesses run, are commands of their own."""
+    """The command `whisper`, whose words `inject` and `store` run commands of their own for harnesses."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -134,13 +135,13 @@ class WhisperVerb(Verb):
     "named",
     type=SpaceName(),
     metavar="NAME",
-    help="As if you were in this project. Else: the one you are in.",
+    help="The space to search from. Default: that of the current project.",
 )
-@click.option("--global", "everywhere", is_flag=True, help="As if you were in no project.")
+@click.option("--global", "everywhere", is_flag=True, help="Search as if in no project.")
 @click.option(
-    "--session", "session_id", metavar="ID", help="As a prompt of this session: it is remembered, and logged."
+    "--session", "session_id", metavar="ID", help="Treat it as a prompt of this session: it is stored and logged."
 )
-@click.option("--explain", is_flag=True, help="Show each candidate's numbers, and what let it go.")
+@click.option("--explain", is_flag=True, help="Show each candidate's numbers, and why it was dropped.")
 @pass_session
 def whisper(
     session: Session,
@@ -150,10 +151,10 @@ def whisper(
     session_id: str | None,
     explain: bool,
 ) -> None:
-    """Show which memories an agent would be given for PROMPT before it answers; or why none.
+    """Show which memories an agent would get for PROMPT before it answers, or why it would get none.
 
-    Without --session nothing is remembered of it: ask as often as you like. `whisper inject` and `whisper store` answer an
-    agent's hook instead: see their --help.
+    Without --session nothing is stored, so you can try as often as you like. `whisper inject` and `whisper store`
+    answer hooks of agents instead; see their --help.
     """
     if named is not None and everywhere:
         raise click.UsageError("--space and --global exclude each other")
@@ -181,14 +182,15 @@ def whisper(
 
 
 def _resting(one: WhisperNode, archived: int) -> None:
-    """Name the memory that would have spoken, and how it speaks again."""
+    """Name the archived memory that would have been whispered, and how to bring it back."""
     name = render.cut(render.line(one.title or "untitled"), 60)
     of = "the only archived memory" if archived == 1 else f"one of {archived:,} archived memories"
     render.note(f"{name} ({one.short_id}), {of}, would have spoken; ormahctl show {one.short_id} brings it back")
 
 
 def _explain(trace: dict[str, object]) -> None:
-    """What was heard, then the candidates, the most relevant first, with their numbers and the stage that let each go."""
+    """Print how the prompt was understood, then the candidates, most relevant first, with their numbers and why each
+    was dropped."""
     render.out()
     tables = {name: trace.pop(name) for name in ("candidates", "preferences") if name in trace}
     for name, value in flat(trace).items():
@@ -210,28 +212,34 @@ def _explain(trace: dict[str, object]) -> None:
 
 
 PROMPT = 160
-"""Characters of a prompt that are shown."""
+"""Number of characters of a prompt that are shown."""
 SHOWN = {"title": "by title", "preference": "as a preference", "exploring": "as a question"}
-"""How a memory stood in a whisper, where it was not quoted in full."""
+"""How a memory that was not quoted in full was shown."""
 
 
 @click.command(
     cls=Verb,
-    short_help="What was whispered to whom today.",
+    short_help="List what was whispered today.",
     example="ormahctl log\normahctl log --since 'last week' --space ormah\normahctl --json log | jq '.[].silence'",
 )
-@click.option("--since", type=When(), help="Since then instead of today: 2026-11-21, 'last week', 7d, 12h.")
-@click.option("--before", type=When(end=True), help="Only until then; a day is included.")
-@click.option("--space", "space_", type=SpaceName(), metavar="NAME", help="Only prompts from this space; 'global': from none.")  # fmt: skip
+@click.option("--since", type=When(), help="Since then, instead of today: 2026-11-21, 'last week', 7d, 12h.")
+@click.option("--before", type=When(end=True), help="Only before; a day is included.")
+@click.option("--space", "space_", type=SpaceName(), metavar="NAME", help="Only prompts from this space; 'global': prompts without a space.")  # fmt: skip
 @click.option(
-    "-n", "--limit", type=click.IntRange(1, 10_000), metavar="N", default=50, show_default=True, help="At most so many."
+    "-n",
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    default=50,
+    show_default=True,
+    help="Largest number of results.",
 )
 @pass_session
 def log(session: Session, since: str | None, before: str | None, space_: str | None, limit: int) -> None:
-    """List the prompts of today, newest first: when, which agent, session and space, how the prompt begins, and which memories
+    """List today's prompts, newest first: time, agent, session, space, the beginning of the prompt, and which memories
     were whispered for it, or why none.
 
-    Prompts are kept for some days (`whisper.keep_days`), without what looks like a secret.
+    Prompts are kept for some days (`whisper.keep_days`), without secrets.
     """
     begin = since or (None if before else When().convert("today", None, None))
     params = WhispersParams(since=begin, before=before, space=space_, limit=limit)
@@ -273,7 +281,7 @@ _MINUS = "\N{MINUS SIGN}1"
 
 
 class Signal(click.ParamType[int]):
-    """`+1` or `-1`."""
+    """The argument `+1` or `-1`."""
 
     name = "+1|-1"
 
@@ -284,7 +292,7 @@ class Signal(click.ParamType[int]):
 
 
 class Judge(Verb):
-    """A command to which `-1` is a judgement, and no option."""
+    """A command that reads `-1` as an argument, not as an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, [_MINUS if arg == "-1" else arg for arg in args])
@@ -292,7 +300,7 @@ class Judge(Verb):
 
 @click.command(
     cls=Judge,
-    short_help="Say whether a whispered memory was of use.",
+    short_help="Say whether a whispered memory was useful.",
     example="ormahctl feedback 97acbe8e +1\normahctl feedback 97acbe8e -1 --event k3v9x2m7q4hd",
 )
 @click.argument("node_id", metavar="ID", type=NodeId())
@@ -304,17 +312,17 @@ class Judge(Verb):
     "--implicit",
     "source",
     flag_value="implicit",
-    help="It is inferred from what happened: weighs a bit less (an agent's default).",
+    help="Inferred from what happened: weighs less (an agent's default).",
 )
 @click.option(
-    "--event", metavar="EVENT", help="The whisper that is judged. Else the last one that considered the memory."
+    "--event", metavar="EVENT", help="The whisper to judge. Default: the last one that considered the memory."
 )
 @pass_session
 def feedback(session: Session, node_id: str, signal: int, source: str | None, event: str | None) -> None:
-    """Say whether the memory ID was of use (+1) or not (-1) when it was whispered.
+    """Say whether the memory ID was useful (+1) or not (-1) when it was whispered.
 
-    For prompts like that one it comes up more easily from now on, or less. ID may be a beginning of the id, as whispers
-    show it. The judgement is a commit: `ormahctl undo` takes it back.
+    From now on it is whispered more or less easily for similar prompts. ID may be a prefix of the id, as shown in
+    whispers. The judgement is a commit, and `ormahctl undo` undoes it.
     """
     source = source or ("explicit" if session.agent == PERSON else "implicit")
     params = FeedbackParams(node_id=node_id, signal=signal, source=source, event=event)

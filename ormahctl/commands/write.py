@@ -59,7 +59,8 @@ def told(redacted: Sequence[str], demoted: Sequence[str], *, stored: bool, degra
 
 
 def close_to(near: Sequence[Near], newer: str) -> None:
-    """Print the memories that are close to the one just written (short id `newer`), and what to say if it replaces one."""
+    """Print the memories that are close to the one just written (short id `newer`), and the command to type if it
+    replaces one."""
     for one in near:
         render.out(f"  close to {one.short_id}  {one.created[:10]}  {render.cut(render.line(one.content), 60)}")
     if near:
@@ -68,7 +69,7 @@ def close_to(near: Sequence[Near], newer: str) -> None:
 
 
 def fields(node: NodeResult) -> dict[str, Any]:
-    """A node as `--json` shows it: its fields, `path` and `connections`."""
+    """Return a node as `--json` prints it: its fields, `path` and `connections`."""
     found: dict[str, Any] = msgspec.to_builtins(node)
     for twin in ("text", "node_id"):
         found.pop(twin)
@@ -76,12 +77,12 @@ def fields(node: NodeResult) -> dict[str, Any]:
 
 
 def peek(session: Session, node_id: str) -> NodeResult:
-    """The node, without counting it as used."""
+    """Return the node, without counting that as a use."""
     return session.client.call("agent.get", NodeParams(node_id=node_id, touch=False), NodeResult)
 
 
 def written(session: Session, done: WriteResult, verb: str, *, before: NodeResult | None = None) -> None:
-    """Say what a write did. With --json: the node as it is now (`before`: as it was, when it is gone) and the commit."""
+    """Print the result of a write. With --json: the node as it is now (or `before`, if it was removed) and the commit."""
     if session.json:
         node = fields(before) if before is not None else _now(session, done.node_id)
         render.emit(
@@ -121,22 +122,26 @@ def _now(session: Session, node_id: str) -> dict[str, Any]:
     show_default=True,
     help=f"What kind of memory it is: {', '.join(TYPES)}.",
 )
-@click.option("--tier", type=TIER, default="working", show_default=True, help="How close at hand it is kept.")
+@click.option(
+    "--tier", type=TIER, default="working", show_default=True, help="The tier: how close at hand the memory is."
+)
 @click.option(
     "--space",
     "space_",
     type=SpaceName(),
     metavar="NAME",
-    help="The project it belongs to. Else: ORMAH_SPACE, or detected here.",
+    help="The space it belongs to. Default: ORMAH_SPACE, or that of the current project.",
 )
-@click.option("--global", "global_", is_flag=True, help="It belongs to no project.")
-@click.option("--title", help="A line that names it.")
-@click.option("--tag", "tags", multiple=True, help="A word to find it by; may be given several times.")
-@click.option("--about-self", is_flag=True, help="It is about you.")
-@click.option("--confidence", type=SHARE, default=1.0, show_default=True, help="How sure it is, 0 to 1.")
-@click.option("--link", "links", type=LinkType(), multiple=True, help="A connection, such as supports:1a2b3c4d.")
+@click.option("--global", "global_", is_flag=True, help="Make it global: it belongs to no space.")
+@click.option("--title", help="A title of one line.")
+@click.option("--tag", "tags", multiple=True, help="A tag; may be given several times.")
+@click.option("--about-self", is_flag=True, help="Mark it as being about you.")
+@click.option("--confidence", type=SHARE, default=1.0, show_default=True, help="How certain it is, 0 to 1.")
+@click.option(
+    "--link", "links", type=LinkType(), multiple=True, help="An edge to another memory, such as supports:1a2b3c4d."
+)
 @click.option("--replaces", metavar="ID", multiple=True,
-              help="A memory that this one replaces: it is marked superseded. May be given several times.")  # fmt: skip
+              help="A memory that this one replaces, and that is marked as superseded. May be given several times.")  # fmt: skip
 @pass_session
 def remember(
     session: Session,
@@ -154,8 +159,8 @@ def remember(
 ) -> None:
     """Store TEXT as a memory; with '-' the text is read from stdin.
 
-    A text that is known already is not stored twice. What looks like a password or a key is taken out first. Memories
-    that are close in meaning are named, because the new one may replace one of them.
+    A text that is stored already is not stored twice. Passwords and keys are redacted first. Memories that are close in
+    meaning are listed, because the new one may replace one of them.
     """
     params = RememberParams(
         content=text_or_stdin(text, "the memory"),
@@ -214,13 +219,13 @@ CLEARABLE = ("title", "space", "tags", "valid_until")
 @click.argument("node_id", metavar="ID", type=NodeId())
 @click.option("--content", metavar="TEXT|-", help="The new text; '-' reads it from stdin.")
 @click.option("--title", help="The new title.")
-@click.option("--type", "type_", type=TYPE, metavar="TYPE", help="Another type.")
-@click.option("--tier", type=TIER, help="Another tier.")
-@click.option("--space", "space_", type=SpaceName(), metavar="NAME", help="Move it to this project.")
-@click.option("--global", "global_", is_flag=True, help="It belongs to no project.")
+@click.option("--type", "type_", type=TYPE, metavar="TYPE", help="The new type.")
+@click.option("--tier", type=TIER, help="The new tier.")
+@click.option("--space", "space_", type=SpaceName(), metavar="NAME", help="The new space.")
+@click.option("--global", "global_", is_flag=True, help="Make it global: it belongs to no space.")
 @click.option("--tag", "tags", multiple=True, help="Add a tag; may be given several times.")
-@click.option("--untag", "untags", multiple=True, help="Take a tag away.")
-@click.option("--confidence", type=SHARE, help="How sure it is, 0 to 1.")
+@click.option("--untag", "untags", multiple=True, help="Remove a tag; may be given several times.")
+@click.option("--confidence", type=SHARE, help="How certain it is, 0 to 1.")
 @click.option("--clear", "cleared", type=OneOf(CLEARABLE), multiple=True, metavar="FIELD",
               help=f"Take a field away: {', '.join(CLEARABLE)}.")  # fmt: skip
 @pass_session
@@ -238,7 +243,7 @@ def update(
     confidence: float | None,
     cleared: tuple[str, ...],
 ) -> None:
-    """Change what is named of the memory ID; everything else of its note stays, byte for byte."""
+    """Change fields of the memory ID; the rest of its note stays as it is, byte for byte."""
     given = {"title": title is not None, "space": space_ is not None or global_, "tags": bool(tags or untags)}
     if space_ is not None and global_:
         raise click.UsageError("--space and --global exclude each other", click.get_current_context())
@@ -282,7 +287,8 @@ def update(
 
 
 WAIT_SECONDS = 10.0
-"""The daemon lets a file rest (1.5 s by default) before it takes an edit in; then commit and index follow at once."""
+"""Seconds to wait for an edit: the daemon waits until the file is at rest (1.5 s by default), then commits and indexes
+it."""
 POLL_SECONDS = 0.1
 
 
@@ -290,9 +296,9 @@ POLL_SECONDS = 0.1
 @click.argument("node_id", metavar="ID", type=NodeId())
 @pass_session
 def edit(session: Session, node_id: str) -> None:
-    """Open the note of the memory ID in VISUAL or EDITOR (else vi).
+    """Open the note of the memory ID in VISUAL or EDITOR (otherwise vi).
 
-    It is the file in the vault; what you save there is committed under your name and found at once.
+    It is the file in the vault. What you save is committed under your name, and can be found at once.
     """
     node = peek(session, node_id)
     hello = session.client.call("hello", HelloParams(client="ormahctl"), HelloResult)
@@ -340,7 +346,8 @@ def _open_editor(file: Path) -> None:
 
 
 def _taken_in(session: Session, node: NodeResult, file: Path) -> tuple[NodeResult, str | None]:
-    """Wait until the daemon's version of the note is the file's; (node, commit), or the old node when it takes longer."""
+    """Wait until the daemon has the file's version of the note. Return (node, commit), or the old node if it takes too
+    long."""
     deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
         try:
@@ -369,7 +376,7 @@ def _commit(session: Session, node: NodeResult) -> str | None:
 
 
 def _broken(session: Session, node: NodeResult) -> None:
-    """Raise InvalidNote with the line and the mend, when the edit made the note unreadable."""
+    """Raise InvalidNote, with the line and what to do, if the edit made the note unreadable."""
     found = session.client.call("admin.doctor", DoctorParams(), DoctorResult).findings
     for finding in found:
         if finding.path == node.path and finding.level != "info":
@@ -392,17 +399,17 @@ def _report(session: Session, node: NodeResult, word: str, commit: str | None) -
 
 @click.command(
     cls=Verb,
-    short_help="Say that a memory no longer holds.",
+    short_help="Mark a memory as outdated.",
     example="ormahctl outdated 97acbe8e --reason 'moved to Postgres'\normahctl outdated 97acbe8e --by 1a2b3c4d\n"
     "ormahctl outdated 97acbe8e --revoke",
 )
 @click.argument("node_id", metavar="ID", type=NodeId())
 @click.option("--reason", metavar="R", help="Why it no longer holds.")
 @click.option("--by", metavar="ID", help="The memory that replaces it.")
-@click.option("--revoke", is_flag=True, help="It holds again.")
+@click.option("--revoke", is_flag=True, help="Remove the mark.")
 @pass_session
 def outdated(session: Session, node_id: str, reason: str | None, by: str | None, revoke: bool) -> None:
-    """Say that the memory ID no longer holds. It stays in the vault and leaves the results of searches."""
+    """Mark the memory ID as no longer valid. It stays in the vault, but searches no longer find it."""
     if revoke and reason is not None:
         raise click.UsageError("--reason and --revoke exclude each other", click.get_current_context())
     if revoke and by is not None:
@@ -414,15 +421,15 @@ def outdated(session: Session, node_id: str, reason: str | None, by: str | None,
 
 @click.command(
     cls=Verb,
-    short_help="Draw an edge between two memories.",
+    short_help="Connect two memories by an edge.",
     example="ormahctl connect 97acbe8e supports 1a2b3c4d --reason 'the build needs it'",
 )
 @click.argument("source_id", metavar="A", type=NodeId())
 @click.argument("edge", type=EDGE, metavar="EDGE")
 @click.argument("target_id", metavar="B", type=NodeId())
-@click.option("--weight", type=SHARE, default=0.5, show_default=True, help="How strong it is, 0 to 1.")
-@click.option("--reason", help="Why they belong together.")
-@click.option("--remove", is_flag=True, help="Take the edge away.")
+@click.option("--weight", type=SHARE, default=0.5, show_default=True, help="Weight of the edge, 0 to 1.")
+@click.option("--reason", help="The reason for the edge.")
+@click.option("--remove", is_flag=True, help="Remove the edge.")
 @pass_session
 def connect(
     session: Session, source_id: str, edge: str, target_id: str, weight: float, reason: str | None, remove: bool

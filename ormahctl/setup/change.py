@@ -27,28 +27,28 @@ from ormahd.rpc.wire import BadRequest
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One settings file that we changed."""
+    """The record of one settings file that `setup` changed."""
 
     agent: str
     file: str
     real: str
     after: str
-    """sha256 of the file as we left it: with these bytes the edits can be taken back one by one."""
+    """sha256 of the file after the change. While the file has these bytes, the edits can be reversed one by one."""
     edits: tuple[Edit, ...]
     existed: bool
-    """Whether the file was there before us."""
+    """Whether the file existed before the change."""
     keep: frozenset[str] = frozenset()
-    """Containers of hooks that were there before us (`hooks`, `hooks.EVENT`)."""
+    """Containers of hooks that existed before the change (`hooks`, `hooks.EVENT`)."""
     directories: tuple[str, ...] = ()
-    """Directories that we made for it, outermost first."""
+    """Directories that were created for the file, outermost first."""
 
     def fits(self, data: bytes | None) -> bool:
-        """Whether the file is as we left it."""
+        """Whether the file still has the bytes that the change left."""
         return data is not None and digest(data) == self.after
 
     @classmethod
     def all(cls, agent: str) -> list[Self]:
-        """The records of one agent; one that cannot be read counts as none, for it only holds what is nice to have."""
+        """Return the records of one agent. An unreadable record is skipped, because uninstalling works without it."""
         found = []
         for path in sorted(_directory().glob(f"{agent}-*.json")):
             try:
@@ -59,7 +59,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, agent: str, real: Path) -> Self | None:
-        """The record for the file `real`."""
+        """Return the record for the file `real`, or None."""
         return next((one for one in cls.all(agent) if one.real == str(real)), None)
 
     def store(self) -> None:
@@ -86,7 +86,7 @@ def digest(data: bytes) -> str:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """One setup at a time; a second one waits."""
+    """Hold a lock during the block, so that only one setup runs at a time."""
     fd = os.open(paths.private_dir(_directory()), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -101,12 +101,12 @@ def _directory() -> Path:
 
 @dataclass(frozen=True)
 class FileChange:
-    """What would become of one file: `after` its bytes, None where it goes."""
+    """A planned change of one file. `after`: its new bytes; None: the file is removed."""
 
     seen: Seen
     after: bytes | None
     record: Record | None
-    """What to remember once it is done; None: nothing any more."""
+    """The record to store after the change; None: delete the record."""
     was: Record | None
 
     @property
@@ -118,10 +118,10 @@ class FileChange:
         return self.seen.data != self.after
 
     def make(self) -> None:
-        """Do it.
+        """Write the file and its record.
 
         Raises:
-            Conflict: the file is not what the plan was made for, or may not be written. Nothing was changed.
+            Conflict: the file has changed since the plan was made, or may not be written. Nothing was changed.
         """
         if not self.changed:
             return
@@ -136,14 +136,15 @@ class FileChange:
 
 
 def tidy(changes: Sequence[FileChange]) -> None:
-    """Take away the directories that we made, once every file that was taken out of them is gone."""
+    """Remove the directories that were created for removed files."""
     for one in changes:
         if one.record is None and one.was is not None:
             _remove_empty(one.was.directories)
 
 
 def whole(owner: str, path: Path, wanted: bytes) -> FileChange:
-    """A file that is ours from its first byte to its last. One that was there before comes back when it is taken out."""
+    """Return the change that makes `wanted` the whole content of a file. Removing it later restores the file that was
+    there before."""
     seen = file.read(path)
     was = Record.of(owner, seen.real)
     before, existed = seen.data, seen.data is not None
@@ -157,7 +158,7 @@ def whole(owner: str, path: Path, wanted: bytes) -> FileChange:
 
 
 def taken_out(owner: str) -> tuple[list[FileChange], list[Path]]:
-    """Every file of `owner` as it was before us; and those that were edited since, which are left as they are."""
+    """Return the changes that restore every file of `owner`, and the files that were edited since and are left alone."""
     changes, edited = [], []
     for was in Record.all(owner):
         seen = file.read(Path(was.file))
@@ -170,7 +171,7 @@ def taken_out(owner: str) -> tuple[list[FileChange], list[Path]]:
 
 
 def _remove_empty(directories: tuple[str, ...]) -> None:
-    """Take away directories that we made, the innermost first, as far as nobody else uses them."""
+    """Remove created directories, innermost first, as far as they are empty."""
     for path in reversed(directories):
         if not os.path.isdir(path):
             continue
@@ -181,22 +182,22 @@ def _remove_empty(directories: tuple[str, ...]) -> None:
 
 SHIM: Final = Path(__file__).resolve().parents[1] / "hook.py"
 SHIM_END = "/ormahctl/hook.py"
-"""By which we know the path of our shim, wherever it is installed."""
+"""The end of the shim's path, by which hooks of every installation are recognised."""
 DEADLINE_MS: Final = 500
-"""Milliseconds after which a hook gives up and the prompt goes on without memories."""
+"""Milliseconds after which a hook gives up, so that the prompt continues without memories."""
 SPARE_SECONDS: Final = 4
-"""What a harness waits beyond the deadline, for a machine that is slow to start a process."""
+"""Seconds that a harness waits beyond the deadline, for machines that start a process slowly."""
 GUARD: Final = " 2>/dev/null || true"
-"""Python ends with status 2 when its script is gone (an upgrade, a removed environment), and a harness takes a 2 as "block":
-the prompt would be lost, or the agent never stop. So a shell runs it, the status is 0 whatever happens, and nothing is said of it."""
+"""Makes the shell always exit with 0 and print no error. Python exits with 2 if the script is gone (an upgrade, a
+removed environment), and harnesses take a 2 as "block the prompt"."""
 
 OBSOLETE: Final = ("args", "async", "shell")
-"""Members that would change what our command does: where an earlier setup or a person gave them, they go."""
+"""Keys of a hook that would change what our command does. They are removed, whoever set them."""
 
 
 def command(event: str, harness: str, *, socket: str | None, deadline: int) -> str:
-    """The shell command for one event. `socket`: where the daemon answers, where that is not the default; `deadline`
-    in milliseconds."""
+    """Return the shell command for one event. `socket`: the daemon's socket if it is not the default; `deadline` in
+    milliseconds."""
     words = [sys.executable, "-I", "-S", str(SHIM), "--hook", event, "--harness", harness]
     if socket is not None:
         words += ["--socket", socket]
@@ -211,12 +212,12 @@ def command(event: str, harness: str, *, socket: str | None, deadline: int) -> s
 
 
 def timeout(deadline: int) -> int:
-    """Seconds that a harness gives the hook: it has ended by itself long before."""
+    """Return the seconds that a harness should give the hook, far more than the hook's own deadline."""
     return math.ceil(deadline / 1000) + SPARE_SECONDS
 
 
 def socket_option(found: Path) -> str | None:
-    """`found` where the shim would not find it by itself, in whatever environment the harness is started."""
+    """Return the socket for `--socket`, or None if the shim finds it without the option."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     usual = not runtime or os.path.normpath(runtime) == f"/run/user/{os.getuid()}"
     if usual and found == paths.runtime_dir() / paths.SOCKET_NAME:
@@ -225,7 +226,7 @@ def socket_option(found: Path) -> str | None:
 
 
 def words(handler: Any) -> list[str]:
-    """The words of a handler's command; none where it has no command."""
+    """Return the words of a handler's command; empty if it has no command."""
     if not isinstance(handler, Mapping):
         return []
     text, more = handler.get("command"), handler.get("args")
@@ -239,20 +240,20 @@ def words(handler: Any) -> list[str]:
 
 
 def ours(handler: Any) -> bool:
-    """Whether a handler runs our shim's hooks, whatever interpreter, path and options an earlier setup gave it."""
+    """Whether a handler runs Ormah's shim, with any interpreter, path and options."""
     found = words(handler)
     return "--hook" in found and any(word.endswith(SHIM_END) for word in found)
 
 
 def option(handler: Any, name: str) -> str | None:
-    """The value of one option in our command."""
+    """Return the value of one option in our command, or None."""
     found = words(handler)
     at = found.index(name) + 1 if name in found else len(found)
     return found[at] if at < len(found) else None
 
 
 def named(path: Path) -> bool:
-    """Whether a file that cannot be parsed speaks of our shim."""
+    """Whether a file that cannot be parsed contains the path of the shim."""
     try:
         return SHIM_END.encode() in path.read_bytes()
     except OSError:
@@ -260,7 +261,7 @@ def named(path: Path) -> bool:
 
 
 def program(socket: Path) -> str:
-    """How a shell of an agent calls ormahctl for the daemon at `socket`: with `--socket` where it would look elsewhere."""
+    """Return the shell command by which an agent calls ormahctl for the daemon at `socket`, with `--socket` if needed."""
     found = paths.program("ormahctl")
     plain = {name: value for name, value in os.environ.items() if not name.startswith("ORMAH_")}
     usual_runtime = os.environ.get("XDG_RUNTIME_DIR", "").rstrip("/") in {"", f"/run/user/{os.getuid()}"}
@@ -270,12 +271,12 @@ def program(socket: Path) -> str:
 
 
 def connected(agent: str, wired: paths.Wired) -> None:
-    """Remember it for one agent."""
+    """Record how an agent that was connected calls ormahctl."""
     _change(agent, wired)
 
 
 def disconnected(agent: str) -> None:
-    """Forget it."""
+    """Delete the record of an agent."""
     _change(agent, None)
 
 

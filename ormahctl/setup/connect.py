@@ -29,27 +29,27 @@ from ormahd.api import Finding
 from ormahd.rpc.wire import Conflict, OrmahError
 
 Handlers = dict[str, list[Mapping[str, Any]]]
-"""Event -> our handlers in it."""
+"""{event: Ormah's handlers for it}."""
 
 
 @dataclass(frozen=True)
 class Change(FileChange):
-    """What would become of one settings file of a harness."""
+    """A planned change of one settings file of a harness."""
 
     harness: Harness
     added: list[str]
-    """Events that get a hook of ours."""
+    """Events that get a hook."""
     replaced: list[str]
     removed: list[str]
     comment: int | None = None
-    """The line with a comment, where that keeps the harness from reading the file."""
+    """The line of a comment that prevents the harness from reading the file, or None."""
 
 
 def read(harness: Harness, path: Path) -> tuple[Seen, Document]:
-    """One settings file; a missing one is an empty one.
+    """Read and parse a settings file; a missing one counts as empty.
 
     Raises:
-        InvalidSettings: it cannot be read, or has something else where hooks belong.
+        InvalidSettings: it cannot be read, or does not have the expected structure for hooks.
     """
     seen = file.read(path)
     try:
@@ -62,11 +62,11 @@ def read(harness: Harness, path: Path) -> tuple[Seen, Document]:
 
 
 def connect(harness: Harness, *, socket: str | None, deadline: int) -> Change:
-    """Our hooks for every event of `harness`, in the file where the person keeps theirs.
+    """Plan the hooks for every event of `harness`, in the file where the person keeps theirs.
 
     Raises:
         InvalidSettings: that file cannot be read.
-        Conflict: two of its files have ours.
+        Conflict: two of its files have hooks of Ormah.
     """
     target = harness.target()
     for other in harness.files():
@@ -97,10 +97,10 @@ def connect(harness: Harness, *, socket: str | None, deadline: int) -> Change:
 
 
 def disconnect(harness: Harness) -> list[Change]:
-    """Our hooks taken out of every file of `harness` that has them.
+    """Plan the removal of Ormah's hooks from every file of `harness`.
 
     Raises:
-        InvalidSettings: a file that names our shim cannot be read.
+        InvalidSettings: a file that names the shim cannot be parsed.
     """
     records = {one.real: one for one in Record.all(harness.name)}
     seen = {str(file.Seen(path, None).real): path for path in harness.files()}
@@ -139,7 +139,7 @@ def _without(harness: Harness, path: Path, was: Record | None) -> Change | None:
 
 
 def ours(document: Document) -> Handlers:
-    """Our handlers, by event."""
+    """Return Ormah's handlers by event."""
     found: Handlers = {}
     for place, handler in _places(document):
         found.setdefault(place.event, []).append(handler)
@@ -157,7 +157,7 @@ def _places(document: Document) -> list[tuple[Place, Mapping[str, Any]]]:
 
 
 def _events(value: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
-    """The events; other members of `hooks` (Gemini's `enabled`, Codex's `state`) are none."""
+    """Yield the events with their hooks. Other members of `hooks` are skipped (Gemini's `enabled`, Codex's `state`)."""
     hooks = value.get("hooks")
     for event, groups in hooks.items() if isinstance(hooks, Mapping) else ():
         if isinstance(groups, list):
@@ -178,7 +178,7 @@ def _check(document: Document) -> None:
 def _plan(
     start: Document, wanted: Mapping[str, Mapping[str, Any]], keep: frozenset[str]
 ) -> tuple[list[Edit], Document]:
-    """The edits after which exactly `wanted` is ours, and what they make of `start`."""
+    """Return the edits after which Ormah's hooks are exactly `wanted`, and the resulting document."""
     edits: list[Edit] = []
     now = start
 
@@ -210,10 +210,10 @@ def _plan(
 
 
 def _verify(before: Document, after: Document, wanted: Mapping[str, Mapping[str, Any]]) -> None:
-    """That nothing but ours is different, whatever the editing did.
+    """Check that the edits changed nothing but Ormah's hooks.
 
     Raises:
-        Conflict: it is.
+        Conflict: they changed something else.
     """
     found = ours(after)
     right = set(found) == set(wanted) and all(
@@ -227,7 +227,7 @@ def _verify(before: Document, after: Document, wanted: Mapping[str, Mapping[str,
 
 
 def _theirs(document: Document) -> str:
-    """All that is not ours, in its order; empty containers of hooks count as none."""
+    """Return everything except Ormah's hooks as JSON, in order; empty containers of hooks are left out."""
     value = copy.deepcopy(dict(document.value))
     hooks = value.get("hooks")
     if isinstance(hooks, dict):
@@ -245,31 +245,32 @@ def _theirs(document: Document) -> str:
 
 
 def _containers(document: Document) -> frozenset[str]:
-    """The containers of hooks that are there; with ours in them nobody knows any more who made them."""
+    """Return the existing containers of hooks; none if they contain Ormah's hooks, because then it is unknown who
+    created them."""
     if ours(document) or "hooks" not in document.value:
         return frozenset()
     return frozenset({"hooks", *(f"hooks.{event}" for event, _ in _events(document.value))})
 
 
 def _told(before: Handlers, after: Handlers, events: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
-    """Events that are new, other, and gone."""
+    """Return the events that are added, changed and removed."""
     added = [event for event in events if event not in before]
     replaced = [event for event in events if event in before and before[event] != after[event]]
     return added, replaced, [event for event in before if event not in after]
 
 
 PROMPTS = ("UserPromptSubmit", "BeforeAgent")
-"""The event with which a harness hands us a prompt."""
+"""The names of the event for a prompt."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One real run of the hook with an empty prompt, to which the right answer is silence."""
+    """The result of running the hook with an empty prompt. The correct answer is silence."""
 
     ok: bool
     ms: float
     trouble: str | None
-    """What went wrong, for people."""
+    """What failed, in words for people, or None."""
 
 
 @dataclass(frozen=True)
@@ -279,15 +280,15 @@ class Standing:
     state: Literal["yes", "no", "outdated", "unreadable"]
     file: Path
     events: list[str]
-    """Events with a hook of ours."""
+    """Events that have a hook of Ormah."""
     answer: Answer | None
     trouble: str | None
-    """Why it would not work, or what is wrong with the file."""
+    """Why the hooks would not work, or what is wrong with the file; None if nothing is."""
     mend: str | None
 
 
 def connected() -> dict[str, list[Mapping[str, Any]]]:
-    """The agents that have a hook of ours, each with its handlers; a settings file that cannot be read counts as none."""
+    """Return the connected agents with their handlers. An agent whose settings file cannot be read is left out."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for harness in agents.AGENTS.values():
         try:
@@ -301,7 +302,7 @@ def connected() -> dict[str, list[Mapping[str, Any]]]:
 
 
 def standing(harness: Harness, *, socket: str | None) -> Standing:
-    """Look at one agent. `socket`: what setup would write as `--socket` today."""
+    """Return how one agent is connected. `socket`: the value that setup would write for `--socket` now."""
     path = harness.target()
     try:
         _, document = read(harness, path)
@@ -325,7 +326,7 @@ def standing(harness: Harness, *, socket: str | None) -> Standing:
 
 
 def _ask(handler: Mapping[str, Any], deadline: int) -> Answer:
-    """Run the command as a harness does: by a shell, with JSON on stdin; but here what it says on stderr is heard."""
+    """Run the command as a harness does: by a shell, with JSON on stdin. Unlike a harness, read its stderr."""
     command = str(handler["command"]).removesuffix(entry.GUARD)
     text = json.dumps({"hook_event_name": "UserPromptSubmit", "prompt": "", "cwd": os.getcwd()}).encode()
     limit = deadline / 1000 + entry.SPARE_SECONDS
@@ -349,7 +350,8 @@ _VERSION = re.compile(r"""^__version__\s*=\s*["']([^"']+)["']""", re.MULTILINE)
 
 
 def findings(daemon: str | None) -> list[Finding]:
-    """What is of another version than this package, or is not there any more. `daemon`: the version that runs, if one does."""
+    """Return findings on hooks of another version, or whose program is missing. `daemon`: the version of the running
+    daemon."""
     found = []
     if daemon is not None and daemon != __version__:
         what = f"the daemon that runs is version {daemon}, and {__version__} is installed"
@@ -363,7 +365,7 @@ def findings(daemon: str | None) -> list[Finding]:
 
 
 def _troubles(handler: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with the command of one hook, as the end of a sentence."""
+    """Yield what is wrong with the command of one hook, as the end of a sentence."""
     words = entry.words(handler)
     shim = next((word for word in words if word.endswith(entry.SHIM_END)), None)
     if shim is None:
@@ -379,7 +381,7 @@ def _troubles(handler: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _version(shim: Path) -> str | None:
-    """The version of the package that a shim belongs to; None where it does not say."""
+    """Return the version of the package to which a shim belongs, or None if unknown."""
     try:
         text = (shim.parents[1] / "ormahd" / "__init__.py").read_text("utf-8")
     except (OSError, ValueError):

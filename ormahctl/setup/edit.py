@@ -31,7 +31,7 @@ _VISIBLE = re.compile(rb"[^\r\n]")
 
 @dataclass(slots=True)
 class Node:
-    """A value and where it stands: `[at, end)`; a member begins with its key, at `start`."""
+    """A JSON value and its position `[at, end)`. A member of an object begins with its key, at `start`."""
 
     key: str | None
     start: int
@@ -41,27 +41,27 @@ class Node:
 
 
 def without_comments(data: bytes) -> bytes:
-    """Return `data` with byte order mark and comments blanked."""
+    """Return `data` with byte order mark and comments replaced by spaces."""
     data = b"   " + data[3:] if data.startswith(BOM) else data
     return _COMMENT.sub(lambda found: _VISIBLE.sub(b" ", found[0]) if found["comment"] else found[0], data)
 
 
 def without_trailing_commas(text: bytes) -> bytes:
-    """Return text without comments with its trailing commas blanked."""
+    """Return text without comments, with its trailing commas replaced by spaces."""
     return _TRAILING.sub(lambda found: found[0][:-1] + b" " if found["comma"] else found[0], text)
 
 
 def ends_in_line_comment(line: bytes) -> bool:
-    """Whether the last thing on a line is a `//` comment, so that whatever follows needs a line of its own."""
+    """Whether a line ends in a `//` comment, so that anything added needs a line of its own."""
     found = list(_COMMENT.finditer(line))
     return bool(found) and found[-1].end() == len(line) and found[-1][0].startswith(b"//")
 
 
 def read(text: bytes) -> Mapping[str, Any]:
-    """The object that text without comments and trailing commas is.
+    """Parse text without comments and trailing commas, and return the object.
 
     Raises:
-        InvalidSettings: it is none, with line and column.
+        InvalidSettings: it is no JSON object; with line and column.
     """
     try:
         value = json.loads(text.decode(), parse_constant=_no_constant)
@@ -84,7 +84,7 @@ def _no_constant(name: str) -> Any:
 
 
 def tree(text: bytes) -> Node:
-    """The root of text without comments and trailing commas that `read` accepts, with all positions."""
+    """Return the root node, with all positions, of a text that `read` accepts."""
     root = Node(None, 0, 0, len(text))
     open_nodes = [root]
     kinds = [b"["]
@@ -112,26 +112,26 @@ def tree(text: bytes) -> Node:
 Path = tuple[str | int, ...]
 
 UNIT = b"  "
-"""One level of a file that does not show how its writer indents."""
+"""Default indentation, for a file that shows none."""
 
 
 @dataclass(frozen=True)
 class Json:
-    """A JSON file whose root is an object. An empty file is one without members."""
+    """A JSON file whose root is an object. An empty file is an empty object."""
 
     data: bytes
     bare: bytes
-    """`data` without byte order mark and comments, all positions the same."""
+    """`data` without byte order mark and comments, at the same positions."""
     plain: bytes
-    """`bare` without trailing commas."""
+    """`bare` without trailing commas, at the same positions."""
     value: Mapping[str, Any]
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Read a settings file.
+        """Parse a settings file.
 
         Raises:
-            InvalidSettings: it is no JSON object, with line and column.
+            InvalidSettings: it is no JSON object; with line and column.
         """
         bare = without_comments(data)
         plain = without_trailing_commas(bare)
@@ -140,7 +140,7 @@ class Json:
 
     @property
     def comment(self) -> int | None:
-        """The line of the first thing that strict JSON does not have; None where it has none."""
+        """The line of the first thing that strict JSON does not allow, or None."""
         start = len(BOM) if self.data.startswith(BOM) else 0
         pairs = zip(self.data[start:], self.plain[start:], strict=True)
         at = next((at for at, (ours, strict) in enumerate(pairs, start) if ours != strict), None)
@@ -206,7 +206,7 @@ class Json:
         return tree(self.plain)
 
     def _node(self, path: Path) -> Node:
-        """The value at `path`."""
+        """Return the node at `path`."""
         node = self._root
         for step in path:
             node = node.children[self._number(node, step)]
@@ -214,11 +214,11 @@ class Json:
 
     @staticmethod
     def _number(node: Node, step: str | int) -> int:
-        """The number of a child: of several members with one key the last, which is the one that counts."""
+        """Return the position of a child. If a key occurs several times, the last one counts."""
         return step if isinstance(step, int) else [at for at, one in enumerate(node.children) if one.key == step][-1]
 
     def _insert(self, path: Path, key: str | None, value: Any) -> list[Edit]:
-        """A last member or element in the container at `path`."""
+        """Return the edit that adds a last member or element to the container at `path`."""
         if not self.data.removeprefix(BOM).strip(SPACE):
             text = self._text({key: value}, b"", inline=False)
             end = len(self.data)
@@ -253,7 +253,7 @@ class Json:
         return [Edit(node.at, now, self._text(value, self._indent(node.at), inline=b"\n" not in now))]
 
     def _remove(self, path: Path) -> list[Edit]:
-        """Take out one member or element with the comma and the white space that it needed."""
+        """Return the edit that removes a member or element, with its comma and white space."""
         node = self._node(path[:-1])
         siblings, number, close = node.children, self._number(node, path[-1]), node.end - 1
         start, end = siblings[number].start, siblings[number].end
@@ -282,12 +282,12 @@ class Json:
 
     @cached_property
     def _minified(self) -> bool:
-        """All on one line, though there is something."""
+        """Whether the file has content and all of it is on one line."""
         return b"\n" not in self.data.strip(SPACE) and bool(self.value)
 
     @cached_property
     def _spaced(self) -> bool:
-        """Whether the first member has a space before its value; in a file without one ours do."""
+        """Whether there is a space before the value of the first member; True if the file has none."""
         first = next(iter(self._root.children), None) if self.value else None
         return first is None or self.plain[first.at - 1 : first.at] != b":"
 
@@ -301,12 +301,12 @@ class Json:
         return (self._own_indent(children[0]) if children else None) or UNIT
 
     def _own_indent(self, node: Node) -> bytes | None:
-        """The white space before `node`, where nothing else stands before it on its line."""
+        """Return the white space before `node`, if nothing else precedes it on its line."""
         line = self.data[self.data.rfind(b"\n", 0, node.start) + 1 : node.start]
         return line if b"\n" in self.data[: node.start] and not line.strip(b" \t") else None
 
     def _indent(self, at: int) -> bytes:
-        """The white space with which the line of the byte `at` begins."""
+        """Return the white space at the start of the line that contains the byte `at`."""
         line = self.data[self.data.rfind(b"\n", 0, at) + 1 : at]
         return line[: len(line) - len(line.lstrip(b" \t"))]
 
@@ -327,17 +327,17 @@ _PLACE = re.compile(r"^(?P<what>.*?) \(at (?:line (?P<line>\d+), column (?P<colu
 
 @dataclass(frozen=True)
 class Toml:
-    """A TOML file; hooks are arrays of tables (`[[hooks.EVENT]]`, `[[hooks.EVENT.hooks]]`)."""
+    """A TOML file. Hooks are arrays of tables (`[[hooks.EVENT]]`, `[[hooks.EVENT.hooks]]`)."""
 
     data: bytes
     value: Mapping[str, Any]
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Read a settings file.
+        """Parse a settings file.
 
         Raises:
-            InvalidSettings: it is no TOML, with line and column.
+            InvalidSettings: it is no TOML; with line and column.
         """
         try:
             text = data.decode()
@@ -359,7 +359,7 @@ class Toml:
 
     @property
     def comment(self) -> int | None:
-        """TOML has comments."""
+        """Return None: TOML allows comments."""
         return None
 
     @property
@@ -405,7 +405,7 @@ class Toml:
         return between(self.data, tomlkit.dumps(document).encode())
 
     def _cut(self, place: Place) -> Edit | None:
-        """The piece that `add` wrote for this handler, where it stands as it was written; None where it does not."""
+        """Return the text that `add` wrote for this handler, if it is unchanged; otherwise None."""
         handler = self.value["hooks"][place.event][place.group]["hooks"][place.number]
         text = self.add(place.event, handler)[0].inserted.strip(b"\r\n")
         start = self.data.find(text)
@@ -431,10 +431,10 @@ class Toml:
         return edit if {"hooks": {}} | left == {"hooks": {}} | expected else None
 
     def _document(self) -> Any:
-        """The file as tomlkit's, which gives back every byte of it.
+        """Return the file parsed by tomlkit, which can write every byte again.
 
         Raises:
-            Conflict: it would not.
+            Conflict: tomlkit would change bytes.
         """
         import tomlkit
         from tomlkit.exceptions import TOMLKitError
@@ -450,7 +450,8 @@ class Toml:
 
 
 def _value(value: Any) -> str:
-    """A string or a number as TOML; JSON's string is TOML's basic string, but for DEL, which TOML wants escaped."""
+    """Return a string or a number as TOML. A JSON string is a TOML basic string, except that TOML requires DEL to be
+    escaped."""
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return json.dumps(value)

@@ -19,14 +19,14 @@ from ormahd.rpc.wire import Conflict, OrmahError
 
 
 class InvalidSettings(OrmahError):
-    """A settings file that cannot be read as one; it is left as it is. Never on the wire."""
+    """Raised for a settings file that cannot be parsed; it is left as it is. Never sent by the daemon."""
 
     code: ClassVar[str] = "invalid_settings"
     exit_status: ClassVar[int] = 5
 
 
 class Edit(NamedTuple):
-    """At the byte `start`, `removed` becomes `inserted`."""
+    """An edit: at the byte `start`, `removed` is replaced by `inserted`."""
 
     start: int
     removed: bytes
@@ -34,10 +34,10 @@ class Edit(NamedTuple):
 
 
 def apply(data: bytes, edits: Iterable[Edit]) -> bytes:
-    """`data` after all edits, each on what the one before left.
+    """Return `data` after all edits, each applied to the result of the one before.
 
     Raises:
-        Conflict: what an edit removes is not there.
+        Conflict: the text that an edit removes is not there.
     """
     for start, removed, inserted in edits:
         end = start + len(removed)
@@ -48,12 +48,12 @@ def apply(data: bytes, edits: Iterable[Edit]) -> bytes:
 
 
 def reverse(edits: Sequence[Edit]) -> list[Edit]:
-    """The edits that take `edits` back."""
+    """Return the edits that reverse `edits`."""
     return [Edit(start, inserted, removed) for start, removed, inserted in reversed(edits)]
 
 
 def between(before: bytes, after: bytes) -> list[Edit]:
-    """The one splice that makes `after` of `before`; none where they are the same."""
+    """Return the one edit that turns `before` into `after`; empty if they are equal."""
     if before == after:
         return []
     shorter = min(len(before), len(after))
@@ -64,7 +64,7 @@ def between(before: bytes, after: bytes) -> list[Edit]:
 
 
 class Place(NamedTuple):
-    """One handler: `hooks[event][group].hooks[number]`."""
+    """The position of one handler: `hooks[event][group].hooks[number]`."""
 
     event: str
     group: int
@@ -72,7 +72,7 @@ class Place(NamedTuple):
 
 
 class Document(Protocol):
-    """A parsed settings file. Each change gives the edits; what they do not name keeps its bytes."""
+    """A parsed settings file. Each change returns edits; all other bytes stay."""
 
     @property
     def data(self) -> bytes: ...
@@ -82,46 +82,46 @@ class Document(Protocol):
 
     @property
     def comment(self) -> int | None:
-        """The line of the first thing that its strict form does not have (a comment, a trailing comma)."""
+        """The line of the first thing that the strict format does not allow (a comment, a trailing comma), or None."""
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Raises InvalidSettings with line and column."""
+        """Parse a file. Raises InvalidSettings with line and column."""
 
     def add(self, event: str, handler: Mapping[str, Any]) -> list[Edit]:
-        """A group of its own for `handler`, after the event's other groups."""
+        """Return edits that add a group for `handler` after the event's other groups."""
 
     def change(self, place: Place, handler: Mapping[str, Any], gone: Iterable[str]) -> list[Edit]:
-        """Give the handler there these members, take away those in `gone`, and leave every other one."""
+        """Return edits that set these members of the handler, remove those in `gone`, and leave all others."""
 
     def drop(self, place: Place, keep: frozenset[str]) -> list[Edit]:
-        """Remove the handler there, and the containers that are empty without it; not those in `keep` (`hooks`,
+        """Return edits that remove the handler, and containers that become empty, except those in `keep` (`hooks`,
         `hooks.EVENT`)."""
 
 
 LARGEST = 16_000_000
-"""Bytes. No settings file is as large; a person who has one has something else there."""
+"""Largest size in bytes of a file that is read. No settings file is as large."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A file as it was read: its bytes, None where there was none."""
+    """A file as it was read: its bytes, or None if it did not exist."""
 
     path: Path
     data: bytes | None
 
     @property
     def real(self) -> Path:
-        """The file behind symbolic links."""
+        """The file that symbolic links lead to."""
         return Path(os.path.realpath(self.path))
 
 
 def read(path: Path) -> Seen:
-    """The file at `path`, through links.
+    """Read the file at `path`, through symbolic links.
 
     Raises:
-        InvalidSettings: something is there that is no file.
-        Conflict: it is there, and not for us to read.
+        InvalidSettings: it is no regular file.
+        Conflict: it exists, but this user may not read it.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -149,10 +149,10 @@ def read(path: Path) -> Seen:
 
 
 def write(seen: Seen, data: bytes | None) -> list[str]:
-    """Replace what was seen by `data`, durably; None removes the file. The directories that had to be made.
+    """Replace the file by `data` durably, or remove it if `data` is None. Return the directories that were created.
 
     Raises:
-        Conflict: the file is not what was seen any more, is read-only, or somebody else's. Nothing was changed.
+        Conflict: the file has changed since it was read, is read-only, or belongs to another user. Nothing was changed.
     """
     real = seen.real
     before = _writable(seen)
@@ -192,7 +192,7 @@ def write(seen: Seen, data: bytes | None) -> list[str]:
 
 
 def _writable(seen: Seen) -> os.stat_result | None:
-    """What the file is now, where it may be replaced."""
+    """Return the file's present stat, if it may be replaced."""
     if seen.data is None:
         return None
     try:
@@ -207,7 +207,7 @@ def _writable(seen: Seen) -> os.stat_result | None:
 
 
 def _add(fresh: Path, seen: Seen) -> None:
-    """Give a new file its name; by a link, which unlike a rename is never over a file of the same moment."""
+    """Give a new file its name by a link, which unlike a rename never replaces a file created at the same moment."""
     try:
         os.link(fresh, seen.real)
     except FileExistsError:
@@ -251,7 +251,7 @@ def _attributes(real: Path) -> list[str]:
 
 
 def _directories(path: Path) -> list[str]:
-    """Make `path` and what is missing above it; outermost first."""
+    """Create `path` and missing parents. Return those created, outermost first."""
     missing = []
     while not path.exists():
         missing.append(path)

@@ -49,17 +49,17 @@ _BEGUN: Final = b"<!-- ormah:begin"
 
 
 def owner(agent: str) -> str:
-    """Under which the records of an agent's paragraphs are kept."""
+    """Return the name under which the records of an agent's paragraphs are stored."""
     return f"instructions.{agent}"
 
 
 @dataclass(frozen=True)
 class Paragraph(FileChange):
-    """What would become of a file with our paragraph."""
+    """A planned change of a file with Ormah's paragraph."""
 
     state: State
-    """added, renewed: it will be. there: it is. edited: a person changed it, so it stays. removed: a person took it out, so it stays
-    out. unreadable: the file is no text."""
+    """added, renewed: the paragraph will be written. there: it is up to date. edited: a person changed it, so it stays.
+    removed: a person removed it, so it is not added. unreadable: the file is no text."""
 
     def make(self) -> None:
         super().make()
@@ -69,7 +69,8 @@ class Paragraph(FileChange):
 
 
 def plan(agent: str, path: Path, program: str, *, wished: bool = False) -> Paragraph:
-    """Our paragraph in the file at `path`, with commands by `program`. `wished`: also where a person took it out before."""
+    """Plan the paragraph in the file at `path`, with commands by `program`. `wished`: add it even if a person removed
+    it before."""
     seen = file.read(path)
     data = seen.data or b""
     was = Record.of(owner(agent), seen.real)
@@ -102,7 +103,7 @@ def plan(agent: str, path: Path, program: str, *, wished: bool = False) -> Parag
 
 
 def block(program: str, newline: bytes = b"\n") -> bytes:
-    """The paragraph between its comments, without an end of the last line."""
+    """Return the paragraph between its comments, without a line end after the last line."""
     body = TEXT.format(program=program).encode().replace(b"\n", newline)
     begin = f"<!-- ormah:begin {_digest(body)} (ormahctl uninstall takes this out, unless it was edited) -->".encode()
     return begin + newline + body + b"<!-- ormah:end -->"
@@ -111,7 +112,7 @@ def block(program: str, newline: bytes = b"\n") -> bytes:
 def _added(
     agent: str, seen: Seen, was: Record | None, before: bytes, wanted: bytes, newline: bytes, *, existed: bool
 ) -> Paragraph:
-    """Our paragraph at the end of what was there before, after an empty line."""
+    """Plan the paragraph at the end of the existing text, after an empty line."""
     apart = b"" if not before or before.endswith(newline * 2) else newline if before.endswith(newline) else newline * 2
     inserted = apart + wanted + newline
     after = before + inserted
@@ -123,7 +124,8 @@ def _added(
 
 
 def _borrowed(agent: str, seen: Seen) -> Record:
-    """For a paragraph that is there already: what another agent of ours that reads this file remembers, else as if the person's."""
+    """Return a record for a paragraph that exists already: a copy of the record of another agent that reads this file,
+    else one as if the person had written it."""
     others = (one for one in Record.all("instructions.*") if one.real == str(seen.real))
     other = next(others, None)
     return Record(
@@ -134,12 +136,13 @@ def _borrowed(agent: str, seen: Seen) -> Record:
 
 @dataclass(frozen=True)
 class Removal:
-    """What becomes of an agent's paragraphs when it is disconnected."""
+    """The changes that remove the paragraphs of disconnected agents."""
 
     changes: list[FileChange] = field(default_factory=list)
     edited: list[Path] = field(default_factory=list)
     forgotten: list[Record] = field(default_factory=list)
-    """Records of files that stay: edited, gone, or read by another agent that is connected."""
+    """Records to delete without a change, because the file was edited, is gone, or is read by another connected agent.
+    """
 
     def make(self) -> None:
         for one in self.changes:
@@ -149,7 +152,7 @@ class Removal:
 
 
 def removal(agents: Collection[str]) -> Removal:
-    """The paragraphs of these agents taken out; one that another connected agent reads stays."""
+    """Plan the removal of these agents' paragraphs. One that another connected agent reads stays."""
     found = Removal()
     names = {owner(agent) for agent in agents}
     records = Record.all("instructions.*")
@@ -192,48 +195,49 @@ def _untouched(found: re.Match[bytes]) -> bool:
 
 
 def _digest(body: bytes) -> str:
-    """Of the lines, whatever their ends: git may change those."""
+    """Return a digest of the lines that does not depend on line ends, because git may change those."""
     return record.digest(body.replace(b"\r\n", b"\n"))[:8]
 
 
 class Harness(ABC):
-    """One agent's program. The module of each says where its facts come from."""
+    """An agent's program, with its settings files, events and format of hooks."""
 
     name: ClassVar[str]
-    """As people type it, and as the shim hands it to the daemon."""
+    """The name in commands, which the shim also sends to the daemon."""
     title: ClassVar[str]
     program: ClassVar[str]
     events: ClassVar[tuple[str, ...]]
     strict: ClassVar[bool]
-    """It reads its settings as strict JSON: with a comment in it the whole file counts for nothing."""
+    """Whether it reads its settings as strict JSON, so that a comment makes it ignore the whole file."""
     reads: ClassVar[str]
-    """The name of the file that it reads at the start of a session."""
+    """The name of the instructions file that it reads at the start of a session."""
     after: ClassVar[str]
     """What the person has to do after a change."""
 
     @abstractmethod
     def home(self) -> Path:
-        """The directory of its settings."""
+        """Return the directory of its settings."""
 
     def files(self) -> tuple[Path, ...]:
-        """Files that may hold its hooks."""
+        """Return the files that may have its hooks."""
         return (self.home() / "settings.json",)
 
     def target(self) -> Path:
-        """The file into which new hooks go."""
+        """Return the file for new hooks."""
         return self.files()[0]
 
     def instructions(self, project: Path | None = None) -> Path:
-        """The file that it reads at the start of a session: the person's, or the one of a project."""
+        """Return the instructions file that it reads at the start of a session: the person's, or that of a project."""
         return (project or self.home()) / self.reads
 
     def handler(self, event: str, *, socket: str | None, deadline: int) -> dict[str, Any]:
-        """What runs our shim for `event`; `deadline` in milliseconds."""
+        """Return the hook that runs the shim for `event`; `deadline` in milliseconds."""
         text = entry.command(event, self.name, socket=socket, deadline=deadline)
         return {"type": "command", "command": text, "timeout": entry.timeout(deadline)}
 
     def found(self) -> str | None:
-        """Where it is on this machine: its program, else its directory with something that we did not make; None where it is not."""
+        """Return the path of its program, or else of its directory if that has content not made by Ormah; None if
+        neither exists."""
         program = shutil.which(self.program)
         if program is None and self.home().is_dir():
             ours = [*Record.all(self.name), *Record.all(owner(self.name))]
@@ -242,17 +246,17 @@ class Harness(ABC):
         return program
 
     def off(self) -> str | None:
-        """The setting by which the person switched hooks off."""
+        """Return the setting by which the person disabled hooks, or None."""
         return None
 
 
 def parse(path: Path, data: bytes) -> Document:
-    """The settings file at `path`, by its ending."""
+    """Parse the settings file at `path`, as JSON or TOML by its suffix."""
     return Toml.parse(data) if path.suffix == ".toml" else Json.parse(data)
 
 
 def peek(path: Path) -> Document | None:
-    """The settings file at `path` as far as it can be read: whoever writes to it reads it strictly."""
+    """Return the parsed settings file at `path`, or None if it cannot be parsed. Writing always uses `parse`."""
     try:
         data = file.read(path).data
         return None if data is None else parse(path, data)
@@ -261,13 +265,13 @@ def peek(path: Path) -> Document | None:
 
 
 def settings(path: Path) -> Mapping[str, Any]:
-    """What that file says; nothing where it cannot be read."""
+    """Return the content of that file; empty if it cannot be read."""
     document = peek(path)
     return {} if document is None else document.value
 
 
 def place(variable: str, usual: str) -> Path:
-    """The directory that an environment variable names, else `usual` in the person's home."""
+    """Return the directory that an environment variable names, otherwise `usual` in the home directory."""
     given = os.environ.get(variable)
     return paths.expand(Path(given)).absolute() if given else paths.home() / usual
 
@@ -304,7 +308,8 @@ class Codex(Harness):
         return (self.home() / "hooks.json", self.home() / "config.toml")
 
     def target(self) -> Path:
-        """The file that has ours; else `config.toml` where it alone has hooks, in a form that can be added to."""
+        """Return the file that has Ormah's hooks; otherwise `config.toml` if only that has hooks, and new ones can be
+        added."""
         apart, config = self.files()
         hooks = {path: _events(path) for path in (apart, config)}
         for path, events in hooks.items():
@@ -314,7 +319,7 @@ class Codex(Harness):
         return config if theirs and all(_takes_tables(config, event) for event in self.events) else apart
 
     def instructions(self, project: Path | None = None) -> Path:
-        """`AGENTS.override.md` where it is there: then Codex does not read the other one."""
+        """Return `AGENTS.override.md` if it exists, because Codex then ignores `AGENTS.md`."""
         usual = super().instructions(project)
         instead = usual.with_name("AGENTS.override.md")
         return instead if instead.is_file() else usual
@@ -328,7 +333,7 @@ class Codex(Harness):
 
 
 def _events(path: Path) -> dict[str, list[Any]]:
-    """The events with hooks; `hooks.state`, where Codex keeps whom the person trusts, is none."""
+    """Return the events with hooks. `hooks.state`, where Codex stores the person's trust, is no event."""
     hooks = settings(path).get("hooks")
     found = hooks if isinstance(hooks, Mapping) else {}
     return {name: groups for name, groups in found.items() if isinstance(groups, list) and groups}
@@ -344,7 +349,7 @@ def _handlers(groups: list[Any]) -> list[Any]:
 
 
 def _takes_tables(config: Path, event: str) -> bool:
-    """Whether a table can be added for `event`: not where it is written as `[{...}]`, or `hooks` as `{...}`."""
+    """Whether a table can be added for `event`: not if it is written as `[{...}]`, or `hooks` as `{...}`."""
     document = peek(config)
     if document is None:
         return False
@@ -365,11 +370,11 @@ class Gemini(Harness):
     after = "sessions that you start from now on have it"
 
     def home(self) -> Path:
-        """`GEMINI_CLI_HOME` stands for the home directory, not for the one of the settings."""
+        """Return the directory of its settings. `GEMINI_CLI_HOME` replaces the home directory, not this one."""
         return Path(os.environ.get("GEMINI_CLI_HOME") or paths.home()).absolute() / ".gemini"
 
     def instructions(self, project: Path | None = None) -> Path:
-        """By the name that the person gave it (`context.fileName`, a name or several); else `GEMINI.md`."""
+        """Return the file that the person named (`context.fileName`, one or several names), otherwise `GEMINI.md`."""
         said = settings(self.target())
         context = said.get("context")
         named = context.get("fileName") if isinstance(context, Mapping) else said.get("contextFileName")

@@ -23,11 +23,11 @@ from ormahd import paths
 from ormahd.rpc.wire import BadRequest
 
 OWNER: Final = "service"
-"""Under which the records of these files are kept."""
+"""The name under which the records of these files are stored."""
 PLACES: Final = (
     "ORMAH_VAULT", "ORMAH_VAULT_PATH", "ORMAH_CONFIG", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME",
 )  # fmt: skip
-"""Variables that say where things lie. Every other `ORMAH_*` is a setting of this shell and belongs into config.toml."""
+"""Variables that name directories. Every other `ORMAH_*` is a setting of this shell, and belongs into config.toml."""
 SYSTEM_PATH: Final = ("/usr/local/bin", "/usr/bin", "/bin")
 HOMEBREW: Final = "/opt/homebrew/bin"
 _COMMAND: Final = "ExecStart=%h/.local/bin/ormahd run"
@@ -35,29 +35,29 @@ _LISTEN: Final = "ListenStream=%t/ormah/ormahd.sock"
 
 
 def install(socket: Path) -> list[FileChange]:
-    """The service's files for the daemon at `socket`, where the manager looks for them."""
+    """Plan the service's files for the daemon at `socket`, where the service manager reads them."""
     wanted = launchd(socket, os.environ) if managers.MACOS else systemd(socket, os.environ)
     return [change.whole(OWNER, path, data) for path, data in wanted.items()]
 
 
 def installed() -> bool:
-    """Whether the service's files are there."""
+    """Whether the service's files exist."""
     return managers.plist().is_file() if managers.MACOS else (_units() / managers.UNIT).is_file()
 
 
 def starts_at_login() -> bool:
-    """Whether the manager starts the daemon, or listens for it, when the person logs in."""
+    """Whether the service manager starts the daemon, or listens for it, at login."""
     return installed() if managers.MACOS else any(_units().glob(f"*.wants/{Path(managers.UNIT).stem}.*"))
 
 
 def left_out(environ: Mapping[str, str]) -> list[str]:
-    """Settings of this shell that the service will not have."""
+    """Return the settings of this shell that the service will not have."""
     ours = {*PLACES, *paths.SOCKET_VARIABLES, "ORMAH_SPACE"}
     return sorted(name for name, value in environ.items() if name.startswith("ORMAH_") and value and name not in ours)
 
 
 def systemd(socket: Path, environ: Mapping[str, str]) -> dict[Path, bytes]:
-    """The units. Raises BadRequest where a path cannot be written into one."""
+    """Return the units. Raises BadRequest if a path cannot be written into one."""
     service, listening = _template(managers.UNIT), _template(managers.SOCKET_UNIT)
     lines = [f"Environment={_quoted(f'{name}={value}')}" for name, value in _environment(environ).items()]
     lines.append(f"ExecStart={' '.join(_quoted(word, command=True) for word in _command())}")
@@ -71,7 +71,7 @@ def systemd(socket: Path, environ: Mapping[str, str]) -> dict[Path, bytes]:
 
 
 def launchd(socket: Path, environ: Mapping[str, str]) -> dict[Path, bytes]:
-    """The property list of the agent."""
+    """Return the property list of the launch agent."""
     variables = _environment(environ, homebrew=True)
     words = "\n    ".join(f"<string>{escape(_checked(word))}</string>" for word in _command()[:-1])
     pairs = "\n".join(
@@ -86,13 +86,13 @@ def launchd(socket: Path, environ: Mapping[str, str]) -> dict[Path, bytes]:
 
 
 def _command() -> list[str]:
-    """The daemon's command line: the entry script, which an update keeps where it is."""
+    """Return the daemon's command line, with the entry script, whose path an update does not change."""
     script, _ = paths.script("ormahd")
     return [script, "run"] if script else [sys.executable, "-P", "-m", "ormahd", "run"]
 
 
 def _environment(environ: Mapping[str, str], *, homebrew: bool = False) -> dict[str, str]:
-    """Variables that the service needs: where things lie, and a PATH on which git is."""
+    """Return the variables that the service needs: directories, and a PATH that includes git."""
     found = {name: os.path.abspath(os.path.expanduser(environ[name])) for name in PLACES if environ.get(name)}
     return dict(_path(environ, homebrew)) | found
 
@@ -108,7 +108,7 @@ def _path(environ: Mapping[str, str], homebrew: bool) -> Iterator[tuple[str, str
 
 
 def _quoted(word: str, *, command: bool = False) -> str:
-    """A word in a unit: systemd.syntax(7), and `$` in commands by systemd.service(5)."""
+    """Return a word quoted for a unit: systemd.syntax(7), and `$` in commands by systemd.service(5)."""
     text = _checked(word).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     if command:
         text = text.replace("$", "$$")

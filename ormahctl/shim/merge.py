@@ -17,13 +17,14 @@ from ormahctl.shim.wire import ask
 
 SOCKET = "/s"
 _LONGEST = 103
-"""Bytes that a Unix socket's path may have on macOS."""
+"""Largest length in bytes of a Unix socket's path on macOS."""
 _RUN = "import sys, runpy; sys.path.insert(0, sys.argv[1]); del sys.argv[1]; runpy.run_module('ormahd', alter_sys=True, run_name='__main__')"
-"""Isolated, as the shim itself: from a vault's folder, which is where git runs us, nothing must be imported."""
+"""Options that isolate the interpreter, as for the shim: git runs it in the vault's folder, whose files must not be
+imported."""
 
 
 def socket_folder(git: int) -> str:
-    """The directory for the helper of the git process `git`; empty where there can be none."""
+    """Return the directory for the helper of the git process `git`; empty if there can be none."""
     if git <= 0:
         return ""
     environ = posix.environ
@@ -40,7 +41,7 @@ def socket_folder(git: int) -> str:
 
 
 def start_helper(place: str, git: int) -> bool:
-    """Start a helper that listens at `place`; False where that cannot be."""
+    """Start a helper that listens at `place`. Return False if that is impossible."""
     listener = None
     try:
         _private(place)
@@ -73,7 +74,7 @@ def start_helper(place: str, git: int) -> bool:
 
 
 def _private(place: str) -> None:
-    """Make the directory 0700; raise OSError when one is there that is not ours alone."""
+    """Create the directory with mode 0700. Raise OSError if it exists and other users could use it."""
     try:
         posix.mkdir(place, 0o700)
     except FileExistsError:
@@ -95,24 +96,25 @@ def _is_directory(mode: int) -> bool:
 
 MERGED = 0
 REFUSED = 65
-"""Not versions of one note: ours is kept, and git told that it is not merged."""
+"""Exit status: these are not versions of one note. Our version is kept, and git reports the file as not merged."""
 CONFLICT = 66
-"""A person has to choose: both versions belong into the file, between markers."""
+"""Exit status: a conflict. The text merge writes both versions into the file, between markers."""
 NOBODY = 69
-"""Neither daemon nor helper answered."""
+"""Exit status: neither daemon nor helper answered."""
 
 DAEMON_SECONDS = 5.0
 HELPER_SECONDS = 60.0
 STARTS = 3
-"""Times that a helper is started: another shim of the same git may put its own socket in the place of ours meanwhile."""
+"""Number of attempts to start a helper; another shim of the same git process may replace its socket meanwhile."""
 LARGE = 262_144
-"""Bytes of three versions from which the daemon is spared: comparing long texts would slow what people wait for."""
+"""Total bytes of three versions above which the daemon is not asked, because comparing long texts would delay its other
+requests."""
 _KIND = b"g"
 _STATUS = {b"=": MERGED, b"x": REFUSED, b"!": CONFLICT}
 
 
 def main(words: list[str]) -> int:
-    """Merge one file as git asks; the result is written over OURS. One of the statuses above."""
+    """Merge one file for git, and write the result over OURS. Return one of the exit statuses above."""
     try:
         return _merge(words)
     except OSError as exc:
@@ -161,7 +163,7 @@ def _read(name: str) -> bytes:
 
 
 def _write(name: str, data: bytes) -> None:
-    """Whole or not at all: on a full disk the text merge still needs what was there."""
+    """Write the file whole or not at all: on a full disk the text merge still needs the old content."""
     fresh = name + ".ormah"
     try:
         with open(fresh, "wb", 0) as file:

@@ -14,18 +14,18 @@ from ormahctl.shim.wire import ask
 DEADLINE_MS = 500
 LONGEST_MS = 60_000
 LARGEST_INPUT = 16_777_216
-"""Bytes of stdin beyond which the daemon would not take the frame anyway (`rpc.server.Limits`)."""
+"""Largest size of stdin in bytes; the daemon would reject a larger frame (`rpc.server.Limits`)."""
 LARGEST_OUTPUT = 65_536
-"""Bytes: several times what any harness takes whole."""
+"""Largest size of the output in bytes: several times what any harness accepts."""
 SILENT = b"the daemon does not answer, so this session begins without memories. To start it: ormahctl up"
 NOTICE = b'{"systemMessage":"Ormah: %b"}'
-"""What a session that begins may say for itself; every harness that we know shows a `systemMessage` to the person."""
+"""A notice to the person at the start of a session, as `systemMessage`, which every supported harness shows."""
 _KIND = b"h"
 _PIECE = 1 << 20
 
 
 def main(words: "list[str]") -> int:
-    """Answer one event. Ends the process with status 0 whatever happens; only where it cannot, it returns."""
+    """Answer one event, and end the process with status 0 in any case."""
     try:
         _hook(words)
     finally:
@@ -59,7 +59,7 @@ def _hook(words: "list[str]") -> None:
 
 
 def _alarm(deadline: str) -> None:
-    """From now on the process lives for so many milliseconds, and no signal that asks it to end gives it another status."""
+    """End the process after this many milliseconds, with status 0, also if another signal asks it to end."""
     for number in (_signal.SIGALRM, _signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
         _signal.signal(number, _end)
     _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGALRM,))
@@ -72,7 +72,7 @@ def _end(_number: int, _frame: object) -> None:
 
 
 def _read() -> "bytes | None":
-    """All of stdin: who writes to us must be able to write all of it, also when nobody wants to know. None: too much."""
+    """Return all of stdin, or None if it is too large. Everything is read, so that the harness can finish writing."""
     pieces: list[bytes] = []
     room = LARGEST_INPUT
     while room >= 0:
@@ -94,7 +94,8 @@ def _write(reply: bytes) -> None:
 
 
 def _where() -> str:
-    """`project=` and the folder in which the session began, where the harness names it; else the working directory."""
+    """Return `project=` and the folder in which the session began, if the harness names it; otherwise the working
+    directory."""
     for name in (b"CLAUDE_PROJECT_DIR", b"GEMINI_PROJECT_DIR"):
         folder = posix.environ.get(name, b"")
         if folder.startswith(b"/"):

@@ -14,7 +14,7 @@ _NAME = "ormahd.sock"
 
 
 def socket_path(flag: str) -> str:
-    """The socket: the flag, `ORMAH_SOCKET`, the one of `ORMAH_VAULT`, the default."""
+    """Return the socket's path: from the flag, `ORMAH_SOCKET`, `ORMAH_VAULT`, or the default."""
     given = flag or _variable("ORMAH_SOCKET") or _variable("ORMAH_DAEMON_SOCKET")
     if given:
         return _expanded(given)
@@ -23,7 +23,7 @@ def socket_path(flag: str) -> str:
 
 
 def of_vault(vault: str, usual: str) -> str:
-    """The socket of `vault`, where the configuration has the vault `usual`; "" for each means the default one."""
+    """Return the socket of `vault`, if `usual` is the configured vault; "" means the default vault for both."""
     from posixpath import realpath
 
     if not vault or (usual and realpath(vault) == realpath(usual)):
@@ -32,7 +32,7 @@ def of_vault(vault: str, usual: str) -> str:
 
 
 def _runtime() -> str:
-    """The directory of sockets."""
+    """Return the directory of sockets."""
     for base in (_variable("XDG_RUNTIME_DIR"), f"/run/user/{posix.getuid()}"):
         if base and _is_directory(base):
             return f"{base.rstrip('/')}/ormah"
@@ -40,7 +40,7 @@ def _runtime() -> str:
 
 
 def _base(name: str, usual: str) -> str:
-    """A base directory of XDG's; a relative one does not count."""
+    """Return an XDG base directory; a relative path is ignored."""
     given = _variable(name)
     if given.startswith("/"):
         return given.rstrip("/")
@@ -48,7 +48,7 @@ def _base(name: str, usual: str) -> str:
 
 
 def _of(vault: str, usual: str = "") -> str:
-    """The name of the socket of a vault that `ORMAH_VAULT` names. Rare, so only here more is imported."""
+    """Return the name of the socket for a vault named by `ORMAH_VAULT`. This is rare, so imports are made here only."""
     from hashlib import sha256
     from posixpath import realpath
 
@@ -83,7 +83,8 @@ def _is_directory(path: str) -> bool:
 
 
 _RUN = "import sys; sys.path.insert(0, sys.argv[1]); from ormahctl.autostart import main; sys.exit(main(sys.argv[2:]))"
-"""Isolated, as the shim itself: from the project's folder, which is where a harness runs us, nothing must be imported."""
+"""Options that isolate the interpreter, as for the shim: a harness runs it in the project's folder, whose files must
+not be imported."""
 STARTED = (
     b"the daemon was not running, so this session begins without memories. It starts now: later prompts have them."
 )
@@ -93,7 +94,7 @@ _OFF = ("0", "false", "no", "off", "f", "n")
 
 
 def begin(socket: str) -> bytes | None:
-    """Start the daemon in the background where that is allowed, and wait for nothing; what to say of it, or None."""
+    """Start the daemon in the background if that is allowed, without waiting. Return a notice for the person, or None."""
     settings = _settings()
     if _expected(settings) != socket or any(posix.environ.get(name) for name in _SANDBOXED):
         return None
@@ -117,7 +118,7 @@ def begin(socket: str) -> bytes | None:
 
 
 def _settings() -> dict[str, object]:
-    """What `config.toml` says; nothing where it is not there or cannot be read."""
+    """Return the content of `config.toml`; empty if it does not exist or cannot be read."""
     from tomllib import loads
 
     given = _variable("ORMAH_CONFIG")
@@ -138,7 +139,7 @@ def _table(settings: dict[str, object], name: str) -> dict[str, object]:
 
 
 def _expected(settings: dict[str, object]) -> str:
-    """The socket as `ormahd.paths.find_socket` finds it without a flag and without `ORMAH_SOCKET`."""
+    """Return the socket as `ormahd.paths.find_socket` finds it without a flag and without `ORMAH_SOCKET`."""
     socket = _table(settings, "daemon").get("socket")
     if isinstance(socket, str) and socket:
         return _expanded(socket)
@@ -149,7 +150,7 @@ def _expected(settings: dict[str, object]) -> str:
 
 
 def _stopped(socket: str) -> bool:
-    """Whether a person stopped it since the machine was started; as `ormahd.paths.is_stopped` has it."""
+    """Whether a person stopped the daemon since the boot of the machine, as in `ormahd.paths.is_stopped`."""
     import time
 
     try:

@@ -5,11 +5,12 @@ import _socket
 _HEADER = 5
 _PIECE = 1 << 20
 _LARGEST = 1 << 30
-"""Bytes that a reply may announce; the same bound as every client's."""
+"""Largest size in bytes that a reply may have, the same as for other clients."""
 
 
 def ask(socket: str, kind: bytes, body: bytes, seconds: "float | None") -> "bytes | None":
-    """The reply's body; None where nobody answers with one of the same kind. Each step may take `seconds` (None: any)."""
+    """Return the reply's body, or None if no reply of the same kind comes. Each step may take `seconds` (None: any
+    time)."""
     channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         channel.settimeout(seconds)
