@@ -36,6 +36,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     },
     "Maintenance": {
         "jobs": ("maintenance", "jobs"),
+        "judge": ("maintenance", "judge"),
         "maintenance": ("maintenance", "maintenance"),
         "proposals": ("maintenance", "proposals"),
     },

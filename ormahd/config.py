@@ -83,9 +83,9 @@ FORMER: dict[str, str] = {
 """`{group.name: what holds instead}` for settings of earlier versions; a sentence without its full stop."""
 
 
-OUTSIDE = frozenset({"ORMAH_SOCKET", "ORMAH_SPACE", "ORMAH_CONFIG", "ORMAH_VAULT"})
+OUTSIDE = frozenset({"ORMAH_SOCKET", "ORMAH_SPACE", "ORMAH_CONFIG", "ORMAH_VAULT", "ORMAH_JUDGING"})
 """Variables that are not of the form `ORMAH_<GROUP>_<SETTING>`: the client's socket, the caller's space, the
-configuration file, the vault."""
+configuration file, the vault, and the mark of a command that runs as the judge (`judge.own_sessions`)."""
 
 
 class Config(Struct, frozen=True):

@@ -21,6 +21,7 @@ from ormahd.actions.sync import sync_by_itself
 from ormahd.api import Call, HealthResult, Progress, Result
 from ormahd.config import Config
 from ormahd.errors import OrmahError
+from ormahd.jobs.judging import Judging
 from ormahd.jobs.maintenance.issue import SEARCH
 from ormahd.jobs.maintenance.maintenance import Maintenance
 from ormahd.jobs.runner import CHANGES_OF, JOBS, LOW_PRIORITY, Runner
@@ -92,14 +93,12 @@ def run(
         supervisor = Supervisor(os.environ)
         handed = sockets.activated(os.environ)
         signals = Signals()
-        _more_descriptors()
-        sys.setswitchinterval(SWITCH_SECONDS)
-        priority.patient()
+        _prepare_process()
 
         log.info("ormahd %s begins (pid %d)", __version__, os.getpid())
         ormah = Ormah.open(config, clock=clock)
-        runner = Runner(ormah, JOBS, changes_of=CHANGES_OF)
-        timetable = Timetable(runner, config.settings.jobs)
+        judging = Judging(ormah)
+        timetable = Timetable(Runner(ormah, JOBS, judging.judge, changes_of=CHANGES_OF), config.settings.jobs)
         maintenance = Maintenance(ormah, SEARCH)
         life = _Life(ormah, supervisor, timetable, maintenance)
         house.callback(life.close)
@@ -109,7 +108,8 @@ def run(
         paths.down_mark(listening.path).unlink(missing_ok=True)  # the daemon is wanted again
         reranker = Arriving(config.settings.whisper, ormah.warn)
         whisper = Whisper.of(ormah, reranker.get, maintenance.due)
-        dispatcher = Dispatcher(Parts(ormah, whisper, timetable, maintenance, listening.path, lambda: server.clients))
+        parts = Parts(ormah, whisper, timetable, maintenance, judging, listening.path, lambda: server.clients)
+        dispatcher = Dispatcher(parts)
 
         def answer(call: Call, progress: Callable[[Progress], None]) -> Result:
             reply = dispatcher.answer(call, progress)
@@ -307,6 +307,13 @@ class _Life:
             os._exit(self.status)
         self._ormah.close()
         log.info("stopped")
+
+
+def _prepare_process() -> None:
+    """Set what holds for the whole process: open files, the switch interval, scheduling."""
+    _more_descriptors()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    priority.patient()
 
 
 def _more_descriptors() -> None:

@@ -110,6 +110,7 @@ def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
         NotFound: there is no vault yet.
     """
     from ormahd.daemon import socket_of
+    from ormahd.jobs.judging import Judging
     from ormahd.jobs.runner import CHANGES_OF, JOBS, Runner
     from ormahd.ormah import Ormah
     from ormahd.rpc.health import findings
@@ -121,7 +122,7 @@ def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
     ormah.socket = socket_of(config, root)
     try:
         runner = Runner(ormah, JOBS, changes_of=CHANGES_OF)
-        answer = ormah.mended(lambda: findings(ormah, runner, fix=fix, progress=lambda *_: None))
+        answer = ormah.mended(lambda: findings(ormah, runner, Judging(ormah), fix=fix, progress=lambda *_: None))
     finally:
         ormah.close()
     return [finding for finding in answer.findings if not finding.what.startswith("degraded: ")]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 Weight = Annotated[float, Field(ge=0.0, le=100.0, allow_inf_nan=False)]
@@ -381,10 +382,10 @@ class JobSettings(Group):
         description="Largest share of the vault's memories that one run of a job changes, but at least 20. More "
         "wait for the next run, or for `--force`, so that a faulty job is noticed early.",
     )
-    judge: Literal["none"] = Field(
+    judge: Literal["none", "command", "openai"] = Field(
         default="none",
-        description="What answers questions that arithmetic cannot decide. With `none`, agents can answer them "
-        "(`ormahctl maintenance`).",
+        description="What answers questions that arithmetic cannot decide: `none` (agents can, with `ormahctl "
+        "maintenance`), `command` (a program, such as a coding agent) or `openai` (an OpenAI-compatible endpoint).",
     )
     judge_questions: Annotated[int, Field(ge=0, le=100_000)] = Field(
         default=200, description="Largest number of questions that one run of a job asks the judge."
@@ -396,6 +397,67 @@ class JobSettings(Group):
         description="The same for the other jobs (merges, conflicts, links, clusters, consolidation, fading). To "
         "turn one off: `ormahctl jobs pause NAME`.",
     )
+
+
+class JudgeSettings(Group):
+    """Settings of the judge: how it is reached, how long it may take, and what it may cost a day."""
+
+    command: str = Field(
+        default="claude",
+        min_length=1,
+        description="The program for `jobs.judge = command`. `claude`, `codex` and `gemini` run that coding agent "
+        "without tools. Anything else is a command line; it reads the prompt on stdin and prints the answer.",
+    )
+    url: str = Field(
+        default="http://localhost:11434/v1",
+        description="The address for `jobs.judge = openai`, without `/chat/completions`. The default is Ollama; LM "
+        "Studio has port 1234, llama.cpp 8080.",
+    )
+    model: str = Field(
+        default="",
+        description="The model's name, as the endpoint or the coding agent knows it. An endpoint needs one; a coding "
+        "agent has a default.",
+    )
+    key_variable: str = Field(
+        default="",
+        description="The environment variable of the daemon that holds the endpoint's key. The key is never in the "
+        "configuration.",
+    )
+    key_file: Path | None = Field(
+        default=None,
+        description="The file that holds the endpoint's key, for a daemon that a service starts without your "
+        "environment.",
+    )
+    timeout_seconds: Annotated[float, Field(ge=1.0, le=3_600.0, allow_inf_nan=False)] = Field(
+        default=120.0,
+        description="Longest time in seconds that one answer may take. A large model on a small machine needs more.",
+    )
+    calls_a_day: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        default=200,
+        description="Largest number of calls in a day (UTC). It limits what a hosted model costs; more questions wait "
+        "for the next day.",
+    )
+    tokens_a_day: Annotated[int, Field(ge=1_000, le=1_000_000_000)] = Field(
+        default=500_000,
+        description="The same for tokens of prompts and answers. They are estimated if the judge does not count them.",
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _an_address(cls, url: str) -> str:
+        try:
+            parts = urlsplit(url)
+            usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
+        except ValueError:
+            usable = False
+            parts = None
+        if not usable or parts is None:
+            raise ValueError("must be an address such as http://localhost:11434/v1")
+        if parts.username or parts.password:
+            raise ValueError(
+                "must hold no user name and no key; judge.key_file or judge.key_variable says where the key is"
+            )
+        return url.rstrip("/").removesuffix("/chat/completions")
 
 
 class MaintenanceSettings(Group):
@@ -469,6 +531,7 @@ class Settings(Group):
     tiers: TierSettings = TierSettings()
     decay: DecaySettings = DecaySettings()
     jobs: JobSettings = JobSettings()
+    judge: JudgeSettings = JudgeSettings()
     maintenance: MaintenanceSettings = MaintenanceSettings()
     merging: MergingSettings = MergingSettings()
     secrets: SecretSettings = SecretSettings()

@@ -70,14 +70,7 @@ def status(session: Session) -> None:
     if health.conflicts:
         waiting = render.count(health.conflicts, "conflict waits", "conflicts wait")
         _line("conflicts", render.paint(f"{waiting} for you: ormahctl sync --conflicts", "yellow"))
-    for name, job in health.jobs.items():
-        if job.last_error:
-            _line("job", render.paint(f"{render.line(name)} failed: {render.line(job.last_error)}", "red"))
-        elif job.running:
-            _line("job", f"{render.line(name)} is at work")
-    paused = [name for name, job in health.jobs.items() if job.paused]
-    if paused:
-        _line("paused", "all jobs" if len(paused) == len(health.jobs) else ", ".join(map(render.line, paused)))
+    _jobs(health)
     if health.proposals:
         _line("waiting", f"{render.count(health.proposals, 'proposal')} for you: ormahctl proposals")
     if health.degraded:
@@ -86,6 +79,23 @@ def status(session: Session) -> None:
         _line("warning", render.paint(render.line(warning), "yellow"))
     sys.stdout.flush()
     skew(health.version)
+
+
+def _jobs(health: HealthResult) -> None:
+    """Say which jobs failed, run or are paused, and how their judge is doing."""
+    for name, job in health.jobs.items():
+        if job.last_error:
+            _line("job", render.paint(f"{render.line(name)} failed: {render.line(job.last_error)}", "red"))
+        elif job.running:
+            _line("job", f"{render.line(name)} is at work")
+    paused = [name for name, job in health.jobs.items() if job.paused]
+    if paused:
+        _line("paused", "all jobs" if len(paused) == len(health.jobs) else ", ".join(map(render.line, paused)))
+    if health.judge is not None:
+        from ormahctl.commands.maintenance import judge_lines
+
+        for name, text in judge_lines(health.judge):
+            _line(name, text)
 
 
 def _served(embedding: EmbeddingHealth | None) -> str:

@@ -1,4 +1,5 @@
-"""`ormahctl jobs`, `maintenance` and `proposals`: run and pause jobs, answer their questions, decide on proposals.
+"""`ormahctl jobs`, `judge`, `maintenance` and `proposals`: run and pause jobs, look at their judge, answer their questions, decide on
+proposals.
 
 `maintenance` prints the questions that the jobs could not decide, and applies the answers of an agent or a person.
 """
@@ -20,6 +21,9 @@ from ormahctl.session import Session, pass_session
 from ormahd.api import (
     CandidateNode,
     CandidatePair,
+    HealthResult,
+    JudgeHealth,
+    JudgeTestResult,
     MaintenanceCounts,
     MaintenanceParams,
     MaintenanceResult,
@@ -466,3 +470,108 @@ def _told(done: ResolveProposalResult) -> None:
         render.out(f"  to take it back: ormahctl undo {done.commit[:8]}")
     elif done.stored:
         render.note("git is busy; it is safe, and its commit follows by itself")
+
+
+# ---------------------------------------------------------------- the judge
+
+
+TEST = "test"
+SAYS = {
+    "down": "does not answer",
+    "rude": "answers what cannot be used",
+    "slow": "is slow",
+    "budget": "is not asked any more today",
+}
+ANSWER_LINES = 12
+"""Lines of an answer that are printed; `--json` has up to 2,000 characters."""
+
+
+@click.command(
+    cls=Verb,
+    short_help="The judge of the jobs: how it is doing; test asks it once.",
+    example="ormahctl judge\normahctl judge test",
+)
+@click.argument("words", metavar="[test]", nargs=-1, type=Words({TEST: None}))
+@pass_session
+def judge(session: Session, words: tuple[str, ...]) -> int:
+    """Show what the jobs' judge (`jobs.judge`) cost today, what is wrong with it, and which questions it left open.
+
+    `test` asks it one question that holds nothing of yours, and shows what came, how long it took, and what it cost. Exit
+    status 1 when the answer could not be used.
+    """
+    if not words:
+        return _show_judge(session)
+    if words != (TEST,):
+        wrong = next(word for word in words if word != TEST) if set(words) != {TEST} else TEST
+        raise Unknown(wrong, [TEST], None, click.get_current_context())
+    return _test_judge(session)
+
+
+def _show_judge(session: Session) -> int:
+    found = session.client.call("admin.health", NoParams(), HealthResult).judge
+    if session.json:
+        render.emit(msgspec.to_builtins(found))
+    elif found is None:
+        render.out("there is no judge: jobs.judge is none. Agents may judge instead: ormahctl maintenance")
+    else:
+        for name, text in judge_lines(found):
+            render.out(f"{render.pad(name, 9)} {text}", hang=10)
+    return 0
+
+
+def judge_lines(judge: JudgeHealth) -> list[tuple[str, str]]:
+    """Return what there is to say of a judge, as (heading, text): first who it is and what it cost, then what is wrong."""
+    last = f"last answer {render.moment(judge.answered)}" if judge.answered else "no answer yet"
+    cost = f"today {judge.calls:,} of {judge.calls_a_day:,} calls, {judge.tokens:,} of {judge.tokens_a_day:,} tokens"
+    found = [("judge", f"{render.line(judge.name)} ({judge.kind}), {last}; {cost}")]
+    for one in judge.troubles:
+        often = f" ({one.times} times)" if one.times > 1 else ""
+        text = f"{SAYS[one.kind]}, since {render.moment(one.since)}{often}: {render.line(one.reason)}"
+        found.append(("judge", render.paint(text, "yellow")))
+    if judge.left_alone_until is not None:
+        found.append(
+            ("judge", f"asked again from {render.moment(judge.left_alone_until)}: ormahctl judge test asks now")
+        )
+    for left in judge.open:
+        count = render.count(left.questions, "question")
+        text = f"{count} on {render.line(left.task)} left open, since {render.moment(left.since)}: {render.line(left.reason)}"
+        found.append(("judge", text))
+    return found
+
+
+def _test_judge(session: Session) -> int:
+    done = session.client.call("admin.judge_test", NoParams(), JudgeTestResult, timeout=RUN_SECONDS)
+    if session.json:
+        render.emit(done)
+    else:
+        _print_trial(done)
+    return 0 if done.usable else FAILED
+
+
+def _print_trial(done: JudgeTestResult) -> None:
+    who = f"{render.line(done.name)} ({done.kind})"
+    if not done.answer:
+        render.out(render.paint(f"{who} gave no answer: {render.line(done.why or '?')}", "red"))
+    else:
+        render.out(f"{who} answered:")
+        said = done.answer.strip().splitlines()
+        for line in said[:ANSWER_LINES]:
+            render.out(f"  {render.line(line)}")
+        if len(said) > ANSWER_LINES:
+            render.out(f"  … and {len(said) - ANSWER_LINES} lines more")
+        render.out(_verdict_on(done))
+    tokens = f"{done.tokens:,} tokens" + ("" if done.counted else " (estimated)")
+    if done.calls:
+        render.out(f"took {done.seconds:.1f} s, {render.count(done.calls, 'call')}, {tokens}")
+    render.out(f"left today: {render.count(done.calls_left, 'call')}, {done.tokens_left:,} tokens")
+
+
+def _verdict_on(done: JudgeTestResult) -> str:
+    if not done.usable:
+        return render.paint(f"this cannot be used: {render.line(done.why or '?')}", "red")
+    repaired = " after one repair" if done.calls > 1 else ""
+    if not done.right:
+        return render.paint(
+            f"the form is right{repaired}, but the verdict is wrong: this model is too weak to judge", "yellow"
+        )
+    return render.paint(f"the form and the verdict are right{repaired}", "green")

@@ -21,6 +21,8 @@ SILENT = b"the daemon does not answer, so this session begins without memories. 
 NOTICE = b'{"systemMessage":"Ormah: %b"}'
 """A notice to the person at the start of a session, as `systemMessage`, which every supported harness shows."""
 _KIND = b"h"
+_JUDGING = b"ORMAH_JUDGING"
+"""Set in a session that Ormah itself runs as its judge (`ormahd.judge.own_sessions`): it is told nothing, and nothing is learned of it."""
 _PIECE = 1 << 20
 
 
@@ -42,7 +44,7 @@ def _hook(words: "list[str]") -> None:
     _alarm(options["--deadline"])
     posix.fstat(1)  # closed: nothing could be said, and the socket to the daemon would get its number
     body = _read()
-    if body is None:
+    if body is None or posix.environ.get(_JUDGING):
         return
     named = b"".join(_bytes(text) + b"\0" for text in (options["--harness"], event, _where()))
     space = posix.environ.get(b"ORMAH_SPACE", b"")

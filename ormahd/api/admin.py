@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ormahd.api.base import Count, LineNumber, NoParams, Params, Result
+from ormahd.api.jobs import JudgeHealth
 
 
 class JobHealth(Result):
@@ -119,6 +120,8 @@ class HealthResult(Result):
     """Null until the model is loaded."""
     vectors: VectorsHealth | None = None
     """Null if the daemon is of an older version without this field."""
+    judge: JudgeHealth | None = None
+    """Null if the jobs have no judge (`jobs.judge`)."""
 
 
 class WhisperStats(Result):

@@ -164,7 +164,67 @@ class ResolveProposalResult(Result):
     degraded: list[str]
 
 
+class JudgeTrouble(Result):
+    """`kind`: down (no answer comes), rude (answers that cannot be used), slow, or budget (the day's is used up)."""
+
+    kind: str
+    since: str
+    reason: str
+    times: int
+
+
+class JudgeOpen(Result):
+    """Questions of a task (duplicates, links, conflicts, summaries) that the judge was asked and did not answer usably. They are asked
+    again by later runs."""
+
+    task: str
+    questions: int
+    since: str
+    reason: str
+
+
+class JudgeHealth(Result):
+    """The judge, what it cost today (UTC), and what is wrong with it."""
+
+    kind: str
+    """`command` or `openai`."""
+    name: str
+    answered: str | None
+    """When it last gave a usable answer; null: never yet."""
+    troubles: list[JudgeTrouble]
+    left_alone_until: str | None
+    """When it is asked again, after it failed; null: it is asked whenever there is a question."""
+    open: list[JudgeOpen]
+    calls: int
+    calls_a_day: int
+    tokens: int
+    tokens_a_day: int
+
+
+class JudgeTestResult(Result):
+    """What came of one question that holds nothing of the person's."""
+
+    kind: str
+    name: str
+    usable: bool
+    right: bool
+    """Whether it also judged rightly; a model that does not is too small for the work."""
+    why: str | None
+    """What was wrong with the answer."""
+    answer: str
+    """As it came, cut to 2,000 characters; "" if none did."""
+    seconds: float
+    calls: int
+    """Two where the answer had to be repaired."""
+    tokens: int
+    counted: bool
+    """False: the judge does not count tokens, and they are estimated."""
+    calls_left: int
+    tokens_left: int
+
+
 JOBS: Final[dict[str, tuple[type[Params], type[Result]]]] = {
+    "admin.judge_test": (NoParams, JudgeTestResult),
     "admin.tasks": (NoParams, TasksResult),
     "admin.run_task": (RunTaskParams, RunTaskResult),
     "admin.run_all": (RunAllParams, RunAllResult),

@@ -108,7 +108,7 @@ class Runner:
         changes_of: Mapping[ProposalType, ChangeOf] | None = None, proposals_at_a_time: int = MAX_PROPOSALS,
     ) -> None:  # fmt: skip
         self.ormah = ormah
-        self._judge = None if judge is None else Careful(judge)
+        self._judge = judge
         self.jobs = {job.name: job for job in jobs}
         self.runs = Runs(ormah.state)
         self.verdicts = Verdicts(ormah.state)
@@ -275,8 +275,9 @@ class Runner:
 
     def _job(self, job: Job, run: str, near: NearMemories, dry: bool, force: bool, progress: Progress) -> RunTaskResult:
         ran, begun, limit = RunTaskResult(job.name, 0, 0, 0, [], run=run), time.monotonic(), self._limit(force)
+        judge = None if self._judge is None else Careful(self._judge)
         turn = Turn(
-            self.ormah, self.verdicts, near, self._judge, run, self.ormah.ranking_clock(), dry,
+            self.ormah, self.verdicts, near, judge, run, self.ormah.ranking_clock(), dry,
             lambda: self._stopping.is_set() or job.name in self._halted,
             lambda done, total, stage: progress(done, total, f"{job.name}: {stage}"), limit[1],
         )  # fmt: skip
@@ -297,6 +298,8 @@ class Runner:
         except Exception as exc:  # a bug in one job must not stop the other jobs
             ran.error = f"a fault of its own: {exc!r}"
             log.exception("%s met a fault", job.name)
+        if judge is not None and (left := judge.left_open()) is not None:
+            ran.dropped.append(left)
         if not dry:
             self.runs.end(
                 run, job.name, error=STOPPED if stopped else ran.error, proposals=ran.proposals, applied=ran.applied,

@@ -6,7 +6,7 @@ The jobs check what the answers say.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -21,32 +21,54 @@ Verdict = TypeVar("Verdict", Duplicate, Linked, Contrast, Summary)
 
 
 class Careful:
-    """Asks another judge. Raises JudgeGone also if the number of answers differs from that of the questions."""
+    """Asks another judge, and counts what it left open. Raises JudgeGone also if the number of answers differs from that of the
+    questions."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
+        self.asked = self.open = 0
+        """Number of questions so far, and of those without an answer."""
+        self.gone: str | None = None
+        """Why the judge last did not answer at all."""
 
     @property
     def name(self) -> str:
         return self._judge.name
 
     def duplicates(self, pairs: Sequence[Pair]) -> Sequence[Duplicate | None]:
-        return _checked(self._judge.duplicates(pairs), len(pairs), Duplicate)
+        return self._checked(lambda: self._judge.duplicates(pairs), len(pairs), Duplicate)
 
     def links(self, pairs: Sequence[Pair]) -> Sequence[Linked | None]:
-        return _checked(self._judge.links(pairs), len(pairs), Linked)
+        return self._checked(lambda: self._judge.links(pairs), len(pairs), Linked)
 
     def conflicts(self, pairs: Sequence[Pair]) -> Sequence[Contrast | None]:
-        return _checked(self._judge.conflicts(pairs), len(pairs), Contrast)
+        return self._checked(lambda: self._judge.conflicts(pairs), len(pairs), Contrast)
 
     def summaries(self, clusters: Sequence[Sequence[Shown]]) -> Sequence[Summary | None]:
-        return _checked(self._judge.summaries(clusters), len(clusters), Summary)
+        return self._checked(lambda: self._judge.summaries(clusters), len(clusters), Summary)
 
+    def left_open(self) -> str | None:
+        """Return a sentence on what was left open; None if nothing was."""
+        if not self.open:
+            return None
+        why = f": {self.gone}" if self.gone is not None else ""
+        return f"the judge left {self.open:,} of {self.asked:,} questions open{why} (ormahctl judge)"
 
-def _checked(answers: Sequence[Verdict | None], asked: int, kind: type[Verdict]) -> list[Verdict | None]:
-    if len(answers) != asked:
-        raise JudgeGone(f"{len(answers)} answers to {asked} questions")
-    return [replace(one, reason=_line(one.reason)) if isinstance(one, kind) else None for one in answers]
+    def _checked(
+        self, ask: Callable[[], Sequence[Verdict | None]], asked: int, kind: type[Verdict]
+    ) -> list[Verdict | None]:
+        self.asked += asked
+        self.open += asked
+        try:
+            answers = ask()
+            if len(answers) != asked:
+                raise JudgeGone(f"{len(answers)} answers to {asked} questions")
+        except JudgeGone as exc:
+            self.gone = str(exc)
+            raise
+        checked = [replace(one, reason=_line(one.reason)) if isinstance(one, kind) else None for one in answers]
+        self.open -= sum(one is not None for one in checked)
+        return checked
 
 
 def _line(reason: str) -> str:

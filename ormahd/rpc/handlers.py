@@ -35,6 +35,7 @@ from ormahd.actions.undo import take_in_conflict, undo, undo_merge
 from ormahd.actions.update import CLEARABLE, Update, update
 from ormahd.api import Link, RememberParams, UpdateParams
 from ormahd.errors import BadRequest, Incompatible, fault
+from ormahd.jobs.judging import Judging
 from ormahd.jobs.maintenance.maintenance import Maintenance
 from ormahd.jobs.proposals import Choice
 from ormahd.jobs.timetable import Timetable
@@ -125,6 +126,7 @@ class Parts(Struct, frozen=True):
     whisper: Whisper
     timetable: Timetable
     maintenance: Maintenance
+    judging: Judging
     socket: Path
     clients: Callable[[], int] = lambda: 0
 
@@ -180,16 +182,18 @@ def _lists(parts: Parts) -> dict[str, Entry]:
 
 
 def _house(parts: Parts) -> dict[str, Entry]:
-    ormah, runner = parts.ormah, parts.timetable.runner
+    ormah, runner, judging = parts.ormah, parts.timetable.runner, parts.judging
     return {
         "admin.health": on(
             api.NoParams,
-            lambda *_: health(ormah, runner, socket=parts.socket, clients=parts.clients()),
+            lambda *_: health(ormah, runner, judging, socket=parts.socket, clients=parts.clients()),
         ),
         "admin.stats": on(api.NoParams, lambda *_: admin.stats(ormah)),
         "admin.rebuild": on(api.NoParams, lambda _, __, steps: admin.rebuild(ormah, steps)),
         "admin.verify": on(api.NoParams, lambda _, __, steps: admin.verify(ormah, steps)),
-        "admin.doctor": on(api.DoctorParams, lambda p, _, steps: findings(ormah, runner, fix=p.fix, progress=steps)),
+        "admin.doctor": on(
+            api.DoctorParams, lambda p, _, steps: findings(ormah, runner, judging, fix=p.fix, progress=steps)
+        ),
         "admin.adopt": on(api.AdoptParams, lambda p, _, steps: adopt(ormah, p, steps)),
         "admin.import": on(
             api.ImportParams,
@@ -244,6 +248,7 @@ def _jobs(parts: Parts) -> dict[str, Entry]:
                 p.proposal_id, p.action, caller, Choice(p.keep, p.content, p.title)
             ),
         ),
+        "admin.judge_test": on(api.NoParams, lambda *_: parts.judging.test()),
         "agent.maintenance": on(api.MaintenanceParams, parts.maintenance.answer),
     }
 

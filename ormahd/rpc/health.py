@@ -20,6 +20,7 @@ from ormahd.api import (
     VectorsHealth,
 )  # fmt: skip
 from ormahd.index.rows import Filter
+from ormahd.jobs.judging import Judging
 from ormahd.jobs.runner import Runner
 from ormahd.model.node import Tier
 from ormahd.ormah import Ormah
@@ -29,7 +30,7 @@ from ormahd.vault import conflicts
 from ormahd.vectors.chroma import server_of
 
 
-def health(ormah: Ormah, runner: Runner, *, socket: Path, clients: int) -> HealthResult:
+def health(ormah: Ormah, runner: Runner, judging: Judging, *, socket: Path, clients: int) -> HealthResult:
     """Return the health of the daemon. This reads from the index, so it fails if the index cannot be read."""
     position, nodes = ormah.index.position, ormah.index.count()
     degraded, last = ormah.degraded(), whispers.last(ormah.state, spoken=SPOKEN)
@@ -49,6 +50,7 @@ def health(ormah: Ormah, runner: Runner, *, socket: Path, clients: int) -> Healt
         last_whisper=None if last is None else iso(last.time), last_whisper_agent=None if last is None else last.agent,
         embedding=None if ormah.index.embedder is None else ormah.index.embedder.served,
         vectors=VectorsHealth(ormah.index.searched, server_of(ormah.settings.vectors.url), ormah.index.trouble),
+        judge=judging.health(),
     )  # fmt: skip
 
 
@@ -61,8 +63,11 @@ def _sync(ormah: Ormah, waiting: int) -> SyncHealth | None:
     )
 
 
-def findings(ormah: Ormah, runner: Runner, *, fix: bool, progress: Callable[[int, int, str], None]) -> DoctorResult:
+def findings(
+    ormah: Ormah, runner: Runner, judging: Judging, *, fix: bool, progress: Callable[[int, int, str], None]
+) -> DoctorResult:
     """Return problems for a person to look at, worst first. With `fix`, first repair what needs no person's decision."""
     if fix:
         admin.fix(ormah)
-    return DoctorResult(sorted([*admin.doctor(ormah, progress), *runner.findings()], key=admin.worst_first))
+    found = [*admin.doctor(ormah, progress), *runner.findings(), *judging.findings()]
+    return DoctorResult(sorted(found, key=admin.worst_first))

@@ -31,6 +31,7 @@ from msgspec import Struct
 from ormahd.actions.projects import home_of
 from ormahd.actions.views import replaced_today
 from ormahd.errors import BadRequest
+from ormahd.judge.own_sessions import is_own_session
 from ormahd.rpc.connection import request
 from ormahd.state.sessions import begin, key_of
 from ormahd.text.harness import Commands
@@ -326,7 +327,9 @@ class Hooks:
             log.debug("a hook was left without an answer: %s", exc.message)
             return b""
         said, outcome = b"", "sub_agent"
-        if not event.of_sub_agent:  # an agent writes its prompts, and it shares the session id of its parent agent
+        if _of_judge(event):
+            outcome = "judge"
+        elif not event.of_sub_agent:  # an agent writes its prompts, and it shares the session id of its parent agent
             said, outcome = self._ormah.mended(lambda: self._act(event, gone))
         request(event.harness, f"hook {event.name}", (time.perf_counter() - begun) * 1000, outcome)
         return said
@@ -395,6 +398,14 @@ class Hooks:
             place = event.project or began
         found = home_of(self._ormah, place)
         return None if found is None else found.space
+
+
+def _of_judge(event: Event) -> bool:
+    """Return whether the event comes from a session that Ormah runs as its judge."""
+    places = [*event.cwds, *([event.project] if event.project else [])]
+    return is_own_session(transcript=event.transcript, text=event.prompt) or any(
+        is_own_session(cwd=one) for one in places
+    )
 
 
 def _every(interval: int, count: int) -> bool:

@@ -38,7 +38,7 @@ WRITING: Final = frozenset({
 })  # fmt: skip
 BULK: Final = frozenset({
     "admin.import", "admin.adopt", "admin.rebuild", "admin.verify", "admin.export", "admin.doctor", "admin.purge", "admin.release",
-    "agent.maintenance", "ingest.conversation", "ingest.file", "admin.sync", "admin.sync_setup",
+    "agent.maintenance", "admin.judge_test", "ingest.conversation", "ingest.file", "admin.sync", "admin.sync_setup",
 })  # fmt: skip
 MAINTAINING: Final = frozenset({"admin.run_task", "admin.run_all"})
 """Methods that run jobs. They have a lane of their own: requests that wait for a long run must not block imports."""

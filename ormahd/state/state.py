@@ -177,7 +177,33 @@ CREATE TABLE session_place (    -- where each session began
 ) WITHOUT ROWID;
 """
 
-_STEPS = (_FIRST, _WHISPER, _JUDGED, _JOBS, _FOLDING, _ACTIVE, _PLACES)
+_JUDGE = """
+CREATE TABLE judge_day (        -- what the judge cost
+    day TEXT PRIMARY KEY,       -- ISO date, UTC
+    calls INTEGER NOT NULL,
+    tokens INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE judge_trouble (    -- what is wrong with it
+    kind TEXT PRIMARY KEY,      -- down, rude, slow, budget
+    since TEXT NOT NULL,
+    last TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    times INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE judge_open (       -- questions that it left open when it was last asked
+    key TEXT PRIMARY KEY,       -- sha256 of the question
+    task TEXT NOT NULL,
+    since TEXT NOT NULL,
+    last TEXT NOT NULL,
+    reason TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE judge_mark (
+    name TEXT PRIMARY KEY,      -- who: what it is; answered: when it last gave a usable answer
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+"""
+
+_STEPS = (_FIRST, _WHISPER, _JUDGED, _JOBS, _FOLDING, _ACTIVE, _PLACES, _JUDGE)
 VERSION = len(_STEPS)
 
 

@@ -74,6 +74,7 @@ GUESTS: dict[str, tuple[str, ...]] = {
     "detect_secrets": ("ormahd/text/secret",),
     "sdnotify": ("ormahd/daemon", "ormahd/process/supervisor"),
     "rapidfuzz": ("ormahd/jobs/neighbours",),
+    "httpx": ("ormahd/judge/endpoint",),
     "rich": ("ormahctl/",),
     "ijson": ("ormahd/ingest/readers/",),
     "zstandard": ("ormahd/ingest/",),
@@ -155,7 +156,7 @@ def test_one_guest_one_room(file: Path) -> None:
 
 def test_heavy_libraries_wait_until_they_are_used() -> None:
     heavy = {
-        "torch", "sentence_transformers", "transformers", "onnxruntime", "tokenizers", "chromadb", "detect_secrets", "rich",
+        "torch", "sentence_transformers", "transformers", "onnxruntime", "tokenizers", "chromadb", "detect_secrets", "httpx", "rich",
     }  # fmt: skip
     for file in files("ormahd", "ormahctl"):
         for node in ast.parse(file.read_bytes()).body:

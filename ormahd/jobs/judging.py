@@ -1,0 +1,113 @@
+"""The judge of one daemon: made by the settings, tried by a person, and how it is doing, for `status` and `doctor`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ormahd.actions.views import iso
+from ormahd.api import Finding, JudgeHealth, JudgeOpen, JudgeTestResult, JudgeTrouble
+from ormahd.errors import BadRequest
+from ormahd.judge import make
+from ormahd.judge.model_judge import ModelJudge
+from ormahd.judge.port import JudgeGone
+from ormahd.state.judge_log import JudgeLog
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ormahd.judge.asking import Asker
+    from ormahd.judge.port import Judge
+    from ormahd.ormah import Ormah
+
+BUDGET = "budget"
+SAYS = {
+    "down": "the judge ({name}) does not answer",
+    "rude": "the judge ({name}) does not answer as it should",
+    "slow": "the judge ({name}) is slow",
+    BUDGET: "the judge ({name}) is not asked any more today",
+}
+MENDS = {
+    "down": "ormahctl judge test asks it once; the questions wait, and nothing is lost",
+    "rude": "ormahctl judge test shows what it answers; perhaps another model does better",
+    "slow": "a smaller model, or a larger judge.timeout_seconds",
+    BUDGET: "the questions wait for tomorrow; judge.calls_a_day and judge.tokens_a_day are the limits",
+}
+
+
+class Judging:
+    """The judge that `jobs.judge` names, or none. Thread-safe."""
+
+    def __init__(self, ormah: Ormah) -> None:
+        stopping = ormah.syncing.stopping
+        self._ormah = ormah
+        self._kind = ormah.settings.jobs.judge
+        self._log = JudgeLog(ormah.state)
+        self.asker: Asker | None = make.asker(
+            self._kind, ormah.settings.judge, ormah.state.path.parent, self._log, clock=ormah.clock,
+            stopping=stopping.is_set, sleep=stopping.wait,
+        )  # fmt: skip
+        if self.asker is not None:
+            chosen = ormah.settings.judge
+            place = chosen.url if self._kind == "openai" else chosen.command
+            self._log.about(f"{self._kind} {place} {chosen.model}")
+        self.judge: Judge | None = None if self.asker is None else ModelJudge(self.asker)
+
+    def health(self) -> JudgeHealth | None:
+        """Return how the judge is doing; None if there is none."""
+        if self.asker is None:
+            return None
+        now = self._ormah.clock()
+        calls, tokens = self._log.spent(now.date().isoformat())
+        limits = self.asker.limits
+        # A budget that ran out on another day is a new one today
+        troubles = [one for one in self._log.troubles() if one.kind != BUDGET or one.last.date() == now.date()]
+        return JudgeHealth(
+            self._kind, self.asker.name, iso(self._log.answered()),
+            [JudgeTrouble(one.kind, _when(one.since), one.reason, one.times) for one in troubles],
+            iso(self.asker.left_alone_until),
+            [JudgeOpen(one.task, one.questions, _when(one.since), one.reason) for one in self._log.left_open()],
+            calls, limits.calls, tokens, limits.tokens,
+        )  # fmt: skip
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what `doctor` says of the judge."""
+        health = self.health()
+        for one in health.troubles if health is not None else ():
+            assert health is not None
+            what = f"{SAYS[one.kind].format(name=health.name)}, since {one.since[:16].replace('T', ' ')}: {one.reason}"
+            yield Finding("info" if one.kind in {BUDGET, "slow"} else "warning", what, mend=MENDS[one.kind])
+
+    def test(self) -> JudgeTestResult:
+        """Ask the judge one question that holds nothing of the person's.
+
+        Raises:
+            BadRequest: there is no judge.
+        """
+        if self.asker is None:
+            raise BadRequest(
+                "there is no judge: jobs.judge is none",
+                hint="set jobs.judge to command or openai in config.toml, then: ormahctl restart",
+            )
+        begun = time.monotonic()
+        limits = self.asker.limits
+        said, usable, right, why, calls, tokens, counted = "", False, False, None, 0, 0, False
+        try:
+            trial = self.asker.attempt(make.TRIAL)
+        except JudgeGone as exc:
+            why = str(exc)
+        else:
+            said, usable, why, calls, tokens, counted = (
+                trial.said, trial.usable and trial.why is None, trial.why, trial.calls, trial.tokens, trial.counted,
+            )  # fmt: skip
+            right = usable and tuple(item.same for item in trial.items) == make.RIGHT
+        spent = self._log.spent(self._ormah.clock().date().isoformat())
+        return JudgeTestResult(
+            self._kind, self.asker.name, usable, right, why, said, round(time.monotonic() - begun, 3), calls, tokens, counted,
+            max(0, limits.calls - spent[0]), max(0, limits.tokens - spent[1]),
+        )  # fmt: skip
+
+
+def _when(time: datetime) -> str:
+    return iso(time) or ""

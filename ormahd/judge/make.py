@@ -1,0 +1,45 @@
+"""Makes the judge that the settings ask for, and the question by which a person tries it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from ormahd.judge.asking import Asker, JudgeLimits, JudgeQuestion, Ledger
+from ormahd.judge.command import Command
+from ormahd.judge.endpoint import Endpoint
+from ormahd.judge.model_judge import SAME, SameAnswer
+from ormahd.judge.own_sessions import FOLDER
+from ormahd.judge.transport import Transport
+from ormahd.settings import JudgeSettings
+
+TRIAL: Final = JudgeQuestion(
+    "trial", SAME,
+    [
+        {"q": 1, "a": {"title": "", "text": "The backup runs every night at two."},
+         "b": {"title": "", "text": "Every night at two the backup runs."}},
+        {"q": 2, "a": {"title": "", "text": "The backup runs every night at two."},
+         "b": {"title": "", "text": "The garden gate needs a new hinge."}},
+    ],
+    SameAnswer, (1, 2),
+)  # fmt: skip
+"""The question of `ormahctl judge test`. It holds nothing of the person's, and its right answers are yes and no."""
+RIGHT: Final = (True, False)
+
+
+def asker(
+    kind: str, settings: JudgeSettings, state: Path, ledger: Ledger, *, clock: Callable[[], datetime],
+    stopping: Callable[[], bool], sleep: Callable[[float], bool],
+) -> Asker | None:  # fmt: skip
+    """Return what asks the judge of `jobs.judge` = `kind`; None for `none`. `state`: the state directory."""
+    transport: Transport
+    if kind == "command":
+        transport = Command(settings.command, settings.model, state / FOLDER)
+    elif kind == "openai":
+        transport = Endpoint(settings)
+    else:
+        return None
+    limits = JudgeLimits(settings.timeout_seconds, settings.calls_a_day, settings.tokens_a_day)
+    return Asker(transport, ledger, limits, clock=clock, stopping=stopping, sleep=sleep)

@@ -1,0 +1,137 @@
+"""What the judge cost each day, what went wrong with it since when, and which questions it left open.
+
+It survives a restart: a budget that began anew with each start would be none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec import Struct
+
+from ormahd.state.state import State
+
+DAYS_KEPT: Final = 31
+"""Days whose costs are kept."""
+OPEN_FOR: Final = timedelta(days=3)
+"""How long a question counts as open that no run asks again: a memory of it was changed, merged or forgotten."""
+
+
+class LoggedTrouble(Struct, frozen=True):
+    """`kind`: down, rude, slow or budget. `times`: how often since `since`."""
+
+    kind: str
+    since: datetime
+    last: datetime
+    reason: str
+    times: int
+
+
+class LeftOpen(Struct, frozen=True):
+    """How many questions of one task the judge was asked and did not answer usably. They are asked again with the next run."""
+
+    task: str
+    since: datetime
+    questions: int
+    reason: str
+
+
+class JudgeLog:
+    """The record of one vault's judge on this machine. Thread-safe."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def spent(self, day: str) -> tuple[int, int]:
+        """Return the calls and tokens of a day (ISO date, UTC)."""
+        with self._state.transaction() as db:
+            row = db.execute("SELECT calls, tokens FROM judge_day WHERE day = ?", (day,)).fetchone()
+        return (0, 0) if row is None else (row[0], row[1])
+
+    def spend(self, day: str, calls: int, tokens: int) -> None:
+        """Add to the costs of a day. Negative numbers correct what was reserved for a call."""
+        with self._state.transaction() as db:
+            db.execute(
+                "INSERT INTO judge_day (day, calls, tokens) VALUES (?, max(0, ?), max(0, ?)) ON CONFLICT (day) DO UPDATE SET "
+                "calls = max(0, calls + ?), tokens = max(0, tokens + ?)",
+                (day, calls, tokens, calls, tokens),
+            )
+            db.execute(
+                "DELETE FROM judge_day WHERE day < (SELECT day FROM judge_day ORDER BY day DESC LIMIT 1 OFFSET ?)",
+                (DAYS_KEPT,),
+            )
+
+    def about(self, who: str) -> None:
+        """Forget what was wrong with another judge: the settings name this one now. What was spent counts for all."""
+        with self._state.transaction() as db:
+            row = db.execute("SELECT value FROM judge_mark WHERE name = 'who'").fetchone()
+            if row is not None and row[0] == who:
+                return
+            db.execute("DELETE FROM judge_trouble")
+            db.execute("DELETE FROM judge_open")
+            db.execute("DELETE FROM judge_mark")
+            db.execute("INSERT INTO judge_mark (name, value) VALUES ('who', ?)", (who,))
+
+    def trouble(self, kind: str, reason: str) -> None:
+        """Record that something went wrong. `since` stays that of the first time."""
+        now = self._state.clock().isoformat()
+        with self._state.transaction() as db:
+            db.execute(
+                "INSERT INTO judge_trouble (kind, since, last, reason, times) VALUES (?, ?, ?, ?, 1) ON CONFLICT (kind) DO UPDATE SET "
+                "last = excluded.last, reason = excluded.reason, times = times + 1",
+                (kind, now, now, reason),
+            )
+
+    def fine(self, *kinds: str) -> None:
+        """Record that these kinds of trouble are over."""
+        with self._state.transaction() as db:
+            db.executemany("DELETE FROM judge_trouble WHERE kind = ?", [(kind,) for kind in kinds])
+            if "down" in kinds:
+                answered = ("answered", self._state.clock().isoformat())
+                db.execute("INSERT OR REPLACE INTO judge_mark (name, value) VALUES (?, ?)", answered)
+
+    def troubles(self) -> list[LoggedTrouble]:
+        with self._state.transaction() as db:
+            rows = db.execute("SELECT kind, since, last, reason, times FROM judge_trouble ORDER BY since").fetchall()
+        return [
+            LoggedTrouble(kind, datetime.fromisoformat(since), datetime.fromisoformat(last), reason, times)
+            for kind, since, last, reason, times in rows
+        ]
+
+    def answered(self) -> datetime | None:
+        """Return when the judge last gave a usable answer; None if it never did."""
+        with self._state.transaction() as db:
+            row = db.execute("SELECT value FROM judge_mark WHERE name = 'answered'").fetchone()
+        return None if row is None else datetime.fromisoformat(row[0])
+
+    def keep(self, task: str, keys: Collection[str], reason: str) -> None:
+        """Record that these questions of a task (keys) stay open, and why."""
+        now = self._state.clock().isoformat()
+        with self._state.transaction() as db:
+            db.executemany(
+                "INSERT INTO judge_open (key, task, since, last, reason) VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
+                "last = excluded.last, reason = excluded.reason",
+                [(key, task, now, now, reason) for key in keys],
+            )
+
+    def settled(self, keys: Collection[str]) -> None:
+        """Record that these questions were answered."""
+        with self._state.transaction() as db:
+            db.executemany("DELETE FROM judge_open WHERE key = ?", [(key,) for key in keys])
+
+    def left_open(self) -> list[LeftOpen]:
+        """Return the open questions by task. One that was not asked again for `OPEN_FOR` is gone: its memories have changed."""
+        old = (self._state.clock() - OPEN_FOR).isoformat()
+        with self._state.transaction() as db:
+            db.execute("DELETE FROM judge_open WHERE last < ?", (old,))
+            rows = db.execute("SELECT task, since, reason FROM judge_open ORDER BY task, last, key").fetchall()
+        found: dict[str, LeftOpen] = {}
+        for task, since, reason in rows:  # the last reason of a task counts
+            began, before = datetime.fromisoformat(since), found.get(task)
+            found[task] = (
+                LeftOpen(task, began, 1, reason) if before is None
+                else LeftOpen(task, min(began, before.since), before.questions + 1, reason)
+            )  # fmt: skip
+        return list(found.values())
