@@ -177,7 +177,8 @@ _PAGE = 20
 
 
 def audit(ormah: Ormah, *, limit: int, node_id: str | None, operation: str | None) -> list[AuditRow]:
-    """Return the newest deletions, updates and outdatings. `node_id`: a full id. Raises BadRequest: unknown operation."""
+    """Return the newest entries of the audit: deletions, updates, and marks as outdated. `node_id`: a full id. Raises
+    BadRequest: unknown operation."""
     if operation is not None and operation not in KINDS:
         raise BadRequest(f"there is no operation '{operation}'", hint=f"there are: {', '.join(KINDS)}")
     kinds = {kind for name, some in KINDS.items() if operation in {None, name} for kind in some}

@@ -46,7 +46,7 @@ class Word(StrEnum):
 
 _ALL: Final = frozenset(Word) - {Word.PIPE}
 REFUSING: Final = frozenset({Word.FILTER, Word.ENCODING, Word.PIPE})
-"""The words for which a path may be one that Ormah cannot write to."""
+"""Attributes with which Ormah may be unable to write a path."""
 
 
 class Rule(Struct, frozen=True):

@@ -80,8 +80,8 @@ def _bytes(vectors: DocumentVectors) -> int:
 
 
 BATCH = 1000
-"""Number of files in one transaction of a rebuild: large enough to be fast, small enough that other writers wait
-shortly."""
+"""Number of files in one transaction of a rebuild: large enough to be fast, small enough that other writers wait only
+briefly."""
 MOST_AT_ONCE = 200
 """Maximum number of files in a call of `apply` for which it uses embeddings made ahead, or embeds texts itself."""
 AT_ONCE = 32

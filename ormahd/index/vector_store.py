@@ -140,12 +140,12 @@ class VectorStore:
 
     @property
     def learned(self) -> bool:
-        """Whether Chroma is open, holds everything, and was compared with the matrix."""
+        """Whether Chroma is open, has all nodes, and was compared with the matrix."""
         return self.chroma is not None and not self._unsettled and self._checked
 
     @property
     def changes(self) -> int:
-        """A counter that rises whenever Chroma has to learn something."""
+        """A counter that is incremented whenever a node has to be written to Chroma."""
         return self._changes
 
     @property
@@ -239,8 +239,7 @@ class VectorStore:
 
     @property
     def rests(self) -> bool:
-        """Whether Chroma is closed and may stay so: it has nothing to learn, and searches compare all vectors in
-        memory."""
+        """Whether Chroma is closed and may stay so: it has all nodes, and searches compare all vectors in memory."""
         return self._resting and not self._unsettled and self.matrix.quick
 
     def rest(self) -> None:
@@ -285,8 +284,7 @@ class VectorStore:
         self._wipe = False
 
     def refill(self, connection: sqlite3.Connection) -> None:
-        """Begin an empty collection, inside the writer's transaction, and mark all embedded nodes as still to be
-        learned."""
+        """Begin an empty collection, inside the writer's transaction, and mark all embedded nodes as missing in Chroma."""
         self._refills += 1
         self.chroma = None
         self._marks = ("", 0)
@@ -330,7 +328,7 @@ class VectorStore:
         return done
 
     def settled(self, connection: sqlite3.Connection, done: Mapping[str, tuple[int, int]]) -> None:
-        """Record in SQLite what Chroma has learned. A node that changed meanwhile stays marked."""
+        """Record in SQLite which nodes Chroma has now. A node that changed meanwhile stays marked as missing there."""
         with self._lock:
             same = [node_id for node_id, (change, _) in done.items() if self._unsettled.get(node_id) == change]
             for node_id in same:
@@ -344,11 +342,8 @@ class VectorStore:
         self._save_marks(connection)
 
     def complete(self) -> bool:
-        """Check, once nothing is left to learn, that Chroma holds as many pieces as the matrix. Return False if it must
-        be refilled.
-
-        Raises ChromaTrouble if refilling did not help several times.
-        """
+        """Once Chroma has all nodes, check that it has as many pieces as the matrix. Return False if it must be filled
+        again. Raises ChromaTrouble if filling it again did not help several times."""
         before = self._changes
         if self._unsettled or self._checked:
             return True

@@ -151,10 +151,8 @@ def _tied(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dic
 
 
 def chroma(store: VectorStore, progress: Progress = silent) -> list[Difference]:
-    """Compare Chroma's vectors with the matrix, except for nodes that Chroma has yet to learn.
-
-    Notes may be written meanwhile: the comparison is then repeated, and only differences found every time are returned.
-    """
+    """Compare Chroma's vectors with the matrix, except for nodes that were not written to Chroma yet. Notes may be
+    written meanwhile: the comparison is then repeated, and only differences found every time are returned."""
     collection = store.chroma
     if collection is None:
         return [Difference("chroma", None, None, store.trouble)] if store.trouble else []

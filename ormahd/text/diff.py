@@ -9,23 +9,25 @@ from typing import Any, TypeVar
 import merge3
 
 LINES = 80
-"""Lines of a diff that are shown; `git show` has all of them."""
+"""Number of lines of a diff that are shown; `git show` has all of them."""
 CONTEXT = 2
 COMPARED = 2_000
-"""Lines between the first and the last difference that a diff compares; difflib needs minutes for some longer texts."""
+"""Number of lines between the first and the last difference that a diff compares; difflib takes minutes for some longer
+texts."""
 MERGED = 5_000
-"""The same for a merge."""
+"""Number of lines between the first and the last difference that a merge compares."""
 WIDE = 240
-"""Characters of one line. A paragraph is one line in a note."""
+"""Number of characters shown of one line. In a note, a paragraph is one line."""
 AROUND = 60
-"""Characters of a long line that are kept on either side of the difference."""
+"""Number of characters kept before and after the difference in a long line."""
 
 Opcode = tuple[str, int, int, int, int]
 Line = TypeVar("Line", str, bytes)
 
 
 def text_diff(before: str | None, after: str | None, lines: int = LINES) -> tuple[list[str], bool]:
-    """Return the lines of a unified diff, and whether some were left out (then the last line says how many). None: no text on that side."""
+    """Return the lines of a unified diff, and whether some were left out (then the last line says how many). None:
+    there is no text on that side."""
     old, new = ([] if text is None else text.splitlines() for text in (before, after))
     out: list[str] = []
     if before is None or after is None:
@@ -61,7 +63,7 @@ def _lines(hunk: Sequence[Opcode], old: Sequence[str], new: Sequence[str]) -> It
 
 
 def _around(one: str, other: str) -> tuple[str, str]:
-    """Cut two versions of a long line to their difference and some words around it."""
+    """Return two versions of a long line, cut to their difference and some words around it."""
     if max(len(one), len(other)) <= WIDE:
         return one, other
     head, tail = common_ends(one, other)
@@ -101,7 +103,7 @@ def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[list[Opcode]]:
 
 
 def _range(start: int, end: int) -> str:
-    """Return a range of lines as a unified diff counts them."""
+    """Return a range of lines in the notation of unified diffs."""
     count = end - start
     return f"{start if count == 0 else start + 1}" + ("" if count == 1 else f",{count}")
 
@@ -116,9 +118,8 @@ def common_ends(one: Sequence[object], other: Sequence[object]) -> tuple[int, in
 
 
 def matching_blocks(one: Sequence[Any], other: Sequence[Any]) -> list[tuple[int, int, int]]:
-    """Return `(start in one, start in other, length)` of equal runs, ended by an empty one, as difflib does.
-
-    Common ends are matched first. A middle of more than `MERGED` lines counts as wholly different."""
+    """Return `(start in one, start in other, length)` of equal runs, ended by an empty one, as difflib does. Common
+    ends are matched first. A middle part of more than `MERGED` lines counts as wholly different."""
     head, tail = common_ends(one, other)
     blocks = [(0, 0, head)] if head else []
     left, right = one[head : len(one) - tail], other[head : len(other) - tail]
@@ -131,7 +132,7 @@ def matching_blocks(one: Sequence[Any], other: Sequence[Any]) -> list[tuple[int,
 
 
 class _Matcher:
-    """`matching_blocks` in the form that merge3 calls."""
+    """`matching_blocks` with the interface that merge3 expects."""
 
     def __init__(self, _junk: Any, one: Sequence[Any], other: Sequence[Any]) -> None:
         self._blocks = matching_blocks(one, other)
@@ -141,7 +142,7 @@ class _Matcher:
 
 
 def three_ways(base: list[Line], ours: list[Line], theirs: list[Line], *, keep_ours: bool = False) -> list[Line] | None:
-    """Merge two versions of a list of lines. Where both changed the same lines: None, or with `keep_ours` our lines."""
+    """Merge two versions of a list of lines. If both changed the same lines: return None, or with `keep_ours` use ours."""
     out: list[Line] = []
     for group in merge3.Merge3(base, ours, theirs, sequence_matcher=_Matcher).merge_groups():
         if group[0] != "conflict":
@@ -155,10 +156,11 @@ def three_ways(base: list[Line], ours: list[Line], theirs: list[Line], *, keep_o
 
 
 def _side_by_side(base: list[Line], ours: list[Line], theirs: list[Line]) -> list[Line] | None:
-    """Merge changes that touch without overlapping: one side changed the last line, the other added text behind it.
+    """Merge changes that touch without overlapping: one side changed the last line, the other added text after it.
 
-    Git calls that a conflict; memories of one line would then hardly ever merge. Returns None where both changed the same line
-    or put different lines in the same place."""
+    Git treats that as a conflict; memories of one line could then hardly ever be merged. Returns None if both changed
+    the same line or inserted different lines at one place.
+    """
     alike = common_ends(ours[::-1], theirs[::-1])[0]
     agreed = ours[len(ours) - alike :]  # both added the same at the end
     here: dict[tuple[int, int], list[Line]] = _changes(base, ours[: len(ours) - alike])
@@ -175,7 +177,7 @@ def _side_by_side(base: list[Line], ours: list[Line], theirs: list[Line]) -> lis
 
 
 def _changes(base: list[Line], side: list[Line]) -> dict[tuple[int, int], list[Line]]:
-    """Return `{(first line, line behind the last): new lines}` for each change of `side` against `base`."""
+    """Return `{(first line, line after the last): new lines}` for each change of `side` against `base`."""
     found: dict[tuple[int, int], list[Line]] = {}
     was = now = 0
     for at, there, size in matching_blocks(base, side):

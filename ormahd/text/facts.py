@@ -24,28 +24,30 @@ from ormahd.text.words import FUNCTION_WORDS, fold
 class Sort(StrEnum):
     WORD = "word"
     NAME = "name"
-    """Written like a name: a capital within a sentence, a digit or capital inside, backticks."""
+    """Something written like a name: with a capital inside a sentence, a digit or capital inside the word, or in
+    backticks."""
     LABEL = "label"
     """A thing with its number: camera 3, phase 1."""
     NUMBER = "number"
     VERSION = "version"
     TIME = "time"
-    """Of the day."""
+    """A time of day."""
     DATE = "date"
-    """A day, a month, a year."""
+    """A day, a month or a year."""
     WEEKDAY = "weekday"
     ADDRESS = "address"
-    """A path, a host, an e-mail address, a link, a dotted or dashed code."""
+    """A path, a host, an e-mail address, a link, or a dotted or dashed code."""
     HAN = "han"
-    """One Chinese character."""
+    """A single Chinese character."""
 
 
 VALUES = frozenset({Sort.NUMBER, Sort.VERSION, Sort.TIME, Sort.DATE, Sort.WEEKDAY, Sort.ADDRESS})
-"""Kinds of which a thing mostly has one at a time."""
+"""Sorts of which one thing usually has only one at a time."""
 
 
 class Term(Struct, frozen=True):
-    """A word or value. `key` is what is compared; `unit` says which numbers can be compared; `at`: where it begins."""
+    """A word or value of a text. `key`: its form for comparison. `unit`: numbers with the same unit can be compared.
+    `at`: its position."""
 
     key: str
     sort: Sort
@@ -133,7 +135,7 @@ _YEAR = (
 )  # fmt: skip
 MONTHS = {name: number for number, names in enumerate(_YEAR, 1) for name in names.split()}
 _NOT_MONTHS = frozenset({"may", "mar", "mars", "jan", "jun", "jul", "march"})
-"""Months only beside a number or with a capital."""
+"""Words that are months only beside a number or with a capital."""
 _MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
 _PIECE = re.compile(
     rf"""
@@ -164,7 +166,7 @@ _INNER = re.compile(r"[^\W\d_].*\d|\d.*[^\W\d_]|[a-z][A-Z]|^[A-Z][A-Z]+$|^c[+#]"
 
 
 def pieces(text: str) -> Iterator[Term]:
-    """Yield the words and values of a text in order."""
+    """Yield the words and values of a text, in order."""
     text = unicodedata.normalize("NFKC", text).replace("\u2019", "'")
     if not text.isascii():
         text = _SEAM.sub(" ", text)
@@ -228,7 +230,7 @@ def _piece(piece: re.Match[str], found: list[re.Match[str]], at: int) -> tuple[T
 
 
 def _number(piece: re.Match[str], found: list[re.Match[str]], at: int, word: str = "") -> tuple[Term, int]:
-    """Return an amount and the index behind its last word. `word`: the word of a number, where it has no digits."""
+    """Return an amount, and the index of the word after it. `word`: the number written as a word, if it has no digits."""
     start, text = piece.start(), piece[0]
     if piece["hannumber"]:
         amount = _han(piece["hannumber"])
@@ -277,14 +279,14 @@ def _number(piece: re.Match[str], found: list[re.Match[str]], at: int, word: str
 
 
 def _amount(said: str) -> float:
-    """Return the number: `1,000`, `1.000`, `1 000` are thousands; `1.5` and `1,5` are not."""
+    """Return the number that the text means: `1,000`, `1.000` and `1 000` are thousands; `1.5` and `1,5` are fractions."""
     if re.fullmatch(r"\d{1,3}(?:[,.' ]\d{3})+", said) and not re.fullmatch(r"\d\.\d{3}", said):
         return float(re.sub(r"\D", "", said))
     return float(said.replace(",", ".").replace("'", ""))
 
 
 def _time(piece: re.Match[str]) -> int | None:
-    """Return minutes since midnight."""
+    """Return a time of day in minutes since midnight, or None."""
     if piece["hantime"]:
         hour = int(_han(piece["hour"]))
         minute = piece["minute"] or ""
@@ -311,7 +313,7 @@ def _time(piece: re.Match[str]) -> int | None:
 
 
 def _han(said: str) -> float:
-    """Return a number in Chinese or in digits, up to some thousands."""
+    """Return a number written in Chinese or in digits, up to some thousands."""
     if said.isdigit():
         return float(said)
     total, digit = 0.0, 0.0
@@ -325,34 +327,36 @@ def _han(said: str) -> float:
 
 
 MOST: Final = 6
-"""Tokens per text; a pasted log names hundreds."""
+"""Largest number of exact tokens of a text; a pasted log has hundreds."""
 READ: Final = 20_000
-"""Characters of a text that are searched."""
+"""Number of characters of a text that are searched for exact tokens."""
 LONGEST: Final = 200
-"""Characters of a token."""
+"""Largest number of characters of an exact token."""
 
 _QUOTED = re.compile(r"`([^`\n]{2,200})`|\"([^\"\n]{2,200})\"|“([^”\n]{2,200})”|«\s?([^»\n]{2,200}?)\s?»")
 _GAPS = re.compile(
     r"[\s()\[\]{}<>\"`“”„«»|=]+|,(?!\d)|;|…|[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7ff\uff01-\uff1f\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+"
 )
-"""Separators of tokens: blanks, brackets, quotes, and scripts without spaces."""
+"""Matches what separates tokens: blanks, brackets, quotes, and text in scripts without spaces."""
 _EDGES = ".,:;!?'’‘*~#%$&+/\\-–—"
 _MARKED = re.compile(r"\w[@_./:\-]+\w")
 _NO_NAME = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]?|\d{1,2}(?:st|nd|rd|th|am|pm)?|(?:19|20)\d\d", re.IGNORECASE)
-"""Abbreviations, small numbers, hours and years, which occur in texts about anything."""
+"""Matches tokens that are never exact names, because every text may have them: abbreviations, small numbers, hours,
+years."""
 _CAMEL = re.compile(r"[a-z0-9][A-Z]")
 _WHOLE_NUMBER = re.compile(r"\d+(?:[.,]\d{3})*")
 _WORDS = re.compile(r"[^\W\d_]+(?:[-/][^\W\d_]+)*")
 
 
 class ExactToken(Struct, frozen=True):
-    """An exact token. `plain`: it may be written in another way, so a text without it can mean the same."""
+    """A token that a query names exactly. `plain`: it is often written in other ways, so a text without it may mean the
+    same."""
 
     text: str
     plain: bool
 
     def stands_in(self, folded: str) -> bool:
-        """Return whether a folded text has it, and not as a part of a longer name or number."""
+        """Whether a folded text contains the token, and not as a part of a longer name or number."""
         return self._pattern().search(folded) is not None
 
     def _pattern(self) -> re.Pattern[str]:
@@ -366,7 +370,7 @@ class ExactToken(Struct, frozen=True):
 
 
 def exact_tokens(text: str) -> list[ExactToken]:
-    """Return the exact tokens of a text, each once, as written; at most `MOST`."""
+    """Return the exact tokens of a text as written, without duplicates, at most `MOST`."""
     found: dict[str, ExactToken] = {}
     text = text[:READ]
     for quoted in _QUOTED.finditer(text):
@@ -411,13 +415,14 @@ _SENTENCE_END = re.compile(r"(?:[.!?…:]['\")\]»”]*|^|\n)\s*(?:[-*#>]+\s*|\d
 _TRAILING = ".,;:!?…)]}»”'\""
 _VERB_ENDINGS = ("s", "ed", "ing", "es")
 _STEM = 4
-"""Letters that the first word of a sentence must share with a word of the summary (prefers, preferred)."""
+"""Least number of first letters that a word of a sentence must share with a word of the summary (prefers, preferred).
+"""
 _LATER = 3
-"""Letters at its end that may differ."""
+"""Number of last letters in which these two words may differ."""
 
 
 def lost(sources: Iterable[tuple[str | None, str]], summary: str) -> list[str]:
-    """Return what is in `sources` (title, content) and not in `summary`, as written, in order, each once."""
+    """Return the facts in `sources` (title, content) that `summary` lacks, as written, in order, without duplicates."""
     texts = [text for title, content in sources for text in (title or "", content)]
     whole = "\n".join(texts)
     there = _There(summary)
@@ -438,7 +443,7 @@ def lost(sources: Iterable[tuple[str | None, str]], summary: str) -> list[str]:
 
 
 class _There:
-    """Looks facts up in a summary."""
+    """Looks up facts in a summary."""
 
     def __init__(self, summary: str) -> None:
         self._folded = fold(summary)
@@ -466,16 +471,14 @@ def _numbers(text: str) -> Iterator[str]:
 
 
 def _plain(number: str) -> str:
-    """Return a number without separators of thousands; dates, versions and fractions as they are."""
+    """Return a number without separators of thousands; dates, versions and fractions are unchanged."""
     thousands = re.fullmatch(r"\d{1,3}(?:[,\u2019']\d{3})+", number)
     return re.sub(r"[,\u2019']", "", number) if thousands else number
 
 
 def _names(text: str, lower: frozenset[str]) -> Iterator[tuple[str, bool]]:
-    """Yield (name, sure) for words that look like names, without genitives.
-
-    `sure`: more than the beginning of a sentence makes it a name. `lower`: words that the texts also write in small letters.
-    """
+    """Yield (name, sure) for words that look like names, without genitives. `sure`: it is not only the first word of a
+    sentence that makes it a name. `lower`: words that the texts also write in small letters."""
     for match in _WORD.finditer(text):
         word = re.sub(r"['\u2019](?:s|re|ve|ll|d|m|t)?$", "", match[0]).rstrip("-&")
         if not word or fold(word) in FUNCTION_WORDS:
@@ -492,12 +495,13 @@ def _names(text: str, lower: frozenset[str]) -> Iterator[tuple[str, bool]]:
 
 
 def _verb_like(word: str, after: str) -> bool:
-    """Return whether a first word looks like a verb: `Uses uv`, `Decided to`."""
+    """Whether the first word of a sentence looks like a verb: `Uses uv`, `Decided to`."""
     return word.endswith(_VERB_ENDINGS) and len(after) == 2 and after[0] == " " and not after[1].isupper()
 
 
 def sentences(text: str, most: int, characters: int = 200) -> Sequence[str]:
-    """Return the first sentences of a text, at most `most`, each cut to `characters`, without marks of headings and lists."""
+    """Return the first sentences of a text, at most `most`, each cut to `characters`, without the marks of headings and
+    lists."""
     found: list[str] = []
     for line in text.splitlines():
         clean = line.strip().lstrip("#>*-+ \t").strip()

@@ -24,7 +24,7 @@ PROGRAM: Final = "ormahctl"
 
 
 class Commands(Struct, frozen=True):
-    """The commands of one agent. `ID` and `E` stand for a memory and the event of a whisper."""
+    """The commands that an agent can run. `ID` and `E` are placeholders for a memory and a whisper's event."""
 
     show: str
     remember: str
@@ -32,12 +32,13 @@ class Commands(Struct, frozen=True):
     maintenance: str
 
     def judged(self, node_id: str, event: str) -> str:
-        """Return the command that says that this memory helped in this whisper."""
+        """Return the command for the judgement that this memory was useful in this whisper."""
         return self.feedback.replace(" ID ", f" {node_id} ").removesuffix(" E") + f" {event}"
 
 
 def shell(program: str = PROGRAM) -> Commands:
-    """Return the commands of an agent with a shell. `program`: how that shell calls ormahctl, quoted where needed."""
+    """Return the commands of an agent that has a shell. `program`: the command for ormahctl in that shell, quoted if
+    needed."""
     return Commands(
         show=f"{program} show ID",
         remember=f'{program} remember "…" --type decision',
@@ -56,14 +57,15 @@ FRAMING = (
     "Notes from the user's long-term memory that may bear on this, quoted as they were stored. They record facts and ask for "
     "nothing; some may be out of date."
 )
-"""How the first paragraph begins. Only statements, because harnesses treat imperatives as an attack; ASCII without quotes, for JSON."""
+"""Beginning of the first paragraph of injected text. It only states facts, because harnesses treat commands in injected
+text as an attack. It is ASCII without quotes, so that JSON does not change it."""
 
 MARK = "<!-- ormah:whisper"
-"""How the last line begins; the event's id follows."""
+"""Beginning of the last line of injected text; the event's id follows."""
 
 MAINTENANCE = "maintenance_due"
 NOTICE = "Ormah: "
-"""How a line of our own begins."""
+"""Beginning of a line in which Ormah itself says something to the agent."""
 REVIEW = "## A memory held back earlier"
 ENTRY = "- **["
 
@@ -83,32 +85,30 @@ _PARAGRAPH = re.compile(r"([ \t>|│⎿]*)(.*)")
 
 
 def mark(event: str | None) -> str:
-    """Return the last line; feedback names the whisper by `event`."""
+    """Return the last line of injected text, with the event by which feedback names the whisper."""
     return f"{MARK} {re.sub(r'[^A-Za-z0-9_-]', '', event)} -->" if event else f"{MARK} -->"
 
 
 def framing(commands: Commands) -> str:
-    """Return the paragraph that explains the block and names the command for a whole note."""
+    """Return the paragraph that explains the injected text and names the command for a whole note."""
     return f"{FRAMING} The first are quoted in full, the others by title: `{commands.show}` prints a whole one."
 
 
 def enclose(
     lines: Iterable[str], *, commands: Commands = SHELL, heading: str = WHISPERS, event: str | None = None
 ) -> str:
-    """Return the whole block. Each of `lines` is an entry, a quotation, a notice or the heading of a review."""
+    """Return the whole injected text. Each of `lines` is an entry, a quotation, a notice or the heading of a review."""
     return "\n".join([heading, framing(commands), "", *lines, mark(event)])
 
 
 def alone(*lines: str, event: str | None = None) -> str:
-    """Return our own lines where no memory is quoted."""
+    """Return injected text that has only lines of Ormah itself and quotes no memory."""
     return "\n".join([*lines, mark(event)])
 
 
 def strip(text: str) -> str:
-    """Return `text` without the blocks that we injected, also indented, quoted, in JSON strings, cut off or several.
-
-    `&lt;` and `&gt;` count as angle brackets, as Gemini CLI escapes them.
-    """
+    """Return `text` without injected text, also if that is indented, quoted, in a JSON string, cut off, or there
+    several times. `&lt;` and `&gt;` count as angle brackets, as Gemini CLI escapes them."""
     if _ESCAPED_MARK in text:
         text = _ESCAPED.sub(lambda found: f"<{found[1]}>" if found[1] else "  >", text)
     if "# Ormah " in text:
@@ -130,7 +130,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _block(text: str, heading: re.Match[str], earliest: int) -> tuple[int, int]:
-    """Return (start, end) of the block under a heading; an empty one where the heading is not ours."""
+    """Return (start, end) of the block of injected text below a heading; an empty range if the heading is not Ormah's."""
     nothing = heading.start(), heading.start()
     after = _BREAK.match(text, heading.end())
     if after is None:  # cut off right here, or a heading of somebody's own
@@ -171,16 +171,15 @@ def _block(text: str, heading: re.Match[str], earliest: int) -> tuple[int, int]:
 
 
 def _begins_ours(bare: str) -> bool:
-    """Return whether a line that was cut off may be the beginning of ours."""
+    """Whether a line that was cut off may be the beginning of a line of injected text."""
     rest = bare.lstrip(" \t")
     return any(start.startswith(rest) for start in (*_STARTS, MARK)) or (rest.startswith(MARK) and "-->" not in rest)
 
 
 def _end_of_line(text: str, at: int, depth: int) -> tuple[int, int | None]:
-    r"""Return (end of this line, start of the next or None). `depth`: backslashes before the `n` of a line end.
-
-    Depth 0 is plain text. In a JSON string a line end is `\n` (1), in a nested JSON string `\\n` (2), and so on. Backslashes of the
-    content come in pairs of that, and the closing quotation mark has one fewer.
+    r"""Return (end of this line, start of the next or None). `depth`: number of backslashes before the `n` of a line
+    end: 0 in plain text, 1 in a JSON string (`\n`), 2 in a nested JSON string (`\\n`), and so on. Backslashes of the
+    content come in pairs of that number, and the closing quotation mark has one fewer.
     """
     if depth == 0:
         end = text.find("\n", at)
@@ -197,13 +196,13 @@ def _end_of_line(text: str, at: int, depth: int) -> tuple[int, int | None]:
 
 
 def _after_mark(text: str, at: int, stop: int) -> int:
-    """Return where the mark on this line ends."""
+    """Return the position after the mark on this line."""
     found = _MARK_END.search(text, at, stop)
     return stop if found is None else found.end()
 
 
 def _without_stray_marks(text: str) -> str:
-    """Return the text without marks that lost their block, and without our lines right before them."""
+    """Return the text without marks whose block is missing, and without lines of injected text right before them."""
     kept: list[str] = []
     for line in text.split("\n"):
         found = _STRAY.search(line)
@@ -262,7 +261,8 @@ MACHINES = frozenset(
         *("system", "telemetry", "tick", "timer", "tool", "trace", "trigger", "update", "webhook", "worker"),
     ]
 )
-"""Words in the names of elements that programs write; any other name around a prompt is the person's."""
+"""Words in the names of elements that programs write. An element with another name around a prompt was written by the
+person."""
 HTML = frozenset(
     [
         *(
@@ -334,7 +334,7 @@ HTML = frozenset(
         *("ul", "video"),
     ]
 )
-"""HTML tags: content of a prompt, not its outline."""
+"""Names of HTML tags, which are content of a prompt and not its structure."""
 
 
 READ_HEAD, READ_TAIL = 96_000, 32_000
@@ -349,13 +349,13 @@ GAP = "\n…\n"
 class Author(StrEnum):
     PERSON = "person"
     COMMAND = "command"
-    """A slash command or shell line for the harness."""
+    """A slash command or a shell line for the harness."""
     MACHINE = "machine"
-    """A notification, a hook's, a scheduler's or another agent's text."""
+    """Text by a program: a notification, a hook, a scheduler, another agent."""
 
 
 class Prompt(Struct, frozen=True):
-    """A prompt with its author. `text`: what the person wrote."""
+    """A prompt and who wrote it. `text`: the part that the person wrote."""
 
     text: str
     author: Author
@@ -366,9 +366,9 @@ _NOBODY = (
     r"|scheduled[-_]task|tick|turn_aborted|codex_internal_context|goal_context|ci-monitor-event|fork-boilerplate"
     r"|hook_prompt|(?:pre|post)-tool-use-hook|new-diagnostics"
 )
-"""Elements that begin a prompt of the harness itself."""
+"""Elements that begin a prompt which the harness itself wrote."""
 _TYPED = r"command-(?:name|message|args|contents)|bash-input|user_shell_command|user-memory-input"
-"""Records of what the person typed for the harness."""
+"""Elements that record what the person typed for the harness."""
 _AROUND = (
     r"system[-_]reminder|user-prompt-submit-hook|ide_\w+|environment_(?:context|details)|user_info"
     r"|(?:skills|plugins|apps)_instructions|recommended_plugins|app-context|multi_agent_mode"
@@ -376,9 +376,9 @@ _AROUND = (
     r"|(?:token|rollout)_budget|local-command-\w+|bash-std(?:out|err)|manually_attached_skills|agent_transcripts"
     r"|open_and_recently_viewed_files"
 )
-"""Elements around a prompt, or shown instead of one."""
+"""Elements that a harness adds around a prompt, or shows instead of one."""
 _OF_ONE = {"codex": r"user_instructions|permissions|collaboration_mode|skill"}
-"""Elements of one harness; elsewhere they are the person's own tags."""
+"""Elements of one harness. In prompts of other harnesses the person wrote them."""
 
 
 def _tag(more: str = "") -> re.Pattern[str]:
@@ -415,7 +415,7 @@ _PROJECT_FILE = re.compile(
     r"^# (?:AGENTS|CLAUDE|GEMINI)\.md instructions[^\n]*\s*(?:<INSTRUCTIONS>.*?</INSTRUCTIONS>)?",
     re.MULTILINE | re.DOTALL,
 )
-"""A project's instructions before the prompt."""
+"""Matches a project's instructions that a harness puts before the prompt."""
 _READ_RESULT = re.compile(r"Read the output file to retrieve the result:[^\n]*")
 _EDITOR = re.compile(r"# (?:Context from my IDE setup|Files mentioned by the user):")
 _REQUEST = "## My request for Codex:"
@@ -429,7 +429,7 @@ _ELEMENT = re.compile(r"<([A-Za-z]\w*[-_][\w-]*)(?:\s[^<>]{0,300})?>")
 _OUTLINE = re.compile(r"</?([A-Za-z][\w-]{0,60})>")
 _FENCE = re.compile(r"\A```(?P<language>\w*)\n(?P<inside>.*)\n```\Z", re.DOTALL)
 _PROSE = frozenset({"", "md", "markdown", "text", "txt", "plaintext", "xml"})
-"""Languages of a code block that may hold a question."""
+"""Languages of code blocks that may contain a question."""
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,300}(?:\x07|\x1b\\)|[@-Z\\^_])")
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -441,12 +441,12 @@ _DIRECTORIES = frozenset(
         *("private", "proc", "root", "run", "sbin", "srv", "sys", "system", "tmp", "users", "usr", "var", "volumes"),
     ]
 )
-"""First folders of absolute paths: `/home …` is no slash command."""
+"""First folders of absolute paths: a line that begins with `/home` is no slash command."""
 _SHELL = re.compile(r"!\s*[\w./~$({\[-]")
 _MEMORY = re.compile(
     r"#\s*(?!(?:define|elif|else|endif|error|if|ifdef|ifndef|include|line|pragma|region|undef)\b)[^\W\d]"
 )
-"""`# always use uv`: Claude Code's shortcut for its memory; neither `#123` nor a line of C."""
+"""Matches Claude Code's shortcut for its memory (`# always use uv`), but not `#123` or a line of C."""
 _SKILL = re.compile(r"\$[a-z][\w:-]*")
 _SHELL_MARKS = re.compile(r"[|;&<>$`\"'=\\]|\s--?\w|(?:^|\s)\.?\.?/\S")
 _FUNCTION_LEAST, _WORDS_LEAST, _LETTERS_LEAST = 2, 4, 6
@@ -455,10 +455,8 @@ do not have."""
 
 
 def read(prompt: str, harness: str | None = None, *, most: int = KEPT_HEAD + KEPT_TAIL) -> Prompt:
-    """Read a prompt that came through `harness`. Never raises; linear in the text, which is bounded first.
-
-    Of what the person wrote at most `most` characters are kept, two thirds of them from its beginning.
-    """
+    """Return the prompt that came through `harness`, with its author. Never raises; linear in the text, whose length is
+    limited first. At most `most` characters of the person's text are kept, two thirds of them from its beginning."""
     whole = len(prompt) <= READ_HEAD + READ_TAIL
     text = strip(_plain(prompt if whole else prompt[:READ_HEAD] + GAP + prompt[-READ_TAIL:])).strip()
     if _BANNER.match(text) or _NOBODY_FIRST.match(text):
@@ -482,7 +480,7 @@ def _plain(text: str) -> str:
 
 
 def _unwrapped(text: str) -> str:
-    """Return the prompt without a code block around all of it, and without the tags that outline it."""
+    """Return the prompt without a code block around all of it, and without tags that only structure it."""
     fenced = _FENCE.match(text)
     if fenced and "```" not in fenced["inside"] and fenced["language"].lower() in _PROSE:
         text = fenced["inside"].strip()
@@ -520,7 +518,8 @@ def _without_blocks(text: str, harness: str | None) -> tuple[str, tuple[str, ...
 
 
 def _without_elements(text: str, tag_of: re.Pattern[str]) -> tuple[str, list[str]]:
-    """Return the text without elements: from a tag to the first end of the same name. A tag without an end stays."""
+    """Return the text without elements, each from a tag to the first end tag of the same name. A tag without an end
+    stays."""
     tags = list(tag_of.finditer(text))
     last_end = {tag["name"].lower(): tag.start() for tag in tags if tag["end"]}
     parts: list[str] = []
@@ -540,7 +539,7 @@ def _without_elements(text: str, tag_of: re.Pattern[str]) -> tuple[str, list[str
 
 
 def _is_data(text: str, *, whole: bool) -> bool:
-    """Return whether a program wrote the text: JSON, or one element with a program's name."""
+    """Whether a program wrote the text: it is JSON, or one element with a program's name."""
     fenced = _FENCE.match(text)
     if fenced:
         text = fenced["inside"].strip()
@@ -558,7 +557,7 @@ def _is_data(text: str, *, whole: bool) -> bool:
 
 
 def _is_command(text: str) -> bool:
-    """Return whether the text is for the harness; a sentence never is."""
+    """Whether the text is a command for the harness. A sentence never is."""
     slash = _SLASH.match(text)
     if slash:
         return slash["name"].lower() not in _DIRECTORIES and not _is_question(text[slash.end() :])
@@ -572,7 +571,7 @@ def _is_question(text: str) -> bool:
 
 
 def _is_sentence(text: str) -> bool:
-    """Return whether the text is a question, or a line of words without signs of a shell."""
+    """Whether the text is a question, or a line of words without characters of a shell."""
     if text.rstrip().endswith(("?", "？", "؟")):
         return True
     if _SHELL_MARKS.search(text):

@@ -17,20 +17,20 @@ from collections.abc import Iterator
 from typing import Final
 
 LONG: Final = 160
-"""Characters without a space from which an ASCII run is data, no word, path or address."""
+"""Number of ASCII characters without a space from which a run is data, and no word, path or address."""
 PART: Final = 64_000
 LONGEST: Final = 128_000
 """Long texts are read in parts of `PART` to `LONGEST` characters."""
 MOST: Final = 1_000_000
-"""Characters of a text in which language is searched."""
+"""Number of characters of a text that are searched for natural language."""
 SMALL: Final = 24
-"""Characters; shorter tokens are never hashes."""
+"""Number of characters below which a token is never a hash."""
 WIDE: Final = 240
-"""Characters of a line from which it may be minified code."""
+"""Number of characters from which a line may be minified code."""
 SPACED: Final = 0.09
 """Share of spaces below which a wide ASCII line is no prose."""
 WRAPPED: Final = 3
-"""Lines of encoded data or of a log from which they are data, not an example."""
+"""Number of consecutive lines from which encoded data or a log is removed; fewer lines count as an example."""
 
 _DATA_URL = re.compile(r"data:[\w.+/-]{0,100}(?:;[\w.=+-]{1,100}){0,8},[^\s)\"'>\]]*", re.IGNORECASE)
 _LONG_RUN = re.compile(rf"[!-~]{{{LONG},}}")
@@ -52,7 +52,7 @@ _BLANKS = re.compile(r"[ \t]{2,}")
 
 
 def language(text: str) -> str:
-    """Return `text` without data; the text itself where there is none."""
+    """Return the natural language in `text`, without data; if none is left, return `text` unchanged."""
     if len(text) > 2 * PART:
         parts = [language(part) for part in _parts(text)]
         return text if "".join(parts) == text else "\n".join(filter(None, (part.strip() for part in parts)))
@@ -68,7 +68,8 @@ def language(text: str) -> str:
 
 
 def beginning(text: str, characters: int) -> str:
-    """Return about the first `characters` of a text's language. No more of a huge text is read than needed."""
+    """Return about the first `characters` of the natural language in a text. Of a huge text only the needed part is
+    read."""
     for read in (4 * characters + 1_000, PART, MOST):
         found = language(text[:read])
         if len(found) >= characters or read >= len(text):
@@ -86,7 +87,7 @@ def findable(text: str) -> str:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Yield a long text in parts that end with a line, so that no pattern holds the interpreter for long."""
+    """Yield a long text in parts that end at a line end, so that no pattern holds the GIL for long."""
     start = 0
     while start < len(text):
         end = text.find("\n", start + PART, start + LONGEST) + 1 or start + LONGEST
@@ -95,12 +96,13 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _may_hold_other(text: str) -> bool:
-    """Return whether the text may hold data; most notes do not."""
+    """Whether the text may contain data; most notes do not."""
     return _SUSPECT.search(text) is not None
 
 
 def _lines(lines: list[str]) -> Iterator[str]:
-    """Yield the lines that are language. Data and logs of several lines go; a single line may be an example."""
+    """Yield the lines with natural language. Data and logs of several lines are left out; a single line may be an
+    example."""
     block: list[str] = []
     kind = ""
     for line in lines:
@@ -118,7 +120,7 @@ def _lines(lines: list[str]) -> Iterator[str]:
 
 
 def _without_hashes(line: str) -> str:
-    """Return "" for a line of digests; hashes within a sentence stay."""
+    """Return "" for a line of hashes; hashes within a sentence stay."""
     if len(line) < SMALL:
         return "" if line.strip(" \t\r>") == "…" else line
     rest = _HASH.sub("", line)
@@ -134,7 +136,7 @@ def _set(listed: str) -> frozenset[str]:
 
 
 QUOTE = "  > "
-"""Before each line of a content. Every line says that it is quoted, so a heading or fence in it has no effect outside."""
+"""Precedes each line of a quoted text, so that a heading or fence in it has no effect outside of the quotation."""
 
 ELLIPSIS = " …"
 _HIDDEN_AT_MOST = 3
@@ -178,7 +180,8 @@ _FENCE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})(.*)")
 
 
 def harmless(text: str) -> str:
-    r"""Return `text` with everything that could act made visible. Line ends become `\n`."""
+    r"""Return `text` with everything that could control a terminal or address a machine made visible. Line ends become
+    `\n`."""
     text = _LINE_ENDS.sub("\n", text)
     if not (text.isascii() and text.isprintable()):
         text = _NOT_CHARACTERS.sub("\N{REPLACEMENT CHARACTER}", text)
@@ -202,7 +205,7 @@ def _picture(found: re.Match[str]) -> str:
 
 
 def _visible(found: re.Match[str], right_to_left: bool) -> str:
-    """Return what stays of a run of invisible characters: the one that belongs to the character before it."""
+    """Return the part of a run of invisible characters that stays: the one that belongs to the character before it."""
     run, text, start, end = found[0], found.string, found.start(), found.end()
     if run[0] == "\U0001f3f4":
         return run
@@ -236,7 +239,7 @@ def _joined(before: str, after: str) -> bool:
 
 
 def _picture_part(character: str) -> bool:
-    """Return whether a character is part of an emoji: a symbol or skin colour."""
+    """Whether a character is part of an emoji: a symbol or skin colour."""
     return bool(character) and unicodedata.category(character) in {"So", "Sk", "Sm", "Mn", "Me"}
 
 
@@ -277,16 +280,14 @@ def shortened(text: str, characters: int) -> str:
 
 
 def one_line(text: str, characters: int) -> str:
-    """Return a title or source as one safe line, without a look-alike of the id that we append."""
+    """Return a title or source as one safe line that cannot imitate the id that follows it."""
     line = " ".join(harmless(text[: 8 * characters + 200]).split())
     return shortened(_OUR_ID.sub(r"(\1", line), characters)
 
 
 def quoted(text: str, characters: int) -> str:
-    """Return at most `characters` of a content, safe, each line after `QUOTE`. A fence that the cut left open is closed.
-
-    "" where nothing readable is left. Only the beginning of a long text is read, without data.
-    """
+    """Return at most `characters` of a text, safe, with `QUOTE` before each line. A fence that the cut left open is
+    closed. Return "" if nothing readable is left. Only the beginning of a long text is read, without data."""
     cleaned = harmless(beginning(text, 8 * characters + 200))
     cleaned = re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in cleaned.split("\n"))).strip("\n")
     lines = shortened(cleaned, characters).split("\n")

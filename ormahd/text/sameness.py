@@ -70,11 +70,11 @@ _ISE = re.compile(r"(.{3,})is(e|es|ed|ing|er|ers|ation|ations)")
 _ARTICLES = frozenset({"a", "an", "the"})
 _ENGLISH = _set("and are by for from has in is not of on that the to uses was when with")
 _FOREIGN = (FUNCTION_WORDS - STOP_WORDS) | _set("das de der des die el en et het il la las le les los op und")  # fmt: skip
-"""Words of other languages; beside one, `a` and `an` may be no articles."""
+"""Words of other languages. In a text with one of them, `a` and `an` may be no articles."""
 
 
 def same(title: str | None, content: str, other_title: str | None, other_content: str) -> Same | None:
-    """Return how two memories say the same, or None where only somebody who understands them could tell."""
+    """Return in what way two memories say the same, or None if their words do not show it."""
     ours, theirs = list(tokens(content)), list(tokens(other_content))
     if not ours or not theirs:
         return None
@@ -91,12 +91,12 @@ def same(title: str | None, content: str, other_title: str | None, other_content
 
 @lru_cache(maxsize=1_000)
 def gist(content: str) -> int:
-    """Return a hash that is equal where `same` holds, for comparing many contents."""
+    """Return a hash that is equal for texts for which `same` holds, to compare many contents quickly."""
     return hash(tuple(part for part in retold(list(tokens(content)), english=False) if part not in _ARTICLES))
 
 
 def _titles_agree(one: tuple[str, ...], other: tuple[str, ...], text: tuple[str, ...]) -> bool:
-    """Return whether the titles are equal, or one is missing and the other is taken word for word from the text."""
+    """Whether the titles are equal, or one is missing and the other is taken word for word from the text."""
     if one == other:
         return True
     title = one or other
@@ -105,7 +105,7 @@ def _titles_agree(one: tuple[str, ...], other: tuple[str, ...], text: tuple[str,
 
 
 def retold(tokens: Sequence[str], english: bool) -> tuple[str, ...]:
-    """Return the tokens without what a retelling of the sentence may change. `a` is an article in English only."""
+    """Return the tokens without the words that a retelling may change. `a` is an article only in English text."""
     out: list[str] = []
     for token in tokens:
         if token == "the" or (english and token in _ARTICLES):  # noqa: S105
@@ -131,7 +131,7 @@ def _spelled(word: str) -> str:
 
 
 def tokens(text: str) -> Iterator[str]:
-    """Yield the words of a text and whatever else can carry meaning, in order. Code stays as written."""
+    """Yield the words of a text, and other characters that can carry meaning, in order. Code is unchanged."""
     fence: str | None = None
     prose: list[str] = []
     for line in _UNSEEN.sub("", text).split("\n"):
@@ -184,7 +184,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _kept_case(word: str, before: str, loud: bool) -> bool:
-    """Return whether the case of a word may matter: a name in code, a unit (Mb, MB), an abbreviation (IT, US)."""
+    """Whether the case of a word may matter: a name in code, a unit (Mb, MB), an abbreviation (IT, US)."""
     if _CAMEL.match(word):
         return True
     if before and before[-1].isdigit() and len(word) <= 3:
@@ -193,7 +193,7 @@ def _kept_case(word: str, before: str, loud: bool) -> bool:
 
 
 REPLACED_WORDS = 2
-"""Consecutive words that may differ where two texts differ in one place."""
+"""Largest number of consecutive words that may differ at one place for `contrast`."""
 _NEGATED = re.compile(
     r"\b(?:not|no|never|none|neither|nor|without|cannot|nothing|\w+n't|nicht|kein\w*|jamais|не|нет)\b"
 )
@@ -209,7 +209,7 @@ class TextContrast(StrEnum):
 
 
 def contrast(one: str, other: str) -> TextContrast | None:
-    """Return what sets two texts apart, or None where their words show nothing."""
+    """Return in what two texts differ, or None if their words show no clear difference."""
     ours, theirs = marks(one), marks(other)
     folded = fold(one), fold(other)
     # a name that the other side writes in small letters or within a word is no other name
@@ -223,7 +223,8 @@ def contrast(one: str, other: str) -> TextContrast | None:
 
 
 def marks(text: str) -> set[str]:
-    """Return numbers, names and words of code of a text, folded. A capital at the beginning of a sentence is no mark."""
+    """Return the numbers, names and words of code in a text, folded. A capital at the beginning of a sentence makes no
+    name."""
     found: set[str] = set()
     for line in text.split("\n"):
         begins = True
@@ -247,14 +248,14 @@ def _one_place(one: str, other: str) -> bool:
 
 T = TypeVar("T")
 LONGEST: Final = 4_000
-"""Characters of texts that are compared word by word; longer ones must be equal."""
+"""Largest number of characters of texts that are compared word by word; longer ones must be equal."""
 
 Said = tuple[str | None, str]
-"""Title and content."""
+"""(title, content) of a memory."""
 
 
 def once(items: Iterable[T], said: Callable[[T], Said]) -> list[tuple[T, list[T]]]:
-    """Return the first of each group that says the same, in order, with the others of its group."""
+    """Return the first memory of each group that says the same, in order, each with the others of its group."""
     groups: list[tuple[T, list[T]]] = []
     for item in items:
         mine = said(item)
@@ -267,7 +268,7 @@ def once(items: Iterable[T], said: Callable[[T], Said]) -> list[tuple[T, list[T]
 
 
 def says_the_same(one: Said, other: Said) -> bool:
-    """Return whether two memories say the same except for articles, spelling, case and punctuation."""
+    """Whether two memories say the same, except for articles, spelling, case and punctuation."""
     if one == other:
         return True
     shorter, longer = sorted((len(one[1]), len(other[1])))

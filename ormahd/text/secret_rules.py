@@ -30,7 +30,7 @@ class Span(NamedTuple):
 
 
 _MAX_KEY = 65_536
-"""Characters between BEGIN and END of a private key."""
+"""Largest number of characters between BEGIN and END of a private key."""
 
 _TOKENS: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
     (kind, hint, re.compile(rf"(?<![A-Za-z0-9_-])(?:{pattern})"))
@@ -82,7 +82,7 @@ _NAME = (
     r"|(?:api|access|auth|secret|private|encryption|signing|account|master)[_-]?key|credentials?)"
 )
 _OF = r"(?:[_-](?:base|prod|production|staging|stage|dev|test|live|local|old|new|main|primary|secondary|backup|v?\d{1,4})){0,2}"
-"""Endings of names: SECRET_KEY_BASE, PASSWORD_PROD."""
+"""Matches suffixes of a name: SECRET_KEY_BASE, PASSWORD_PROD."""
 _ASSIGNED = re.compile(rf"(?i){_NAME}{_OF}(?:\\?[\"'`]\]?|\*\*)?[ \t]{{0,8}}(?::=|=>|[:=])(?:\*\*)?[ \t]{{0,8}}")
 _TOLD = re.compile(r"(?i)(?:password|passwd|passphrase|passcode|pwd) (?:is|was)[ \t]{0,4}(?::[ \t]{0,4})?")
 _QUOTED = re.compile(
@@ -92,7 +92,7 @@ _QUOTED = re.compile(
 _BARE = re.compile(r"[^\s\"'`<>,;|]{8,512}+(?![^\s\"'`<>,;|])")
 _LONG_VALUE = re.compile(r"[\"'`]?([A-Za-z0-9_.~+/=-]{500,}+)")
 _MAX_WORD = 128
-"""Characters; a longer value is no variable, path or call."""
+"""Number of characters above which a value is no variable, path or call."""
 
 _STAND_IN = re.compile(
     r"""(?x)
@@ -111,14 +111,14 @@ SLUG = re.compile(r"(?!(?:\D*\d){4})[a-z0-9]+(?:[-_][a-z0-9]+)+")
 
 
 def looks_real(value: str) -> bool:
-    """Return whether a value is a secret, not a word, variable or template."""
+    """Whether a value is a secret, and not a word, variable or template."""
     if len(set(value)) < 4 or (len(value) <= _MAX_WORD and _STAND_IN.fullmatch(value)):
         return False
     return any(char.isalpha() for char in value) and any(char.isdigit() or char in "!@#$%^&*" for char in value)
 
 
 def stands_in(password: str) -> bool:
-    """Return whether the password of a URL is a placeholder."""
+    """Whether the password in a URL is a placeholder."""
     return len(set(password)) < 2 or _URL_STAND_IN.fullmatch(password) is not None
 
 
@@ -227,7 +227,7 @@ _ASCII: Final = re.compile(r"[!#-&*-:=?-_a-~]{4,128}")
 _TRAILING: Final = ".:?)]}*_"
 _LEADING: Final = "\"'`(["
 _LONGEST: Final = 128
-"""Characters of a password at most."""
+"""Largest number of characters of a password."""
 _DIGITS: Final = re.compile(r"[#*]?(\d(?:[ -]?\d){3,9})[#*]?(?![\w.-]*\w)")
 _END: Final = re.compile(r"[ \t]*(?:[.,;:!?)]|$|\n)")
 _SIGNS: Final = frozenset("!#$%^&*")
@@ -240,16 +240,16 @@ _OTHER: Final = re.compile(
     r"|vault|expir|requirement|rule|input|box|hint|check|valid|encod|format|type|limit|bucket|count|budget|window|header|name"
     r"|scope|endpoint|service|provider|schema|table|cookie|refresh|lifetime|ttl|based|protected|less|richtlinie|länge|politique)"
 )
-"""What is said of passwords in general: `password policy`, `token limit`."""
+"""Matches words after "password" or "token" that show that no secret follows: `password policy`, `token limit`."""
 _PRODUCT: Final = re.compile(
     r"[ \t]{1,4}(?:app|apps|application|manager|plugin|extension|client|library|package|service|tool)\b"
 )
-"""Follows the name of a program (`KeePass2Android app`)."""
+"""Matches words after the name of a program (`KeePass2Android app`)."""
 _PRODUCT_NAMES: Final = re.compile(
     r"(?i)(?:\d?password|lastpass|keepass\w*|bitwarden|auth0|oauth\d.*|nist[\w-]*|iso[\d-]+|rfc\d+|fido\d|x\.?509|base\d+|\w+\d(?:st|nd|rd|th))"
 )
 _PLACE: Final = re.compile(r"[a-z0-9_.-]{1,24}(?:/[a-z0-9_.-]{1,32})+/?")
-"""A path in a store of secrets: `k8s/prod/db-creds`."""
+"""Matches a path in a store of secrets: `k8s/prod/db-creds`."""
 _MEASURE: Final = re.compile(
     r"(?i)[<>~≥≤+-]?\d+(?:[.,]\d+)?(?:[a-zµ%°]{1,4}|-(?:char|digit|bit|byte|day|hour|min)\w*)\+?|\d+[x×]\d+"
 )
@@ -266,7 +266,7 @@ _CALLED: Final = re.compile(
     r"(?:password|passphrase|passcode|pin|token|api key|secret key)\b",
     re.IGNORECASE,
 )
-"""Follows a secret that is told before its name: `… is the password for the guests`."""
+"""Matches words after a secret that precedes its name: `… is the password for the guests`."""
 _PAIR: Final = re.compile(
     r"(?i)(?<!\w)(?:log ?in|logins?|sign in|creds?|credentials|account|anmeldung|zugang|zugangsdaten|identifiants?|acceso|доступ|логин)"
     r"(?:[ \t]{1,4}[^\s:=|,;!?/]{1,20}){0,4}?[ \t]{0,4}(?::|with|mit|avec|con|is|as|=)[ \t]{0,4}"
@@ -333,7 +333,7 @@ def _password(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 def is_product(text: str, end: int) -> bool:
-    """Return whether the value that ends at `end` is the name of a program."""
+    """Whether the value that ends at `end` is the name of a program."""
     return _PRODUCT.match(text, end) is not None
 
 
@@ -359,7 +359,7 @@ def _labelled(text: str) -> Iterator[Span]:
 
 
 def _values(text: str, start: int, kind: str, how: str, *, dense: bool) -> Iterator[Span]:
-    """Yield the secret that begins at `start`, where there is one of this kind."""
+    """Yield the secret that begins at `start`, if there is one of this kind."""
     if kind == "phrase":
         if words := _WORDS.match(text, start):
             yield Span(*words.span(), _KINDS[kind])
@@ -384,7 +384,7 @@ def _bare(text: str, start: int, *, dense: bool) -> tuple[int, int] | None:
 
 
 def _tells(text: str, place: tuple[int, int], kind: str, how: str, *, quoted: bool) -> bool:
-    """Return whether the value behind a name is the secret itself."""
+    """Whether the value after a name is the secret itself, and not a description of it."""
     value = text[slice(*place)]
     if how == "marked" and (kind != "password" or _SIGNS.isdisjoint(value) or not _END.match(text, place[1])):
         return False
@@ -401,7 +401,7 @@ def _tells(text: str, place: tuple[int, int], kind: str, how: str, *, quoted: bo
 
 
 def _codes(text: str, start: int) -> Iterator[Span]:
-    """Yield the codes of a list."""
+    """Yield the recovery codes of a list."""
     at = start
     while found := _CODE.match(text, (_CODES.match(text, at) or re.compile("").match(text, at)).end()):  # type: ignore[union-attr]
         if sum(char.isdigit() for char in found[0]) < 2:
@@ -433,7 +433,8 @@ def _is_iban(text: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
-    """Return a pattern for any of these names as a word; `dense` in scripts without spaces."""
+    """Return a pattern that matches any of these names as a word. Its group `dense` matches names in scripts without
+    spaces."""
     spaced = "|".join(re.escape(name) for name in names if not name.startswith("~"))
     dense = "|".join(re.escape(name[1:]) for name in names if name.startswith("~"))
     found = rf"(?<![\w@/.-])(?:{spaced})(?![\w@-])" if spaced else "(?!)"
@@ -442,7 +443,7 @@ def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
 
 @cache
 def _following() -> list[tuple[str, re.Pattern[str]]]:
-    """Return what may stand between a name and its value, with how strong a sign it is."""
+    """Return patterns for the text between a name and its value, each with the kind of evidence that it is."""
     between = [
         ("sign", _BETWEEN + _SIGN), ("verb", _BETWEEN + _VERB), ("sign", _DENSE), ("sign", _LINE), ("next", _NEXT),
         ("marked", _FEW + _NEXT),
@@ -477,4 +478,4 @@ _RULES: Final[tuple[tuple[tuple[str, ...], Callable[[str], Iterator[Span]]], ...
     (("",), _cards),
     (("",), _ibans),
 )  # fmt: skip
-"""Words of which a text must have one, folded, for a rule to find anything (a quick test before its pattern), and the rule."""
+"""(words, rule) for each rule. A text without any of the words (folded) need not be searched by the rule."""

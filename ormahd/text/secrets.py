@@ -37,7 +37,7 @@ _TOKEN_PLUGINS = {
     "github_token": "GitHubTokenDetector",
     "azure_storage_key": "AzureStorageKeyDetector",
 }
-"""Module and class of plugins whose match is the token."""
+"""Plugins, as (module, class), whose match is the secret."""
 _CONTEXT_PLUGINS = {
     "aws": "AWSKeyDetector",
     "artifactory": "ArtifactoryDetector",
@@ -47,24 +47,25 @@ _CONTEXT_PLUGINS = {
     "ibm_cos_hmac": "IbmCosHmacDetector",
     "softlayer": "SoftlayerDetector",
 }
-"""Module and class of plugins whose match holds the secret in its last group (or as a whole, between blanks).
-
-`private_key` and `npm` are replaced by `secret_rules`; `ip_public`, `high_entropy_strings` and `keyword` are noise in prose.
+"""Plugins, as (module, class), whose match has the secret in its last group (or as a whole, between blanks).
+`secret_rules` replaces `private_key` and `npm`. `ip_public`, `high_entropy_strings` and `keyword` are not used, because
+they match too much in prose.
 """
 
 _HINTS = {
     "jwt": "eyJ", "pypi_token": "pypi-", "openai": "T3BlbkFJ", "square_oauth": "sq0csp-", "sendgrid": "SG.",
     "mailchimp": "-us", "stripe": "k_live_", "azure_storage_key": "AccountKey=", "basic_auth": "://",
 }  # fmt: skip
-"""What a text must contain for a plugin to match; a quick test before the pattern."""
+"""Texts that must occur for a plugin to match: a quick test before the pattern."""
 _OF_A_LONG_KEY = frozenset({"cloudant", "ibm_cloud_iam", "ibm_cos_hmac", "softlayer"})
-"""Modules whose keys are runs of at least 24 letters and digits: their patterns take long, and few texts have such a run."""
+"""Modules whose secrets are runs of at least 24 letters and digits. Their patterns are slow, and few texts have such a
+run."""
 _LONG_KEY = re.compile(r"[A-Za-z0-9_-]{24}", re.IGNORECASE)
 
 WINDOW: Final = 32_000
-"""Characters of a long text that are searched at once."""
+"""Number of characters of a long text that are searched at once."""
 MARGIN: Final = 8_000
-"""Characters around a window that are searched with it: more than a label and its value take."""
+"""Number of characters around a window that are searched with it, more than a label and its value take."""
 
 _WORD_START = r"(?<![A-Za-z0-9_-])"
 _WORD_REST = re.compile(r"[A-Za-z0-9_-]*+")
@@ -73,14 +74,14 @@ _JWT_REST = re.compile(r"[A-Za-z0-9_.+/=-]*+")
 
 
 class Secret(Struct, frozen=True):
-    """One secret that was taken out: what kind, and the line (from 1) of the text as it was given."""
+    """A secret that was redacted: its kind, and its line (from 1) in the original text."""
 
     kind: str
     line: int
 
 
 class Redacted(Struct, frozen=True):
-    """A text without its secrets, and the findings (never the secret)."""
+    """A text without its secrets, and what was found (never the secrets themselves)."""
 
     text: str
     found: tuple[Secret, ...]
@@ -97,10 +98,10 @@ class _Rule(Struct, frozen=True):
 
 
 def redact(text: str, *, pace: Pace = iter) -> Redacted:
-    """Replace every secret in `text` by `[redacted: <kind>]`.
+    """Replace every secret in `text` by `[redacted: <kind>]`. Thread-safe; redacting twice changes nothing.
 
-    Thread-safe; redacting twice changes nothing. The first call imports detect-secrets. A pattern holds the interpreter while it searches, so
-    a long text is searched in windows, and `pace` comes before each pattern of each window.
+    The first call imports detect-secrets. A pattern holds the GIL while it searches, so a long text is searched in
+    windows, and `pace` is called before each pattern of each window.
     """
     found: list[tuple[int, Secret]] = []
     cuts: list[tuple[int, int]] = []
@@ -113,7 +114,8 @@ def redact(text: str, *, pace: Pace = iter) -> Redacted:
 def _cut(
     text: str, spans: list[Span], cuts: list[tuple[int, int]], found: list[tuple[int, Secret]]
 ) -> tuple[str, list[tuple[int, int]]]:
-    """Replace `spans` by markers and append to `found`. `cuts`: (place, lines) that earlier markers removed; returned for the new text."""
+    """Replace `spans` by markers and append to `found`. `cuts`: (position, number of lines) removed by earlier markers;
+    the updated list is returned."""
     parts: list[str] = []
     moved: list[tuple[int, int]] = []
     earlier = iter([*cuts, (len(text) + 1, 0)])
@@ -160,7 +162,7 @@ def _spans(text: str, pace: Pace) -> Iterator[Span]:
 
 
 def _long_tokens(text: str) -> Iterator[Span]:
-    """Yield the web tokens that are longer than a margin: no window need hold all of one, and in part it is none."""
+    """Yield web tokens that are longer than a margin, which no window may contain as a whole."""
     (rule,) = (rule for rule in _rules() if rule.rest is _JWT_REST)
     at = 0
     while (at := text.find(rule.hint, at)) >= 0:
@@ -173,7 +175,7 @@ def _long_tokens(text: str) -> Iterator[Span]:
 
 
 def _spans_of(text: str, pace: Pace) -> Iterator[Span]:
-    """Yield what all rules find, without example keys of documentation."""
+    """Yield what all rules find, without the example keys of documentation."""
     for span in (*_their_spans(text, pace), *secret_rules.spans(text, pace)):
         value = text[span.start : span.end]
         if "EXAMPLE" not in value and not secret_rules.is_product(text, span.end):

@@ -24,21 +24,22 @@ from ormahd.text.statement_words import BOUNDS, OPPOSITES
 from ormahd.text.words import alike
 
 HAPPENINGS = frozenset({NodeType.EVENT, NodeType.OBSERVATION})
-"""Types that tell of a moment; two moments rarely exclude each other."""
+"""Types of memories about a moment. Two of them rarely contradict each other."""
 ALIKE = 0.45
-"""Cosine from which two texts without a common word may concern one thing."""
+"""Minimum cosine of two texts about one thing, if they have no word in common."""
 NEARLY = 0.25
-"""The same with a common word."""
+"""Minimum cosine of two texts about one thing, if they have a word in common."""
 SCRIPT = 0.85
-"""The same for Chinese texts."""
+"""Minimum cosine of two texts about one thing, if one is Chinese."""
 MOSTLY = 0.4
-"""Share of common words from which two Chinese texts may concern one thing."""
+"""Minimum share of common words of two texts about one thing, if one is Chinese."""
 COMPARED = 3
-"""Pairs of sentences that are aligned word by word: those with most in common."""
+"""Number of pairs of sentences that are aligned word by word: those with most in common."""
 
 
 class Mismatch(Struct, frozen=True):
-    """Where two sentences differ. `old` and `new`: the tokens there; `head`: it is what they speak of, not what they say of it."""
+    """A place where two sentences differ. `old` and `new`: the tokens there. `head`: the place is in the subjects of
+    the sentences."""
 
     old: tuple[Token, ...]
     new: tuple[Token, ...]
@@ -46,21 +47,23 @@ class Mismatch(Struct, frozen=True):
 
 
 class Aligned(Struct, frozen=True):
-    """Two sentences aligned word by word. `shared`: common weight; `share`: its share of the lighter sentence."""
+    """Two sentences aligned word by word. `shared`: weight of the common tokens; `share`: the same as a share of the
+    lighter sentence."""
 
     one: Sentence
     other: Sentence
     shared: float
     share: float
     places: tuple[Mismatch, ...]
-    """One token or more on both sides."""
+    """Places with at least one token on both sides."""
     more: float
     less: float
-    """Weight that only the newer, only the older one has between what they share."""
+    """Weight of tokens that only the newer (`more`) or only the older sentence (`less`) has between common ones."""
 
 
 class StandingEvidence(Struct, frozen=True):
-    """`related`: they may speak of one thing at all; `numbers` by name; `best`: the sentences that come closest; `rivals`: values of one kind that differ."""
+    """The evidence on how two memories relate. `related`: they may be about one thing. `numbers`: features by name.
+    `best`: the closest sentences. `rivals`: different values of one sort."""
 
     related: bool
     numbers: dict[str, float]
@@ -69,7 +72,7 @@ class StandingEvidence(Struct, frozen=True):
 
 
 def weigh(older: Statement, newer: Statement, cosine: float) -> StandingEvidence:
-    """Return the evidence of two memories."""
+    """Return the evidence on how two memories relate."""
     old, new = older.keys, newer.keys
     met_old, met_new = _met(old, new), _met(new, old)
     cover_old, cover_new = _share(old, met_old), _share(new, met_new)
@@ -97,7 +100,7 @@ def weigh(older: Statement, newer: Statement, cosine: float) -> StandingEvidence
 
 
 def _combined(numbers: Mapping[str, float]) -> dict[str, float]:
-    """Return products of the numbers: what matters only together, such as another value of one subject."""
+    """Return products of features, which count only together, such as a different value of the same subject."""
     about = max(numbers["subject"], numbers["cover_least"])
     changed = max(numbers["changed"], numbers["now"], numbers["turned"])
     return {
@@ -149,8 +152,10 @@ def _combined(numbers: Mapping[str, float]) -> dict[str, float]:
 
 
 def _related(older: Statement, newer: Statement, cosine: float, shared: float, numbers: Mapping[str, float]) -> bool:
-    """Return whether two memories may concern one thing: close in meaning, or closer to it with a common word, or both about the user's
-    home or work. The model reads Chinese poorly and finds such texts similar, so they need more.
+    """Whether two memories may be about one thing: they are close in meaning (less close with a common word), or both
+    about the user's home or work.
+
+    The embedding model reads Chinese poorly and finds Chinese texts similar, so these need more.
     """
     if numbers["self_domain"]:
         return True
@@ -162,7 +167,7 @@ def _related(older: Statement, newer: Statement, cosine: float, shared: float, n
 
 
 def _met(keys: Mapping[str, float], others: Mapping[str, float]) -> frozenset[str]:
-    """Return the keys with a similar key on the other side."""
+    """Return the keys that have an equal or similar key on the other side."""
     found = {key for key in keys if key in others}
     starts: dict[str, list[str]] = {}
     for other in others:
@@ -180,7 +185,7 @@ def _share(keys: Mapping[str, float], met: Iterable[str]) -> float:
 
 
 def _subject(older: Statement, newer: Statement, met_old: frozenset[str], met_new: frozenset[str]) -> dict[str, float]:
-    """Return numbers on a common subject: words before the verb and of the title that occur on the other side."""
+    """Return features on a common subject: words of the title and before the verb that occur on the other side."""
     found_old = len(older.head & met_old) / len(older.head) if older.head else 0.0
     found_new = len(newer.head & met_new) / len(newer.head) if newer.head else 0.0
     titles = bool(older.titled and newer.titled)
@@ -200,7 +205,7 @@ def _tokens(one: Statement) -> list[Token]:
 def _rivals(
     older: Statement, newer: Statement, met_old: frozenset[str], met_new: frozenset[str]
 ) -> tuple[tuple[Token, Token], ...]:
-    """Return pairs of values of one kind that only one side has each."""
+    """Return pairs of different values of one sort and unit."""
     old = [token for token in _tokens(older) if token.sort in VALUES and token.key not in met_old]
     new = [token for token in _tokens(newer) if token.sort in VALUES and token.key not in met_new]
     found = []
@@ -251,7 +256,7 @@ def _valued(older: Statement, newer: Statement, rivals: Sequence[tuple[Token, To
 
 
 def _aligned(older: Statement, newer: Statement) -> list[Aligned]:
-    """Return the aligned pairs of sentences with most in common, the closest first. Titles are left out."""
+    """Return aligned pairs of sentences with most in common, closest first. Titles are left out."""
     rough = []
     for at, one in enumerate(older.sentences):
         for place, other in enumerate(newer.sentences):
@@ -296,7 +301,7 @@ def _like(key: str, keys: Sequence[str]) -> str:
 
 
 def _where(best: Aligned | None) -> dict[str, float]:
-    """Return numbers on the places where the closest sentences differ."""
+    """Return features on the places where the closest sentences differ."""
     if best is None:
         return dict.fromkeys(
             ("aligned", "one_place", "one_place_head", "one_place_tail", "name_place", "word_place", "value_place", "long_place",
@@ -335,7 +340,7 @@ def _where(best: Aligned | None) -> dict[str, float]:
 
 
 def _done(older: Statement, newer: Statement) -> dict[str, float]:
-    """Return numbers on verbs and adverbs: something changed, is denied, was added."""
+    """Return features on verbs and adverbs: something changed, is denied, or was added."""
     turned = [
         token for sentence in newer.sentences for token in sentence.tokens
         if token.turned and any(token.key == key or alike(token.key, key) for key in older.keys)
@@ -365,7 +370,7 @@ def _done(older: Statement, newer: Statement) -> dict[str, float]:
 
 
 def _turned_round(older: Statement, newer: Statement) -> bool:
-    """Return whether both have the same words in another order: A rather than B, B rather than A."""
+    """Whether both have the same words in another order: A rather than B, B rather than A."""
     if not (older.preferring and newer.preferring):
         return False
     for one in older.sentences:
@@ -380,7 +385,7 @@ def _turned_round(older: Statement, newer: Statement) -> bool:
 
 
 def _scope(older: Statement, newer: Statement) -> dict[str, float]:
-    """Return numbers on where, when and for whom, which make two things of one."""
+    """Return features on where, when and for whom something holds; if these differ, both may hold."""
     ours, theirs = older.places - newer.plain, newer.places - older.plain
     conditions = bool(older.conditions - newer.plain) and bool(newer.conditions - older.plain)
     return {
@@ -391,7 +396,7 @@ def _scope(older: Statement, newer: Statement) -> dict[str, float]:
 
 
 def _said_last(older: Statement, newer: Statement) -> dict[str, float]:
-    """Return numbers on the last word of the first sentences, which mostly is the value."""
+    """Return features on the last word of the first sentences, which is usually the value."""
     old, new = _last(older), _last(newer)
     if old is None or new is None:
         return dict.fromkeys(("last_names", "last_values", "last_words", "last_apart", "last_turned", "last_kept"), 0.0)
@@ -416,7 +421,7 @@ def _last(one: Statement) -> Token | None:
 
 
 def _general(older: Statement, newer: Statement) -> dict[str, float]:
-    """Return numbers on the general topics of both, and whether they are about the user."""
+    """Return features on the general topics of both, and on whether they are about the user."""
     both, either = older.domains & newer.domains, older.domains | newer.domains
     closed = {"home", "work", "price", "when", "owner"}
     return {
@@ -430,25 +435,27 @@ def _general(older: Statement, newer: Statement) -> dict[str, float]:
 
 
 RULES = frozenset({NodeType.PREFERENCE, NodeType.DECISION, NodeType.PROCEDURE, NodeType.GOAL})
-"""Rules of one space need not hold elsewhere: none is compared with a memory without a space."""
+"""Types of memories that are rules. A rule of one space need not hold elsewhere, so it is not compared with global
+memories."""
 WHOLE = 0.85
-"""Share of common words from which two memories say the same, in another order or with other small words."""
+"""Minimum share of common words of two memories that say the same, in another order or with other function words."""
 VALUE = 60
-"""Characters of a subject or value that are shown."""
+"""Number of characters of a subject or value that are shown."""
 
 
 class Relation(StrEnum):
     REPLACED = "replaced"
     """The newer memory makes the older one false."""
     BOTH = "both"
-    """Close, and both hold."""
+    """They are close, and both hold."""
     SAME = "same"
-    """Both say one thing."""
+    """Both say the same."""
     UNRELATED = "unrelated"
 
 
 class Compared(Struct, frozen=True):
-    """The probability of each standing (sum 1), the verdict, and the difference for people: `subject`, `old`, `new`, or ""."""
+    """The probability of each relation (the sum is 1), the most likely one, and the difference for people (`subject`,
+    `old`, `new`; empty if unknown)."""
 
     replaced: float
     both: float
@@ -461,7 +468,8 @@ class Compared(Struct, frozen=True):
 
 
 class Weights(Struct, frozen=True):
-    """The fitted numbers: of each standing a constant and a weight per name; `replaced_at` and `same_at` are thresholds."""
+    """The fitted model: for each relation a constant and a weight per feature; `replaced_at` and `same_at` are
+    thresholds."""
 
     names: tuple[str, ...]
     constants: dict[str, float]
@@ -471,14 +479,14 @@ class Weights(Struct, frozen=True):
 
 
 def comparable(one: NodeType, space: str | None, other: NodeType, other_space: str | None) -> bool:
-    """Return whether two memories may contradict: in one space, or one global and neither a rule."""
+    """Whether two memories may contradict each other: both are in one space, or one is global and neither is a rule."""
     if space == other_space:
         return True
     return (space is None or other_space is None) and not RULES & {one, other}
 
 
 def compare(older: Statement, newer: Statement, cosine: float) -> Compared:
-    """Return how `newer` relates to `older`; the caller knows the order. `cosine`: of their vectors."""
+    """Return how `newer` relates to `older`. `cosine`: that of their vectors."""
     evidence = weigh(older, newer, cosine)
     told = weights()
     values = [evidence.numbers[name] for name in told.names]
@@ -509,7 +517,7 @@ def _verdict(evidence: StandingEvidence, chance: dict[Relation, float], told: We
 
 @cache
 def weights() -> Weights:
-    """Return the fitted numbers, read once."""
+    """Return the fitted model, read once."""
     row = json.loads(resources.files(__package__).joinpath("standing_weights.json").read_bytes())
     return Weights(
         tuple(row["names"]), row["constants"], {name: tuple(some) for name, some in row["weights"].items()},
@@ -518,7 +526,7 @@ def weights() -> Weights:
 
 
 def _difference(evidence: StandingEvidence) -> tuple[str, str, str]:
-    """Return the subject, and what each says of it."""
+    """Return the subject, and what each memory says about it."""
     best = evidence.best
     if best is None:
         return "", "", ""

@@ -43,16 +43,16 @@ from ormahd.text.statement_words import (
 from ormahd.text.words import fold, stem
 
 MAX_TEXT = 2_000
-"""Characters of a memory that are read."""
+"""Number of characters of a memory that are read."""
 MAX_SENTENCES = 12
 MAX_TOKENS = 40
-"""Of one sentence."""
+"""Largest number of tokens of a sentence."""
 HAN_WEIGHT = 0.4
-"""Weight of one Chinese character; two or three make a word."""
+"""Weight of one Chinese character; a word has two or three."""
 
 
 class Token(Struct, frozen=True, gc=False):
-    """A word or value of a sentence that it is about. `key` is what is compared; `amount` in `unit`."""
+    """A content word or value of a sentence. `key`: its form for comparison. `amount`: its value in `unit`."""
 
     key: str
     sort: Sort
@@ -61,26 +61,26 @@ class Token(Struct, frozen=True, gc=False):
     amount: float = 0.0
     unit: str = ""
     lead: str = ""
-    """The word directly before it."""
+    """The word before it."""
     next: str = ""
-    """The word directly behind it."""
+    """The word after it."""
     turned: bool = False
-    """True behind words such as instead of, from, no longer: it names what was before."""
+    """True after words such as instead of, from, no longer: the token is what was before."""
 
 
 class Sentence(Struct, frozen=True):
     tokens: tuple[Token, ...]
     head: int
-    """Tokens before the verb or a colon: the subject."""
+    """Number of tokens before the verb or a colon: the subject."""
     negated: bool
     text: str
 
 
 class Statement(Struct, frozen=True):
-    """A memory as read. `keys`: `{key: weight}` of its content words and values."""
+    """A memory that was read. `keys`: `{key: weight}` of its content words and values."""
 
     sentences: tuple[Sentence, ...]
-    """The title, where there is one, is the first."""
+    """If there is a title, it is the first sentence."""
     titled: bool
     type: NodeType
     keys: dict[str, float]
@@ -92,7 +92,7 @@ class Statement(Struct, frozen=True):
     """All words, folded."""
     negated: bool
     changed: bool
-    """True where a verb says that something changed."""
+    """Whether a verb says that something changed."""
     now: bool
     added: bool
     former: bool
@@ -101,20 +101,20 @@ class Statement(Struct, frozen=True):
     preferring: bool
     past: bool
     gone: bool
-    """True for: no longer, ceased."""
+    """Whether it says that something ended: no longer, ceased."""
     places: frozenset[str]
     """Words that distinguish variants of a thing: staging, guests, winter."""
     domains: frozenset[str]
     """General topics (`DOMAINS`): home, price, state."""
     states: frozenset[str]
-    """Its words for progress."""
+    """Its words for the progress of a task."""
     about_self: bool
     conditions: frozenset[str]
-    """Words after if, when, unless."""
+    """Words after if, when or unless."""
 
 
 def read(title: str | None, content: str, type: NodeType) -> Statement:  # noqa: A002 - a memory's word
-    """Return the statements of a memory."""
+    """Return a memory as statements."""
     text = _CODE.sub(" ", content[:MAX_TEXT])
     raw = [title] if title else []
     raw += [part for line in text.splitlines() for part in _SENTENCE.split(_BULLET.sub("", line))]
@@ -200,7 +200,7 @@ def _sentence(text: str) -> Sentence:
 
 
 def _named(piece: Term, text: str) -> bool:
-    """Return whether an otherwise empty word is written like a name: US, IT, Go within a sentence."""
+    """Whether a function word is written like a name within a sentence: US, IT, Go."""
     if piece.sort is not Sort.NAME or piece.text == "I":
         return False
     if piece.text.isupper() and len(piece.text) > 1:
@@ -257,7 +257,7 @@ def _conditions(text: str) -> frozenset[str]:
 
 
 def _runs(text: str, listed: frozenset[str]) -> frozenset[str]:
-    """Return the Chinese words of a list that the text contains."""
+    """Return those Chinese words of a list that the text contains."""
     if text.isascii():
         return frozenset()
     return frozenset(word for word in listed if not word.isascii() and word in text)

@@ -31,7 +31,7 @@ EMPTY = _set(
     的 了 是 在 和 与 用 有 把 被 由 对 从 到 我 们 他 她 它 这 那 都 也 还 就 又 很 会 要 可 以 个 我们 使 已 现 着 过 为 于
     """
 )
-"""Function words and auxiliary verbs, which are never the subject."""
+"""Function words and auxiliary verbs, which are never what a statement is about."""
 NEGATIONS = _set(
     """
     not no never cannot without none nobody nothing neither nor nicht kein keine keinen keinem keiner keines nie niemals ohne nichts
@@ -39,7 +39,7 @@ NEGATIONS = _set(
     personne nulle 不 没 无 非 别 勿 未 禁 refuses avoids refuse avoid dislike dislikes hates hate stopped quit
     """
 )
-"""`no` is English and Spanish; verbs of hate and avoidance negate, too."""
+"""Words that negate a statement, also verbs of hate and avoidance. `no` is English and Spanish."""
 NO_LONGER = re.compile(
     r"no longer|no more\b|any ?more\b|(?:has|have|had|is|are) ceased|nicht (?:mehr|langer)|keine?[nmrs]?\b.{0,40}\bmehr\b|ya no\b|dej(?:o|a|amos|aron|ado) de"
     r"|ne .{0,30}\bplus\b|n'.{0,30}\bplus\b|不再|不用了|没有?再|取消",
@@ -71,7 +71,7 @@ CHANGED_STEMS = _set(
     outsourc unblock demolish turn updat bann push pull succeed hir fir rewir
     """
 )
-"""Stems of English verbs in -ed and -ing that say so: started is a change, starts is none."""
+"""Stems of English verbs whose forms in -ed and -ing say that something changed: "started" does, "starts" does not."""
 CHANGED_RUNS = re.compile(
     r"改(?:为|成|用|到|在|由|叫|名|选)|换(?:成|为|到|了|用)|变(?:成|为|更)|更(?:换|改|名|新)|升级|降级|升(?:到|至|为)|降(?:到|至|为|低)|提(?:高|前|升)|推迟|延(?:期|长|后)|缩短|减(?:少|半|到)"
     r"|增(?:加|至|到)|加倍|翻倍|搬|迁|移(?:到|交|至)|调(?:到|至|整|为|往)|接(?:手|任|替|管)|取(?:代|消)|代替|替(?:换|代)|停(?:止|用)|放弃|离开|离职|转(?:到|为|用|给|由)|涨|交给|不再|戒"
@@ -100,7 +100,7 @@ INSTEAD = re.compile(
     r"|\bover from\b|\bsucceed\w*\b|\bstatt\b|\banstatt\b|\banstelle\b|\bersetzt\b|\bersetz\w*\b|\bnicht mehr\b|\bkeine?[nmrs]?\b|\bvon\b|\bablos\w*|\blost\b|\ben lugar de\b|\ben vez de\b|\bsustituye\b|\breemplaz\w+|\bya no\b|\bde\b"
     r"|\bau lieu de\b|\ba la place de\b|\bremplac\w+|\bquitt\w+|\bne\b|\bdu\b|\bdes\b|不再|代替|取代|接替|而不是|替换|从",
 )
-"""Words after which a statement names what was before."""
+"""Matches words after which a statement names what was before."""
 FORMER = re.compile(
     r"\bused to\b|\bformer(?:ly)?\b|\bprevious(?:ly)?\b|\bback then\b|\bin the past\b|\bold\b|\bfruher\b|\behemal\w+|\bbisher\w*|\balte[rns]?\b|\bantes\b|\banterior\w*|\bavant\b|\bancien\w*|\bprecedent\w*|以前|原来|之前|曾"
 )
@@ -113,7 +113,8 @@ ADDED = {
     "fr": re.compile(r"\b(?:aussi|egalement|en plus|de plus|en outre|autre|deuxieme|second\w*)\b"),
     "zh": re.compile(r"也|还(?!是)|另外|另一|此外|同时|第二"),
 }
-"""Which says that what was said before holds, too. By language: `also` is `thus` in German."""
+"""Patterns of words that say that an earlier statement still holds (also, another), by language: German `also` means
+"thus"."""
 LANGUAGES = {
     "en": _set("the is are of to and for with in on at has was were by from that this our we a not now it"),
     "de": _set(
@@ -155,18 +156,18 @@ LABELLED = _set(
     groupe chambre quai
     """
 )
-"""What has a number for a name: camera 3."""
+"""Words for things that have a number as their name: camera 3."""
 OWNING = re.compile(
     r"\b(?:own(?:s|ed|er)?|lead(?:s|er)?|led|head(?:s|ed)?|manag(?:es?|ed|er)|maintain(?:s|ed|er)?|responsible|in charge|belongs? to|run by|handled? by|charge of|contact|"
     r"report(?:s|ing)? to|chair(?:s|ed)?|on call|on-call|assigned|boss|deputy|admin of|hosts?|verantwort\w*|zustandig\w*|leit(?:et|ung|er|erin)|betreu\w*|gehort|ansprechpartner\w*|"
     r"chef\w*|kummert|responsable|encargad\w*|dirig\w*|lider\w*|jef[ae]|lleva|gestion\w*|dirige|gere|charge|pilote|chef|occupe)\b|负责|主管|管理|领导|经理|归|带领"
 )
-"""Offices that one person has at a time."""
+"""Matches words for offices that one person holds at a time."""
 LIVING = re.compile(
     r"\b(?:lives?|living|resides?|based|located|stands|lies|hangs|works? (?:at|for|as|in)|employed|born|married|hosted|deployed|stored|kept|is in|is at|is with|"
     r"lebt|wohnt|arbeitet|liegt|steht|hangt|vive|trabaja|esta en|habita|habite|travaille|se trouve|vit)\b|住|工作|位于|放在|存在"
 )
-"""Of these places there is one at a time."""
+"""Matches words for a place that a thing or person has one of at a time."""
 PREFERRING = re.compile(
     r"\b(?:prefer\w*|likes?|loves?|wants?|favou?rs?|hates?|dislikes?|rather|fond of|enjoys?|mag|bevorzug\w*|liebt|gern\w*|lieber|will|prefier\w*|gusta\w*|quier\w*|"
     r"prefer\w*|aime|adore|deteste|veut)\b|喜欢|偏好|爱|想要|讨厌"
@@ -205,7 +206,7 @@ BOUNDS = _set(
     jusqu'a depuis avant apres moins plus premier dernier
     """
 )
-"""Before a value: which end of a span it is."""
+"""Words before a value that say which end of a range it is."""
 
 VERBS = frozenset(
     [
@@ -344,7 +345,7 @@ VERBS = frozenset(
         "能",
     ]
 )
-"""Before one of these a sentence says what it speaks of."""
+"""Verbs before which a sentence names its subject."""
 
 
 DOMAINS = {
@@ -423,8 +424,8 @@ DOMAINS = {
         """
     ),
 }
-"""General topics, with words that show them."""
+"""{general topic: words that show it}."""
 MOVING = re.compile(
     r"\bmov(?:ed|e|es|ing) (?:in|into|to|out|house|flat)\b|\b(?:gezogen|umgezogen|zieht? .{0,30}\bum)\b|\bmud(?:e|o|amos|aron)\b|\bdemenag\w+"
 )
-"""Phrases for moving house, which belong to the topic home."""
+"""Matches phrases for moving house, which belong to the topic home."""

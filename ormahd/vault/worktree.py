@@ -92,7 +92,7 @@ class Write(Struct):
 
     @property
     def moved(self) -> bool:
-        """Whether the staged file was moved to a new path, so that no file is left under the token."""
+        """Whether the staged file was moved to a new path, so that no displaced file has its name."""
         return self.placed and self.old is None and self.stat is not None
 
 
@@ -176,7 +176,7 @@ class Worktree:
     # The steps of one write, in order: stage, place, then finish or take_back
 
     def stage(self, write: Write) -> None:
-        """Write the new version under its token, durably, with the mode that the file has now."""
+        """Write the new version durably to its staged file, with the mode that the old file has now."""
         if write.data is None:
             return
         before = None
@@ -318,7 +318,7 @@ class Worktree:
         return late
 
     def displaced(self, write: Write) -> bytes | None:
-        """Return the bytes of the file under the token, after a crash; None: there is none."""
+        """Return the bytes of the file that was exchanged for a staged one, after a crash; None: there is none."""
         for write.beside in (True, False):
             with contextlib.suppress(FileNotFoundError, Conflict), self._twin(write) as (staging, token):
                 found = read_regular(staging, token, write.path, strict=False)

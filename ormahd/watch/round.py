@@ -353,8 +353,8 @@ class Round:
         owner.rest.forget_gone(self.out.waiting)
 
     def kept(self, found: Walk) -> None:
-        """Keep notes as in HEAD if something else is at their path (such as a link), or if they cannot be read. They
-        are not deleted."""
+        """Index notes as HEAD has them if something else is at their path (such as a link), or if they cannot be read.
+        Such notes do not count as deleted."""
         for path in [*hidden(found, self.tree), *sorted(self.guard.refused & self.tree.keys())]:
             if path not in self.rows:
                 with self.guard.file(path):

@@ -213,7 +213,7 @@ PROPOSE_LIKENESS = 0.65
 AT_ONCE = 20
 """Number of pairs in one request to the judge."""
 UNASKED = Duplicate(same=True, title=None, content=None, reason="")
-"""The verdict that stands in where no judge was asked."""
+"""The verdict that is used if no judge was asked."""
 
 
 class DuplicateMerger:
