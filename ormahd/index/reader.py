@@ -446,6 +446,11 @@ class Reader:
             files = full_text.largest(connection)
             return self._frequencies.rows(lambda: connection, terms, files), files
 
+    def terms(self, first: str, limit: int) -> list[str]:
+        """Return up to `limit` terms of the full text index that begin with `first`."""
+        with self.database.read() as connection:
+            return full_text.beginning_with(lambda: connection, first, limit)
+
     def search_vectors(self, vector: Float, limit: int, chosen: Filter = EVERYTHING) -> list[tuple[str, float]]:
         """Return nodes near `vector` (unit, from `embedder`): (id, exact cosine of the best piece), best first.
 

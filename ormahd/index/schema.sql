@@ -80,9 +80,11 @@ CREATE INDEX edge_whole ON edge (whole) WHERE whole <> file;
 -- Contentless: the words are here, the texts in `text`; a row is taken out with the texts it was put in with.
 CREATE VIRTUAL TABLE words USING fts5 (
     title, content, tags,
+    forms,  -- parts of identifiers, initials, names: `text/forms.py`
     content = '', tokenize = "{tokenize}"
 );
 CREATE VIRTUAL TABLE words_instance USING fts5vocab (words, instance);  -- for `verify`
+CREATE VIRTUAL TABLE words_term USING fts5vocab (words, row);           -- for terms by their beginning
 
 -- Embeddings are kept by content: a note that moves, or comes back, is not embedded again.
 CREATE TABLE model (model INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE);

@@ -90,7 +90,7 @@ def words(connection: sqlite3.Connection, progress: Progress = silent) -> Iterat
     fresh = sqlite3.connect(":memory:")
     try:
         fresh.execute(f"""CREATE VIRTUAL TABLE words USING fts5
-            (title, content, tags, content = '', tokenize = "{FTS_TOKENIZE.replace('"', '""')}")""")
+            (title, content, tags, forms, content = '', tokenize = "{FTS_TOKENIZE.replace('"', '""')}")""")
         fresh.execute("CREATE VIRTUAL TABLE words_instance USING fts5vocab (words, instance)")
         paths = connection.execute("SELECT number, path, node_id FROM file").fetchall()
         for at, some in enumerate(sql.chunks(paths, 200)):

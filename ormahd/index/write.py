@@ -24,13 +24,14 @@ from ormahd.model.change import FileState
 from ormahd.note.note import Note, NoteKind, parse, stem_short_id
 from ormahd.process import sql
 from ormahd.process.sql import Snapshot
+from ormahd.text.forms import forms
 from ormahd.text.quoting import findable
 from ormahd.text.words import fts_match, fts_text, query_terms
 from ormahd.vectors.matrix import SPARE
 
-WEIGHTS = (10.0, 1.0, 3.0)
-"""Weights of title, content and tags in bm25, in the order of the columns of table `words`. Titles and tags are short
-and chosen, so their words count more."""
+WEIGHTS = (10.0, 1.0, 3.0, 1.0)
+"""Weights of title, content, tags and forms in bm25, in the order of the columns of table `words`. Titles and tags are
+short and chosen, so their words count more."""
 SMALL = 5_000
 """In an index of at most so many files, every row that has any of the query's words is scored."""
 SCORED = 5_000
@@ -50,6 +51,10 @@ RANK = f"bm25(words, {', '.join(map(str, WEIGHTS))})"
 """The bm25 of a row in SQL. FTS5 makes it negative: lower is better."""
 
 
+Columns = tuple[str, str, str, str]
+Row = tuple[int, str, str, str, str]
+
+
 def heading(title: str | None, path: str) -> str | None:
     """Return the title of a note, else the name of its file, or None if Ormah chose that name (it then ends in the
     short id)."""
@@ -57,25 +62,32 @@ def heading(title: str | None, path: str) -> str | None:
     return title or (None if stem_short_id(name.casefold()) else name)
 
 
-def text_columns(title: str | None, path: str, content: str, tags: Sequence[str], aliases: Sequence[str]) -> tuple[str, str, str]:  # fmt: skip
-    """Return what the full text table holds of a node: (title, content, tags)."""
+def text_columns(title: str | None, path: str, content: str, tags: Sequence[str], aliases: Sequence[str]) -> Columns:  # fmt: skip
+    """Return what the full text table holds of a node: (title, content, tags, forms)."""
     names = [name for name in (heading(title, path), *aliases) if name]
-    return fts_text(" | ".join(names)), fts_text(findable(content)), fts_text(" | ".join(tags))
+    said = findable(content)
+    return fts_text(" | ".join(names)), fts_text(said), fts_text(" | ".join(tags)), forms([*names, *tags], said)
 
 
-def plain_columns(path: str, content: str) -> tuple[str, str, str]:
+def plain_columns(path: str, content: str) -> Columns:
     """Return what the full text table holds of a file that is no node; its path stands for the title."""
-    return fts_text(path.removesuffix(".md")), fts_text(findable(content)), ""
+    return fts_text(path.removesuffix(".md")), fts_text(findable(content)), "", ""
 
 
-def put(connection: sqlite3.Connection, rows: Sequence[tuple[int, str, str, str]]) -> None:
-    sql.put(connection, "INSERT INTO words (rowid, title, content, tags)", rows)
+def put(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    sql.put(connection, "INSERT INTO words (rowid, title, content, tags, forms)", rows)
 
 
-def take(connection: sqlite3.Connection, rows: Sequence[tuple[int, str, str, str]]) -> None:
+def take(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
     """Delete rows. The texts must equal those that were inserted, because the table does not store them."""
     taken = [("delete", *row) for row in rows]
-    sql.put(connection, "INSERT INTO words (words, rowid, title, content, tags)", taken)
+    sql.put(connection, "INSERT INTO words (words, rowid, title, content, tags, forms)", taken)
+
+
+def beginning_with(read: Snapshot, first: str, limit: int) -> list[str]:
+    """Return up to `limit` terms of the full text table that begin with `first`, in their order."""
+    select = "SELECT term FROM words_term WHERE term >= ? AND term < ? LIMIT ?"
+    return [row[0] for row in read().execute(select, (first, first + "\U0010ffff", limit))]
 
 
 class Frequencies:
@@ -220,7 +232,7 @@ def settle(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT INTO words (words) VALUES ('optimize')")
 
 
-def fts_row(number: int, path: str, content: str, title: str | None, tags: str | None, aliases: str | None) -> tuple[int, str, str, str]:  # fmt: skip
+def fts_row(number: int, path: str, content: str, title: str | None, tags: str | None, aliases: str | None) -> Row:  # fmt: skip
     """Return the row of the full text table for a row of `stored`."""
     if tags is None or aliases is None:
         return (number, *plain_columns(path, content))
@@ -243,7 +255,7 @@ class Entry(Struct, frozen=True):
     path: str
     state: FileState
     note: Note
-    words: tuple[str, str, str]
+    words: Columns
     same: int
     created: int
     updated: int
@@ -358,7 +370,7 @@ def _claimants(connection: sqlite3.Connection, ids: Collection[str]) -> list[int
 def _take(
     connection: sqlite3.Connection,
     old: Mapping[str, tuple[int, str | None]],
-    words: Sequence[tuple[int, str, str, str]],
+    words: Sequence[Row],
 ) -> None:
     """Delete all rows of these files except those in `file`. `words`: the rows to delete from the full text table."""
     numbers = [number for number, _ in old.values()]

@@ -1,32 +1,68 @@
-"""Exact names: which notes contain the names that a question spells out literally, and how much that changes their scores.
+"""Exact things: which notes contain what a question spells out literally, and how much that changes their scores.
 
-The rarer a name, the larger its effect. Notes with the name are raised, and notes without it are lowered if another
-note has it. A name that no note contains has no effect.
+Literal are identifiers, paths, versions, addresses, codes, hashes and quoted phrases (`text.facts.exact_tokens`), the parts
+of an identifier, names, also with one typo, and acronyms with their long form. The rarer a thing, the larger its effect.
+Notes with it are raised, and notes without it are lowered if another note has it. What no note contains has no effect.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Final
 
 from msgspec import Struct, field
+from rapidfuzz.distance import OSA
 
+from ormahd.index.rows import NodeRow
 from ormahd.search.gather import Heard, Searchable
+from ormahd.text import forms
 from ormahd.text.facts import ExactToken, exact_tokens
-from ormahd.text.words import fold
+from ormahd.text.words import FUNCTION_WORDS, STOP_WORDS, fold, words
 
 RARE = 0.05
 """Largest share of notes that may contain a rare word."""
 FEW = 2
 """A word that at most this many notes contain is rare in a vault of any size."""
 COMMON = 60
-"""Names found in more notes than this are ignored: they do not single out a note."""
+"""Things found in more notes than this are ignored: they do not single out a note."""
 BOOST = 3.0
-"""Largest boost, for a note that contains all names when they are rare. It is part of an exponent, like the title boost."""
-MISSING = 0.35
-"""Largest share of its score that a note without the names loses."""
+"""Largest boost, for a note that contains all things when they are rare. It is part of an exponent, like the title boost."""
+MISSING = 0.5
+"""Largest share of its score that a note without the things loses."""
 PLAIN = 0.5
-"""Weight of a number or hyphenated word, against 1 for other names: notes often spell these differently."""
+"""Weight of a number, a hyphenated word, a name or parts of an identifier, against 1 for others: notes often spell
+these differently."""
+READ: Final = 1_000
+"""Characters of a question whose words are looked up as names and acronyms."""
+MOST: Final = 4
+"""Acronyms, and unknown words, that are looked up for one question."""
+PAIRS: Final = 12
+"""Pairs of words that are looked up as parts of an identifier."""
+NAMES: Final = 500
+"""Names with the same first two letters that are compared with an unknown word."""
+TYPED: Final = 5
+"""Letters of a word that may hold a typo."""
+HASH: Final = 6
+"""Characters of the shortest hash that stands for a longer one."""
+
+_WORD = re.compile(r"[^\W\d_]+")
+_ACRONYM = re.compile(r"(?<![\w.-])[A-Z][A-Za-z]{0,4}[A-Z](?![\w-])")
+_HEX = re.compile(rf"(?:sha\d+:)?((?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{{{HASH},64}})")
+_ANY_HEX = re.compile(rf"(?<![0-9a-z])[0-9a-f]{{{HASH},64}}(?![0-9a-z])")
+_SENTENCE = re.compile(r"(?:^|[.!?:\n])[\s\"'(\[]*$")
+
+
+class Sign(Struct, frozen=True):
+    """A thing that the question spells out, with the nodes that have it, at least one."""
+
+    ids: frozenset[str]
+    weight: float = 1.0
+    """Share of its rarity that counts."""
+    against: float = 1.0
+    """Share of it that counts against nodes without it."""
 
 
 class Exact(Struct, frozen=True):
@@ -45,14 +81,147 @@ NOTHING = Exact()
 
 
 def look(index: Searchable, heard: Heard) -> Exact:
-    """Find the notes that contain the names in the question, and weigh them."""
-    tokens = exact_tokens(heard.text)
-    if not tokens:
+    """Find the notes that contain what the question spells out, and weigh them."""
+    text = heard.text
+    tokens = exact_tokens(text)
+    said = text[:READ]
+    pairs = _pairs(said)
+    rare = _distinct(said)
+    asked = [*(token.text for token in tokens), *(" ".join(pair) for pair in pairs), *map(fold, rare)]
+    if not asked:
         return NOTHING
-    counts, files = index.frequencies([token.text for token in tokens])
-    known = [token for token in tokens if 0 < counts[token.text] <= COMMON]
-    having = {token.text: _having(index, token, heard) for token in known}
-    return weigh([(token, having[token.text]) for token in known if having[token.text]], files)
+    counts, files = index.frequencies(asked)
+    found: list[Sign] = []
+    for token in tokens:
+        if 0 < counts[token.text] <= COMMON:
+            ids = _having(index, [token.text], heard, lambda row, token=token: _stands(token, row))  # type: ignore[misc]
+            found.append(Sign(ids, PLAIN, 0.0) if token.plain else Sign(ids))
+        elif not counts[token.text]:
+            found.append(Sign(_by_beginning(index, token.text, heard)))
+    for pair in pairs:
+        if 0 < counts[" ".join(pair)] <= COMMON:
+            ids = _having(index, [" ".join(pair)], heard, lambda row, pair=pair: _has_parts(pair, row))  # type: ignore[misc]
+            found.append(Sign(ids, PLAIN, 0.0))
+    found += _names(index, said, {word: counts[fold(word)] for word in rare}, heard)
+    return weigh([sign for sign in found if sign.ids], files)
+
+
+def _distinct(text: str) -> list[str]:
+    """Return the words of a question that may be names or acronyms, each once."""
+    found = dict.fromkeys(word for word in _WORD.findall(text) if len(word) > 1 and fold(word) not in _FUNCTION)
+    return list(found)
+
+
+_FUNCTION: Final = STOP_WORDS | FUNCTION_WORDS
+
+
+def _names(index: Searchable, text: str, counts: Mapping[str, int], heard: Heard) -> Iterator[Sign]:
+    """Yield acronyms with their long form, and names, also with one typo. `counts`: notes with each word."""
+    shouted = text.isupper() and len(counts) > 1
+    short = [] if shouted else list(dict.fromkeys(_ACRONYM.findall(text)))
+    short += [word for word, count in counts.items() if not count and 3 <= len(word) <= 5 and word.islower()]
+    for acronym in short[:MOST]:
+        ids = _spelled(index, acronym, heard)
+        if ids:
+            yield Sign(ids | _abbreviated(index, acronym, heard))
+    for acronym in _acronyms_of(text):
+        # a note that has both says what the acronym stands for
+        both = _abbreviated(index, acronym, heard)
+        if both and both & _spelled(index, acronym, heard):
+            yield Sign(both, PLAIN, 0.0)
+    unknown = [word for word, count in counts.items() if not count and len(word) >= TYPED]
+    for word in sorted(unknown, key=lambda word: (not word[0].isupper(), -len(word)))[:MOST]:
+        for name in _similar(index, fold(word)):
+            yield Sign(_found(index, forms.name_term(name), heard))
+    for word, count in counts.items():
+        if 0 < count <= FEW and len(word) >= forms.SHORTEST and _is_name(word, text):
+            yield Sign(_found(index, fold(word), heard), PLAIN, 0.0)
+
+
+def _is_name(word: str, text: str) -> bool:
+    """Return whether a word has a capital within a sentence."""
+    at = text.find(word)
+    return word[0].isupper() and _SENTENCE.search(text[max(0, at - 20) : at]) is None
+
+
+def _similar(index: Searchable, word: str) -> list[str]:
+    """Return the names that differ from `word` by one letter, or by two that changed places, after the first two letters."""
+    beginning = f"{forms.NAME}{word[:2]}"
+    names = [term.strip(forms.NAME) for term in index.terms(beginning, NAMES)]
+    return [name for name in names if name != word and OSA.distance(word, name, score_cutoff=1) <= 1]
+
+
+def _acronyms_of(text: str) -> list[str]:
+    """Return the initials of three to five words of a question that follow each other."""
+    known = [word for word in _WORD.findall(text) if word[0].lower() != word[0].upper()]
+    if len(known) > PAIRS:
+        return []
+    letters = [(fold(word)[0], fold(word) in _FUNCTION) for word in known]
+    runs = [letters[at : at + size] for size in (3, 4, 5) for at in range(len(letters) - size + 1)]
+    return list(dict.fromkeys("".join(one for one, _ in run) for run in runs if not run[0][1] and not run[-1][1]))
+
+
+def _spelled(index: Searchable, acronym: str, heard: Heard) -> frozenset[str]:
+    """Return the nodes with a long form of an acronym."""
+    terms = forms.initials_terms(acronym)
+    counts, _ = index.frequencies(terms)
+    rarest = min(terms, key=lambda term: counts[term])
+    if not 0 < counts[rarest] <= COMMON:
+        return frozenset()
+    return _having(index, [rarest], heard, lambda row: any(forms.spells(acronym, part) for part in _texts(row)))
+
+
+def _abbreviated(index: Searchable, acronym: str, heard: Heard) -> frozenset[str]:
+    """Return the nodes in which an acronym stands in capitals."""
+    term = fold(acronym)
+    if not 0 < index.frequencies([term])[0][term] <= COMMON:
+        return frozenset()
+    pattern = re.compile(rf"\b{re.escape(acronym.upper())}\b")
+    return _having(index, [term], heard, lambda row: any(pattern.search(part) for part in _texts(row)))
+
+
+def _by_beginning(index: Searchable, name: str, heard: Heard) -> frozenset[str]:
+    """Return the nodes with a hash that begins with `name`, or that `name` begins with."""
+    found = _HEX.fullmatch(fold(name))
+    if found is None:
+        return frozenset()
+    wanted = found[1]
+    shorter = [wanted[:size] for size in range(HASH, len(wanted))]
+    counts, _ = index.frequencies(shorter) if shorter else ({}, 0)
+    terms = [*index.terms(wanted, FEW), *(one for one in shorter if counts[one])][-FEW:]
+    return frozenset().union(*(
+        _having(index, [term], heard, lambda row: any(
+            wanted.startswith(one) or one.startswith(wanted) for part in _texts(row) for one in _ANY_HEX.findall(fold(part))
+        )) for term in terms
+    ))  # fmt: skip
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    """Return the pairs of words of a question that may be parts of one identifier."""
+    said = words(text)
+    return [pair for pair in dict.fromkeys(pairwise(said)) if _FUNCTION.isdisjoint(pair) and all(map(str.isalpha, pair))][:PAIRS]  # fmt: skip
+
+
+def _has_parts(pair: tuple[str, str], row: NodeRow) -> bool:
+    return any(pair in pairwise(forms.parts(name)) for part in _texts(row) for name in forms.identifiers(part))
+
+
+def _stands(token: ExactToken, row: NodeRow) -> bool:
+    return any(token.stands_in(fold(part)) for part in _texts(row))
+
+
+def _texts(row: NodeRow) -> list[str]:
+    return [part for part in (row.title, row.content, *row.tags, *row.aliases) if part]
+
+
+def _found(index: Searchable, term: str, heard: Heard) -> frozenset[str]:
+    return frozenset(node_id for node_id, _ in index.begin_text([term], COMMON, heard.chosen)())
+
+
+def _having(index: Searchable, terms: list[str], heard: Heard, has: Callable[[NodeRow], bool]) -> frozenset[str]:
+    """Return the nodes that full text search finds for one of `terms`, and whose text then has the thing itself."""
+    ids = [node_id for node_id, _ in index.begin_text(terms, COMMON, heard.chosen)()]
+    return frozenset(node_id for node_id, row in index.notes(ids, connections=False).items() if has(row))
 
 
 def rare_words(index: Searchable, topic: frozenset[str]) -> frozenset[str]:
@@ -63,39 +232,24 @@ def rare_words(index: Searchable, topic: frozenset[str]) -> frozenset[str]:
     return frozenset(word for word in topic if counts[word] <= max(FEW, RARE * files)) or topic
 
 
-def weigh(found: Sequence[tuple[ExactToken, frozenset[str]]], files: int) -> Exact:
-    """Compute the boosts and factors. `found`: each name with the nodes that contain it, at least one. `files`: notes
-    in the vault."""
-    worth = [(_rarity(len(ids), files) * (PLAIN if token.plain else 1.0), token, ids) for token, ids in found]
-    total = sum(weight for weight, _, _ in worth)
+def weigh(found: Sequence[Sign], files: int) -> Exact:
+    """Compute the boosts and factors. `files`: notes in the vault."""
+    worth = [(_rarity(len(sign.ids), files) * sign.weight, sign) for sign in found]
+    total = sum(weight for weight, _ in worth)
     if not total:
         return NOTHING
-    strength = max(weight for weight, _, _ in worth)
-    against = sum(weight for weight, token, _ in worth if not token.plain) / total * strength * MISSING
+    strength = max(weight for weight, _ in worth)
+    against = sum(weight * sign.against for weight, sign in worth) / total * strength * MISSING
     boost: dict[str, float] = {}
     factor: dict[str, float] = {}
-    for node_id in sorted({node_id for _, _, ids in worth for node_id in ids}):
-        has = sum(weight for weight, _, ids in worth if node_id in ids) / total
-        lacks = sum(weight for weight, token, ids in worth if node_id not in ids and not token.plain) / total
+    for node_id in sorted({node_id for sign in found for node_id in sign.ids}):
+        has = sum(weight for weight, sign in worth if node_id in sign.ids) / total
+        lacks = sum(weight * sign.against for weight, sign in worth if node_id not in sign.ids) / total
         boost[node_id] = BOOST * strength * has
         factor[node_id] = 1.0 - MISSING * strength * lacks
     return Exact(boost, factor, 1.0 - against)
 
 
-def _having(index: Searchable, token: ExactToken, heard: Heard) -> frozenset[str]:
-    """Return the nodes whose text contains the name.
-
-    Full text search finds notes with the parts of the name in sequence; the text itself is then checked for the exact
-    spelling.
-    """
-    ids = [node_id for node_id, _ in index.begin_text([token.text], COMMON, heard.chosen)()]
-    rows = index.notes(ids, connections=False)
-    return frozenset(
-        node_id for node_id, row in rows.items()
-        if any(token.stands_in(fold(part)) for part in (row.title, row.content, *row.tags, *row.aliases) if part)
-    )  # fmt: skip
-
-
 def _rarity(notes: int, files: int) -> float:
-    """Return 1 for a name that one note of many contains, falling to 0 for a name that all notes contain."""
+    """Return 1 for a thing that one note of many contains, falling to 0 for one that all notes contain."""
     return math.log(1.0 + files / notes) / math.log(1.0 + max(files, 1)) if notes < files or files == 1 else 0.0

@@ -73,7 +73,7 @@ GUESTS: dict[str, tuple[str, ...]] = {
     "merge3": ("ormahd/text/diff",),
     "detect_secrets": ("ormahd/text/secret",),
     "sdnotify": ("ormahd/daemon", "ormahd/process/supervisor"),
-    "rapidfuzz": ("ormahd/jobs/neighbours",),
+    "rapidfuzz": ("ormahd/jobs/neighbours", "ormahd/search/exact"),
     "httpx": ("ormahd/judge/endpoint",),
     "rich": ("ormahctl/",),
     "ijson": ("ormahd/ingest/readers/",),

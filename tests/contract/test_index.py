@@ -64,7 +64,7 @@ def test_another_stat_of_the_same_bytes_is_kept(tmp_path: Path) -> None:
 def test_bm25_has_one_weight_for_each_column_and_a_title_counts_most(index: Index) -> None:
     with index.database.read() as connection:
         columns = [row[1] for row in connection.execute("PRAGMA table_info(words)")]
-    assert columns == ["title", "content", "tags"]
+    assert columns == ["title", "content", "tags", "forms"]
     assert len(WEIGHTS) == len(columns)
     assert WEIGHTS[0] == 10 * WEIGHTS[1]
     indexer = "one two three four five six seven eight nine ten"
