@@ -28,6 +28,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "forget": ("forget", "forget"),
     },
     "Looking back": {
+        "sessions": ("sessions", "sessions"),
         "log": ("whisper", "log"),
         "history": ("history", "history"),
         "undo": ("undo", "undo"),
@@ -42,6 +43,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     },
     "In and out": {
         "vault": ("vault", "vault"),
+        "ingest": ("ingest", "ingest"),
         "import": ("transfer", "import_"),
         "export": ("transfer", "export"),
     },

@@ -36,6 +36,7 @@ from ormahd.note.note import NoteKind
 from ormahd.process import own_files, priority
 from ormahd.process.priority import Turns
 from ormahd.reworded import Reworded
+from ormahd.sessions.archive import SessionArchive
 from ormahd.state.feedback import Judgements
 from ormahd.state.state import State
 from ormahd.sync.state import SyncState
@@ -89,6 +90,10 @@ class Ormah:
         self.index = index
         self.pasts = Snapshots(index, clock, stopping=lambda: self.phase == "stopping")
         self.state = state
+        self.sessions = SessionArchive(
+            lambda: paths.sessions_dir(vault.id), lambda: index.directory / "sessions.sqlite3",
+            keep_days=self.settings.sessions.keep_days, clock=clock,
+        )  # fmt: skip
         self.learned = Learned(vault, index, state)
         self.spaces = Spaces(vault)
         self.clock = clock
@@ -271,6 +276,7 @@ class Ormah:
             self._watcher.stop()
         self.mender.stop()
         self.pasts.close()
+        self.sessions.close()
         self.index.close()
         self.state.close()
         self.vault.close()

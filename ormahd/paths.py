@@ -111,6 +111,11 @@ def state_dir(root: Path, vault_id: str) -> Path:
     return _base("state") / f"{vault_id}-{_key(root)}"
 
 
+def sessions_dir(vault_id: str) -> Path:
+    """Return the folder of the archive of sessions that belongs to a vault."""
+    return _base("data") / "sessions" / vault_id
+
+
 def setup_dir() -> Path:
     """Return the folder where `ormahctl setup` records its changes to other programs' settings; it belongs to no
     vault."""
@@ -177,9 +182,9 @@ def _scripts(name: str) -> Iterator[str]:
 
 
 def inherit(root: Path, former: str, vault_id: str) -> None:
-    """Rename index and state of the vault at `root` for its new id; existing folders of the new id are left alone."""
-    for place in (index_dir, state_dir):
-        old, new = place(root, former), place(root, vault_id)
+    """Rename index, state and sessions of the vault at `root` for its new id; existing folders of the new id are left alone."""
+    pairs = [(place(root, former), place(root, vault_id)) for place in (index_dir, state_dir)]
+    for old, new in [*pairs, (sessions_dir(former), sessions_dir(vault_id))]:
         if old.is_dir() and not new.exists():
             old.rename(new)
 

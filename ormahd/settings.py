@@ -170,6 +170,21 @@ class SecretSettings(Group):
     )
 
 
+class SessionSettings(Group):
+    keep: bool = Field(
+        default=True,
+        description="Keep what you and your agents said in an archive below the data directory, without secrets.",
+    )
+    keep_days: Annotated[int, Field(ge=0, le=36_500)] = Field(
+        default=365,
+        description="Days that a session is kept after its last turn, and after it was archived; 0: for ever.",
+    )
+    exclude: Names = Field(
+        default=[],
+        description="Folders whose sessions are not archived, with all folders below them; `*` stands for any part of a path.",
+    )
+
+
 class SearchSettings(Group):
     fts_weight: Weight = Field(
         default=0.4, description="Weight of full-text search in rank fusion; vector search has 0.6."
@@ -535,6 +550,7 @@ class Settings(Group):
     maintenance: MaintenanceSettings = MaintenanceSettings()
     merging: MergingSettings = MergingSettings()
     secrets: SecretSettings = SecretSettings()
+    sessions: SessionSettings = SessionSettings()
     sync: SyncSettings = SyncSettings()
     daemon: DaemonSettings = DaemonSettings()
     log: LogSettings = LogSettings()

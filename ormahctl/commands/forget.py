@@ -124,6 +124,8 @@ def _show(session: Session, would: PurgeResult) -> None:
     rows.append(("commits", f"{would.commits:,} of {would.commits_total:,} get another id  ({refs})"))
     if would.foreign:
         rows.append(("by hand", f"{render.count(would.foreign, 'commit')} of these Ormah did not make"))
+    if would.turns:
+        rows.append(("sessions", f"{render.count(would.turns, 'turn')} of the archive"))
     rows.append(("objects", render.size(would.size_before)))
     room = max(len(name) for name, _ in rows)
     for name, value in rows:
@@ -151,6 +153,8 @@ def _told(done: PurgeResult) -> None:
         f"purged {what}: {done.commits:,} of {render.count(done.commits_total, 'commit')} written anew "
         f"in {render.lasting(done.seconds)}"
     )
+    if done.turns:
+        render.out(f"  {render.count(done.turns, 'turn')} of archived sessions emptied")
     if done.commit:
         render.out(
             f"  commit {done.commit[:8]}, {render.size(done.size_before)} before, {render.size(done.size_after or 0)} now"

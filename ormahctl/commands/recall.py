@@ -15,6 +15,7 @@ import msgspec
 
 from ormahctl import render
 from ormahctl.commands.lists import there, unknown_spaces
+from ormahctl.commands.sessions import print_exchange
 from ormahctl.options import TIER, TYPE, SpaceName, text_or_stdin
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
@@ -137,7 +138,7 @@ SNIPPET = 220
     cls=Verb,
     short_help="Search the memories.",
     example="ormahctl recall which language do I prefer\normahctl recall deploy --type procedure --after 30d -n 3\n"
-    "ormahctl recall which database --as-of 2026-11-01",
+    "ormahctl recall which database --as-of 2026-11-01\normahctl recall --sessions what did we say about rounding",
 )
 @click.argument("query", nargs=-1, required=True)
 @click.option(
@@ -170,6 +171,7 @@ SNIPPET = 220
     metavar="WHEN|REV",
     help="Search the vault as it was at: a day (its end), 7d, an op, commit, branch or tag.",
 )
+@click.option("--sessions", is_flag=True, help="Search what was said in archived sessions, not the memories.")
 @click.option("--explain", is_flag=True, help="Show every number of each result's score.")
 @pass_session
 def recall(
@@ -183,6 +185,7 @@ def recall(
     after: str | None,
     before: str | None,
     as_of: str | None,
+    sessions: bool,
     explain: bool,
 ) -> int:
     """Search the memories for QUERY, by words and by meaning; best first. The id of a memory, or its beginning, shows
@@ -190,6 +193,8 @@ def recall(
 
     Memories of the current project (or of ORMAH_SPACE) are preferred; --space finds only those of one space. --as-of
     searches the vault as it was then: building that state takes a moment, and it is kept for a while.
+
+    With --sessions the archive answers: what you said and what agents answered, with the command that opens the session.
 
     Exit status 1 if nothing is found.
     """
@@ -206,16 +211,16 @@ def recall(
         space=space(),
         explain=explain,
         as_of=as_of,
+        sessions=sessions,
     )
     if as_of is None:
         found = session.client.call("agent.recall", params, RecallResult)
     else:
         found = ask(session, "agent.recall", params, RecallResult)
+    if sessions:
+        return _said(session, found, text)
     if session.json:
-        fields = msgspec.to_builtins(found)
-        fields.pop("text")
-        render.emit(fields)
-        return 0 if found.results else NOTHING
+        return _emit(found, bool(found.results))
     for number, hit in enumerate(found.results, 1):
         _print(number, hit)
     if not found.results:
@@ -229,6 +234,26 @@ def recall(
     else:
         render.degraded(found.degraded)
     return 0 if found.results else NOTHING
+
+
+def _emit(found: RecallResult, something: bool) -> int:
+    fields = msgspec.to_builtins(found)
+    fields.pop("text")
+    render.emit(fields)
+    return 0 if something else NOTHING
+
+
+def _said(session: Session, found: RecallResult, text: str) -> int:
+    """Print what the archive of sessions has."""
+    exchanges = found.exchanges if isinstance(found.exchanges, list) else []
+    if session.json:
+        return _emit(found, bool(exchanges))
+    for number, one in enumerate(exchanges, 1):
+        print_exchange(number, one)
+    if not exchanges:
+        render.note(f"nothing in the archived sessions for: {render.cut(render.line(text), 80)}")
+    render.degraded(found.degraded)
+    return 0 if exchanges else NOTHING
 
 
 def _print(number: int, hit: RecallHit) -> None:

@@ -104,8 +104,8 @@ def _promises(forgotten: Forgotten, data: bytes) -> bool:
     return any(forgotten.mentions(base64.b64decode(piece, validate=False)) for piece in pieces)
 
 
-def clean_derived(ormah: Ormah, forgotten: Forgotten) -> None:
-    """Clean the index, the state and the log, including pages that SQLite has freed."""
+def holding(forgotten: Forgotten) -> Callable[[bytes], bool]:
+    """Return the test of whether a text names the memory, has a line of it, or quotes it."""
 
     def holds(data: bytes) -> bool:
         return (
@@ -114,8 +114,15 @@ def clean_derived(ormah: Ormah, forgotten: Forgotten) -> None:
             or (len(data) < LARGEST and forgotten.quoted(data.decode("utf-8", "replace")))
         )
 
+    return holds
+
+
+def clean_derived(ormah: Ormah, forgotten: Forgotten) -> None:
+    """Clean the index, the state, the archive of sessions and the log, including pages that SQLite has freed."""
+    holds = holding(forgotten)
     ormah.pasts.drop()
     ormah.state.scour(holds)
+    ormah.sessions.purge(holds)
     ormah.index.scour()
     ormah.warnings = [text for text in ormah.warnings if not holds(text.encode("utf-8", "replace"))]
     for file in ormah.state.path.parent.glob("ormahd.log*"):
@@ -229,9 +236,14 @@ class _Job:
         if not dry_run:
             self.ormah.reconciler.scan()  # include recent edits of the person
         found = look(self.vault, self.wanted, self.taken, self.progress)
-        if not found.found:
-            raise NotFound("nothing in the history names it", hint="`ormahctl history` shows what there is")
-        check(self.vault, found, rewrite_foreign=rewrite_foreign)
+        turns = self.ormah.sessions.holding(holding(found.forgotten))
+        if found.found:
+            check(self.vault, found, rewrite_foreign=rewrite_foreign)
+        elif not turns:
+            raise NotFound(
+                "nothing in the history or in the archived sessions names it",
+                hint="`ormahctl history` shows what there is",
+            )
         self.found, self.wanted = found, found.forgotten
         left = everywhere(self.ormah, found.forgotten)
         self.naming = {one.path for one in left if not one.echo}
@@ -241,6 +253,7 @@ class _Job:
             self.wanted.node_id, dry_run, found.changed, found.commits, len(found.drop), sorted(found.own_paths),
             sorted(found.paths), sorted(found.refs), len(found.foreign), size(self.vault), None, None, None, remotes(self.vault, found.refs),
             [one for one in left if one.echo or not (one.path in tracked or one.path.startswith((*BESIDE, ".git/")))], 0.0,
+            turns,
         )  # fmt: skip
 
     def _check_files(self, found: Survey) -> None:
@@ -277,6 +290,10 @@ class _Job:
         )
 
     def act(self, out: PurgeResult) -> None:
+        if not self.found.found:  # only archived sessions have it
+            clean_derived(self.ormah, self.wanted)
+            out.size_after = out.size_before
+            return
         for attempt in range(ATTEMPTS):
             self._forget_today(out, everything=attempt > 0)
             try:

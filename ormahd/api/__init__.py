@@ -15,6 +15,8 @@ from ormahd.api.base import *  # noqa: F403  # noqa: F403
 from ormahd.api.base import LOOKING, HelloParams, HelloResult, Params, Result
 from ormahd.api.history import *  # noqa: F403  # noqa: F403
 from ormahd.api.history import HISTORY, SYNC
+from ormahd.api.ingest import *  # noqa: F403
+from ormahd.api.ingest import INGEST
 from ormahd.api.jobs import *  # noqa: F403  # noqa: F403
 from ormahd.api.jobs import JOBS, MAINTENANCE
 from ormahd.api.whisper import *  # noqa: F403
@@ -30,5 +32,6 @@ METHODS: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     **HISTORY,
     **JOBS,
     **MAINTENANCE,
+    **INGEST,
 }
 """All methods of the protocol, with the Structs of their parameters and results."""

@@ -346,6 +346,8 @@ class PurgeResult(Result):
     remotes: list[PurgeRemote]
     left: list[PurgeLeft]
     seconds: float
+    turns: int = 0
+    """The number of turns of archived sessions that had it."""
 
 
 ADMIN: Final[dict[str, tuple[type[Params], type[Result]]]] = {

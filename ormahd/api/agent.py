@@ -69,6 +69,9 @@ class RecallParams(Params):
     as `7d`; or an op, a commit, a branch, a tag. Times without a zone are UTC. Progress frames are sent while that
     state is rebuilt. Nothing counts as used.
     """
+    sessions: bool = False
+    """Search the archive of sessions instead of the memories: `exchanges` holds what was found. Filters by type, tier, space and
+    tag are refused."""
 
 
 class AsOf(Result):
@@ -117,6 +120,31 @@ class RecallHit(Result):
     trace: dict[str, Any] | UnsetType = UNSET
 
 
+class SaidTurn(Result):
+    """What one side said. `text` is its beginning, or the part that was found."""
+
+    role: str
+    text: str
+
+
+class Exchange(Result):
+    """Something that was said in an archived session, and the answer to it."""
+
+    session: str
+    """The session's id, as the agent named it."""
+    harness: str
+    """Where it was: claude-code, codex, gemini, chatgpt, claude-ai, text."""
+    turn: int
+    """The number of the turn that was found, counted from 1."""
+    score: float
+    time: str | None
+    cwd: str | None
+    title: str | None
+    said: list[SaidTurn]
+    open: str
+    """The command or address that opens the session."""
+
+
 class RecallResult(Result):
     text: str
     results: list[RecallHit]
@@ -124,6 +152,8 @@ class RecallResult(Result):
     trace: dict[str, Any] | UnsetType = UNSET
     as_of: AsOf | UnsetType | None = UNSET
     """Set if `as_of` was given."""
+    exchanges: list[Exchange] | UnsetType = UNSET
+    """Present if `sessions` was asked."""
 
 
 class NodeParams(Params):

@@ -29,12 +29,14 @@ from ormahd.actions.outdated import forget, outdated
 from ormahd.actions.purge import purge
 from ormahd.actions.recall import recall, recall_as_of
 from ormahd.actions.remember import remember
+from ormahd.actions.sessions import recall_sessions, sessions
 from ormahd.actions.sync import setup, sync
 from ormahd.actions.transfer import export, import_lines
 from ormahd.actions.undo import take_in_conflict, undo, undo_merge
 from ormahd.actions.update import CLEARABLE, Update, update
 from ormahd.api import Link, RememberParams, UpdateParams
 from ormahd.errors import BadRequest, Incompatible, fault
+from ormahd.ingest.bring_in import ingest, look
 from ormahd.jobs.judging import Judging
 from ormahd.jobs.maintenance.maintenance import Maintenance
 from ormahd.jobs.proposals import Choice
@@ -138,7 +140,7 @@ def on(request: type[P], act: Callable[[P, Caller, Steps], api.Result]) -> Entry
 
 def handlers(parts: Parts) -> dict[str, Entry]:
     """Return {method: (request type, action)} for all methods except `hello`."""
-    return _memories(parts) | _lists(parts) | _house(parts) | _history(parts) | _jobs(parts)
+    return _memories(parts) | _lists(parts) | _house(parts) | _history(parts) | _jobs(parts) | _sessions(parts)
 
 
 def _memories(parts: Parts) -> dict[str, Entry]:
@@ -227,6 +229,19 @@ def _history(parts: Parts) -> dict[str, Entry]:
     }
 
 
+def _sessions(parts: Parts) -> dict[str, Entry]:
+    ormah = parts.ormah
+    return {
+        "ingest.look": on(
+            api.IngestPathParams, lambda p, _, steps: look(ormah, p.path, dry_run=p.dry_run, progress=steps)
+        ),
+        "ingest.sessions": on(
+            api.IngestFileParams, lambda p, _, steps: ingest(ormah, p.path, unnamed=p.unnamed, progress=steps)
+        ),
+        "agent.sessions": on(api.SessionsParams, lambda p, *_: sessions(ormah, p.session_id, p.limit)),
+    }
+
+
 def _jobs(parts: Parts) -> dict[str, Entry]:
     jobs, runner = parts.timetable, parts.timetable.runner
     return {
@@ -263,6 +278,10 @@ def _remember(ormah: Ormah, params: api.RememberParams, caller: Caller) -> api.R
 
 def _recall(ormah: Ormah, params: api.RecallParams, caller: Caller, steps: Steps) -> api.RecallResult:
     query = checked(SearchQuery, params)
+    if params.sessions:
+        if params.as_of is not None or params.explain:
+            raise BadRequest("sessions are searched as they are today, and without an explanation")
+        return recall_sessions(ormah, query)
     space = space_named(params.space, lambda: projects.space_of(ormah, caller))
     if params.as_of is None:
         return recall(ormah, query, space=space, explain=params.explain)

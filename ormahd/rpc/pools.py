@@ -25,7 +25,7 @@ from ormahd.process import priority
 log = logging.getLogger("ormahd.lanes")
 
 QUICK: Final = frozenset({
-    "hello", "agent.recall", "agent.get", "agent.list", "agent.whispers", "agent.spaces", "agent.insights", "agent.proposals", "agent.merges", "agent.audit",
+    "hello", "agent.recall", "agent.get", "agent.list", "agent.whispers", "agent.spaces", "agent.sessions", "agent.insights", "agent.proposals", "agent.merges", "agent.audit",
     "admin.health", "admin.stats", "admin.tasks", "admin.pause", "admin.resume", "admin.pause_all", "admin.resume_all",
     "ui.graph", "ui.node", "ui.search", "ui.insights", "history.list", "history.show", "history.life", "events.subscribe", "merge",
     "admin.sync_conflicts", "admin.sync_resolve", "admin.sync_take_back",
@@ -38,7 +38,7 @@ WRITING: Final = frozenset({
 })  # fmt: skip
 BULK: Final = frozenset({
     "admin.import", "admin.adopt", "admin.rebuild", "admin.verify", "admin.export", "admin.doctor", "admin.purge", "admin.release",
-    "agent.maintenance", "admin.judge_test", "ingest.conversation", "ingest.file", "admin.sync", "admin.sync_setup",
+    "agent.maintenance", "admin.judge_test", "ingest.look", "ingest.sessions", "admin.sync", "admin.sync_setup",
 })  # fmt: skip
 MAINTAINING: Final = frozenset({"admin.run_task", "admin.run_all"})
 """Methods that run jobs. They have a lane of their own: requests that wait for a long run must not block imports."""

@@ -28,7 +28,7 @@ ROOMS: dict[str, set[str]] = {
 
 _PURE = TOP | {"process", "api", "model", "text", "note"}
 _VAULT = _PURE | {"git", "vault"}
-_PARTS = _VAULT | {"watch", "sync", "purge", "embedding", "vectors", "index", "state", "judge"}
+_PARTS = _VAULT | {"watch", "sync", "purge", "embedding", "vectors", "index", "state", "sessions", "judge"}
 _HOUSE = _PARTS | {"learned_state", "reworded", "mender", "fetch", "ormah"}
 ROOMS |= {
     "git": _PURE,
@@ -40,6 +40,7 @@ ROOMS |= {
     "vectors": _PURE | {"embedding"},
     "index": _PURE | {"embedding", "vectors"},
     "state": _PURE,
+    "sessions": _PURE | {"embedding", "vectors", "index"},
     "judge": _PURE,
     "learned_state": _PARTS,
     "reworded": _PARTS,

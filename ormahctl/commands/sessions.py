@@ -1,0 +1,100 @@
+"""`ormahctl sessions`: the archive of what you and your agents said; and what `recall --sessions` found there."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+import click
+
+from ormahctl import render
+from ormahctl.registry import Verb
+from ormahctl.session import Session, pass_session
+from ormahd.api import Exchange, SessionInfo, SessionsParams, SessionsResult
+
+ID = 12
+"""Columns of a session's id in the list: enough to tell sessions apart."""
+QUOTED = 400
+"""Columns of each side of an exchange that was found."""
+WHO = {"user": "you", "assistant": "agent"}
+
+
+@click.command(
+    cls=Verb,
+    short_help="The archive of sessions.",
+    example="ormahctl sessions\normahctl sessions -n 100\normahctl sessions show 0199f3a1",
+)
+@click.argument("words", nargs=-1, metavar="[show ID]")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, 10_000), metavar="N", default=20, show_default=True, help="At most so many."
+)
+@pass_session
+def sessions(session: Session, words: tuple[str, ...], limit: int) -> None:
+    """List the archived sessions, newest first; `show ID` prints what was said in one. The beginning of an id is enough.
+
+    `ormahctl ingest` archives sessions, `ormahctl recall --sessions` searches them.
+    """
+    if words and (words[0] != "show" or len(words) != 2):
+        raise click.UsageError("write `ormahctl sessions`, or `ormahctl sessions show ID`")
+    params = SessionsParams(session_id=words[1] if words else None, limit=limit)
+    found = session.client.call("agent.sessions", params, SessionsResult)
+    if session.json:
+        render.emit(found)
+    elif words:
+        _print(found)
+    else:
+        _list(found)
+
+
+def _list(found: SessionsResult) -> None:
+    if not found.sessions:
+        render.note("no session is archived yet; `ormahctl ingest DIR` archives what is in a folder")
+        return
+    rows = [
+        [render.line(one.id)[:ID], render.moment(one.last), one.harness, f"{one.turns:,}", render.line(project(one.cwd)), render.line(one.title or "-")]
+        for one in found.sessions
+    ]  # fmt: skip
+    render.table(["id", "last", "where", "turns", "project", "title"], rows, right=[3])
+    if found.total > len(found.sessions):
+        render.note(f"{render.count(found.total, 'session')} in all (-n)")
+
+
+def _print(found: SessionsResult) -> None:
+    one: SessionInfo = found.sessions[0]
+    render.out(render.paint(render.line(one.title or one.id), "bold"))
+    facts = [
+        one.harness,
+        render.line(one.cwd or "no project"),
+        render.count(one.turns, "turn"),
+        f"session {render.line(one.id)}",
+    ]
+    render.out(render.paint(" · ".join(facts), "dim"), hang=0)
+    if one.source:
+        render.out(render.paint(f"from {render.line(one.source)}", "dim"), hang=0)
+    render.out(render.paint(f"open: {render.line(one.open)}", "dim"), hang=0)
+    for turn in found.turns:
+        render.out()
+        head = f"{turn.turn}. {WHO.get(turn.role, turn.role)} · {render.moment(turn.time)}"
+        render.out(render.paint(head, "bold" if turn.role == "user" else "dim"))
+        for text in turn.text.splitlines():
+            render.out(f"   {render.line(text)}".rstrip(), hang=0)
+
+
+def project(cwd: str | None) -> str:
+    """The name of a session's folder; `-` where it has none."""
+    return PurePath(cwd).name or cwd if cwd else "-"
+
+
+def print_exchange(number: int, one: Exchange) -> None:
+    """Print one result of `recall --sessions`: what was said, where and when, and how to open it."""
+    head = one.title or next((said.text for said in one.said if said.role == "user"), one.session)
+    render.out(f"{number}. {render.paint(render.cut(render.line(head), 100), 'bold')}")
+    facts = [
+        render.moment(one.time),
+        one.harness,
+        render.line(project(one.cwd)),
+        f"session {render.line(one.session)[:ID]} turn {one.turn}",
+    ]
+    render.out("   " + render.paint(" · ".join(facts), "dim"), hang=0)
+    for said in one.said:
+        render.out(f"   {WHO.get(said.role, said.role)}: {render.cut(render.line(said.text), QUOTED)}", hang=3)
+    render.out("   " + render.paint(f"open: {render.line(one.open)}", "dim"), hang=0)

@@ -1,0 +1,485 @@
+"""Keeps turns in files, and finds them by words.
+
+The files are the truth. The database beside them is derived: it is brought up to date with them when it is opened, so that a crash
+between the two costs nothing. One lock guards both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.resources
+import logging
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from ormahd.errors import Ambiguous, NotFound, Unavailable
+from ormahd.index.write import Frequencies, split
+from ormahd.process import disk, priority, sql
+from ormahd.sessions import files
+from ormahd.sessions.files import Line, SessionHead
+from ormahd.text.words import FTS_TOKENIZE, fts_match, fts_text, query_terms
+
+log = logging.getLogger("ormah")
+
+PURGED: Final = "purged"
+VERSION: Final = 1
+COLUMNS: Final = "number, id, harness, cwd, title, source, first, last, turns, path"
+"""Of a session, in the order of `SessionRow`."""
+TURN: Final = "number, key, session, place, role, time, text"
+"""Columns of a turn, in the order of `Archived`."""
+
+
+class Archived(Struct, frozen=True):
+    """A turn of the archive, with its session."""
+
+    number: int
+    key: str
+    session: int
+    place: int
+    role: str
+    time: str | None
+    text: str
+
+
+class SessionRow(Struct, frozen=True):
+    number: int
+    id: str
+    harness: str
+    cwd: str | None
+    title: str | None
+    source: str | None
+    first: str | None
+    last: str | None
+    turns: int
+    path: str
+
+
+class SourceState(Struct, frozen=True):
+    """A source's file as it was when it was looked at."""
+
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+class SessionArchive:
+    """All sessions of one vault. Thread-safe; files and database are made when they are first needed."""
+
+    def __init__(
+        self, folder: Callable[[], Path], database: Callable[[], Path], *, keep_days: int, clock: Callable[[], datetime]
+    ) -> None:
+        """`folder` and `database` are asked at the first use: a vault's id may change while it is open. `keep_days` 0: for ever."""
+        self._places = folder, database
+        self._keep_days = keep_days
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._db: sqlite3.Connection | None = None
+        self._folder = Path()
+        self._expired: datetime | None = None
+        self._counts = Frequencies()
+
+    # ------------------------------------------------------------ life
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        """Yield the database in one transaction. A damaged one is made anew from the files."""
+        with self._lock:
+            try:
+                db = self._db if self._db is not None else self._open()
+                with db:
+                    yield db
+            except sqlite3.DatabaseError as error:
+                self._drop()
+                raise Unavailable(f"the archive's index could not be used ({error})", hint="ask again") from error
+            except OSError as error:
+                self.close()  # a file may have got what the database has not: the next call compares them
+                raise Unavailable(f"the archive of sessions cannot be used: {error}") from error
+
+    def _open(self) -> sqlite3.Connection:
+        folder, path = (place() for place in self._places)
+        for attempt in (1, 2):
+            db = sqlite3.connect(path, check_same_thread=False)
+            try:
+                os.chmod(path, 0o600)
+                db.execute("PRAGMA journal_mode = WAL")
+                db.execute("PRAGMA synchronous = NORMAL")
+                (found,) = db.execute("PRAGMA user_version").fetchone()
+                if found not in (0, VERSION):
+                    raise sqlite3.DatabaseError("it has another format")
+                if found == 0:
+                    schema = (importlib.resources.files("ormahd.sessions") / "schema.sql").read_text("utf-8")
+                    schema = schema.replace("{tokenize}", FTS_TOKENIZE.replace('"', '""'))
+                    db.executescript(f"BEGIN;{schema}PRAGMA user_version = {VERSION};COMMIT;")
+                with db:
+                    self._folder = folder
+                    self._catch_up(db)
+            except sqlite3.DatabaseError as error:
+                db.close()
+                if attempt == 2:
+                    raise
+                log.warning("the archive's index is made anew: %s", error)
+                for file in sql.files(path):
+                    file.unlink(missing_ok=True)
+            else:
+                self._db = db
+                return db
+        raise AssertionError
+
+    def _drop(self) -> None:
+        """Close the database and remove its file: the next call makes it anew."""
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+        for file in sql.files(self._places[1]()):
+            file.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._db is not None:
+                self._db.close()
+                self._db = None
+
+    def _catch_up(self, db: sqlite3.Connection) -> None:
+        """Take in what the files have and the database lacks; forget sessions whose files are gone."""
+        known = {path: (number, size) for path, number, size in db.execute("SELECT path, number, size FROM session")}
+        there: dict[str, int] = {}
+        for folder in sorted(self._folder.iterdir()) if self._folder.is_dir() else ():
+            if folder.is_dir() and not folder.is_symlink():
+                for file in folder.glob(f"*{files.ENDING}"):
+                    there[f"{folder.name}/{file.name}"] = file.stat().st_size
+        gone = [number for path, (number, size) in known.items() if there.get(path, -1) < size]
+        for number in gone:
+            self._forget(db, number)
+        if gone:  # what they held may stand in a source that was read to its end
+            db.execute("DELETE FROM cursor")
+        for path, size in there.items():
+            number, taken = known.get(path, (0, 0)) if there[path] >= known.get(path, (0, 0))[1] else (0, 0)
+            if size > taken:
+                self._take_in(db, path, taken)
+
+    def _take_in(self, db: sqlite3.Connection, path: str, start: int) -> None:
+        """Put the rows of a file into the database, from an offset on."""
+        head: SessionHead | None = None
+        lines: list[Line] = []
+        end = start
+        for after, row in files.read(self._folder / path, start):
+            end = after
+            if isinstance(row, SessionHead):
+                head = row
+            else:
+                lines.append(row)
+        number = self._session(db, path, head)
+        if number is not None:
+            self._put(db, number, lines)
+            db.execute("UPDATE session SET size = ? WHERE number = ?", (end, number))
+
+    def _session(self, db: sqlite3.Connection, path: str, head: SessionHead | None) -> int | None:
+        """Return the number of a session, after what is known of it was written; None for a file that names none."""
+        if head is not None:
+            db.execute(
+                "INSERT INTO session (path, id, harness, cwd, title, source, turns, size) VALUES (?, ?, ?, ?, ?, ?, 0, 0) "
+                "ON CONFLICT (path) DO UPDATE SET cwd = excluded.cwd, title = excluded.title, source = excluded.source",
+                (path, head.session, head.harness, head.cwd, head.title, head.source),
+            )
+        found = db.execute("SELECT number FROM session WHERE path = ?", (path,)).fetchone()
+        return None if found is None else int(found[0])
+
+    def _put(self, db: sqlite3.Connection, session: int, lines: Sequence[Line]) -> None:
+        (place,) = db.execute("SELECT coalesce(max(place), 0) FROM turn WHERE session = ?", (session,)).fetchone()
+        for row in lines:
+            place += 1
+            text = None if row.gone else row.text
+            added = db.execute(
+                "INSERT OR IGNORE INTO turn (key, session, place, role, time, text) VALUES (?, ?, ?, ?, ?, ?)",
+                (row.key, session, place, row.role, row.time, text),
+            )
+            if added.rowcount and text is not None:
+                db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (added.lastrowid, fts_text(text)))
+        self._sum_up(db, session)
+
+    def _sum_up(self, db: sqlite3.Connection, session: int) -> None:
+        self._counts.changed()
+        select = "SELECT count(text), min(time), max(time) FROM turn WHERE session = ?"
+        found = db.execute(select, (session,)).fetchone()
+        db.execute("UPDATE session SET turns = ?, first = ?, last = ? WHERE number = ?", (*found, session))
+
+    def _forget(self, db: sqlite3.Connection, session: int) -> None:
+        """Take a session out of the database."""
+        rows = db.execute("SELECT number, text FROM turn WHERE session = ? AND text IS NOT NULL", (session,)).fetchall()
+        for number, text in rows:
+            self._take_words(db, number, text)
+        db.execute("DELETE FROM turn WHERE session = ?", (session,))
+        db.execute("DELETE FROM session WHERE number = ?", (session,))
+        self._counts.changed()
+
+    def _take_words(self, db: sqlite3.Connection, number: int, text: str) -> None:
+        db.execute("INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)", (number, fts_text(text)))
+
+    # ------------------------------------------------------------ keeping
+
+    def known(self, keys: Sequence[str]) -> set[str]:
+        """Return those of `keys` that the archive has, or had until they were purged."""
+        with self._opened() as db:
+            return _known(db, keys)
+
+    def there(self, keys: Collection[str]) -> set[str]:
+        """Return those of `keys` whose turns the archive has."""
+        found: set[str] = set()
+        with self._opened() as db:
+            for some in sql.sets(sorted(keys)):
+                select = f"SELECT key FROM turn WHERE text IS NOT NULL AND key IN ({sql.marks(some)})"
+                found.update(key for (key,) in db.execute(select, some))
+        return found
+
+    def add(self, turns: Sequence[tuple[SessionHead, Sequence[Line]]]) -> int:
+        """Keep turns durably, those that are not known yet. Return how many were added."""
+        added = 0
+        with self._opened() as db:
+            for head, lines in turns:
+                known = _known(db, [row.key for row in lines])
+                fresh = list({row.key: row for row in lines if row.key not in known}.values())
+                if fresh:
+                    added += len(fresh)
+                    self._append(db, head, fresh)
+                else:
+                    self._describe(db, head)
+        return added
+
+    def _append(self, db: sqlite3.Connection, head: SessionHead, lines: Sequence[Line]) -> None:
+        path = files.path_of(head)
+        file = self._folder / path
+        before = db.execute("SELECT cwd, title, source FROM session WHERE path = ?", (path,)).fetchone()
+        rows: list[SessionHead | Line] = list(lines)
+        if before is None and not file.parent.is_dir():
+            for place in (self._folder, file.parent):
+                place.mkdir(mode=0o700, parents=True, exist_ok=True)
+                disk.sync_directory(place.parent)
+        if before != (head.cwd, head.title, head.source):
+            head = _merged(head, before)
+            rows.insert(0, head)
+        size = files.append(file, rows)
+        if before is None:
+            disk.sync_directory(file.parent)
+        number = self._session(db, path, head)
+        assert number is not None
+        self._put(db, number, lines)
+        db.execute("UPDATE session SET size = ? WHERE number = ?", (size, number))
+
+    def _describe(self, db: sqlite3.Connection, head: SessionHead) -> None:
+        """Keep a session's title where it has a new one."""
+        path = files.path_of(head)
+        before = db.execute("SELECT cwd, title, source FROM session WHERE path = ?", (path,)).fetchone()
+        if before is not None and head.title and head.title != before[1]:
+            head = _merged(head, before)
+            size = files.append(self._folder / path, [head])
+            self._session(db, path, head)
+            db.execute("UPDATE session SET size = ? WHERE path = ?", (size, path))
+
+    def expire(self) -> int:
+        """Delete sessions of which nothing was said and nothing was archived for `keep_days`; looks once an hour. Return how many."""
+        now = self._clock()
+        if not self._keep_days or (self._expired is not None and now - self._expired < timedelta(hours=1)):
+            return 0
+        self._expired = now
+        limit = now - timedelta(days=self._keep_days)
+        gone = 0
+        with self._opened() as db:
+            select = "SELECT number, path FROM session WHERE last < ?"
+            for number, path in db.execute(select, (limit.strftime("%Y-%m-%dT%H:%M:%S"),)).fetchall():
+                file = self._folder / path
+                if file.stat().st_mtime < limit.timestamp():
+                    file.unlink()
+                    self._forget(db, number)
+                    gone += 1
+        return gone
+
+    def withdraw(self, keys: set[str]) -> int:
+        """Delete turns that the person took back by a rewind. Return how many."""
+        return self._remove(lambda key, _text: key in keys, [*keys], gone="")
+
+    def holding(self, holds: Callable[[bytes], bool]) -> int:
+        """Return for how many turns `holds` is true."""
+        with self._opened() as db:
+            texts = db.execute("SELECT text FROM turn WHERE text IS NOT NULL").fetchall()
+        return sum(holds(text.encode("utf-8", "replace")) for (text,) in priority.giving(texts))
+
+    def purge(self, holds: Callable[[bytes], bool]) -> int:
+        """Delete the text of every turn for which `holds` is true. Its key stays, so that it is not taken in again."""
+        with self._opened() as db:
+            for number, title in db.execute("SELECT number, title FROM session WHERE title IS NOT NULL").fetchall():
+                if holds(title.encode("utf-8", "replace")):
+                    db.execute("UPDATE session SET title = NULL WHERE number = ?", (number,))
+                    self._write_anew(db, number)
+        gone = self._remove(lambda _key, text: holds(text.encode("utf-8", "replace")), None, gone=PURGED)
+        with self._lock:
+            if gone and self._db is not None:
+                self._db.execute("INSERT INTO words (words) VALUES ('optimize')")
+                self._db.commit()
+                self._db.execute("VACUUM")
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return gone
+
+    def _remove(self, chosen: Callable[[str, str], bool], keys: list[str] | None, *, gone: str) -> int:
+        with self._opened() as db:
+            found: list[tuple[int, str, int, str]] = []
+            select = "SELECT number, key, session, text FROM turn WHERE text IS NOT NULL"
+            if keys is None:
+                found = [row for row in priority.giving(db.execute(select).fetchall()) if chosen(row[1], row[3])]
+            else:
+                for some in sql.sets(keys):
+                    found += db.execute(f"{select} AND key IN ({sql.marks(some)})", some).fetchall()
+            for number, _, _, text in found:
+                self._take_words(db, number, text)
+                if gone:
+                    db.execute("UPDATE turn SET text = NULL WHERE number = ?", (number,))
+                else:
+                    db.execute("DELETE FROM turn WHERE number = ?", (number,))
+            for session in {row[2] for row in found}:
+                self._write_anew(db, session)
+                self._sum_up(db, session)
+        return len(found)
+
+    def _write_anew(self, db: sqlite3.Connection, session: int) -> None:
+        """Replace a session's file by what the database has of it."""
+        row = self._row(db, session)
+        rows: list[SessionHead | Line] = [SessionHead(row.id, row.harness, row.cwd, row.title, row.source)]
+        select = "SELECT key, role, text, time FROM turn WHERE session = ? ORDER BY place"
+        for key, role, text, time in db.execute(select, (session,)):
+            rows.append(Line(key, gone=PURGED) if text is None else Line(key, role, text, time))
+        size = files.rewrite(self._folder / row.path, rows)
+        db.execute("UPDATE session SET size = ? WHERE number = ?", (size, session))
+
+    # ------------------------------------------------------------ sources
+
+    def is_read(self, source: str, state: SourceState) -> bool:
+        """Return whether a source was taken in to its end as it is now."""
+        with self._opened() as db:
+            row = db.execute("SELECT size, mtime_ns, inode FROM cursor WHERE source = ?", (source,)).fetchone()
+        return row is not None and SourceState(*row) == state
+
+    def have_read(self, source: str, state: SourceState) -> None:
+        with self._opened() as db:
+            db.execute(
+                "INSERT OR REPLACE INTO cursor (source, size, mtime_ns, inode) VALUES (?, ?, ?, ?)",
+                (source, state.size, state.mtime_ns, state.inode),
+            )
+
+    # ------------------------------------------------------------ finding
+
+    def search(
+        self, query: str, limit: int, *, after: str | None = None, before: str | None = None
+    ) -> list[tuple[Archived, float]]:
+        """Return the turns that share words with a query: (turn, bm25), best first. `after`, `before`: ISO times in UTC."""
+        terms = query_terms(query)
+        with self._opened() as db:
+            (rows,) = db.execute("SELECT coalesce(max(number), 0) FROM turn").fetchone()
+            rare, common = split(lambda: db, terms, rows, self._counts)
+            match = fts_match(rare)
+            if common:  # they add to the scores of rows with a rarer word, and select none
+                match = f"({match}) AND ({match} OR {fts_match(common)})"
+            within = ""
+            if after or before:
+                within = "AND rowid IN (SELECT number FROM turn WHERE time >= :after AND time <= :before)"
+            found = db.execute(
+                f"SELECT rowid, -bm25(words) AS score FROM words WHERE words MATCH :match {within} "
+                "ORDER BY score DESC, rowid LIMIT :limit",
+                {"match": match, "limit": limit, "after": after or "", "before": before or "9"},
+            ).fetchall()
+            turns = self._turns(db, [number for number, _ in found])
+        return [(turns[number], score) for number, score in found if number in turns]
+
+    def _turns(self, db: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, Archived]:
+        found: dict[int, Archived] = {}
+        select = f"SELECT {TURN} FROM turn WHERE text IS NOT NULL AND number"
+        for some in sql.sets(list(numbers)):
+            for row in db.execute(f"{select} IN ({sql.marks(some)})", some):
+                found[row[0]] = Archived(*row)
+        return found
+
+    def around(self, turn: Archived) -> list[Archived]:
+        """Return the exchange that a turn belongs to: what was asked, and the answer to it."""
+        select = f"SELECT {TURN} FROM turn WHERE session = ? AND text IS NOT NULL"
+        with self._opened() as db:
+            asked = turn.place
+            if turn.role != "user":
+                (asked,) = db.execute(
+                    "SELECT coalesce(max(place), ?) FROM turn WHERE session = ? AND place < ? AND role = 'user' AND text IS NOT NULL",
+                    (turn.place, turn.session, turn.place),
+                ).fetchone()
+            (after,) = db.execute(
+                "SELECT coalesce(min(place), 1 << 40) FROM turn WHERE session = ? AND place > ? AND role = 'user'",
+                (turn.session, max(asked, turn.place)),
+            ).fetchone()
+            rows = db.execute(
+                f"{select} AND place >= ? AND place < ? ORDER BY place LIMIT 4", (turn.session, asked, after)
+            )
+            return [Archived(*row) for row in rows]
+
+    # ------------------------------------------------------------ looking
+
+    def _row(self, db: sqlite3.Connection, number: int) -> SessionRow:
+        return SessionRow(*db.execute(f"SELECT {COLUMNS} FROM session WHERE number = ?", (number,)).fetchone())
+
+    def sessions(self, numbers: Sequence[int]) -> Mapping[int, SessionRow]:
+        with self._opened() as db:
+            return {number: self._row(db, number) for number in set(numbers)}
+
+    def newest(self, limit: int) -> list[SessionRow]:
+        """Return the sessions whose last turns are the newest."""
+        with self._opened() as db:
+            select = (
+                f"SELECT {COLUMNS} FROM session WHERE turns > 0 ORDER BY coalesce(last, '') DESC, number DESC LIMIT ?"
+            )
+            return [SessionRow(*row) for row in db.execute(select, (limit,))]
+
+    def count(self) -> tuple[int, int]:
+        """Return how many sessions and turns there are."""
+        with self._opened() as db:
+            sessions, turns = db.execute(
+                "SELECT count(*), coalesce(sum(turns), 0) FROM session WHERE turns > 0"
+            ).fetchone()
+            return sessions, turns
+
+    def session(self, prefix: str) -> tuple[SessionRow, list[Archived]]:
+        """Return a session and its turns, by its id or a beginning of it that no other has.
+
+        Raises NotFound, Ambiguous.
+        """
+        escaped = prefix.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        with self._opened() as db:
+            rows = db.execute(
+                f"SELECT {COLUMNS} FROM session WHERE id LIKE ? ESCAPE '\\' ORDER BY id != ?, id LIMIT 3",
+                (f"{escaped}%", prefix),
+            ).fetchall()
+            found = [SessionRow(*row) for row in rows]
+            if not found or not prefix:
+                raise NotFound(
+                    f"no session has an id that begins with '{prefix[:60]}'", hint="ormahctl sessions lists them"
+                )
+            if len(found) > 1 and found[0].id != prefix:
+                listed = ", ".join(one.id for one in found)
+                raise Ambiguous(
+                    f"several sessions have an id that begins with '{prefix[:60]}': {listed}", hint="write more of it"
+                )
+            select = f"SELECT {TURN} FROM turn WHERE session = ? AND text IS NOT NULL ORDER BY place"
+            return found[0], [Archived(*row) for row in db.execute(select, (found[0].number,))]
+
+
+def _known(db: sqlite3.Connection, keys: Sequence[str]) -> set[str]:
+    found: set[str] = set()
+    for some in sql.sets(list(keys)):
+        found.update(key for (key,) in db.execute(f"SELECT key FROM turn WHERE key IN ({sql.marks(some)})", some))
+    return found
+
+
+def _merged(head: SessionHead, before: tuple[str | None, str | None, str | None] | None) -> SessionHead:
+    """Return what is known of a session: the new, and the former where the new says nothing."""
+    cwd, title, source = before or (None, None, None)
+    return SessionHead(head.session, head.harness, head.cwd or cwd, head.title or title, head.source or source)

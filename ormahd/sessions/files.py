@@ -1,0 +1,111 @@
+"""The files of the archive: JSON lines, one a turn, below a line that names the session.
+
+A line with `session` describes the session, a later one replaces it; a line with `gone` keeps the key of a turn that was purged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from ormahd.process import disk
+
+ENDING: Final = ".jsonl"
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class SessionHead(Struct, frozen=True, omit_defaults=True):
+    """What is known of a session."""
+
+    session: str
+    harness: str
+    cwd: str | None = None
+    title: str | None = None
+    source: str | None = None
+    """The path of the transcript or export that it came from."""
+
+
+class Line(Struct, frozen=True, omit_defaults=True):
+    """One turn; without a text where `gone` says why."""
+
+    key: str
+    role: str = ""
+    text: str = ""
+    time: str | None = None
+    gone: str = ""
+
+
+_line = msgspec.json.Decoder(Line | None).decode
+_head = msgspec.json.Decoder(SessionHead).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def path_of(head: SessionHead) -> str:
+    """Return the path of a session's file below the archive."""
+    name = head.session
+    if not _PLAIN.fullmatch(name) or name.endswith(".part"):
+        name = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=12).hexdigest()
+    return f"{head.harness}/{name}{ENDING}"
+
+
+def encoded(rows: Sequence[SessionHead | Line]) -> bytes:
+    return b"".join(_encode(row) + b"\n" for row in rows)
+
+
+def read(file: Path, start: int = 0) -> Iterator[tuple[int, SessionHead | Line]]:
+    """Yield (offset after it, row) for each whole line from `start` on. A line that is none of ours is passed over."""
+    with open(file, "rb") as opened:
+        opened.seek(start)
+        at = start
+        for line in opened:
+            if not line.endswith(b"\n"):
+                return
+            at += len(line)
+            try:
+                found = _head(line) if line.startswith(b'{"session"') else _line(line)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue
+            if found is not None:
+                yield at, found
+
+
+def append(file: Path, rows: Sequence[SessionHead | Line]) -> int:
+    """Append rows durably, after a half-written line of a crash was cut off. Return the file's size."""
+    fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        end = _whole(fd)
+        os.ftruncate(fd, end)
+        os.lseek(fd, end, os.SEEK_SET)
+    except BaseException:
+        os.close(fd)
+        raise
+    data = encoded(rows)
+    disk.write_and_sync(fd, data)
+    return end + len(data)
+
+
+def _whole(fd: int) -> int:
+    """Return where the last whole line of a file ends."""
+    end = os.fstat(fd).st_size
+    while end:
+        begin = max(end - 65_536, 0)
+        place = os.pread(fd, end - begin, begin).rfind(b"\n")
+        if place >= 0:
+            return begin + place + 1
+        end = begin
+    return 0
+
+
+def rewrite(file: Path, rows: Sequence[SessionHead | Line]) -> int:
+    """Replace a file's rows durably. Return its size."""
+    data = encoded(rows)
+    disk.write_durably(file, data)
+    file.chmod(0o600)
+    return len(data)

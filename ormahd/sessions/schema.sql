@@ -1,0 +1,33 @@
+-- What the files of the archive say, for searching; everything here may be deleted at any time.
+
+CREATE TABLE session (
+    number INTEGER PRIMARY KEY,
+    path TEXT NOT NULL UNIQUE,  -- below the archive's folder
+    id TEXT NOT NULL,
+    harness TEXT NOT NULL,
+    cwd TEXT,
+    title TEXT,
+    source TEXT,                -- the transcript or export that it came from
+    first TEXT,                 -- ISO time of its first turn
+    last TEXT,                  -- ISO time of its last turn
+    turns INTEGER NOT NULL,
+    size INTEGER NOT NULL       -- bytes of the file that are taken in
+);
+CREATE INDEX session_id ON session (id);
+
+CREATE TABLE turn (
+    number INTEGER PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,
+    session INTEGER NOT NULL,
+    place INTEGER NOT NULL,     -- counted from 1 within its session
+    role TEXT NOT NULL,
+    time TEXT,
+    text TEXT                   -- NULL: purged, and never to be taken in again
+);
+CREATE INDEX turn_place ON turn (session, place);
+
+-- Contentless: a row is taken out with the text that it was put in with.
+CREATE VIRTUAL TABLE words USING fts5 (text, content = '', tokenize = "{tokenize}");
+
+-- A source as it was when all of it had been taken in.
+CREATE TABLE cursor (source TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, inode INTEGER NOT NULL) WITHOUT ROWID;

@@ -1,0 +1,124 @@
+"""Sessions through the commands and the socket: archived, searched, shown, never whispered; the same set after any number of kills."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ormahd.rpc import wire
+from tests.house import House, open_house
+
+ID = "6f1d2c3b-aaaa-4bbb-8ccc-0123456789ab"
+
+
+def transcript(file: Path, session: str, exchanges: int) -> Path:
+    """Write a transcript in which every text is said once."""
+    rows: list[dict[str, Any]] = []
+    for number in range(exchanges):
+        at = f"2026-11-02T09:{number // 60:02d}:{number % 60:02d}"
+        about = {"sessionId": session, "cwd": "/home/ada/shop"}
+        question = f"{session} asks about ferry timetable number {number}"
+        rows.append({"type": "user", "uuid": f"u{number}", "parentUuid": f"a{number - 1}" if number else None,
+                     "timestamp": f"{at}.000Z", "message": {"role": "user", "content": question}, **about})  # fmt: skip
+        text = [{"type": "text", "text": f"{session} says that ferry {number} leaves at noon"}]
+        rows.append({"type": "assistant", "uuid": f"a{number}", "parentUuid": f"u{number}", "timestamp": f"{at}.500Z",
+                     "message": {"id": f"m{number}", "role": "assistant", "content": text, "stop_reason": "end_turn"}, **about})  # fmt: skip
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def lines(house: House) -> list[str]:
+    """The keys of all archived turns, as the files have them."""
+    found = []
+    for file in (house.home / "data_home" / "ormah" / "sessions").rglob("*.jsonl"):
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        found += [row["key"] for row in rows if "key" in row]
+    return found
+
+
+def test_archived_searched_shown_and_never_whispered(shared: House) -> None:
+    folder = shared.home / "transcripts"
+    folder.mkdir()
+    transcript(folder / f"{ID}.jsonl", ID, 30)
+    (folder / "notes.json").write_text("{}")
+    foretold = shared.json("ingest", str(folder), "--dry-run")
+    assert lines(shared) == []
+    came = shared.json("ingest", str(folder))
+    assert (foretold["added"], came["added"], came["sessions"]) == (60, 60, 1)
+    assert len(set(lines(shared))) == len(lines(shared)) == 60
+    again = shared.ctl("ingest", str(folder))
+    assert again.stdout.splitlines()[0].startswith("nothing new (2 files")
+    assert again.stderr == "note: 1 file of other kinds passed over\n"
+    best = shared.json("recall", "--sessions", "ferry timetable number 17", "-n", "3")["exchanges"][0]
+    assert best["said"][0]["text"] == f"{ID} asks about ferry timetable number 17"
+    assert best["open"] == f"cd /home/ada/shop && claude --resume {ID}"
+    assert shared.ctl("recall", "--sessions", "quasar").returncode == 1
+    assert shared.json("recall", "ferry timetable number 17")["results"] == [], "no memory was made of it"
+    said = shared.call("agent.whisper", prompt="when does ferry number 17 leave?", session_id="s", cwd="/home/ada/shop")
+    assert "noon" not in said.text
+    assert shared.json("sessions")["total_turns"] == 60
+    assert "asks about ferry timetable number 29" in shared.ctl("sessions", "show", ID[:6]).stdout
+    for bad, status in (
+        (("sessions", "show", "nobody"), 3),
+        (("sessions", "print"), 2),
+        (("ingest", str(folder / "notes.json")), 2),
+    ):
+        assert shared.ctl(*bad).returncode == status
+
+
+def test_standard_input_and_an_export(shared: House) -> None:
+    text = "User: which port has staging?\nAssistant: It is 8443.\n"
+    for added in (2, 0):
+        assert shared.json("ingest", "-", input=text)["added"] == added
+    secret = "ghp_" + "aB3dE5fG7h" * 4
+    talk = {"uuid": "k1", "chat_messages": [{"uuid": "p", "sender": "human", "text": f"the token is {secret}"}]}
+    (shared.home / "conversations.json").write_text(json.dumps([talk]))
+    done = shared.ctl("ingest", "conversations.json")
+    assert done.returncode == 0
+    assert "taken out before anything was kept: GitHub Token (1)" in done.stderr
+    with pytest.raises(wire.OrmahError, match="no absolute path"):
+        shared.call("ingest.sessions", path="conversations.json")
+
+
+def killed(house: House, kills: int, seed: int) -> None:
+    """Kill the daemon while it archives, so many times, and then let it end."""
+    chance = random.Random(seed)
+    folder = house.home / "many"
+    folder.mkdir()
+    files = [transcript(folder / f"{number}.jsonl", f"session-{number}", 40) for number in range(25)]
+
+    def archive() -> None:
+        try:
+            with house.connect() as connection:
+                for file in files:
+                    connection.call("ingest.sessions", {"path": str(file)}, timeout=300.0)
+        except (wire.OrmahError, OSError):
+            return
+
+    for _ in range(kills):
+        house.start()
+        one = threading.Thread(target=archive)
+        one.start()
+        one.join(chance.uniform(0.01, 0.6))
+        house.kill()
+        one.join()
+    house.start()
+    assert house.ctl("ingest", str(folder)).returncode == 0
+    assert len(lines(house)) == len(set(lines(house))) == 25 * 80
+    assert house.json("sessions")["total_turns"] == 25 * 80
+
+
+def test_killed_while_archiving() -> None:
+    with open_house() as house:
+        killed(house, 4, 1)
+
+
+@pytest.mark.soak
+def test_killed_at_fifty_points() -> None:
+    with open_house() as house:
+        killed(house, 50, 2)

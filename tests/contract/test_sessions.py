@@ -1,0 +1,469 @@
+"""The archive of sessions: every turn once, whatever becomes of transcripts, files and index; found by words; purged for good."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ormahd import paths
+from ormahd.actions.amend import Caller
+from ormahd.actions.purge import purge
+from ormahd.actions.sessions import PASSAGE, passage, recall_sessions, sessions
+from ormahd.api import IngestedFile, PurgeParams
+from ormahd.config import load
+from ormahd.errors import Ambiguous, BadRequest, NotFound
+from ormahd.ingest.bring_in import ingest, look, take
+from ormahd.model.node import NodeType, SearchQuery
+from ormahd.ormah import Ormah
+from tests.surroundings import surroundings
+
+NOW = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
+
+
+@contextmanager
+def opened(home: Path, *, now: datetime = NOW, **settings: str) -> Iterator[Ormah]:
+    environ = surroundings(home) | {"ORMAH_VAULT": str(home / "vault"), "ORMAH_EMBEDDING_MODEL": "hashing"}
+    environ |= {f"ORMAH_SESSIONS_{name.upper()}": value for name, value in settings.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environ.items():
+            patch.setenv(name, value)
+        found = Ormah.open(load(None, environ), clock=lambda: now)
+        try:
+            yield found
+        finally:
+            found.close()
+
+
+@pytest.fixture
+def ormah(tmp_path: Path) -> Iterator[Ormah]:
+    with opened(tmp_path) as found:
+        yield found
+
+
+def asked(number: int, text: str, **more: Any) -> dict[str, Any]:
+    return _line("user", f"u{number}", f"a{number - 1}" if number else None, number * 2, content=text, **more)
+
+
+def answered(number: int, text: str, **more: Any) -> dict[str, Any]:
+    found = _line(
+        "assistant", f"a{number}", f"u{number}", number * 2 + 1, content=[{"type": "text", "text": text}], **more
+    )
+    found["message"] |= {"id": f"m{number}", "stop_reason": "end_turn"}
+    return found
+
+
+def _line(
+    kind: str, uuid: str, parent: str | None, second: int, *, content: Any, session: str = "s1", cwd: str = "/src/shop"
+) -> dict[str, Any]:
+    at = (
+        (datetime(2026, 11, 2, 9, tzinfo=UTC) + timedelta(seconds=second))
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z")
+    )
+    return {"type": kind, "uuid": uuid, "parentUuid": parent, "sessionId": session, "timestamp": at, "cwd": cwd,
+            "message": {"role": kind, "content": content}}  # fmt: skip
+
+
+def written(file: Path, *lines: dict[str, Any]) -> Path:
+    file.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+    return file
+
+
+SHOP = [
+    asked(0, "Use cents everywhere."),
+    answered(0, "Cents it is."),
+    asked(1, "Round half even."),
+    answered(1, "Done."),
+]
+
+
+def bring(ormah: Ormah, path: Path) -> IngestedFile:
+    return ingest(ormah, str(path), unnamed=False, progress=lambda *_: None)
+
+
+def archived(ormah: Ormah) -> list[tuple[str, str]]:
+    """Every turn of the archive, as its files have it: (session, text)."""
+    found: list[tuple[str, str]] = []
+    for file in sorted(paths.sessions_dir(ormah.vault.id).rglob("*.jsonl")):
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        head = next(row for row in rows if "session" in row)
+        found += [(head["session"], row["text"]) for row in rows if "text" in row]
+    return found
+
+
+def found(ormah: Ormah, query: str, **more: Any) -> list[str]:
+    """The texts of the exchanges that a search finds."""
+    result = recall_sessions(ormah, SearchQuery(query=query, **more))
+    assert isinstance(result.exchanges, list)
+    return [" / ".join(said.text for said in one.said) for one in result.exchanges]
+
+
+# ------------------------------------------------------------ every turn once
+
+
+def test_turns_are_archived_once_and_found(ormah: Ormah, tmp_path: Path) -> None:
+    file = written(tmp_path / "t.jsonl", *SHOP)
+    first = bring(ormah, file)
+    assert (first.added, first.sessions, first.formats) == (4, 1, ["claude-code"])
+    assert bring(ormah, file).status == "unchanged"
+    os.utime(file)
+    again = bring(ormah, file)
+    assert (again.status, again.added, again.known) == ("read", 0, 4)
+    assert archived(ormah) == [
+        ("s1", text) for text in ("Use cents everywhere.", "Cents it is.", "Round half even.", "Done.")
+    ]
+    ormah.warm()
+    assert found(ormah, "what did we say about rounding half")[0] == "Round half even. / Done."
+    assert found(ormah, "zebra") == []
+    mode = paths.sessions_dir(ormah.vault.id).stat().st_mode & 0o777
+    assert mode == 0o700
+    assert {file.stat().st_mode & 0o777 for file in paths.sessions_dir(ormah.vault.id).rglob("*.jsonl")} == {0o600}
+
+
+def test_the_index_may_go_and_a_torn_line_costs_nothing(tmp_path: Path) -> None:
+    file = written(tmp_path / "t.jsonl", *SHOP[:2])
+    with opened(tmp_path) as ormah:
+        bring(ormah, file)
+        (kept,) = paths.sessions_dir(ormah.vault.id).rglob("*.jsonl")
+        index = ormah.index.directory / "sessions.sqlite3"
+    with kept.open("ab") as torn:
+        torn.write(b'{"key":"half-writ')
+    for damage in (index.unlink, lambda: index.write_bytes(b"no database" * 1000)):
+        damage()
+        for beside in ("-wal", "-shm"):
+            index.with_name(index.name + beside).unlink(missing_ok=True)
+        with opened(tmp_path) as ormah:
+            assert found(ormah, "cents everywhere") == ["Use cents everywhere. / Cents it is."]
+    with opened(tmp_path) as ormah:
+        bring(ormah, written(file, *SHOP))
+        assert len(archived(ormah)) == 4
+        assert len(sessions(ormah, "s1", 1).turns) == 4
+
+
+def test_what_reached_the_file_but_not_the_index_is_there_after_a_restart(tmp_path: Path) -> None:
+    file = written(tmp_path / "t.jsonl", *SHOP[:2])
+    with opened(tmp_path) as ormah:
+        bring(ormah, file)
+        before = (ormah.index.directory / "sessions.sqlite3").read_bytes()
+        place = ormah.index.directory / "sessions.sqlite3"
+    before = place.read_bytes()
+    with opened(tmp_path) as ormah:
+        bring(ormah, written(file, *SHOP))
+    place.write_bytes(before)  # as if the machine had died between the two
+    for beside in ("-wal", "-shm"):
+        place.with_name(place.name + beside).unlink(missing_ok=True)
+    with opened(tmp_path) as ormah:
+        assert found(ormah, "round half even") == ["Round half even. / Done."]
+        os.utime(file)
+        assert bring(ormah, file).added == 0
+        assert len(archived(ormah)) == 4
+
+
+def test_an_archived_file_that_a_person_deleted_is_read_again(ormah: Ormah, tmp_path: Path) -> None:
+    file = written(tmp_path / "t.jsonl", *SHOP)
+    bring(ormah, file)
+    ormah.sessions.close()
+    next(paths.sessions_dir(ormah.vault.id).rglob("*.jsonl")).unlink()
+    assert found(ormah, "cents") == []
+    assert bring(ormah, file).added == 4
+
+
+STEPS = st.lists(
+    st.sampled_from(["grow", "shrink", "back", "compact", "rename", "fork", "read", "restart", "lose the index", "rewind"]), max_size=14
+)  # fmt: skip
+
+
+@given(STEPS)
+def test_any_order_of_events_gives_the_same_turns(steps: list[str]) -> None:
+    """Whatever happens to transcripts between two reads, every turn that was there at a read is archived once."""
+    with TemporaryDirectory() as name:
+        home = Path(name)
+        (home / "t").mkdir()
+        world = _World(home / "t")
+        steps = ["grow", "read", *steps, "read"]
+        while steps:
+            with opened(home) as ormah:
+                while steps and steps[0] not in {"restart", "lose the index"}:
+                    world.do(steps.pop(0), ormah)
+                index = ormah.index.directory
+                texts = [text for _, text in archived(ormah)]
+                assert sorted(texts) == sorted(world.expected)
+            if steps and steps.pop(0) == "lose the index":
+                for file in index.glob("sessions.sqlite3*"):
+                    file.unlink()
+
+
+class _World:
+    """Transcripts of one session and its forks, and what must have been archived of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files: list[tuple[Path, list[dict[str, Any]]]] = [(folder / "0.jsonl", [])]
+        self.saved: list[dict[str, Any]] = []
+        self.made = 0
+        self.expected: set[str] = set()
+
+    def do(self, step: str, ormah: Ormah) -> None:
+        at = self.made % len(self.files)
+        file, lines = self.files[at]
+        self.made += 1
+        if step == "grow":
+            parent = lines[-1]["uuid"] if lines else None
+            session = f"s{at}"
+            user = asked(self.made, f"question {self.made}", session=session) | {
+                "uuid": f"u{self.made}",
+                "parentUuid": parent,
+            }
+            reply = answered(self.made, f"answer {self.made}", session=session)
+            lines = [*lines, user, reply]
+        elif step == "shrink":
+            self.saved, lines = lines, lines[: len(lines) // 4 * 2]
+        elif step == "back":
+            lines = self.saved if self.saved and at == 0 else lines
+        elif step == "compact":
+            lines = [*lines[len(lines) // 4 * 2 :]]
+            if lines:
+                lines[0] = {**lines[0], "parentUuid": "gone"}
+        elif step == "rename":
+            file.unlink(missing_ok=True)
+            file = self.folder / f"renamed-{self.made}.jsonl"
+        elif step == "fork" and lines:
+            fork = self.folder / f"fork-{self.made}.jsonl"
+            copy = [line | {"sessionId": f"s{len(self.files)}"} for line in lines]
+            self.files.append((fork, copy))
+            written(fork, *copy)
+        elif step == "read":
+            for path, rows in self.files:
+                if path.exists():
+                    bring(ormah, path)
+                    self.expected |= {_text(row) for row in rows}
+        self.files[at] = file, lines
+        written(file, *lines)
+
+
+def _text(row: dict[str, Any]) -> str:
+    content = row["message"]["content"]
+    return content if isinstance(content, str) else content[0]["text"]
+
+
+def test_a_rewound_branch_leaves_the_archive(ormah: Ormah, tmp_path: Path) -> None:
+    file = written(tmp_path / "t.jsonl", *SHOP)
+    bring(ormah, file)
+    instead = asked(1, "Round up.") | {"uuid": "n1"}
+    more = answered(1, "Up.") | {"uuid": "n2", "parentUuid": "n1"}
+    more["message"]["id"] = "other"
+    done = bring(ormah, written(file, *SHOP, instead, more))
+    assert (done.added, done.withdrawn) == (2, 2)
+    assert [text for _, text in archived(ormah)] == ["Use cents everywhere.", "Cents it is.", "Round up.", "Up."]
+    assert found(ormah, "round half even") == ["Round up. / Up."]
+
+
+def test_an_open_answer_waits(ormah: Ormah, tmp_path: Path) -> None:
+    growing = answered(1, "I am at it")
+    growing["message"]["stop_reason"] = None
+    file = written(tmp_path / "t.jsonl", *SHOP[:3], growing)
+    first = bring(ormah, file)
+    assert (first.added, first.open) == (3, 1)
+    done = bring(ormah, written(file, *SHOP[:3], growing, asked(2, "and now?")))
+    assert (done.added, done.open) == (2, 0)
+    os.utime(written(file, *SHOP[:3], growing), (0, 0))
+    assert bring(ormah, file).open == 0, "nobody writes it any more"
+
+
+# ------------------------------------------------------------ files of all kinds
+
+
+def test_a_dry_run_says_what_comes(ormah: Ormah, tmp_path: Path) -> None:
+    folder = tmp_path / "all"
+    (folder / "s1" / "subagents").mkdir(parents=True)
+    written(folder / "s1.jsonl", *SHOP)
+    written(
+        folder / "fork.jsonl", *(line | {"sessionId": "s2"} for line in SHOP), asked(2, "In the fork.", session="s2")
+    )
+    written(folder / "s1" / "subagents" / "agent-1.jsonl", asked(0, "never"))
+    talk = {
+        "uuid": "k1",
+        "name": "Garden",
+        "chat_messages": [{"uuid": "p1", "sender": "human", "text": "I prefer metric units."}],
+    }
+    with zipfile.ZipFile(folder / "data.zip", "w") as box:
+        box.writestr("data/conversations.json", json.dumps([talk]))
+        box.writestr("data/users.json", "[]")
+        box.writestr("__MACOSX/conversations.json", json.dumps([talk]))
+    rollout = [{"type": "session_meta", "payload": {"id": "r1", "cwd": "/src/a"}, "timestamp": "2026-10-05T08:00:00Z"},
+               {"type": "event_msg", "payload": {"type": "user_message", "message": "Use tabs."}, "timestamp": "2026-10-05T08:00:00Z"}]  # fmt: skip
+    packed = zstandard.compress(b"".join(json.dumps(line).encode() + b"\n" for line in rollout))
+    (folder / "r.jsonl.zst").write_bytes(packed)
+    (folder / "cut.jsonl.zst").write_bytes(packed[:10])
+    (folder / "broken.zip").write_bytes(b"PK\x03\x04" + b"x" * 50)
+    (folder / "package.json").write_text('{"name": "x"}')
+    os.mkfifo(folder / "pipe.jsonl")
+    (folder / "link.jsonl").symlink_to(folder / "s1.jsonl")
+    names = ("status", "formats", "sessions", "turns", "added", "known", "open", "excluded", "dropped", "redacted")
+    foretold = look(ormah, str(folder), dry_run=True, progress=lambda *_: None).files
+    assert archived(ormah) == []
+    came = [
+        bring(ormah, Path(one.path)) for one in look(ormah, str(folder), dry_run=False, progress=lambda *_: None).files
+    ]
+    assert [[getattr(one, name) for name in names] for one in foretold] == [
+        [getattr(one, name) for name in names] for one in came
+    ]
+    assert {Path(one.path).name: one.status for one in came} == {
+        "s1.jsonl": "read", "fork.jsonl": "read", "data.zip": "read", "r.jsonl.zst": "read", "cut.jsonl.zst": "failed",
+        "broken.zip": "failed",
+        "package.json": "unknown",
+    }  # fmt: skip
+    texts = sorted(text for _, text in archived(ormah))
+    assert texts == sorted(
+        [
+            "Use cents everywhere.",
+            "Cents it is.",
+            "Round half even.",
+            "Done.",
+            "In the fork.",
+            "I prefer metric units.",
+            "Use tabs.",
+        ]
+    )
+    assert sum(one.added for one in came) == 7
+
+
+def test_what_is_left_out(tmp_path: Path) -> None:
+    with opened(tmp_path, exclude="/src/secret,~/private*") as ormah:
+        for number, cwd in enumerate(
+            ["/src/secret", "/src/secret/deep", f"{tmp_path}/private-x/a", str(tmp_path / "vault")]
+        ):
+            file = written(tmp_path / f"{number}.jsonl", *(line | {"cwd": cwd} for line in SHOP))
+            assert bring(ormah, file).excluded == 4, cwd
+        assert archived(ormah) == []
+        assert (
+            bring(ormah, written(tmp_path / "ok.jsonl", *(line | {"cwd": "/src/secretary"} for line in SHOP))).added
+            == 4
+        )
+    with opened(tmp_path) as ormah:
+        assert bring(ormah, tmp_path / "0.jsonl").known == 4, (
+            "a setting that changes is obeyed: what was left out was not ticked off"
+        )
+    with opened(tmp_path, keep="false") as ormah, pytest.raises(BadRequest, match=r"sessions\.keep is off"):
+        bring(ormah, file)
+
+
+def test_errors_name_the_thing(ormah: Ormah, tmp_path: Path) -> None:
+    for bad in ("relative", str(tmp_path / "missing")):
+        with pytest.raises(BadRequest, match=bad):
+            ingest(ormah, bad, unnamed=False, progress=lambda *_: None)
+    bring(ormah, written(tmp_path / "1.jsonl", *SHOP))
+    bring(ormah, written(tmp_path / "2.jsonl", asked(0, "other", session="s22")))
+    for bad in ("x", "s%", ""):
+        with pytest.raises(NotFound):
+            sessions(ormah, bad, 1)
+    with pytest.raises(Ambiguous, match="s1, s22"):
+        sessions(ormah, "s", 1)
+    assert sessions(ormah, "s2", 1).sessions[0].id == "s22"
+    with pytest.raises(BadRequest, match="no types"):
+        recall_sessions(ormah, SearchQuery(query="x", types=[NodeType.FACT]))
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    assert take(ormah, fifo).status == "failed"
+
+
+def test_odd_session_ids_stay_inside_the_archive(ormah: Ormah, tmp_path: Path) -> None:
+    for number, session in enumerate(["../../evil", "a/b", ".hidden", "x" * 300, "日本", "s.part"]):
+        bring(ormah, written(tmp_path / f"{number}.jsonl", asked(number, f"text {number}", session=session)))
+    root = paths.sessions_dir(ormah.vault.id)
+    assert len(archived(ormah)) == 6
+    assert {file.parent for file in root.rglob("*.jsonl")} == {root / "claude-code"}
+    assert sessions(ormah, "../../evil", 1).turns[0].text == "text 0"
+
+
+def test_secrets_do_not_reach_the_archive(ormah: Ormah, tmp_path: Path) -> None:
+    secret = "ghp_" + "aB3dE5fG7h" * 4
+    export = [
+        {
+            "uuid": "k",
+            "name": f"about {secret}",
+            "chat_messages": [{"uuid": "p", "sender": "human", "text": f"my token is {secret}"}],
+        }
+    ]
+    file = tmp_path / "c.json"
+    file.write_text(json.dumps(export))
+    assert sum(bring(ormah, file).redacted.values()) == 2
+    ormah.sessions.close()
+    for place in (paths.sessions_dir(ormah.vault.id), ormah.index.directory):
+        assert not [one for one in place.rglob("*") if one.is_file() and secret.encode() in one.read_bytes()]
+
+
+# ------------------------------------------------------------ searching and forgetting
+
+
+def test_a_search_can_be_narrowed_by_time_and_gives_each_exchange_once(ormah: Ormah, tmp_path: Path) -> None:
+    bring(
+        ormah,
+        written(
+            tmp_path / "t.jsonl",
+            asked(0, "cents or floats?"),
+            answered(0, "cents, not floats"),
+            asked(1, "floats again"),
+        ),
+    )
+    assert found(ormah, "floats cents") == ["cents or floats? / cents, not floats", "floats again"]
+    assert found(ormah, "floats", created_before="2026-11-02T09:00:01.500Z") == ["cents or floats? / cents, not floats"]
+    assert found(ormah, "floats", created_after="2026-11-03") == []
+    assert len(found(ormah, "floats", limit=1)) == 1
+
+
+def test_a_long_turn_is_quoted_where_it_has_the_words() -> None:
+    text = "start " + "filler words here " * 200 + "the rounding rule is half even " + "more filler text " * 200
+    part = passage(text, ["rounding", "rule"])
+    assert "rounding rule is half even" in part
+    assert len(part) <= PASSAGE + 50
+    assert passage("short", ["x"]) == "short"
+    assert passage("x" * 5000, [])
+
+
+def test_a_purge_reaches_the_archive_and_stays(ormah: Ormah, tmp_path: Path) -> None:
+    file = written(
+        tmp_path / "t.jsonl", *SHOP, asked(2, "Grace is in hospital until the twelfth."), answered(2, "I am sorry.")
+    )
+    bring(ormah, file)
+    done = purge(ormah, PurgeParams(texts=["Grace is in hospital"]), Caller("person", None), lambda *_: None)
+    assert done is not None
+    ormah.sessions.close()
+    for place in (paths.sessions_dir(ormah.vault.id), ormah.index.directory):
+        assert not [one for one in place.rglob("*") if one.is_file() and b"hospital" in one.read_bytes()]
+    assert found(ormah, "hospital") == []
+    os.utime(file)
+    assert bring(ormah, file).added == 0
+    ormah.sessions.close()
+    for one in ormah.index.directory.glob("sessions.sqlite3*"):
+        one.unlink()
+    os.utime(file)
+    assert bring(ormah, file).added == 0
+    assert "Grace" not in str(archived(ormah))
+    assert len(archived(ormah)) == 5
+
+
+def test_sessions_leave_after_their_days(tmp_path: Path) -> None:
+    file = written(tmp_path / "t.jsonl", *SHOP)
+    with opened(tmp_path, now=datetime.now(UTC)) as ormah:
+        bring(ormah, file)
+    with opened(tmp_path, now=datetime.now(UTC) + timedelta(days=300)) as ormah:
+        assert ormah.sessions.expire() == 0
+    with opened(tmp_path, now=datetime.now(UTC) + timedelta(days=400), keep_days="0") as ormah:
+        assert ormah.sessions.expire() == 0
+    with opened(tmp_path, now=datetime.now(UTC) + timedelta(days=400)) as ormah:
+        assert ormah.sessions.expire() == 1
+        assert archived(ormah) == []
+        assert found(ormah, "cents") == []
