@@ -29,12 +29,35 @@ from tests.surroundings import ROOT, surroundings
 
 NUMBER = struct.Struct("=i")
 PRELOADED = {
-    "ormahd": ("ormahd.daemon", "chromadb", "chromadb.errors", "chromadb.api.shared_system_client"),
+    "ormahd": (
+        "ormahd.daemon",
+        "chromadb",
+        "chromadb.errors",
+        "chromadb.api.shared_system_client",
+        "chromadb_rust_bindings",
+        "dateparser.date",
+        "dateparser.conf",
+        "dateparser._parts_of_day",
+        "detect_secrets",
+        "detect_secrets.core.plugins.util",
+        "detect_secrets.core.secrets_collection",
+        "git",
+        "huggingface_hub.constants",
+        "numpy.random",
+        "tomlkit",
+    ),
     "ormahctl": (
         "ormahctl.run",
         "ormahctl.options",
         "ormahctl.render",
         "ormahctl.supervise",
+        *(f"ormahctl.commands.{name}" for name in ("hook", "lists", "recall", "service", "write")),
+        "ormahctl.setup.connect",
+        "ormahctl.setup.harness",
+        "ormahctl.setup.service",
+        "click._textwrap",
+        "rich.cells",
+        "rich.table",
         "platformdirs",
         "tempfile",
         "shutil",
@@ -211,6 +234,21 @@ def _become(asked: dict[str, Any], fds: list[int]) -> list[str]:
     return list(asked["args"])
 
 
+def _warm() -> None:
+    """Fill the caches of the process that each daemon fills in its first second: patterns, and directions of the stand-in's words."""
+    from ormahd.embedding import model as choose
+    from ormahd.search import time_words
+    from ormahd.settings import EmbeddingSettings
+    from ormahd.text.secrets import redact
+    from ormahd.whisper import hear, intents, pipeline
+
+    time_words.warm()
+    hear.acknowledges(pipeline.FIRST)
+    redact(pipeline.FIRST)
+    standing_in = choose.load(EmbeddingSettings(model="hashing"), Path(os.devnull))
+    intents.Archetypes(standing_in.embed_query).warm()
+
+
 def main(program: str, *preloaded: str) -> None:
     from ormahd.process import priority
 
@@ -219,6 +257,8 @@ def main(program: str, *preloaded: str) -> None:
     module = importlib.import_module(program)
     for name in preloaded:
         importlib.import_module(name)
+    if "ormahd.daemon" in preloaded:
+        _warm()
     nursery = socket.socket(fileno=os.dup(0))
     arguments = serve(nursery)
     gc.enable()
