@@ -32,7 +32,7 @@ def main() -> None:
 def _interrupted() -> int:
     from contextlib import suppress
 
-    with suppress(OSError):  # where nobody reads stderr any more, the status says the same
+    with suppress(OSError):  # if stderr is closed, the exit status says the same
         sys.stderr.write("interrupted\n")
     return INTERRUPTED
 

@@ -101,7 +101,7 @@ def enabling() -> list[list[str]]:
     """Return the commands that start an installed service now and at login."""
     if MACOS:
         return [["launchctl", "bootstrap", domain(), str(plist())]]
-    # the service is ready only when all is loaded, which nobody needs to wait for: it answers through the socket
+    # the service counts as ready once all is loaded, but it answers through the socket earlier, so do not wait
     return [
         ["systemctl", "--user", "daemon-reload"], ["systemctl", "--user", "enable", SOCKET_UNIT, UNIT],
         ["systemctl", "--user", "start", SOCKET_UNIT], ["systemctl", "--user", "start", "--no-block", UNIT],

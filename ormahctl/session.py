@@ -258,7 +258,7 @@ class Lane:
                 return
             try:
                 future.set_result(self._client.call(method, params, result, timeout=timeout))
-            except BaseException as exc:  # noqa: BLE001 - handed on to whoever waits for the future
+            except BaseException as exc:  # noqa: BLE001 - raised again by `answer`, which waits for the future
                 future.set_exception(exc)
 
         note(future)

@@ -248,7 +248,7 @@ class _File(logging.handlers.RotatingFileHandler):
             if self.stream is None:
                 self.stream = self._open()
             found = os.fstat(self.stream.fileno())
-            if not found.st_nlink:  # the file was deleted: nobody would read it
+            if not found.st_nlink:  # the file was deleted: lines in it would be lost
                 self.stream.close()
                 self.stream = self._open()
                 found = os.fstat(self.stream.fileno())

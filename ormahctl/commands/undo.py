@@ -133,7 +133,7 @@ def _skipped(done: UndoResult) -> None:
         render.note("there was nothing to undo")
 
 
-# Conflicts, on stderr: what the op left, what stands there today, and what was before
+# Conflicts, on stderr: the text after the op, today's text, and the text before the op
 
 
 def _show(conflicts: Sequence[UndoConflict]) -> None:

@@ -103,7 +103,7 @@ def _now(session: Session, node_id: str) -> dict[str, Any]:
     try:
         return fields(peek(session, node_id))
     except NotFound:
-        return {"id": node_id, "short_id": node_id[:8]}  # somebody removed it since: the write itself was done
+        return {"id": node_id, "short_id": node_id[:8]}  # it was removed since; the write itself succeeded
 
 
 @click.command(

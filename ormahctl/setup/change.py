@@ -301,4 +301,4 @@ def _known(file: Path) -> dict[str, paths.Wired]:
     try:
         return msgspec.json.decode(file.read_bytes(), type=dict[str, paths.Wired])
     except (FileNotFoundError, msgspec.DecodeError):
-        return {}  # one that cannot be read is written anew; each setup brings its agent back
+        return {}  # an unreadable file is replaced; each setup adds its agent again

@@ -48,7 +48,7 @@ def start_helper(place: str, git: int) -> bool:
         listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         try:
             if _mode(place + SOCKET):
-                posix.unlink(place + SOCKET)  # nobody listens there, as we have just seen
+                posix.unlink(place + SOCKET)  # no process listens there, as was just found
             listener.bind(place + SOCKET)
         except OSError:
             return _mode(place + SOCKET) != 0  # another shim of this git was faster: its helper will do
@@ -57,7 +57,7 @@ def start_helper(place: str, git: int) -> bool:
         posix.set_inheritable(number, True)
         root = __file__.rpartition("/ormahctl/")[0]
         words = [sys.executable, "-I", "-c", _RUN, root, "merge-driver", "--listen", str(number), "--git", str(git)]
-        # Nothing of git's streams is kept open: whoever reads them would wait for the helper too.
+        # Git's streams are closed in the helper: their reader would otherwise wait for the helper's end.
         silent = [
             (posix.POSIX_SPAWN_OPEN, 0, "/dev/null", posix.O_RDWR, 0),
             (posix.POSIX_SPAWN_DUP2, 0, 1),

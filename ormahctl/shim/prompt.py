@@ -91,7 +91,7 @@ def _write(reply: bytes) -> None:
     while left:
         try:
             left = left[posix.write(1, left) :]
-        except BlockingIOError:  # somebody made the pipe non-blocking: its reader, or the alarm, ends this
+        except BlockingIOError:  # the pipe is non-blocking: retry until its reader, or the alarm, ends this
             _signal.sigtimedwait((), 0.001)
 
 

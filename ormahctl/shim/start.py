@@ -106,7 +106,7 @@ def begin(socket: str) -> bytes | None:
     if _connects(socket):  # it hangs, or answers too late: another one would not help
         return None
     root = __file__.rpartition("/ormahctl/")[0]
-    # Nothing of the harness's streams is kept open: whoever reads them would wait for the daemon too.
+    # The harness's streams are closed in the daemon: their reader would otherwise wait for its end.
     silent = [
         (posix.POSIX_SPAWN_OPEN, 0, "/dev/null", posix.O_RDWR, 0),
         (posix.POSIX_SPAWN_DUP2, 0, 1),

@@ -139,7 +139,7 @@ class Flusher:
             for row in left:  # `next` of a list iterator is atomic
                 try:
                     work(row)
-                except BaseException as exc:  # noqa: BLE001 - raised by whoever waits for all of them
+                except BaseException as exc:  # noqa: BLE001 - raised again by the thread that waits for all
                     errors.append(exc)
                 ended.one()
 

@@ -29,12 +29,12 @@ T = TypeVar("T")
 LONGEST_S: Final = 0.15
 """Seconds that one step waits for urgent work at most; a whisper takes less."""
 SHARE_S: Final = 0.01
-"""Seconds that the thread then runs without waiting, so that bulk work ends even under constant urgent work."""
+"""Seconds that a thread runs without waiting after such a wait, so that bulk work ends even under constant urgent work."""
 
 LATELY_S: Final = 0.25
 """Seconds after urgent work in which more is expected: an agent usually asks more than once."""
 REST_S: Final = 0.02
-"""Seconds that one step rests at most in that time, so that the next request, and its process, finds a free core."""
+"""Longest rest in seconds of one step of bulk work within `LATELY_S`, so that the next request finds a free core."""
 
 _lock = threading.Lock()
 _clear = threading.Event()

@@ -265,7 +265,7 @@ class Desk:
         try:
             said = merging.answer(body, self._files)
             outcome = merging.OUTCOMES[said[:1]]
-        except Exception as exc:  # noqa: BLE001 - the named edge: one merge fails, and git is told so by its driver
+        except Exception as exc:  # noqa: BLE001 - one merge fails, and the driver reports that to git
             self._counts.add("faults")
             _log_fault("merge", outcome, exc)
         request("git", "merge", (time.perf_counter() - begun) * 1000, outcome)

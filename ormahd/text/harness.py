@@ -133,7 +133,7 @@ def _block(text: str, heading: re.Match[str], earliest: int) -> tuple[int, int]:
     """Return (start, end) of the block of injected text below a heading; an empty range if the heading is not Ormah's."""
     nothing = heading.start(), heading.start()
     after = _BREAK.match(text, heading.end())
-    if after is None:  # cut off right here, or a heading of somebody's own
+    if after is None:  # cut off right here, or a heading that is not Ormah's
         return heading.span() if heading.end() == len(text) else nothing
     depth = len(after[1] or "")
     at, start, end = after.end(), heading.start(), heading.end()
@@ -338,11 +338,11 @@ HTML = frozenset(
 
 
 READ_HEAD, READ_TAIL = 96_000, 32_000
-"""Characters of a longer prompt that are looked at, from its beginning and its end: enough for the largest reminder that
-a harness puts before what was typed (a project's instructions), and a pasted file of 10 MB costs no more than that."""
+"""Number of characters read from the beginning and the end of a longer prompt: enough for the longest text that a harness
+puts before the typed one (a project's instructions), and few enough that a pasted file of 10 MB is read quickly."""
 KEPT_HEAD, KEPT_TAIL = 8_000, 4_000
-"""Characters that are kept of what the person wrote: a model reads its window's worth of both ends (2,000 characters
-each), and what a prompt asks for stands at its beginning or its end."""
+"""Number of characters kept from the beginning and the end of the person's text. A prompt asks its question at one of the
+ends, and the embedding model reads about 2,000 characters of each."""
 GAP = "\n…\n"
 
 
@@ -450,8 +450,8 @@ _MEMORY = re.compile(
 _SKILL = re.compile(r"\$[a-z][\w:-]*")
 _SHELL_MARKS = re.compile(r"[|;&<>$`\"'=\\]|\s--?\w|(?:^|\s)\.?\.?/\S")
 _FUNCTION_LEAST, _WORDS_LEAST, _LETTERS_LEAST = 2, 4, 6
-"""Words of a sentence, and those among them that only sentences have (the, how, we, is); letters beyond ASCII, which commands
-do not have."""
+"""Least number of function words (the, how, we, is), of words, and of letters beyond ASCII, by which a line is a sentence and
+no command."""
 
 
 def read(prompt: str, harness: str | None = None, *, most: int = KEPT_HEAD + KEPT_TAIL) -> Prompt:

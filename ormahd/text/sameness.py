@@ -154,7 +154,7 @@ def _prose(text: str) -> Iterator[str]:
     at = 0
     for span in _SPAN.finditer(text):
         yield from _words(text[at : span.start()])
-        # not folded: but for a word in small letters, what stands in code is another word than in prose
+        # not folded: a word in code differs from the same word in prose, except in small letters
         yield from span[2].split()
         at = span.end()
     yield from _words(text[at:])

@@ -295,7 +295,7 @@ def _flags(text: str) -> Iterator[Span]:
         name = found.lastgroup or ""
         value = found[name]
         start, end = found.start(name), found.start(name) + len(value.rstrip(_TRAILING))
-        # after such a flag stands a password or a variable: a plain word is one as well, but not a word of a sentence
+        # such a flag is followed by a password or a variable; a plain word may be a password, a word of a sentence is none
         if _is_real(value.rstrip(_TRAILING), least=6):
             yield Span(start, end, "Password")
 

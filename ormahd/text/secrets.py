@@ -105,7 +105,7 @@ def redact(text: str, *, pace: Pace = iter) -> Redacted:
     """
     found: list[tuple[int, Secret]] = []
     cuts: list[tuple[int, int]] = []
-    # A second look at what is left: a token that stood right after a private key now starts a word.
+    # Search the rest again: a token right after a private key now starts a word.
     while spans := list(_joined(sorted(_spans(text, pace), key=_by_place))):
         text, cuts = _cut(text, spans, cuts, found)
     return Redacted(text, tuple(finding for _, finding in sorted(found, key=lambda at: (at[1].line, at[0]))))

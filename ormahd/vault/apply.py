@@ -315,7 +315,7 @@ class Applier:
             if why:
                 self._take_back(placed)
         except _LookAgain as exc:
-            # HEAD has ops that git's index lacks: the lock is kept, so that nobody commits before that is repaired.
+            # HEAD has ops that git's index lacks: keep the lock, so that no program commits before that is repaired.
             keep = True
             for one in placed:
                 one.op.acknowledged = one.op.uncertain = True
@@ -433,7 +433,7 @@ class Applier:
                 if late is not None:
                     log.warning("%s", late_save(self.worktree, intent, number, late))
             self.intents.done(intent.op)
-        except (OSError, OrmahError) as exc:  # the commit stands; its intent remains, and the next start looks at it
+        except (OSError, OrmahError) as exc:  # the commit is made; its intent remains, and the next start examines it
             why = exc.code if isinstance(exc, OrmahError) else exc.strerror
             log.error("%s is written, but not tidied up: %s", intent.name, why)
         self.at("cleared")

@@ -193,7 +193,7 @@ KEPT = 2_000
 """Blobs whose note id stays cached, beyond two per note of HEAD."""
 
 
-def _nothing(path: str) -> None:  # noqa: ARG001 - stands where a real reader comes with the first scan
+def _nothing(path: str) -> None:  # noqa: ARG001 - placeholder until the first scan sets the reader
     return None
 
 
