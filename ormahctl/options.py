@@ -71,7 +71,7 @@ class OneOf(click.Choice[str]):
         return value
 
 
-class Job(OneOf):
+class JobName(OneOf):
     """The name of a job, in a filter."""
 
     def __init__(self) -> None:
@@ -178,7 +178,7 @@ class SpaceName(_Offered):
         return [] if found is None else [(name, f"{count:,} memories") for name, count in found.spaces.items()]
 
 
-class Op(_Offered):
+class OpName(_Offered):
     """The id of a change in the history."""
 
     name = "op"

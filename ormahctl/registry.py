@@ -87,7 +87,7 @@ class Help(click.HelpFormatter):
         super().write_dl(rows, 12 if self.width < NARROW else col_max, col_spacing)
 
 
-class Place(click.Context):
+class CommandContext(click.Context):
     """A click context whose help fits the terminal."""
 
     formatter_class = Help
@@ -99,7 +99,7 @@ class Place(click.Context):
 class Verb(click.Command):
     """A command with an example in its help, which accepts `--json` also after its name."""
 
-    context_class = Place
+    context_class = CommandContext
 
     def __init__(self, *args: Any, example: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -127,7 +127,7 @@ def _json(context: click.Context, _: click.Parameter, value: bool) -> None:
 class Verbs(click.Group):
     """The group of all commands. It imports a command's module only when that command is used."""
 
-    context_class = Place
+    context_class = CommandContext
 
     def list_commands(self, _: click.Context) -> list[str]:
         return list(_PLACES)

@@ -235,7 +235,7 @@ def answer(future: Future[R]) -> R:
     return future.result()
 
 
-class Lane:
+class CallThread:
     """A thread that makes calls one after the other, in the order given.
 
     It is a daemon thread, for which the interpreter does not wait at its end, so that Ctrl-C always works.

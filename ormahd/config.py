@@ -127,7 +127,7 @@ def load(
     environ = os.environ if environ is None else environ
     chosen = file or (Path(environ["ORMAH_CONFIG"]) if environ.get("ORMAH_CONFIG") else None)
     path = chosen or paths.config_file()
-    found = _Found({}, {}, [], {})
+    found = _FoundSettings({}, {}, [], {})
     _from_file(found, path, must_exist=chosen is not None)
     _from_environ(found, environ)
     for key, value in (flags or {}).items():
@@ -143,7 +143,7 @@ def load(
     return Config(settings, path, found.origins, found.former)
 
 
-class _Found(Struct):
+class _FoundSettings(Struct):
     """Values that are set, by group and name; their origins; errors; and settings of earlier versions."""
 
     values: dict[str, dict[str, Any]]
@@ -157,7 +157,7 @@ class _Found(Struct):
         self.origins[key] = origin
 
 
-def _from_file(found: _Found, path: Path, *, must_exist: bool) -> None:
+def _from_file(found: _FoundSettings, path: Path, *, must_exist: bool) -> None:
     known = set(keys())
     groups = {group for group, _ in known}
     try:
@@ -183,7 +183,7 @@ def _from_file(found: _Found, path: Path, *, must_exist: bool) -> None:
                 found.faults.append(BadRequest(what, hint=_meant(f"{group}.{name}", known)))
 
 
-def _from_environ(found: _Found, environ: Mapping[str, str]) -> None:
+def _from_environ(found: _FoundSettings, environ: Mapping[str, str]) -> None:
     names = {f"ORMAH_{group}_{name}".upper(): f"{group}.{name}" for group, name in keys()}
     names |= {"ORMAH_VAULT": "vault.path", "ORMAH_SOCKET": "daemon.socket"}
     former = {f"ORMAH_{key.replace('.', '_')}".upper(): key for key in FORMER}
@@ -200,7 +200,7 @@ def _from_environ(found: _Found, environ: Mapping[str, str]) -> None:
             found.faults.append(BadRequest(f"{variable} in the environment is no setting", hint=hint))
 
 
-def _checked(found: _Found) -> Settings | None:
+def _checked(found: _FoundSettings) -> Settings | None:
     """Return the validated settings, or None if a value is not allowed; then `found.faults` has the error."""
     values = {
         group: {name: value for name, value in table.items() if value is not None}

@@ -38,7 +38,7 @@ def pause(failures: int) -> float:
     return min(RETRY[1], RETRY[0] * 2.0 ** min(failures, 10))
 
 
-class Mender:
+class DatabaseMender:
     """Repairs one index and one state. `damaged`, `full` and `behind` may be called from any thread, with any lock
     held."""
 

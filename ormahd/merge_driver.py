@@ -38,7 +38,7 @@ def serve(listening: int, git: int) -> None:
     place = Path(os.fsdecode(listener.getsockname())).parent
     made = _inode(place / "s")
     try:
-        with listener, contextlib.closing(_Life(git)) as life:
+        with listener, contextlib.closing(_Serving(git)) as life:
             _sweep(place)
             while life.waits_for(listener):
                 _answer_one(listener, top)
@@ -59,7 +59,7 @@ def _let_go(kept: int) -> None:
     os.chdir("/")
 
 
-class _Life:
+class _Serving:
     """Decides how long to serve: while git runs and requests come."""
 
     def __init__(self, git: int) -> None:

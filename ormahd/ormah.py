@@ -28,7 +28,7 @@ from ormahd.index.index import Index
 from ormahd.index.rows import Filter, NodeRow
 from ormahd.index.snapshots import Snapshots
 from ormahd.learned_state import Learned
-from ormahd.mender import Mender
+from ormahd.mender import DatabaseMender
 from ormahd.model.change import Clock, Committed, FileState, Kind
 from ormahd.model.node import NodeType, Tier
 from ormahd.note import note as codec
@@ -102,7 +102,7 @@ class Ormah:
         self.started = clock()
         self.warnings: list[str] = []
         self.syncing = SyncState()
-        self.mender = Mender(
+        self.mender = DatabaseMender(
             index, state, scan=self._bring_in, forget=self._forget, differs=self._differs, rebuild=self._rebuild_rows,
             warn=self.warn, rested=lambda: vault.rested,
         )  # fmt: skip

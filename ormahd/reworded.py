@@ -17,7 +17,7 @@ from ormahd.text.standing import Compared, Relation, compare
 from ormahd.text.statement import Statement, read
 
 if TYPE_CHECKING:
-    from ormahd.git.oplog import View
+    from ormahd.git.oplog import LogView
     from ormahd.index.reader import Reader
     from ormahd.index.rows import NodeRow
     from ormahd.vault.vault import Vault
@@ -44,7 +44,7 @@ class Reworded:
     `history`: returns the history as that index knows it (None: the current one).
     """
 
-    def __init__(self, vault: Vault, index: Reader, history: Callable[[], View] | None = None) -> None:
+    def __init__(self, vault: Vault, index: Reader, history: Callable[[], LogView] | None = None) -> None:
         self._vault = vault
         self._index = index
         self._history = history or vault.oplog.view

@@ -24,7 +24,7 @@ from ormahd.actions.undo import undo
 from ormahd.actions.update import Update, update
 from ormahd.api import RecallResult, RunTaskResult, UndoParams, UndoResult
 from ormahd.index.rows import NodeRow
-from ormahd.jobs.job import Job, Turn
+from ormahd.jobs.job import Job, RunContext
 from ormahd.jobs.neighbours import NearMemories
 from ormahd.jobs.runner import Runner
 from ormahd.judge.port import Judge
@@ -102,10 +102,10 @@ class JobsHouse:
         (ran,) = self.runner([job], judge).run([job.name], **how)
         return ran
 
-    def turn(self, judge: Judge | None = None, **how: Any) -> Turn:
+    def turn(self, judge: Judge | None = None, **how: Any) -> RunContext:
         """What a run hands to a job, for asking one of its parts directly."""
         given: dict[str, Any] = {"run": "run", "dry": False} | how
-        return Turn(
+        return RunContext(
             self.ormah, Verdicts(self.ormah.state), NearMemories(self.ormah.index), judge, now=self.now, stopping=lambda: False,
             progress=lambda *_: None, **given,
         )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ormahctl import render
-from ormahctl.options import Job, NodeId, OneOf, Op, Words
+from ormahctl.options import JobName, NodeId, OneOf, OpName, Words
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
 from ormahctl.times import Until, When
@@ -134,8 +134,8 @@ KINDS = (
     example="ormahctl history --since yesterday\normahctl history 97acbe8e\normahctl history show 1a2b3c4d\n"
     "ormahctl history --job duplicate_merger",
 )
-@click.argument("words", metavar="[ID | show OP]", nargs=-1, type=Words({"show": Op()}, NodeId()))
-@click.option("--job", type=Job(), metavar="NAME", help="Only changes by this job.")
+@click.argument("words", metavar="[ID | show OP]", nargs=-1, type=Words({"show": OpName()}, NodeId()))
+@click.option("--job", type=JobName(), metavar="NAME", help="Only changes by this job.")
 @click.option("--run", metavar="RUN", help="Only changes of this run (of a job or an import).")
 @click.option("--since", type=When(), help="Only changes since: 2026-11-21, 'last week', 7d, 12h.")
 @click.option(

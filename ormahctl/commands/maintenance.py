@@ -343,7 +343,7 @@ def proposals(
             raise click.UsageError("--keep and --edit belong to: approve ID", context)
         if edit and (keep == "both" or len(words) > 2):
             raise click.UsageError("--edit is for one ID, of which one text stays", context)
-        choice = Choice(keep)
+        choice = ApprovalOptions(keep)
         if edit:
             written = _written(session, words[1], keep)
             if written is None:
@@ -410,7 +410,7 @@ def _value(value: object) -> str:
     return str(value)
 
 
-class Choice(NamedTuple):
+class ApprovalOptions(NamedTuple):
     """How a proposal is approved: which memory's text holds, or the title and text to use."""
 
     keep: str | None = None
@@ -418,7 +418,7 @@ class Choice(NamedTuple):
     content: str | None = None
 
 
-def _written(session: Session, proposal_id: str, keep: str | None) -> Choice | None:
+def _written(session: Session, proposal_id: str, keep: str | None) -> ApprovalOptions | None:
     """Return the text as edited in the person's editor, or None if it is empty."""
     found = session.client.call("agent.proposals", ProposalsParams(limit=1000), ProposalsResult).proposals
     rows = [row for row in found if row.id.startswith(proposal_id.strip().casefold())]
@@ -434,10 +434,10 @@ def _written(session: Session, proposal_id: str, keep: str | None) -> Choice | N
     head, _, rest = text.partition("\n")
     if title and head.startswith("# "):
         title, text = head[2:].strip(), rest
-    return Choice(keep, title, text.strip("\n")) if text.strip() else None
+    return ApprovalOptions(keep, title, text.strip("\n")) if text.strip() else None
 
 
-def _decide(session: Session, action: str, ids: tuple[str, ...], choice: Choice) -> int:
+def _decide(session: Session, action: str, ids: tuple[str, ...], choice: ApprovalOptions) -> int:
     """Decide on each proposal separately, so that one failure does not affect the others. The first failure is raised
     at the end."""
     done: list[ResolveProposalResult] = []

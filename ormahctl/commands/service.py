@@ -17,7 +17,7 @@ from ormahd.rpc.wire import BadRequest, Unavailable
 
 if TYPE_CHECKING:
     from ormahctl.setup.change import FileChange
-    from ormahctl.setup.connect import Change
+    from ormahctl.setup.connect import SettingsChange
 import getpass
 import os
 import shlex
@@ -96,7 +96,7 @@ def _lines(data: bytes | None) -> list[str]:
     return (data or b"").decode("utf-8", "backslashreplace").splitlines(keepends=True)
 
 
-def told(change: Change, *, dry_run: bool = False) -> dict[str, Any]:
+def told(change: SettingsChange, *, dry_run: bool = False) -> dict[str, Any]:
     """Return a change as a map for JSON output."""
     fields = {
         "agent": change.harness.name,

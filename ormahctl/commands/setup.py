@@ -31,7 +31,7 @@ from ormahctl.session import Session, pass_session
 from ormahd import paths
 
 if TYPE_CHECKING:
-    from ormahctl.setup.connect import Change, Standing
+    from ormahctl.setup.connect import SettingsChange, Standing
 import os
 
 _STAYS = {
@@ -146,7 +146,7 @@ def setup(
     return 0
 
 
-def _say(session: Session, change: Change) -> None:
+def _say(session: Session, change: SettingsChange) -> None:
     harness = change.harness
     if not change.changed:
         render.out(f"{harness.title} is connected already  {render.line(str(change.path))}")

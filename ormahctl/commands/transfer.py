@@ -25,7 +25,7 @@ import click
 from ormahctl import render
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
-from ormahctl.session import Lane, Session, answer, pass_session
+from ormahctl.session import CallThread, Session, answer, pass_session
 from ormahd.api import ExportParams, ExportResult, ImportFailure, ImportParams, ImportResult, NoParams, StatsResult
 from ormahd.rpc.wire import BadRequest, OrmahError
 
@@ -168,7 +168,7 @@ def import_(session: Session, file: BinaryIO) -> int:
 def _work(session: Session, file: BinaryIO, tally: Tally, bar: Bar, begun: float) -> None:
     """Send the batches in order; the next one is sent while the daemon works on the one before."""
     total = _size(file)
-    lanes = deque([Lane(session.connect()), Lane(session.connect())])
+    threads = deque([CallThread(session.connect()), CallThread(session.connect())])
     under_way: deque[tuple[Batch, Future[ImportResult]]] = deque()
 
     def begun_with(batch: Batch, future: Future[ImportResult]) -> None:
@@ -187,11 +187,11 @@ def _work(session: Session, file: BinaryIO, tally: Tally, bar: Bar, begun: float
     try:
         for batch in batches(file, tally.failed):
             # the first one alone: its answer names the run that the others belong to
-            collect(keep=len(lanes) - 1 if tally.run else 0)
-            lane = lanes[0]
-            lanes.rotate(-1)
+            collect(keep=len(threads) - 1 if tally.run else 0)
+            thread = threads[0]
+            threads.rotate(-1)
             params = ImportParams(lines=batch.lines, run=tally.run)
-            lane.call("admin.import", params, ImportResult, timeout=BATCH_SECONDS, note=partial(begun_with, batch))
+            thread.call("admin.import", params, ImportResult, timeout=BATCH_SECONDS, note=partial(begun_with, batch))
         collect(keep=0)
     except KeyboardInterrupt:
         for one in [*under_way]:
@@ -202,8 +202,8 @@ def _work(session: Session, file: BinaryIO, tally: Tally, bar: Bar, begun: float
             collect(keep=0)
         raise
     finally:
-        for lane in lanes:
-            lane.close()
+        for thread in threads:
+            thread.close()
 
 
 def _size(file: BinaryIO) -> int | None:

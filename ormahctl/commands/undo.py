@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from ormahctl import render
-from ormahctl.options import Job, NodeId, Op
+from ormahctl.options import JobName, NodeId, OpName
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
 from ormahctl.session import Session, asked, pass_session
@@ -38,10 +38,10 @@ LINES = 12
     example="ormahctl undo 79f27598\normahctl undo --job auto_linker --since yesterday\n"
     "ormahctl undo 79f27598 --node 97acbe8e --edge supports:1a2b3c4d",
 )
-@click.argument("ops", metavar="[OP]...", nargs=-1, type=Op())
+@click.argument("ops", metavar="[OP]...", nargs=-1, type=OpName())
 @click.option("--run", metavar="RUN", help="Undo all of this run (of a job, an import or an undo).")
 @click.option(
-    "--job", shell_complete=Job().shell_complete, metavar="NAME", help="Undo all that this job did; needs --since."
+    "--job", shell_complete=JobName().shell_complete, metavar="NAME", help="Undo all that this job did; needs --since."
 )
 @click.option("--since", type=When(), help="With --job: since 2026-11-21, 'last week', 7d, 12h.")
 @click.option("--node", type=NodeId(), metavar="ID", help="Undo only what the OP did to this memory.")

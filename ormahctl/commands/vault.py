@@ -10,7 +10,7 @@ import click
 from msgspec.structs import replace
 
 from ormahctl import render
-from ormahctl.registry import Place, Verb
+from ormahctl.registry import CommandContext, Verb
 from ormahctl.render import Bar
 from ormahctl.session import Session, asked, pass_session
 from ormahd import paths
@@ -122,10 +122,10 @@ def _show(done: ReleaseResult) -> None:
 SHOWN = 20
 
 
-class Group(click.Group):
+class VaultGroup(click.Group):
     """The group of commands `ormahctl vault`, with an example in its help."""
 
-    context_class = Place
+    context_class = CommandContext
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Example"):
@@ -133,7 +133,7 @@ class Group(click.Group):
         super().format_epilog(ctx, formatter)
 
 
-@click.group(cls=Group, short_help="Choose which of your notes Ormah adopts.")
+@click.group(cls=VaultGroup, short_help="Choose which of your notes Ormah adopts.")
 def vault() -> None:
     """Choose which of your own notes Ormah adopts, and how."""
 

@@ -291,7 +291,7 @@ class Signal(click.ParamType[int]):
         return _SIGNALS[value]
 
 
-class Judge(Verb):
+class JudgementVerb(Verb):
     """A command that reads `-1` as an argument, not as an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -299,7 +299,7 @@ class Judge(Verb):
 
 
 @click.command(
-    cls=Judge,
+    cls=JudgementVerb,
     short_help="Say whether a whispered memory was useful.",
     example="ormahctl feedback 97acbe8e +1\normahctl feedback 97acbe8e -1 --event k3v9x2m7q4hd",
 )

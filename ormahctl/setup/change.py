@@ -21,7 +21,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from ormahctl.setup import file
-from ormahctl.setup.file import Edit, Seen, apply, between, reverse
+from ormahctl.setup.file import FileRead, Splice, apply, between, reverse
 from ormahd import paths
 from ormahd.rpc.wire import BadRequest
 
@@ -34,7 +34,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     real: str
     after: str
     """sha256 of the file after the change. While the file has these bytes, the edits can be reversed one by one."""
-    edits: tuple[Edit, ...]
+    edits: tuple[Splice, ...]
     existed: bool
     """Whether the file existed before the change."""
     keep: frozenset[str] = frozenset()
@@ -103,7 +103,7 @@ def _directory() -> Path:
 class FileChange:
     """A planned change of one file. `after`: its new bytes; None: the file is removed."""
 
-    seen: Seen
+    seen: FileRead
     after: bytes | None
     record: Record | None
     """The record to store after the change; None: delete the record."""

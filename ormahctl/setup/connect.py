@@ -22,7 +22,7 @@ from ormahctl.setup import change as record
 from ormahctl.setup import file
 from ormahctl.setup import harness as agents
 from ormahctl.setup.change import FileChange, Record
-from ormahctl.setup.file import Document, Edit, InvalidSettings, Place, Seen, apply, reverse
+from ormahctl.setup.file import Document, FileRead, HandlerPlace, InvalidSettings, Splice, apply, reverse
 from ormahctl.setup.harness import Harness, parse, peek
 from ormahd import __version__
 from ormahd.api import Finding
@@ -33,7 +33,7 @@ Handlers = dict[str, list[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True)
-class Change(FileChange):
+class SettingsChange(FileChange):
     """A planned change of one settings file of a harness."""
 
     harness: Harness
@@ -45,7 +45,7 @@ class Change(FileChange):
     """The line of a comment that prevents the harness from reading the file, or None."""
 
 
-def read(harness: Harness, path: Path) -> tuple[Seen, Document]:
+def read(harness: Harness, path: Path) -> tuple[FileRead, Document]:
     """Read and parse a settings file; a missing one counts as empty.
 
     Raises:
@@ -61,7 +61,7 @@ def read(harness: Harness, path: Path) -> tuple[Seen, Document]:
     return seen, document
 
 
-def connect(harness: Harness, *, socket: str | None, deadline: int) -> Change:
+def connect(harness: Harness, *, socket: str | None, deadline: int) -> SettingsChange:
     """Plan the hooks for every event of `harness`, in the file where the person keeps theirs.
 
     Raises:
@@ -93,17 +93,17 @@ def connect(harness: Harness, *, socket: str | None, deadline: int) -> Change:
     )  # fmt: skip
     after = result.data if edits or seen.data is not None else seen.data
     comment = result.comment if harness.strict else None
-    return Change(seen, after, remembered, was, harness, added, replaced, removed, comment)
+    return SettingsChange(seen, after, remembered, was, harness, added, replaced, removed, comment)
 
 
-def disconnect(harness: Harness) -> list[Change]:
+def disconnect(harness: Harness) -> list[SettingsChange]:
     """Plan the removal of Ormah's hooks from every file of `harness`.
 
     Raises:
         InvalidSettings: a file that names the shim cannot be parsed.
     """
     records = {one.real: one for one in Record.all(harness.name)}
-    seen = {str(file.Seen(path, None).real): path for path in harness.files()}
+    seen = {str(file.FileRead(path, None).real): path for path in harness.files()}
     changes = []
     for real, path in ({real: Path(one.file) for real, one in records.items()} | seen).items():
         change = _without(harness, path, records.get(real))
@@ -112,7 +112,7 @@ def disconnect(harness: Harness) -> list[Change]:
     return changes
 
 
-def _without(harness: Harness, path: Path, was: Record | None) -> Change | None:
+def _without(harness: Harness, path: Path, was: Record | None) -> SettingsChange | None:
     try:
         seen, document = read(harness, path)
     except InvalidSettings:
@@ -132,7 +132,7 @@ def _without(harness: Harness, path: Path, was: Record | None) -> Change | None:
         _, result = _plan(document, {}, keep)
         nothing = was is not None and not was.existed and result.data.strip() in {b"", b"{}"}
         after = None if nothing else result.data
-    return Change(seen, after, None, was, harness, [], [], list(there))
+    return SettingsChange(seen, after, None, was, harness, [], [], list(there))
 
 
 # ---------------------------------------------------------------- the plan
@@ -146,9 +146,9 @@ def ours(document: Document) -> Handlers:
     return found
 
 
-def _places(document: Document) -> list[tuple[Place, Mapping[str, Any]]]:
+def _places(document: Document) -> list[tuple[HandlerPlace, Mapping[str, Any]]]:
     return [
-        (Place(event, group, number), handler)
+        (HandlerPlace(event, group, number), handler)
         for event, groups in _events(document.value)
         for group, one in enumerate(groups)
         for number, handler in enumerate(_handlers(one))
@@ -177,17 +177,17 @@ def _check(document: Document) -> None:
 
 def _plan(
     start: Document, wanted: Mapping[str, Mapping[str, Any]], keep: frozenset[str]
-) -> tuple[list[Edit], Document]:
+) -> tuple[list[Splice], Document]:
     """Return the edits after which Ormah's hooks are exactly `wanted`, and the resulting document."""
-    edits: list[Edit] = []
+    edits: list[Splice] = []
     now = start
 
-    def step(made: list[Edit]) -> None:
+    def step(made: list[Splice]) -> None:
         nonlocal now
         edits.extend(made)
         now = now.parse(apply(now.data, made))
 
-    first: dict[str, Place] = {}
+    first: dict[str, HandlerPlace] = {}
     for place, _ in _places(start):
         first.setdefault(place.event, place)
     for place, _ in reversed(_places(start)):
@@ -264,7 +264,7 @@ PROMPTS = ("UserPromptSubmit", "BeforeAgent")
 
 
 @dataclass(frozen=True)
-class Answer:
+class HookAnswer:
     """The result of running the hook with an empty prompt. The correct answer is silence."""
 
     ok: bool
@@ -281,7 +281,7 @@ class Standing:
     file: Path
     events: list[str]
     """Events that have a hook of Ormah."""
-    answer: Answer | None
+    answer: HookAnswer | None
     trouble: str | None
     """Why the hooks would not work, or what is wrong with the file; None if nothing is."""
     mend: str | None
@@ -325,7 +325,7 @@ def standing(harness: Harness, *, socket: str | None) -> Standing:
     return Standing(harness, harness.found(), "yes" if right else "outdated", path, list(there), answer, trouble, mend)
 
 
-def _ask(handler: Mapping[str, Any], deadline: int) -> Answer:
+def _ask(handler: Mapping[str, Any], deadline: int) -> HookAnswer:
     """Run the command as a harness does: by a shell, with JSON on stdin. Unlike a harness, read its stderr."""
     command = str(handler["command"]).removesuffix(entry.GUARD)
     text = json.dumps({"hook_event_name": "UserPromptSubmit", "prompt": "", "cwd": os.getcwd()}).encode()
@@ -334,16 +334,16 @@ def _ask(handler: Mapping[str, Any], deadline: int) -> Answer:
     try:
         done = subprocess.run(["/bin/sh", "-c", command], input=text, capture_output=True, timeout=limit, check=False)
     except subprocess.TimeoutExpired:
-        return Answer(False, limit * 1000, f"did not end within {limit:.1f} s")
+        return HookAnswer(False, limit * 1000, f"did not end within {limit:.1f} s")
     ms = (time.monotonic() - began) * 1000
     said = done.stderr.decode("utf-8", "backslashreplace").strip()
     if said or done.returncode:
-        return Answer(False, ms, said.splitlines()[-1] if said else f"ended with status {done.returncode}")
+        return HookAnswer(False, ms, said.splitlines()[-1] if said else f"ended with status {done.returncode}")
     if done.stdout:
-        return Answer(False, ms, "said something to an empty prompt")
+        return HookAnswer(False, ms, "said something to an empty prompt")
     if ms > deadline:
-        return Answer(False, ms, f"took longer than its deadline of {deadline} ms")
-    return Answer(True, ms, None)
+        return HookAnswer(False, ms, f"took longer than its deadline of {deadline} ms")
+    return HookAnswer(True, ms, None)
 
 
 _VERSION = re.compile(r"""^__version__\s*=\s*["']([^"']+)["']""", re.MULTILINE)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
 
-from ormahctl.setup.file import Edit, InvalidSettings, Place, apply, between
+from ormahctl.setup.file import HandlerPlace, InvalidSettings, Splice, apply, between
 from ormahd.rpc.wire import Conflict
 
 BOM = b"\xef\xbb\xbf"
@@ -148,7 +148,7 @@ class Json:
 
     # ---------------------------------------------------------------- hooks
 
-    def add(self, event: str, handler: Mapping[str, Any]) -> list[Edit]:
+    def add(self, event: str, handler: Mapping[str, Any]) -> list[Splice]:
         group = {"hooks": [handler]}
         if not self._has("hooks"):
             return self._insert((), "hooks", {event: [group]})
@@ -156,8 +156,8 @@ class Json:
             return self._insert(("hooks",), event, [group])
         return self._insert(("hooks", event), None, group)
 
-    def change(self, place: Place, handler: Mapping[str, Any], gone: Iterable[str]) -> list[Edit]:
-        edits: list[Edit] = []
+    def change(self, place: HandlerPlace, handler: Mapping[str, Any], gone: Iterable[str]) -> list[Splice]:
+        edits: list[Splice] = []
         now, path = self, self._path(place)
         steps = [*((key, value) for key, value in handler.items()), *((key, None) for key in gone)]
         for key, value in steps:
@@ -172,7 +172,7 @@ class Json:
             now = now._after(made)
         return edits
 
-    def drop(self, place: Place, keep: frozenset[str]) -> list[Edit]:
+    def drop(self, place: HandlerPlace, keep: frozenset[str]) -> list[Splice]:
         path = self._path(place)
         group = self._at(path[:-2])
         if len(group["hooks"]) > 1:
@@ -184,12 +184,12 @@ class Json:
         return self._remove(path[:1])
 
     @staticmethod
-    def _path(place: Place) -> Path:
+    def _path(place: HandlerPlace) -> Path:
         return ("hooks", place.event, place.group, "hooks", place.number)
 
     # ---------------------------------------------------------------- any JSON
 
-    def _after(self, edits: list[Edit]) -> Self:
+    def _after(self, edits: list[Splice]) -> Self:
         return self.parse(apply(self.data, edits)) if edits else self
 
     def _has(self, *path: str) -> bool:
@@ -217,12 +217,12 @@ class Json:
         """Return the position of a child. If a key occurs several times, the last one counts."""
         return step if isinstance(step, int) else [at for at, one in enumerate(node.children) if one.key == step][-1]
 
-    def _insert(self, path: Path, key: str | None, value: Any) -> list[Edit]:
+    def _insert(self, path: Path, key: str | None, value: Any) -> list[Splice]:
         """Return the edit that adds a last member or element to the container at `path`."""
         if not self.data.removeprefix(BOM).strip(SPACE):
             text = self._text({key: value}, b"", inline=False)
             end = len(self.data)
-            return [Edit(end, b"", text + self._newline)]
+            return [Splice(end, b"", text + self._newline)]
         node = self._node(path)
         start, close, children = node.at, node.end - 1, node.children
         end = max(len(self.data[:close].rstrip(SPACE)), start + 1)
@@ -233,26 +233,26 @@ class Json:
         member = b"" if key is None else json.dumps(key, ensure_ascii=False).encode() + self._colon
         if inline:
             space = b" " if children and self._spaced else b""
-            edits = [Edit(end, b"", space + member + self._text(value, b"", inline=True))]
+            edits = [Splice(end, b"", space + member + self._text(value, b"", inline=True))]
         else:
             outer = self._indent(start)
             indent = self._own_indent(children[0]) if children else None
             indent = outer + self._unit if indent is None else indent
             text = self._newline + indent + member + self._text(value, indent, inline=False)
             if b"\n" in tail:
-                edits = [Edit(end, b"", text)]
+                edits = [Splice(end, b"", text)]
             else:
-                edits = [Edit(end, tail, text + self._newline + outer)]
+                edits = [Splice(end, tail, text + self._newline + outer)]
         if children and b"," not in self.bare[last:close]:
-            edits.append(Edit(last, b"", b","))
+            edits.append(Splice(last, b"", b","))
         return edits
 
-    def _replace(self, path: Path, value: Any) -> list[Edit]:
+    def _replace(self, path: Path, value: Any) -> list[Splice]:
         node = self._node(path)
         now = self.data[node.at : node.end]
-        return [Edit(node.at, now, self._text(value, self._indent(node.at), inline=b"\n" not in now))]
+        return [Splice(node.at, now, self._text(value, self._indent(node.at), inline=b"\n" not in now))]
 
-    def _remove(self, path: Path) -> list[Edit]:
+    def _remove(self, path: Path) -> list[Splice]:
         """Return the edit that removes a member or element, with its comma and white space."""
         node = self._node(path[:-1])
         siblings, number, close = node.children, self._number(node, path[-1]), node.end - 1
@@ -260,18 +260,18 @@ class Json:
         if len(siblings) == 1:
             rest = self.data[node.at + 1 : start] + self.data[end:close].replace(b",", b"", 1)
             if not rest.strip(SPACE):
-                return [Edit(node.at + 1, self.data[node.at + 1 : close], b"")]
+                return [Splice(node.at + 1, self.data[node.at + 1 : close], b"")]
         begin = len(self.data[:start].rstrip(SPACE))
         after = siblings[number + 1].start if number + 1 < len(siblings) else close
         gap = self.data[end : after + 1].replace(b",", b" ")
         if self._line_comment(begin) and b"\n" not in gap[: len(gap) - len(gap.lstrip(SPACE))]:
             begin = start
-        edits = [Edit(begin, self.data[begin:end], b"")]
+        edits = [Splice(begin, self.data[begin:end], b"")]
         comma = self.bare.find(b",", end, after)
         if comma >= 0:
-            edits.insert(0, Edit(comma, b",", b""))
+            edits.insert(0, Splice(comma, b",", b""))
         elif number > 0:
-            edits.append(Edit(self.bare.index(b",", siblings[number - 1].end, start), b",", b""))
+            edits.append(Splice(self.bare.index(b",", siblings[number - 1].end, start), b",", b""))
         return edits
 
     # ---------------------------------------------------------------- as its writer would
@@ -366,13 +366,13 @@ class Toml:
     def _newline(self) -> bytes:
         return b"\r\n" if b"\r\n" in self.data else b"\n"
 
-    def add(self, event: str, handler: Mapping[str, Any]) -> list[Edit]:
+    def add(self, event: str, handler: Mapping[str, Any]) -> list[Splice]:
         newline, data = self._newline, self.data
         gap = b"" if not data else newline if data.endswith((b"\n", b"\r")) else newline * 2
         lines = [f"[[hooks.{event}]]", f"[[hooks.{event}.hooks]]", *(f"{k} = {_value(v)}" for k, v in handler.items())]
-        return [Edit(len(data), b"", gap + newline.join(line.encode() for line in lines) + newline)]
+        return [Splice(len(data), b"", gap + newline.join(line.encode() for line in lines) + newline)]
 
-    def change(self, place: Place, handler: Mapping[str, Any], gone: Iterable[str]) -> list[Edit]:
+    def change(self, place: HandlerPlace, handler: Mapping[str, Any], gone: Iterable[str]) -> list[Splice]:
         import tomlkit
 
         document = self._document()
@@ -384,7 +384,7 @@ class Toml:
             table.pop(key, None)
         return between(self.data, tomlkit.dumps(document).encode())
 
-    def drop(self, place: Place, keep: frozenset[str]) -> list[Edit]:  # noqa: ARG002 - an array of tables leaves nothing
+    def drop(self, place: HandlerPlace, keep: frozenset[str]) -> list[Splice]:  # noqa: ARG002 - an array of tables leaves nothing
         cut = self._cut(place)
         if cut is not None:
             return [cut]
@@ -404,7 +404,7 @@ class Toml:
             del document["hooks"]
         return between(self.data, tomlkit.dumps(document).encode())
 
-    def _cut(self, place: Place) -> Edit | None:
+    def _cut(self, place: HandlerPlace) -> Splice | None:
         """Return the text that `add` wrote for this handler, if it is unchanged; otherwise None."""
         handler = self.value["hooks"][place.event][place.group]["hooks"][place.number]
         text = self.add(place.event, handler)[0].inserted.strip(b"\r\n")
@@ -416,7 +416,7 @@ class Toml:
         end += len(newline) if self.data.startswith(newline, end) else 0
         if self.data.endswith(newline * 2, 0, start):
             start -= len(newline)
-        edit = Edit(start, self.data[start:end], b"")
+        edit = Splice(start, self.data[start:end], b"")
         expected = json.loads(json.dumps(self.value, default=str))
         groups = expected["hooks"][place.event]
         if len(groups[place.group]["hooks"]) > 1:

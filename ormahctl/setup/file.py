@@ -25,7 +25,7 @@ class InvalidSettings(OrmahError):
     exit_status: ClassVar[int] = 5
 
 
-class Edit(NamedTuple):
+class Splice(NamedTuple):
     """An edit: at the byte `start`, `removed` is replaced by `inserted`."""
 
     start: int
@@ -33,7 +33,7 @@ class Edit(NamedTuple):
     inserted: bytes
 
 
-def apply(data: bytes, edits: Iterable[Edit]) -> bytes:
+def apply(data: bytes, edits: Iterable[Splice]) -> bytes:
     """Return `data` after all edits, each applied to the result of the one before.
 
     Raises:
@@ -47,12 +47,12 @@ def apply(data: bytes, edits: Iterable[Edit]) -> bytes:
     return data
 
 
-def reverse(edits: Sequence[Edit]) -> list[Edit]:
+def reverse(edits: Sequence[Splice]) -> list[Splice]:
     """Return the edits that reverse `edits`."""
-    return [Edit(start, inserted, removed) for start, removed, inserted in reversed(edits)]
+    return [Splice(start, inserted, removed) for start, removed, inserted in reversed(edits)]
 
 
-def between(before: bytes, after: bytes) -> list[Edit]:
+def between(before: bytes, after: bytes) -> list[Splice]:
     """Return the one edit that turns `before` into `after`; empty if they are equal."""
     if before == after:
         return []
@@ -60,10 +60,10 @@ def between(before: bytes, after: bytes) -> list[Edit]:
     head = next((at for at in range(shorter) if before[at] != after[at]), shorter)
     room = shorter - head
     tail = next((at for at in range(room) if before[-1 - at] != after[-1 - at]), room)
-    return [Edit(head, before[head : len(before) - tail], after[head : len(after) - tail])]
+    return [Splice(head, before[head : len(before) - tail], after[head : len(after) - tail])]
 
 
-class Place(NamedTuple):
+class HandlerPlace(NamedTuple):
     """The position of one handler: `hooks[event][group].hooks[number]`."""
 
     event: str
@@ -88,13 +88,13 @@ class Document(Protocol):
     def parse(cls, data: bytes) -> Self:
         """Parse a file. Raises InvalidSettings with line and column."""
 
-    def add(self, event: str, handler: Mapping[str, Any]) -> list[Edit]:
+    def add(self, event: str, handler: Mapping[str, Any]) -> list[Splice]:
         """Return edits that add a group for `handler` after the event's other groups."""
 
-    def change(self, place: Place, handler: Mapping[str, Any], gone: Iterable[str]) -> list[Edit]:
+    def change(self, place: HandlerPlace, handler: Mapping[str, Any], gone: Iterable[str]) -> list[Splice]:
         """Return edits that set these members of the handler, remove those in `gone`, and leave all others."""
 
-    def drop(self, place: Place, keep: frozenset[str]) -> list[Edit]:
+    def drop(self, place: HandlerPlace, keep: frozenset[str]) -> list[Splice]:
         """Return edits that remove the handler, and containers that become empty, except those in `keep` (`hooks`,
         `hooks.EVENT`)."""
 
@@ -104,7 +104,7 @@ LARGEST = 16_000_000
 
 
 @dataclass(frozen=True)
-class Seen:
+class FileRead:
     """A file as it was read: its bytes, or None if it did not exist."""
 
     path: Path
@@ -116,7 +116,7 @@ class Seen:
         return Path(os.path.realpath(self.path))
 
 
-def read(path: Path) -> Seen:
+def read(path: Path) -> FileRead:
     """Read the file at `path`, through symbolic links.
 
     Raises:
@@ -126,7 +126,7 @@ def read(path: Path) -> Seen:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
-        return Seen(path, None)
+        return FileRead(path, None)
     except NotADirectoryError:
         raise InvalidSettings(f"{path}: a folder on its way is a file", hint="move that file away") from None
     except PermissionError:
@@ -143,12 +143,12 @@ def read(path: Path) -> Seen:
         if kind.st_size > LARGEST:
             raise InvalidSettings(f"{path} has {kind.st_size:,} bytes: that is no settings file", hint="look into it")
         with open(fd, "rb", closefd=False) as opened:
-            return Seen(path, opened.read())
+            return FileRead(path, opened.read())
     finally:
         os.close(fd)
 
 
-def write(seen: Seen, data: bytes | None) -> list[str]:
+def write(seen: FileRead, data: bytes | None) -> list[str]:
     """Replace the file by `data` durably, or remove it if `data` is None. Return the directories that were created.
 
     Raises:
@@ -191,7 +191,7 @@ def write(seen: Seen, data: bytes | None) -> list[str]:
     return made
 
 
-def _writable(seen: Seen) -> os.stat_result | None:
+def _writable(seen: FileRead) -> os.stat_result | None:
     """Return the file's present stat, if it may be replaced."""
     if seen.data is None:
         return None
@@ -206,7 +206,7 @@ def _writable(seen: Seen) -> os.stat_result | None:
     return found
 
 
-def _add(fresh: Path, seen: Seen) -> None:
+def _add(fresh: Path, seen: FileRead) -> None:
     """Give a new file its name by a link, which unlike a rename never replaces a file created at the same moment."""
     try:
         os.link(fresh, seen.real)
@@ -220,12 +220,12 @@ def _add(fresh: Path, seen: Seen) -> None:
         fresh.unlink()
 
 
-def _unchanged(seen: Seen) -> None:
+def _unchanged(seen: FileRead) -> None:
     if read(seen.path).data != seen.data:
         raise _changed(seen)
 
 
-def _changed(seen: Seen) -> Conflict:
+def _changed(seen: FileRead) -> Conflict:
     return Conflict(f"{seen.path} was changed by somebody else in the meantime; it was left alone", hint="try again")
 
 

@@ -25,7 +25,7 @@ from ormahctl.setup import change as record
 from ormahctl.setup import file
 from ormahctl.setup.change import FileChange, Record
 from ormahctl.setup.edit import Json, Toml
-from ormahctl.setup.file import Document, Edit, InvalidSettings, Seen, apply, reverse
+from ormahctl.setup.file import Document, FileRead, InvalidSettings, Splice, apply, reverse
 from ormahd import paths
 from ormahd.rpc.wire import OrmahError
 
@@ -94,7 +94,7 @@ def plan(agent: str, path: Path, program: str, *, wished: bool = False) -> Parag
         made = _added(agent, seen, was, before, wanted, newline, existed=was.existed)
         return Paragraph(seen, made.after, made.record, was, "renewed")
     after = data[: found.start()] + wanted + data[found.end() :]
-    edits = [Edit(0, b"", one.inserted.replace(found[0], wanted)) for one in (was.edits if was else ())]
+    edits = [Splice(0, b"", one.inserted.replace(found[0], wanted)) for one in (was.edits if was else ())]
     kept = Record(
         agent=owner(agent), file=str(path), real=str(seen.real), existed=was.existed if was else True, after="",
         edits=tuple(edits),
@@ -110,7 +110,7 @@ def block(program: str, newline: bytes = b"\n") -> bytes:
 
 
 def _added(
-    agent: str, seen: Seen, was: Record | None, before: bytes, wanted: bytes, newline: bytes, *, existed: bool
+    agent: str, seen: FileRead, was: Record | None, before: bytes, wanted: bytes, newline: bytes, *, existed: bool
 ) -> Paragraph:
     """Plan the paragraph at the end of the existing text, after an empty line."""
     apart = b"" if not before or before.endswith(newline * 2) else newline if before.endswith(newline) else newline * 2
@@ -118,12 +118,12 @@ def _added(
     after = before + inserted
     kept = Record(
         agent=owner(agent), file=str(seen.path), real=str(seen.real), existed=existed, after=record.digest(after),
-        edits=(Edit(len(before), b"", inserted),),
+        edits=(Splice(len(before), b"", inserted),),
     )  # fmt: skip
     return Paragraph(seen, after, kept, was, "added")
 
 
-def _borrowed(agent: str, seen: Seen) -> Record:
+def _borrowed(agent: str, seen: FileRead) -> Record:
     """Return a record for a paragraph that exists already: a copy of the record of another agent that reads this file,
     else one as if the person had written it."""
     others = (one for one in Record.all("instructions.*") if one.real == str(seen.real))

@@ -27,7 +27,7 @@ from ormahd.vault.choices import Choices, agreed
 from ormahd.vault.create import CARD, Adopt, Folder, with_choices
 from ormahd.vault.excluded import is_note_name
 from ormahd.watch.decide import Act, decide
-from ormahd.watch.scan import Seen, walk
+from ormahd.watch.scan import FileStat, walk
 
 if TYPE_CHECKING:
     from ormahd.ormah import Ormah
@@ -131,7 +131,7 @@ def _is_chosen(path: str, paths: Collection[str], folders: Collection[str], wish
 
 
 def _plan(
-    ormah: Ormah, chosen: Mapping[str, Seen], wish: AdoptParams, progress: Callable[[int, int, str], None]
+    ormah: Ormah, chosen: Mapping[str, FileStat], wish: AdoptParams, progress: Callable[[int, int, str], None]
 ) -> AdoptResult:
     """Decide what becomes of each chosen file, as a scan that may adopt them would."""
     plan = AdoptResult([], [], 0, 0, [], False, [])
@@ -196,7 +196,7 @@ def _why_not(ormah: Ormah, path: str) -> str:
 
 
 def _carry_out(
-    ormah: Ormah, wish: AdoptParams, folders: Sequence[str], chosen: Mapping[str, Seen], plan: AdoptResult
+    ormah: Ormah, wish: AdoptParams, folders: Sequence[str], chosen: Mapping[str, FileStat], plan: AdoptResult
 ) -> None:
     """Record the choice, and let the reconciler adopt the chosen notes.
 

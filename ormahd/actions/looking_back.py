@@ -41,7 +41,7 @@ from ormahd.model.change import Kind
 from ormahd.vault.history import read_ops
 
 if TYPE_CHECKING:
-    from ormahd.git.oplog import View
+    from ormahd.git.oplog import LogView
     from ormahd.note.note import Note
     from ormahd.ormah import Ormah
     from ormahd.vault.versions import Text
@@ -204,7 +204,7 @@ def merges(ormah: Ormah, *, limit: int) -> list[MergeRow]:
     return rows[:limit]
 
 
-def _ops(ormah: Ormah, view: View, kinds: Collection[Kind], node_id: str | None) -> Iterator[Op]:
+def _ops(ormah: Ormah, view: LogView, kinds: Collection[Kind], node_id: str | None) -> Iterator[Op]:
     """Yield ops of these kinds, newest first, read lazily."""
     fitting = [one for one in view.entries if one.kind in kinds and (node_id is None or node_id in one.nodes)]
     for at in range(0, len(fitting), _PAGE):
@@ -246,7 +246,7 @@ def _audit_row(op: Op, before: _Read | None, after: _Read | None) -> AuditRow | 
     )  # fmt: skip
 
 
-def _merge_rows(ormah: Ormah, view: View, op: Op) -> Iterator[MergeRow]:
+def _merge_rows(ormah: Ormah, view: LogView, op: Op) -> Iterator[MergeRow]:
     pairs = list(_pairs(ormah, op))
     kept = _keeper(ormah, view, op, pairs)
     undone_at = _time_of(view, op.undone_by)
@@ -258,7 +258,7 @@ def _merge_rows(ormah: Ormah, view: View, op: Op) -> Iterator[MergeRow]:
             )  # fmt: skip
 
 
-def _keeper(ormah: Ormah, view: View, op: Op, pairs: list[tuple[_Read | None, _Read | None]]) -> _Read | None:
+def _keeper(ormah: Ormah, view: LogView, op: Op, pairs: list[tuple[_Read | None, _Read | None]]) -> _Read | None:
     """Return the memory that the other one was merged into.
 
     It is the memory that remains with a changed text, if exactly one does; otherwise the first remaining one that the
@@ -279,7 +279,7 @@ def _keeper(ormah: Ormah, view: View, op: Op, pairs: list[tuple[_Read | None, _R
     return next((after for _, after in stay.values()), None)
 
 
-def _last_before(ormah: Ormah, view: View, op: Op, node_id: str) -> _Read | None:
+def _last_before(ormah: Ormah, view: LogView, op: Op, node_id: str) -> _Read | None:
     """Return a memory as the newest op before `op` that touched it left it; None if there is none, or it was removed."""
     touching = ormah.vault.touched.commits(node_id)
     place = next((at for at, one in enumerate(view.entries) if one.commit == op.commit), len(view.entries))
@@ -289,7 +289,7 @@ def _last_before(ormah: Ormah, view: View, op: Op, node_id: str) -> _Read | None
     return None
 
 
-def _time_of(view: View, name: str | None) -> str | None:
+def _time_of(view: LogView, name: str | None) -> str | None:
     if name is None:
         return None
     entry = next((one for one in view.entries if name in {one.op, one.commit}), None)

@@ -18,7 +18,7 @@ from ormahd.model.strength import STRENGTH_FILE as STRENGTH
 from ormahd.model.strength import read_strength
 from ormahd.text.words import query_terms
 from ormahd.vault.history import find_standing
-from ormahd.watch.snapshot_files import State
+from ormahd.watch.snapshot_files import CommitFiles
 
 if TYPE_CHECKING:
     from ormahd.index.snapshots import IndexSnapshot
@@ -72,8 +72,8 @@ def looking_back(
     standing = find_standing(ormah.vault, as_of, ormah.ranking_clock())
     begun = time.perf_counter()
 
-    def load() -> tuple[State, Mapping[str, Strength]]:
-        state = State(ormah.vault, ormah.reconciler, standing.commit)
+    def load() -> tuple[CommitFiles, Mapping[str, Strength]]:
+        state = CommitFiles(ormah.vault, ormah.reconciler, standing.commit)
         return state, read_strength(state.file(STRENGTH) or b"")
 
     with ormah.pasts.at(standing.commit, standing.time, load, progress) as (past, cached):

@@ -36,7 +36,7 @@ from ormahd.vault import purge_records
 if TYPE_CHECKING:
     from ormahd.actions.amend import Caller
     from ormahd.ormah import Ormah
-    from ormahd.purge.plan import Survey
+    from ormahd.purge.plan import PurgeSurvey
     from ormahd.purge.purge import Prepared
     from ormahd.vault.transaction import Transaction
 
@@ -219,7 +219,7 @@ class _Job:
         self.wanted = wanted
         self.caller = caller
         self.progress = progress
-        self.found: Survey
+        self.found: PurgeSurvey
         self.naming: set[str] = set()
         """Present files that name the memory or contain a text, whether the history has them in this version or not."""
         self.forgotten_by: str | None = None
@@ -256,7 +256,7 @@ class _Job:
             turns,
         )  # fmt: skip
 
-    def _check_files(self, found: Survey) -> None:
+    def _check_files(self, found: PurgeSurvey) -> None:
         tracked, naming = self.vault.tree(), self.naming
         for path in sorted(naming):
             if path.startswith((*BESIDE, ".git/")):

@@ -38,7 +38,7 @@ from ormahd.vault.three_way import Did
 
 if TYPE_CHECKING:
     from ormahd.actions.amend import Caller
-    from ormahd.git.oplog import Entry
+    from ormahd.git.oplog import LogEntry
     from ormahd.ormah import Ormah
     from ormahd.vault.history import Op
 from typing import TYPE_CHECKING
@@ -51,7 +51,7 @@ from ormahd.vault import conflicts
 if TYPE_CHECKING:
     from ormahd.actions.amend import Caller, Outcome
     from ormahd.ormah import Ormah
-    from ormahd.vault.conflicts import Aside
+    from ormahd.vault.conflicts import SetAside
 
 
 NODES_NAMED = 10
@@ -329,7 +329,7 @@ def _of_run_or_job(ormah: Ormah, wish: UndoParams) -> list[Op]:
     return read_ops(ormah.vault, view, entries)
 
 
-def _of_run(entries: Sequence[Entry], run: str) -> Iterator[Entry]:
+def _of_run(entries: Sequence[LogEntry], run: str) -> Iterator[LogEntry]:
     wanted = run.strip()
     runs = {entry.run for entry in entries if entry.run and len(wanted) >= MIN_PREFIX and entry.run.startswith(wanted)}
     if any(entry.run == wanted for entry in entries):
@@ -343,7 +343,7 @@ def _of_run(entries: Sequence[Entry], run: str) -> Iterator[Entry]:
     return (entry for entry in entries if entry.run in runs)
 
 
-def _of_job(entries: Sequence[Entry], wish: UndoParams) -> Iterator[Entry]:
+def _of_job(entries: Sequence[LogEntry], wish: UndoParams) -> Iterator[LogEntry]:
     name = f"job:{(wish.job or '').removeprefix('job:')}"
     if not any(entry.source == name for entry in entries):
         raise NotFound(
@@ -458,7 +458,7 @@ def take_in_conflict(ormah: Ormah, name: str, caller: Caller) -> TakeBackResult:
     return TakeBackResult(settled, commits, len(conflicts.waiting(root)))
 
 
-def _put_back(ormah: Ormah, one: Aside, caller: Caller) -> Outcome:
+def _put_back(ormah: Ormah, one: SetAside, caller: Caller) -> Outcome:
     if one.node is None:
         raise BadRequest(f"{one.path} is no memory", hint="compare its versions and put it right by hand")
     seen = see(ormah, one.node)

@@ -2,7 +2,7 @@
 recorded.
 
 `python -m ormahd.embedding.check MODEL FILE KEY` loads the model both ways, compares vectors and token vectors, and
-writes a `Record` to FILE. It runs in a separate process, so that the daemon never loads torch. The default model's
+writes a `CheckRecord` to FILE. It runs in a separate process, so that the daemon never loads torch. The default model's
 record is part of the package (`checked.json`; the command without arguments makes it again). Records of other models
 are kept in the cache directory, named by a hash of the model's files.
 """
@@ -61,7 +61,7 @@ class Probe(msgspec.Struct, frozen=True):
     """The vector that sentence-transformers gives: unit, float32, little endian."""
 
 
-class Record(msgspec.Struct, frozen=True):
+class CheckRecord(msgspec.Struct, frozen=True):
     key: str
     """Hash of the model's files, see `key_of`."""
     refused: str | None = None
@@ -105,7 +105,7 @@ def key_of(lines: Sequence[str]) -> str:
     return hashlib.sha256("\n".join([*lines, str(FORMAT)]).encode()).hexdigest()
 
 
-def record_of(folder: Path, key: str, directory: Path) -> Record:
+def record_of(folder: Path, key: str, directory: Path) -> CheckRecord:
     """Return the record of a model: from the package, from `directory`, or made now by a comparison."""
     packaged = read(_packaged(), key)
     if packaged is not None:
@@ -122,16 +122,16 @@ def _packaged() -> bytes:
     return (importlib.resources.files("ormahd.embedding") / PACKAGED).read_bytes()
 
 
-def read(data: bytes, key: str) -> Record | None:
+def read(data: bytes, key: str) -> CheckRecord | None:
     """Parse a record. Return None if it is incomplete, or that of another model."""
     try:
-        found = msgspec.json.decode(data, type=Record)
+        found = msgspec.json.decode(data, type=CheckRecord)
     except msgspec.DecodeError:
         return None
     return found if found.key == key else None
 
 
-def _compare_apart(folder: Path, key: str, file: Path) -> Record:
+def _compare_apart(folder: Path, key: str, file: Path) -> CheckRecord:
     """Compare in a child process, which writes `file`. Raises Unavailable if that fails."""
     log.info("comparing the embedding model in %s on ONNX Runtime with sentence-transformers, once", folder)
     command = [sys.executable, "-P", "-m", "ormahd.embedding.check", str(folder), str(file), key]
@@ -161,7 +161,7 @@ def _compare_apart(folder: Path, key: str, file: Path) -> Record:
 # Comparing, in the child process
 
 
-def compare(folder: Path, key: str) -> Record:
+def compare(folder: Path, key: str) -> CheckRecord:
     """Load the model both ways and compare. Takes seconds, or minutes for a large model."""
     from ormahd.embedding.model_files import Torch
 
@@ -169,12 +169,14 @@ def compare(folder: Path, key: str) -> Record:
     about = reference.about(str(folder))
     pooling = reference.pooling()
     if pooling is None:
-        return Record(key, refused="it does not end with a pooling by mean or first token")
+        return CheckRecord(key, refused="it does not end with a pooling by mean or first token")
     if about.tokenizer.to_str() != tokenizer(folder).to_str():
-        return Record(key, refused="its tokenizer differs from what its tokenizer.json says")
+        return CheckRecord(key, refused="its tokenizer differs from what its tokenizer.json says")
     onnx = OnnxRuntime(folder, pooling)
     if about.window > onnx.positions:
-        return Record(key, refused=f"its window of {about.window} tokens is longer than its {onnx.positions} positions")
+        return CheckRecord(
+            key, refused=f"its window of {about.window} tokens is longer than its {onnx.positions} positions"
+        )
     lines = token_vectors.calibration()[::EVERY]
     texts = ["", *lines, *(" ".join(lines[at:]) for at in (0, len(lines) // 2))]  # the last two fill the window
     probes = [texts[0], lines[0], lines[-1], " ".join(lines[:4])]
@@ -190,9 +192,9 @@ def compare(folder: Path, key: str) -> Record:
     vectors = min(vectors, least(one_pass(about, onnx, probes)[0], theirs))
     if not min(vectors, tokens) >= LEAST:
         why = f"its vectors differ from those of sentence-transformers (cosine {vectors:.6f}, of tokens {tokens:.6f})"
-        return Record(key, refused=why)
+        return CheckRecord(key, refused=why)
     eight, eight_tokens = _compare_eight(about, onnx, reference, texts)
-    return Record(
+    return CheckRecord(
         key, None, pooling, about.window, about.pad, about.query, about.document, len(texts),
         round(vectors, 7), round(tokens, 7), round(eight, 7), round(eight_tokens, 7),
         [Probe(text, vector.astype("<f4").tobytes()) for text, vector in zip(probes, theirs, strict=True)],
@@ -335,7 +337,7 @@ def open_onnx(folder: Path, lines: Sequence[str], directory: Path, precision: st
     return Opened(about, runtime, list(lines), served)
 
 
-def _as_probed(about: About, runtime: Runtime, record: Record) -> float:
+def _as_probed(about: About, runtime: Runtime, record: CheckRecord) -> float:
     """Return the smallest cosine to the reference vectors in the record."""
     return min(
         float(one_pass(about, runtime, [probe.text])[0][0] @ np.frombuffer(probe.vector, "<f4"))
@@ -344,7 +346,7 @@ def _as_probed(about: About, runtime: Runtime, record: Record) -> float:
 
 
 def _in_eight_bits(
-    about: About, folder: Path, record: Record, directory: Path, precision: str
+    about: About, folder: Path, record: CheckRecord, directory: Path, precision: str
 ) -> tuple[OnnxRuntime, Weighed] | str:
     """Return the model in int8 with its timing, or the reason why it runs in fp32."""
     if not min(record.eight, record.eight_tokens) >= EIGHT_LEAST:
@@ -376,7 +378,9 @@ def _in_eight_bits(
     return (eight, kept) if kept.pays or precision == "int8" else slow
 
 
-def _make(about: About, folder: Path, record: Record, file: Path, kept: Weighed | None) -> tuple[OnnxRuntime, Weighed]:
+def _make(
+    about: About, folder: Path, record: CheckRecord, file: Path, kept: Weighed | None
+) -> tuple[OnnxRuntime, Weighed]:
     """Write the int8 matrices, their hash and their timing. A timing from before on this machine (`kept`) is reused."""
     full = OnnxRuntime(folder, record.pooling)
     eight = full.round_off(file, measured(about))

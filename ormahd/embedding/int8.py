@@ -26,7 +26,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ormahd.embedding.model_files import in_place
-from ormahd.embedding.onnx_graph import FLOAT, INT8, INT64, POSITIONS, TOKENS, Shape, Weight, Writer, multiplied
+from ormahd.embedding.onnx_graph import FLOAT, INT8, INT64, POSITIONS, TOKENS, GraphWriter, Shape, Weight, multiplied
 from ormahd.embedding.token_vectors import Float
 
 MOST = 127
@@ -187,7 +187,7 @@ def graph(
     `eight`: the matrices of each product by name, stored in `file`; `inside`: all other weights, and a bias for each
     product.
     """
-    made = Writer()
+    made = GraphWriter()
     made.integers("thirds", [shape.width] * 3)
     made.integers("flat", [-1, shape.width])
     made.integers("last", [-1])
@@ -208,7 +208,7 @@ def graph(
     return made.model(shape, file, outside, inside, {POSITIONS: INT64}, [TOKENS])
 
 
-def _layer(made: Writer, at: str, number: int, here: str, shape: Shape, eight: Mapping[str, Eight]) -> str:
+def _layer(made: GraphWriter, at: str, number: int, here: str, shape: Shape, eight: Mapping[str, Eight]) -> str:
     attention, output, wide, narrow = (one.at for one in products(number))
     parts = [f"{attention}.{one}" for one in ("query", "key", "value")]
     made.nodes("Split", [_product(made, here, attention, eight), "thirds"], parts, axis=2)
@@ -220,7 +220,7 @@ def _layer(made: Writer, at: str, number: int, here: str, shape: Shape, eight: M
     return made.normalise(summed, f"{at}output.LayerNorm", shape.epsilon)
 
 
-def _product(made: Writer, here: str, at: str, eight: Mapping[str, Eight]) -> str:
+def _product(made: GraphWriter, here: str, at: str, eight: Mapping[str, Eight]) -> str:
     if eight[at].even is not None:
         even = made.node("Mul", [here, f"{at}.even"], f"{at}.made.even")
         codes = made.node("QuantizeLinear", [even, "one", "middle"], f"{at}.given")
@@ -233,7 +233,7 @@ def _product(made: Writer, here: str, at: str, eight: Mapping[str, Eight]) -> st
     return made.node("Add", [scaled, f"{at}.bias"], f"{at}.out")
 
 
-def multiply(made: Writer, codes: str, at: str, step: str, zero: str, bias: str = "") -> str:
+def multiply(made: GraphWriter, codes: str, at: str, step: str, zero: str, bias: str = "") -> str:
     """Add the product of `codes` (zero point `zero`, step `step`) with the matrix `at` to the graph. Return its
     output's name."""
     given = [codes, f"{at}.codes", step, f"{at}.scales", zero, "", bias]

@@ -94,7 +94,7 @@ def graph(shape: Shape, file: str, weights: Mapping[str, Weight], *, seen: Seque
 
     `seen`: names of activations to output besides `TOKENS` (see `multiplied`).
     """
-    made = Writer()
+    made = GraphWriter()
     each = shape.width // shape.heads
     made.floats("scale", each**-0.5)
     made.integers("flat", [-1, shape.width])
@@ -111,7 +111,7 @@ def graph(shape: Shape, file: str, weights: Mapping[str, Weight], *, seen: Seque
     return made.model(shape, file, outside, {}, {POSITIONS: INT64, BIAS: FLOAT}, [TOKENS, *seen])
 
 
-def _layer(made: Writer, at: str, here: str, shape: Shape) -> str:
+def _layer(made: GraphWriter, at: str, here: str, shape: Shape) -> str:
     turned = {}
     for part, order in (("query", (0, 2, 1, 3)), ("key", (0, 2, 3, 1)), ("value", (0, 2, 1, 3))):
         found = made.dense(here, f"{at}attention.self.{part}")
@@ -134,7 +134,7 @@ def _layer(made: Writer, at: str, here: str, shape: Shape) -> str:
     return made.normalise(summed, f"{at}output.LayerNorm", shape.epsilon)
 
 
-class Writer:
+class GraphWriter:
     """Collects the encoded nodes and small constants of a graph."""
 
     def __init__(self) -> None:

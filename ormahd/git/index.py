@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
-from ormahd.git.objects import Entry
+from ormahd.git.objects import TreeEntry
 from ormahd.git.process import GitFailed
 from ormahd.git.repository import Git
 from ormahd.model.change import Clock
@@ -94,7 +94,7 @@ class NextIndex:
     Used only while the index lock is held.
     """
 
-    def __init__(self, git: Git, vault_id: str, entries: Mapping[bytes, Entry | None]) -> None:
+    def __init__(self, git: Git, vault_id: str, entries: Mapping[bytes, TreeEntry | None]) -> None:
         """`entries`: {path relative to the top: its entry in the new HEAD; None: no file}."""
         self._git = git
         self.entries = entries

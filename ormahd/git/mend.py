@@ -54,7 +54,7 @@ WHOLE: Final = 64
 log = logging.getLogger(__name__)
 
 
-class Mender:
+class GitMender:
     """Repairs one repository. Thread-safe; only `index` requires the caller to hold git's index.lock."""
 
     def __init__(self, top: Path, git_dir: Path, common: Path, refs: RefFiles) -> None:
@@ -435,7 +435,7 @@ def mend_place(folder: Path) -> bool:
         return False
     git_dir = top / ".git"
     refs = RefFiles(git_dir, git_dir, "reftable" if (git_dir / "reftable").is_dir() else "files")
-    mender = Mender(top, git_dir, git_dir, refs)
+    mender = GitMender(top, git_dir, git_dir, refs)
     return (mender.odd() or mender.odd_refs() or not mender.sound()) and mender.look()
 
 

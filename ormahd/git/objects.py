@@ -111,7 +111,7 @@ the heap fragmented, and parsing a tree again is fast."""
 FILE, EXECUTABLE, LINK, TREE, GITLINK = b"100644", b"100755", b"120000", b"40000", b"160000"
 
 
-class Entry(Struct, frozen=True):
+class TreeEntry(Struct, frozen=True):
     """One line of a tree: the mode as git writes it, and the object's id in hex."""
 
     mode: bytes
@@ -150,18 +150,18 @@ class Tree:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def get(self, name: bytes) -> Entry | None:
+    def get(self, name: bytes) -> TreeEntry | None:
         for key in (name, name + b"/"):
             at = bisect_left(self.keys, key)
             if at < len(self.keys) and self.keys[at] == key:
                 line = self.lines[at]
-                return Entry(line[: line.index(b" ")], line[-self._oid_bytes :].hex())
+                return TreeEntry(line[: line.index(b" ")], line[-self._oid_bytes :].hex())
         return None
 
     def copy(self) -> Tree:
         return Tree(self.keys.copy(), self.lines.copy(), self._oid_bytes)
 
-    def put(self, name: bytes, entry: Entry | None) -> None:
+    def put(self, name: bytes, entry: TreeEntry | None) -> None:
         """Set or remove the entry of a name. Only for a copy that no other code uses."""
         for key in (name, name + b"/"):
             at = bisect_left(self.keys, key)
@@ -236,7 +236,9 @@ class Objects:
             self._root = commit, tree
         return tree
 
-    def find(self, root: str | None, path: bytes, fresh: Mapping[str, tuple[str, bytes]] | None = None) -> Entry | None:
+    def find(
+        self, root: str | None, path: bytes, fresh: Mapping[str, tuple[str, bytes]] | None = None
+    ) -> TreeEntry | None:
         """Return the entry of a path (relative to the top) in the tree `root`, or None."""
         oid = root
         *folders, name = path.split(b"/")
@@ -261,7 +263,7 @@ class Objects:
                 )
             oid = entry.oid if entry is not None and entry.mode == TREE and depth < len(folders) else None
 
-    def file(self, root: str | None, path: bytes) -> Entry | None:
+    def file(self, root: str | None, path: bytes) -> TreeEntry | None:
         """Return the entry of the regular file at `path`, or None."""
         entry = self.find(root, path)
         return None if entry is None or entry.mode in {LINK, TREE, GITLINK} else entry
@@ -275,7 +277,9 @@ class Objects:
 
     # Building: `fresh` collects {oid: (kind, data)}
 
-    def edit(self, root: str | None, changes: Mapping[bytes, Entry | None], fresh: dict[str, tuple[str, bytes]]) -> str:
+    def edit(
+        self, root: str | None, changes: Mapping[bytes, TreeEntry | None], fresh: dict[str, tuple[str, bytes]]
+    ) -> str:
         """Return the id of the tree `root` with `changes` made (None: removed). Only trees on the changed paths are
         new."""
         parted = {tuple(path.split(b"/")): entry for path, entry in changes.items()}
@@ -284,11 +288,11 @@ class Objects:
     def _edit(
         self,
         root: str | None,
-        changes: Mapping[tuple[bytes, ...], Entry | None],
+        changes: Mapping[tuple[bytes, ...], TreeEntry | None],
         fresh: dict[str, tuple[str, bytes]],
     ) -> str | None:
         made = self.tree(root, fresh).copy() if root is not None else Tree([], [], self._git.oid_bytes)
-        below: dict[bytes, dict[tuple[bytes, ...], Entry | None]] = {}
+        below: dict[bytes, dict[tuple[bytes, ...], TreeEntry | None]] = {}
         for (name, *rest), entry in changes.items():
             if rest:
                 below.setdefault(name, {})[tuple(rest)] = entry
@@ -301,7 +305,7 @@ class Objects:
             if (old is None or old.mode != TREE) and all(entry is None for entry in inner.values()):
                 continue
             oid = self._edit(old.oid if old is not None and old.mode == TREE else None, inner, fresh)
-            made.put(name, None if oid is None else Entry(TREE, oid))
+            made.put(name, None if oid is None else TreeEntry(TREE, oid))
         if not len(made):
             return None
         oid = self._add("tree", made.data(), fresh)

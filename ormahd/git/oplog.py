@@ -207,7 +207,7 @@ class Part(NamedTuple):
     edge: str | None = None
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """One commit that touched the vault.
 
     `op`, `kind` and `run` are None for a commit made by hand, whose source is "person". `time`: seconds since 1970.
@@ -235,11 +235,11 @@ class Entry(NamedTuple):
         return self.op or self.commit
 
 
-class View(Struct, frozen=True, dict=True):
+class LogView(Struct, frozen=True, dict=True):
     """The history as of `head`. `entries`: newest first; an op always comes before the ops that it builds on."""
 
     head: str | None
-    entries: Sequence[Entry]
+    entries: Sequence[LogEntry]
     taken_back: Mapping[str, str]
     """{op or commit: the op or commit that undid it, and was not itself undone}."""
     parts: Mapping[Part, str]
@@ -257,7 +257,7 @@ class View(Struct, frozen=True, dict=True):
                     found.setdefault(node, entry.kind)
         return found
 
-    def undone_by(self, entry: Entry) -> str | None:
+    def undone_by(self, entry: LogEntry) -> str | None:
         by = self.taken_back.get(entry.op) if entry.op else None
         return by or self.taken_back.get(entry.commit)
 
@@ -265,16 +265,16 @@ class View(Struct, frozen=True, dict=True):
 class OpLog:
     """The part of a repository's history that touches the folder `prefix` ("" or a path ending in a slash).
 
-    Thread-safe: each caller gets a `View` that does not change.
+    Thread-safe: each caller gets a `LogView` that does not change.
     """
 
     def __init__(self, git: Git, prefix: str) -> None:
         self._git = git
         self._below = ["--full-history", "--", prefix.rstrip("/")] if prefix else []
         self._lock = threading.Lock()
-        self._view = View(None, (), {}, {}, {})
+        self._view = LogView(None, (), {}, {}, {})
 
-    def view(self) -> View:
+    def view(self) -> LogView:
         """Return the history as of the current HEAD."""
         head = self._git.head()
         view = self._view
@@ -286,12 +286,12 @@ class OpLog:
                 self._view = _resolved(head, self._entries(self._view, head), self._view.firsts)
             return self._view
 
-    def until(self, time: datetime) -> View:
+    def until(self, time: datetime) -> LogView:
         """Return the history without the ops after `time`: what these undid counts as not undone."""
         view = self.view()
         return _resolved(view.head, [one for one in view.entries if one.time <= time.timestamp()], view.firsts)
 
-    def recent(self, count: int) -> View:
+    def recent(self, count: int) -> LogView:
         """Return the history, or only its newest `count` entries if the whole history was not read yet."""
         if self._view.head is not None:
             return self.view()
@@ -301,7 +301,7 @@ class OpLog:
         view = _resolved(head, read, {})
         return replace(view, entries=view.entries[:count])
 
-    def _entries(self, old: View, head: str | None) -> Sequence[Entry]:
+    def _entries(self, old: LogView, head: str | None) -> Sequence[LogEntry]:
         if head is None:
             return ()
         if old.head is not None:
@@ -310,9 +310,9 @@ class OpLog:
                 return grown
         return [entry for _, entry in self._read(head, "--date-order")]
 
-    def _grown(self, old: View, head: str) -> Sequence[Entry] | None:
+    def _grown(self, old: LogView, head: str) -> Sequence[LogEntry] | None:
         """Return old and new entries together; None if some old entries are not in the history any more."""
-        fresh: list[Entry] = []
+        fresh: list[LogEntry] = []
         merged = False
         try:
             for mark, entry in self._read(f"{old.head}...{head}", "--date-order"):
@@ -329,18 +329,18 @@ class OpLog:
         order = self._git.run("rev-list", "--date-order", head, *self._below).decode().split()
         return [by_commit[commit] for commit in order if commit in by_commit]
 
-    def _read(self, revision: str, *options: str) -> Iterator[tuple[str, Entry]]:
+    def _read(self, revision: str, *options: str) -> Iterator[tuple[str, LogEntry]]:
         """Yield (mark, entry): the mark is `<` or `>` as printed by git, with a `+` for a merge."""
         for record in self._git.log(_FORMAT, *options, revision, *self._below):
             mark, commit, parents, seconds, text = os.fsdecode(record).lstrip("\n").split("\x1f", 4)
             yield mark + ("+" if " " in parents else ""), _entry(commit, int(seconds), text)
 
 
-def _entry(commit: str, seconds: int, text: str) -> Entry:
+def _entry(commit: str, seconds: int, text: str) -> LogEntry:
     said = parse(text)
     undoes = [aim for line in said.trailers.get(UNDOES, ()) for aim in re.split(r"[,\s]+", line) if aim]
     parts = [Part(*words) for line in said.trailers.get(UNDOES_PART, ()) if 2 <= len(words := line.split()) <= 3]
-    return Entry(
+    return LogEntry(
         commit, said.trailer("Ormah-Op"), seconds, _interned(said.trailer("Ormah-Kind")),
         sys.intern(said.trailer("Ormah-Source") or "person"), _interned(said.trailer("Ormah-Run")),
         tuple(map(sys.intern, said.nodes)), (*undoes, *_REVERTS.findall(text)), tuple(parts),
@@ -353,7 +353,7 @@ def _interned(text: str | None) -> str | None:
     return None if text is None else sys.intern(text)
 
 
-def _resolved(head: str | None, found: Sequence[Entry], firsts: Mapping[str, str]) -> View:
+def _resolved(head: str | None, found: Sequence[LogEntry], firsts: Mapping[str, str]) -> LogView:
     """Work out what is undone: the latest undo of a thing counts, unless it was itself undone.
 
     An undo is newer than what it undoes, so that going through the newest entries first meets it first.
@@ -362,7 +362,7 @@ def _resolved(head: str | None, found: Sequence[Entry], firsts: Mapping[str, str
     entries = [entry for entry in found if not entry.first]
     firsts = {**firsts, **{entry.commit: entry.op for entry in found if entry.first and entry.op}}
 
-    def undone(entry: Entry) -> bool:
+    def undone(entry: LogEntry) -> bool:
         return any(name in latest and latest[name][1] for name in (entry.op, entry.commit) if name)
 
     for entry in entries:
@@ -373,4 +373,4 @@ def _resolved(head: str | None, found: Sequence[Entry], firsts: Mapping[str, str
                 latest.setdefault(aim, (entry.name, standing))
     whole = {aim: by for aim, (by, standing) in latest.items() if standing and isinstance(aim, str)}
     parts = {aim: by for aim, (by, standing) in latest.items() if standing and isinstance(aim, Part)}
-    return View(head, entries, whole, parts, firsts)
+    return LogView(head, entries, whole, parts, firsts)

@@ -8,7 +8,7 @@ from enum import Enum, auto
 from ormahd.errors import Internal
 from ormahd.git import oplog
 from ormahd.git.process import GitFailed
-from ormahd.git.repository import Git, Identity
+from ormahd.git.repository import Git, Signature
 from ormahd.process.disk import sync_directory
 
 
@@ -27,7 +27,7 @@ class HeadMover:
     nothing.
     """
 
-    def __init__(self, git: Git, *, who: Identity, seconds: int, reason: str) -> None:
+    def __init__(self, git: Git, *, who: Signature, seconds: int, reason: str) -> None:
         self._git = git
         self._mends = git.mender.mends
         env = {

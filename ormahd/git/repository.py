@@ -18,7 +18,7 @@ from typing import IO
 from msgspec import Struct
 
 from ormahd.errors import Internal, Unavailable
-from ormahd.git.mend import Mender
+from ormahd.git.mend import GitMender
 from ormahd.git.process import CONFIG, GitFailed, call, environment, executable, importing
 from ormahd.git.ref_files import FILES, RefFiles
 from ormahd.process.disk import is_pipe
@@ -30,14 +30,14 @@ _ANY_PATHSPEC = {"GIT_LITERAL_PATHSPECS": "0"}
 magic."""
 
 
-class Identity(Struct, frozen=True):
+class Signature(Struct, frozen=True):
     """The author or committer of a commit, without a time."""
 
     name: str
     email: str
 
     @classmethod
-    def named(cls, name: str, email: str) -> Identity:
+    def named(cls, name: str, email: str) -> Signature:
         """Return an identity without the characters that git would not accept in a name."""
         return cls(_ident_part(name) or "ormahd", email)
 
@@ -45,7 +45,7 @@ class Identity(Struct, frozen=True):
         return f"{self.name} <{self.email}> {seconds} +0000"
 
 
-class Place(Struct, frozen=True):
+class RepositoryFolders(Struct, frozen=True):
     """The folders of a repository. `common` differs from `git_dir` in a linked worktree."""
 
     top: Path
@@ -57,7 +57,7 @@ class Place(Struct, frozen=True):
     """The format of refs: `files` or `reftable`."""
 
 
-def locate(folder: Path) -> Place | None:
+def locate(folder: Path) -> RepositoryFolders | None:
     """Return the repository that contains `folder`, or None. Raises if git refuses it (wrong owner, damage)."""
     try:
         out = call(
@@ -83,17 +83,17 @@ def locate(folder: Path) -> Place | None:
     bare, object_format, git_dir, common, refs = os.fsdecode(out).rstrip("\n").split("\n")
     refs = FILES if refs == SHOW_REFS else refs  # an older git prints the unknown option back
     if bare == "true":
-        return Place(Path(git_dir), Path(git_dir), Path(git_dir), True, object_format, refs)
+        return RepositoryFolders(Path(git_dir), Path(git_dir), Path(git_dir), True, object_format, refs)
     try:
         top = os.fsdecode(call(["rev-parse", "--show-toplevel"], cwd=folder)).rstrip("\n")
     except GitFailed as exc:
         raise Unavailable(
             f"{folder} lies inside a repository's .git", hint="set vault.path to a folder of notes"
         ) from exc
-    return Place(Path(top), Path(git_dir), (folder / common).resolve(), False, object_format, refs)
+    return RepositoryFolders(Path(top), Path(git_dir), (folder / common).resolve(), False, object_format, refs)
 
 
-def ignored_around(place: Place, folder: Path) -> bool:
+def ignored_around(place: RepositoryFolders, folder: Path) -> bool:
     """Whether the repository around `folder` ignores it."""
     # Ask about a file inside it: a rule for folders (`/vault/`) does not match a folder that does not exist yet.
     inside = "./" + os.path.relpath(folder / "note.md", os.path.realpath(place.top))
@@ -104,7 +104,7 @@ def ignored_around(place: Place, folder: Path) -> bool:
 class Git:
     """Access to one repository. Thread-safe; `close` ends its child process."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: RepositoryFolders) -> None:
         self.top = place.top
         self.git_dir = place.git_dir
         self.common = place.common
@@ -120,7 +120,7 @@ class Git:
         self._settings: tuple[object, Mapping[str, str]] | None = None
         self._config_files: tuple[str, ...] = ()
         self._branch: tuple[object, str | None] | None = None
-        self.mender = Mender(self.top, self.git_dir, self.common, self.ref_files)
+        self.mender = GitMender(self.top, self.git_dir, self.common, self.ref_files)
         self.mend_index: Callable[[], bool] | None = None
         """Rebuilds git's index if git cannot read it, while no op is being written; returns whether it did. Set by
         the vault."""
@@ -358,11 +358,11 @@ class Git:
         self._branch = mark, branch
         return branch
 
-    def identity(self) -> Identity | None:
+    def identity(self) -> Signature | None:
         """Return the person's git identity, or None if it is not configured."""
         values = self.settings()
         name, email = (_ident_part(values.get(key, "")) for key in ("user.name", "user.email"))
-        return Identity(name, email) if name and email else None
+        return Signature(name, email) if name and email else None
 
     def settings(self) -> Mapping[str, str]:
         """Return the person's git configuration as `{key as git prints it: last value}` (`filter.lfs.clean`).

@@ -22,7 +22,7 @@ from pathlib import Path
 from ormahd.errors import BegunAnew, NoRoom, Unavailable
 from ormahd.index.write import NODES
 from ormahd.process import own_files, sql
-from ormahd.process.sql import Fault, Snapshot, fault_of, identity
+from ormahd.process.sql import DatabaseFault, Snapshot, fault_of, identity
 from ormahd.text.words import FTS_TOKENIZE
 
 SCHEMA_VERSION = 1
@@ -143,7 +143,7 @@ class Database:
                 self._clear()
                 return _Connections(self._open(), identity(self.path))
             except sqlite3.DatabaseError as error:
-                if fault_of(error) is not Fault.DAMAGED:
+                if fault_of(error) is not DatabaseFault.DAMAGED:
                     return self._in_memory(str(error))
                 try:
                     self._set_aside(f"SQLite cannot read it ({error})")
@@ -382,10 +382,10 @@ class Database:
             yield
         except sqlite3.DatabaseError as error:
             fault = fault_of(error)
-            if fault is Fault.DAMAGED:
+            if fault is DatabaseFault.DAMAGED:
                 self.found_damaged(f"SQLite cannot read it ({error})")
                 raise BegunAnew(f"the index in {self.directory} is damaged ({error})", hint=ANEW) from error
-            if fault is Fault.NO_ROOM:
+            if fault is DatabaseFault.NO_ROOM:
                 self.found_full(str(error))
                 said = f"the index cannot be written ({error}): {own_files.room(self.directory)}"
                 hint = "make room; the index follows the vault by itself then"

@@ -39,7 +39,7 @@ UNSPOKEN = 500
 """Number of characters that are embedded of a text that has no heading and no prose."""
 
 
-class Source(Struct, frozen=True):
+class EmbeddedText(Struct, frozen=True):
     """The text that is embedded for a node, with its sha256."""
 
     heading: str | None
@@ -47,12 +47,12 @@ class Source(Struct, frozen=True):
     sha: bytes
 
 
-def source(title: str | None, path: str, content: str) -> Source:
+def source(title: str | None, path: str, content: str) -> EmbeddedText:
     name = heading(title, path)
     content = language(content) or ("" if name else content[:UNSPOKEN])
     if name and content[: len(name)].casefold() == name.casefold():
         name = None  # the text already begins with its heading
-    return Source(name, content, hashlib.sha256(f"{name or ''}\0{content}".encode(errors="replace")).digest())
+    return EmbeddedText(name, content, hashlib.sha256(f"{name or ''}\0{content}".encode(errors="replace")).digest())
 
 
 class Delta(Struct):
@@ -78,8 +78,8 @@ def models(connection: sqlite3.Connection) -> list[int]:
     return [row[0] for row in connection.execute("SELECT model FROM model")]
 
 
-def sources(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, Source]:
-    found: dict[str, Source] = {}
+def sources(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, EmbeddedText]:
+    found: dict[str, EmbeddedText] = {}
     for some in sql.sets(ids):
         rest = f"FROM node n JOIN text t USING (number) JOIN file f USING (number) WHERE n.held = 1 AND n.id IN ({sql.marks(some)})"
         rows = sql.table(connection, ("n.id", "n.title", "f.path", "t.content"), rest, some)

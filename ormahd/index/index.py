@@ -24,7 +24,7 @@ from ormahd.index.indexer import Indexer
 from ormahd.index.reader import Reader
 from ormahd.index.rows import micros
 from ormahd.index.vector_store import VectorStore
-from ormahd.index.write import Entry, FirstPath
+from ormahd.index.write import FirstPath, ParsedFile
 from ormahd.model.change import FileState
 from ormahd.model.node import Strength
 from ormahd.note.note import Note
@@ -244,7 +244,7 @@ class Index(Reader):
                     self._files.pop(path, None)
                 self._files |= found
 
-    def _embed_now(self, entries: Sequence[Entry]) -> tuple[VectorStore, dict[bytes, DocumentVectors]] | None:
+    def _embed_now(self, entries: Sequence[ParsedFile]) -> tuple[VectorStore, dict[bytes, DocumentVectors]] | None:
         """Embed new texts if there are only a few, so that vector search finds them at once.
 
         Return the vector store and the embeddings by sha256, with those that `embed_ahead` made; None if there are

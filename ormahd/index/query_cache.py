@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ormahd.index import write as full_text
 from ormahd.index.embedding_cache import Pieces
-from ormahd.index.rows import Candidate, Filter
+from ormahd.index.rows import CandidateRow, Filter
 from ormahd.index.write import COUNTED_ANEW, RANK, SCORED, SMALL, Frequencies, split
 from ormahd.model.node import NodeType
 from ormahd.process import sql
@@ -30,7 +30,7 @@ from ormahd.vectors.matrix import SPARE
 COUNTS = 1000
 """Maximum number of filters whose node counts are cached."""
 CANDIDATES = 20_000
-"""Maximum number of nodes whose `Candidate` is cached (10 MB)."""
+"""Maximum number of nodes whose `CandidateRow` is cached (10 MB)."""
 PASSING = 100_000
 """Maximum number of node ids in all cached results of filters (10 MB)."""
 SHARE = 0.05
@@ -81,7 +81,7 @@ class QueryCache:
         self._passing: dict[Filter, list[str]] = {}
         self._passed = 0
         self.counts: dict[Filter, int] = {}
-        self.candidates: dict[str, Candidate] = {}
+        self.candidates: dict[str, CandidateRow] = {}
         self.statements: dict[str, Stated] = {}
         self._stated = 0
         self.compared: dict[tuple[str, str], Compared | None] = {}

@@ -31,7 +31,7 @@ from ormahd.index.rows import (
     NODE_COLUMNS,
     NODE_FROM,
     UNWRITTEN,
-    Candidate,
+    CandidateRow,
     EdgeRow,
     Filter,
     NodeRow,
@@ -129,9 +129,9 @@ def notes(connection: sqlite3.Connection, ids: Sequence[str], strength: Mapping[
     return {node_id: found[node_id] for node_id in ids if node_id in found}
 
 
-def candidates(connection: sqlite3.Connection, ids: Sequence[str], strength: Mapping[str, Strength]) -> dict[str, Candidate]:  # fmt: skip
+def candidates(connection: sqlite3.Connection, ids: Sequence[str], strength: Mapping[str, Strength]) -> dict[str, CandidateRow]:  # fmt: skip
     """Return the fields of nodes that ranking needs, by id. Unknown ids are left out."""
-    found: dict[str, Candidate] = {}
+    found: dict[str, CandidateRow] = {}
     for some in sql.sets(ids):
         rest = f"FROM node n JOIN text t USING (number) WHERE n.held = 1 AND n.id IN ({sql.marks(some)})"
         for row in sql.table(connection, CANDIDATE_COLUMNS, rest, some):
@@ -334,7 +334,7 @@ class Reader:
         them."""
         return self.database.ask() if len(ids) <= most else self.database.read()
 
-    def candidates(self, ids: Sequence[str]) -> dict[str, Candidate]:
+    def candidates(self, ids: Sequence[str]) -> dict[str, CandidateRow]:
         """Return the fields of nodes that ranking needs, by full id. Unknown ids are left out."""
         priority.give()
         known = self._kept.candidates  # a change of the index replaces the cache

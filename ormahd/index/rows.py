@@ -163,7 +163,7 @@ def _texts(listed: str) -> tuple[str, ...]:
     return () if listed == "[]" else tuple(json.loads(listed))  # most lists are empty
 
 
-class Candidate(Struct, frozen=True):
+class CandidateRow(Struct, frozen=True):
     """The fields of a node that ranking needs. Only some columns, because one search ranks hundreds of nodes."""
 
     id: str
@@ -188,10 +188,10 @@ class Candidate(Struct, frozen=True):
 CANDIDATE_COLUMNS = ("n.id", "n.type", "n.tier", "n.space", "n.title", "length(t.content)", _CONFIDENCE, "n.created")
 
 
-def candidate(row: Sequence[Any], strength: Mapping[str, Strength]) -> Candidate:
+def candidate(row: Sequence[Any], strength: Mapping[str, Strength]) -> CandidateRow:
     """Make a Candidate from a row of `CANDIDATE_COLUMNS`."""
     node_id, kind, tier, space, title, size, confidence, created = row
-    return Candidate(
+    return CandidateRow(
         node_id,
         NodeType(kind),
         Tier(tier),

@@ -232,7 +232,7 @@ class Build(Struct):
         before: dict[str, str] = json.loads(known)
         gone = [path for path in before if path not in files.files]
         differing = sorted((path, oid) for path, oid in files.files.items() if before.get(path) != oid)
-        entries: list[write.Entry] = []
+        entries: list[write.ParsedFile] = []
         for number, ((path, oid), data) in enumerate(zip(differing, files.read(differing), strict=True)):
             one = write.entry(path, files.indexed(path, data), _state(path, data, when, *files.lent(path, data)), oid)
             if one.note.kind is NoteKind.CONFLICTED:
@@ -246,7 +246,7 @@ class Build(Struct):
                 progress(number + 1, len(differing), "reading")
         self._store(database, entries, gone)
 
-    def _store(self, database: Database, entries: Sequence[write.Entry], gone: Collection[str]) -> None:
+    def _store(self, database: Database, entries: Sequence[write.ParsedFile], gone: Collection[str]) -> None:
         now = micros(self.clock())
         with database.write() as connection:
             ids = write.store(connection, entries, gone, self.index.first_path).ids

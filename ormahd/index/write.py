@@ -249,7 +249,7 @@ FirstPath = Callable[[str, Sequence[str]], str | None]
 None."""
 
 
-class Entry(Struct, frozen=True):
+class ParsedFile(Struct, frozen=True):
     """A parsed file, ready to be stored."""
 
     path: str
@@ -267,7 +267,7 @@ class Entry(Struct, frozen=True):
         return self.note.id if self.note.kind in NODES else None
 
 
-def entry(path: str, data: bytes, state: FileState, blob: str, note: Note | None = None) -> Entry:
+def entry(path: str, data: bytes, state: FileState, blob: str, note: Note | None = None) -> ParsedFile:
     """Parse a file into an Entry; `note`: the parsed note, if the caller has it. `blob`: the file's blob id in git.
 
     This needs no database, so it runs outside the writer's lock.
@@ -288,7 +288,7 @@ def entry(path: str, data: bytes, state: FileState, blob: str, note: Note | None
     started = state.mtime_ns // 1000 if created is None else micros(created)
     updated = started if note.updated is None else micros(note.updated)
     same = fingerprint(note.space, note.type, note.title, note.content)
-    return Entry(path, state, note, words, same, started, updated, blob)
+    return ParsedFile(path, state, note, words, same, started, updated, blob)
 
 
 def git_blob(data: bytes) -> str:
@@ -303,7 +303,7 @@ def fingerprint(space: str | None, kind: str, title: str | None, content: str) -
     return int.from_bytes(hashlib.blake2b(joined.encode(errors="replace"), digest_size=8).digest(), "big", signed=True)
 
 
-class Stored(Struct, frozen=True):
+class BatchResult(Struct, frozen=True):
     """What a batch changed. `ids`: all nodes that may have been added, changed or removed; `words`: whether the full
     text table changed."""
 
@@ -312,8 +312,11 @@ class Stored(Struct, frozen=True):
 
 
 def store(
-    connection: sqlite3.Connection, entries: Sequence[Entry], removals: Collection[str], first_path: FirstPath | None
-) -> Stored:
+    connection: sqlite3.Connection,
+    entries: Sequence[ParsedFile],
+    removals: Collection[str],
+    first_path: FirstPath | None,
+) -> BatchResult:
     """Write the batch, and resolve again the ids and links that it affects."""
     entries = _without_conflicted(connection, entries)
     old = _numbers(connection, [*removals, *(one.path for one in entries)])
@@ -331,10 +334,10 @@ def store(
     _choose(connection, affected, first_path)
     keys |= links.keys_of(connection, _claimants(connection, affected), ())
     links.resolve_again(connection, keys, numbers)
-    return Stored(affected, len(same) < len(numbers) or bool(removals))
+    return BatchResult(affected, len(same) < len(numbers) or bool(removals))
 
 
-def _without_conflicted(connection: sqlite3.Connection, entries: Sequence[Entry]) -> list[Entry]:
+def _without_conflicted(connection: sqlite3.Connection, entries: Sequence[ParsedFile]) -> list[ParsedFile]:
     """Return the entries without conflict markers. For the others only the file's state is stored; their rows stay as
     they are."""
     usable = []
@@ -381,7 +384,7 @@ def _take(
 
 def _put(
     connection: sqlite3.Connection,
-    entries: Sequence[Entry],
+    entries: Sequence[ParsedFile],
     old: Mapping[str, tuple[int, str | None]],
     same: Collection[int],
 ) -> list[int]:

@@ -54,10 +54,10 @@ class Edit(Struct, frozen=True):
 
 
 def nothing() -> None:
-    """Do nothing: the default for `Change.done`."""
+    """Do nothing: the default for `PlannedChange.done`."""
 
 
-class Change(Struct, frozen=True):
+class PlannedChange(Struct, frozen=True):
     """A planned change that becomes one commit. `subject` is a sentence for people, `body` gives the reasons (scores, verdict).
 
     `edits` is called under the writers' lock and makes the edits from the current notes; an empty list means that there is
@@ -102,10 +102,10 @@ class Done(Struct, frozen=True):
     """Whether the job has left work for the next run."""
 
 
-Step = Change | Ask | Done
+Step = PlannedChange | Ask | Done
 
 
-class Turn(Struct, frozen=True):
+class RunContext(Struct, frozen=True):
     """The context of one run of one job.
 
     `now` is fixed for the run. `judge` None: the job only does what is safe without a judge. `near` is shared by all jobs of
@@ -144,13 +144,13 @@ class Job(Protocol):
     @property
     def name(self) -> str: ...
 
-    def plan(self, turn: Turn) -> Iterator[Step]:
+    def plan(self, turn: RunContext) -> Iterator[Step]:
         """Yield what should be done, best first. A second run right after the first yields nothing new."""
         ...
 
 
 def apply(
-    ormah: Ormah, change: Change, caller: Caller, *, run: str | None, body: str | None = None,
+    ormah: Ormah, change: PlannedChange, caller: Caller, *, run: str | None, body: str | None = None,
     beside: Callable[[Transaction], None] = lambda _: None,
 ) -> Outcome | None:  # fmt: skip
     """Commit `change`. Return None if the change has no edits left to make.

@@ -17,7 +17,7 @@ from ormahd.model.change import Kind
 
 if TYPE_CHECKING:
     from ormahd.index.index import Index
-    from ormahd.jobs.job import Turn
+    from ormahd.jobs.job import RunContext
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -82,7 +82,7 @@ class NearMemories:
         }  # fmt: skip
 
 
-def wait_for_vectors(turn: Turn) -> None:
+def wait_for_vectors(turn: RunContext) -> None:
     """After a start, wait until the daemon is ready or all memories have vectors, at most WARM_S seconds.
 
     Without vectors a job would find no neighbours, and so nothing to do.

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ormahd.actions.amend import clean
 from ormahd.errors import BadRequest
-from ormahd.jobs.job import Change, Edit
+from ormahd.jobs.job import Edit, PlannedChange
 from ormahd.model.node import MAX_CONTENT, MAX_TITLE, ProposalType
 from ormahd.note import note as codec
 from ormahd.note.markdown import normalise
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from ormahd.vault.transaction import Transaction
 
 
-ChangeOf = Callable[["Ormah", Mapping[str, Any]], Change]
+ChangeOf = Callable[["Ormah", Mapping[str, Any]], PlannedChange]
 """A function that makes the change of an approved proposal from its payload."""
 NEWER: Final = "newer"
 OLDER: Final = "older"
@@ -62,7 +62,7 @@ PAIRED: Final = (ProposalType.MERGE, ProposalType.CONFLICT)
 """Types of proposals about two memories, where the person may choose which one stays."""
 
 
-class Choice(Struct, frozen=True):
+class Approval(Struct, frozen=True):
     """How a person approves a proposal. A field that is None: as proposed.
 
     `keep`: "newer" or "older" is the memory whose text stays; "both" keeps both memories, which rejects the proposal.
@@ -74,7 +74,7 @@ class Choice(Struct, frozen=True):
     title: str | None = None
 
 
-def check(choice: Choice) -> None:
+def check(choice: Approval) -> None:
     """Raise BadRequest if the choice is invalid for every proposal."""
     if choice.keep is not None and choice.keep not in KEPT:
         raise BadRequest(f"keep is {choice.keep[:60]!r}", hint="newer, older or both")
@@ -86,13 +86,13 @@ def check(choice: Choice) -> None:
         raise BadRequest(f"a text has at most {MAX_CONTENT:,} characters, and a title {MAX_TITLE:,}")
 
 
-def chosen_change(ormah: Ormah, row: StoredProposal, choice: Choice, change_of: ChangeOf) -> Change:
+def chosen_change(ormah: Ormah, row: StoredProposal, choice: Approval, change_of: ChangeOf) -> PlannedChange:
     """Return the change of an approved proposal, adapted to the choice.
 
     Raises:
         BadRequest: the choice does not fit the proposal. BadRequest, NotFound, Conflict: from `change_of`.
     """
-    if choice == Choice():
+    if choice == Approval():
         return change_of(ormah, row.payload)
     check(choice)
     if row.type not in PAIRED or len(row.nodes) != 2:
@@ -132,7 +132,7 @@ def text_of(row: StoredProposal, nodes: Sequence[NodeRow]) -> tuple[str | None, 
 
 
 def _merge(
-    payload: Mapping[str, Any], choice: Choice, stays: NodeRow, goes: NodeRow, title: str | None, content: str | None
+    payload: Mapping[str, Any], choice: Approval, stays: NodeRow, goes: NodeRow, title: str | None, content: str | None
 ) -> dict[str, Any]:
     chosen = dict(payload)
     if choice.keep is not None:
@@ -144,7 +144,7 @@ def _merge(
     return chosen
 
 
-def _with_text(change: Change, node_id: str, title: str | None, content: str) -> Change:
+def _with_text(change: PlannedChange, node_id: str, title: str | None, content: str) -> PlannedChange:
     """Return the change with another title and text for the memory that stays."""
 
     def edits() -> Sequence[Edit]:
@@ -268,7 +268,7 @@ class Proposals:
         )  # fmt: skip
 
     def resolve(
-        self, proposal_id: str, action: str, caller: Caller, choice: Choice | None = None
+        self, proposal_id: str, action: str, caller: Caller, choice: Approval | None = None
     ) -> ResolveProposalResult:
         """Decide on the proposal whose id begins with `proposal_id`.
 
@@ -283,9 +283,9 @@ class Proposals:
         verdict = VERDICTS.get(action.strip().casefold())
         if verdict is None:
             raise BadRequest(f"action is {action[:60]!r}", hint="approved or rejected")
-        chosen = choice or Choice()
+        chosen = choice or Approval()
         check(chosen)
-        if verdict == REJECTED and chosen != Choice():
+        if verdict == REJECTED and chosen != Approval():
             raise BadRequest("what is rejected is not chosen from", hint="keep and a text belong to: approved")
         row = book.find(self._ormah.state, proposal_id)
         self.follow()
@@ -293,7 +293,7 @@ class Proposals:
 
     # ------------------------------------------------------------ deciding
 
-    def _resolve(self, proposal_id: str, verdict: Verdict, caller: Caller, choice: Choice) -> ResolveProposalResult:
+    def _resolve(self, proposal_id: str, verdict: Verdict, caller: Caller, choice: Approval) -> ResolveProposalResult:
         row = book.get(self._ormah.state, proposal_id)
         self._check(row)
         if choice.keep == BOTH:
@@ -334,7 +334,7 @@ class Proposals:
             hint = "nothing was changed; what is still worth a proposal the next run of the job proposes anew"
             raise Conflict(f"{name} is stale: {why}", hint=hint, data=data | {"status": STALE})
 
-    def _approve(self, row: StoredProposal, caller: Caller, choice: Choice) -> tuple[Outcome, str]:
+    def _approve(self, row: StoredProposal, caller: Caller, choice: Approval) -> tuple[Outcome, str]:
         put, change_of = self._line(row, "approved", caller), self._changes_of.get(row.type)
         if change_of is None:
             hint = "nothing was changed; reject it, if you do not want to see it again"

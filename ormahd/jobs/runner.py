@@ -26,7 +26,7 @@ from ormahd.jobs.consolidation.job import Consolidator
 from ormahd.jobs.decay.job import DecayManager, ImportanceScorer
 from ormahd.jobs.duplicates.change import from_payload
 from ormahd.jobs.duplicates.job import DuplicateMerger
-from ormahd.jobs.job import Ask, Change, Done, Job, Step, Stopped, Turn, apply
+from ormahd.jobs.job import Ask, Done, Job, PlannedChange, RunContext, Step, Stopped, apply
 from ormahd.jobs.links.job import AutoLinker
 from ormahd.jobs.neighbours import TEXT_STAYS, NearMemories, wait_for_vectors
 from ormahd.jobs.proposals import MAX_PROPOSALS, ChangeOf, Keeping, Proposals
@@ -49,7 +49,7 @@ class IndexUpdater:
 
     name = "index_updater"
 
-    def plan(self, turn: Turn) -> Iterator[Step]:
+    def plan(self, turn: RunContext) -> Iterator[Step]:
         if not turn.dry:
             found = turn.ormah.reconciler.scan(progress=lambda done, total: turn.progress(done, total, "files"))
             yield Done(found.adopted + found.edited + found.removed + found.indexed, len(found.skipped))
@@ -276,7 +276,7 @@ class Runner:
     def _job(self, job: Job, run: str, near: NearMemories, dry: bool, force: bool, progress: Progress) -> RunTaskResult:
         ran, begun, limit = RunTaskResult(job.name, 0, 0, 0, [], run=run), time.monotonic(), self._limit(force)
         judge = None if self._judge is None else Careful(self._judge)
-        turn = Turn(
+        turn = RunContext(
             self.ormah, self.verdicts, near, judge, run, self.ormah.ranking_clock(), dry,
             lambda: self._stopping.is_set() or job.name in self._halted,
             lambda done, total, stage: progress(done, total, f"{job.name}: {stage}"), limit[1],
@@ -315,7 +315,7 @@ class Runner:
         jobs = self.ormah.settings.jobs
         return jobs.max_changes, max(FEW, jobs.max_share * self.ormah.index.count())
 
-    def _act(self, job: Job, turn: Turn, ran: RunTaskResult, limit: tuple[float, float]) -> None:
+    def _act(self, job: Job, turn: RunContext, ran: RunTaskResult, limit: tuple[float, float]) -> None:
         commits, weight = 0, 0
         for step in job.plan(turn):
             turn.give()
@@ -343,7 +343,7 @@ class Runner:
                     self._free()
                     self.apply(step, job.name, turn.run, turn.near, ran)
 
-    def _asked(self, ask: Ask, turn: Turn, ran: RunTaskResult) -> bool:
+    def _asked(self, ask: Ask, turn: RunContext, ran: RunTaskResult) -> bool:
         """Store a proposal. Return False if too many proposals are pending, so that the job must stop."""
         kept = self.proposals.keep(ask, turn.run, dry=turn.dry)
         if kept is Keeping.FULL:
@@ -361,7 +361,9 @@ class Runner:
         if why := self.ormah.vault.busy():
             raise VaultBusy(f"git is held: {why}; what is left waits for the next run", hint="finish it (git status)")
 
-    def apply(self, change: Change, job: str, run: str, near: NearMemories, ran: RunTaskResult) -> Outcome | None:
+    def apply(
+        self, change: PlannedChange, job: str, run: str, near: NearMemories, ran: RunTaskResult
+    ) -> Outcome | None:
         """Commit one change, or drop it and record the reason in `ran`.
 
         Raises:

@@ -76,7 +76,7 @@ Stat = tuple[int, int, int]
 """(bytes, mtime in nanoseconds, inode): files with equal values are taken to have the same content."""
 
 
-class Change(Struct, frozen=True):
+class ChangedFile(Struct, frozen=True):
     """One file of an op.
 
     `path` is posix and relative to the vault. `old` is the sha256 (hex) of the replaced bytes, None for a new file.
@@ -108,7 +108,7 @@ class Committed(Struct, frozen=True):
     source: str
     subject: str
     time: datetime
-    changes: tuple[Change, ...]
+    changes: tuple[ChangedFile, ...]
     parent: str | None = None
     """The parent commit; None for the first commit, or if it is unknown."""
 

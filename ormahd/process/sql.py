@@ -25,7 +25,7 @@ _LOG: Final = ("-wal", "-shm")
 """Suffixes of the files that SQLite keeps beside a database."""
 
 
-class Fault(StrEnum):
+class DatabaseFault(StrEnum):
     DAMAGED = "damaged"
     """The file is corrupt: it is set aside, and a new one is created."""
     NO_ROOM = "no room"
@@ -40,15 +40,15 @@ _SHORT: Final = {sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_READONLY_DBMOVE
 _SAID: Final = ("no such table", "could not decode", "malformed", "not a database")
 
 
-def fault_of(error: sqlite3.Error) -> Fault:
+def fault_of(error: sqlite3.Error) -> DatabaseFault:
     """Return what `error` says about the database file."""
     code = getattr(error, "sqlite_errorcode", 0)
     said = str(error).lower()
     if code in _SHORT or code & 0xFF in _DAMAGED or any(words in said for words in _SAID):
-        return Fault.DAMAGED
+        return DatabaseFault.DAMAGED
     if code & 0xFF in _NO_ROOM:
-        return Fault.NO_ROOM
-    return Fault.OTHER
+        return DatabaseFault.NO_ROOM
+    return DatabaseFault.OTHER
 
 
 def files(path: Path) -> list[Path]:

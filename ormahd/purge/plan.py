@@ -40,7 +40,7 @@ Progress = Callable[[int, int, str], None]
 """Called with (done, total or 0 when unknown, stage)."""
 
 
-class Survey(Struct):
+class PurgeSurvey(Struct):
     """The result of the search. Paths are relative to the top of the repository, which is the vault."""
 
     forgotten: Forgotten
@@ -75,12 +75,12 @@ class Survey(Struct):
         return self.in_history or self.unreached > 0
 
 
-def survey(store: Store, forgotten: Forgotten, taken: Callable[[str], bool], progress: Progress) -> Survey:
+def survey(store: Store, forgotten: Forgotten, taken: Callable[[str], bool], progress: Progress) -> PurgeSurvey:
     """Search the whole repository for a memory. `taken`: whether a name now leads to another memory.
 
     Raises Conflict when another memory has the same short id, because the two could not be told apart.
     """
-    out = Survey(forgotten, {name: oid for name, oid in store.refs().items() if name.startswith(OURS)})
+    out = PurgeSurvey(forgotten, {name: oid for name, oid in store.refs().items() if name.startswith(OURS)})
     history = list(store.commits())  # commits are listed first: objects added meanwhile do no harm
     reading = _Reading(forgotten)
     for count, one in enumerate(store.objects()):
@@ -180,7 +180,7 @@ def _check_short(
                 )
 
 
-def _messages(out: Survey, reading: _Reading, history: Iterable[Commit], counts: Mapping[str, int]) -> None:
+def _messages(out: PurgeSurvey, reading: _Reading, history: Iterable[Commit], counts: Mapping[str, int]) -> None:
     """Record the commits and tags whose message must change, and commits that Ormah did not make.
 
     These are commits that name the memory's id, changed its note or quote it; and commits on another memory in which a
@@ -203,7 +203,7 @@ def _messages(out: Survey, reading: _Reading, history: Iterable[Commit], counts:
                 out.messages[oid] = Kept.NOTHING if quoted else Kept.ALL
 
 
-def _kept(out: Survey, commit: Commit, said: oplog.Message, text: str, counts: Mapping[str, int]) -> Kept:
+def _kept(out: PurgeSurvey, commit: Commit, said: oplog.Message, text: str, counts: Mapping[str, int]) -> Kept:
     forgotten = out.forgotten
     if forgotten.node_id is None or said.trailer("Ormah-Kind") == Kind.PURGE:
         return Kept.ALL
@@ -222,7 +222,7 @@ def body_of(data: bytes) -> str:
     return data.partition(b"\n\n")[2].decode("utf-8", "surrogateescape")
 
 
-def _descendants(history: Collection[Commit], out: Survey, touched: Collection[str]) -> int:
+def _descendants(history: Collection[Commit], out: PurgeSurvey, touched: Collection[str]) -> int:
     """Return the number of commits that get another id."""
     changed: set[str] = set()
     for commit in reversed(list(history)):

@@ -18,7 +18,7 @@ from ormahd.git.history import OURS, REMOTE, Store
 from ormahd.note.forgetting import Forgotten
 
 if TYPE_CHECKING:
-    from ormahd.purge.plan import Survey
+    from ormahd.purge.plan import PurgeSurvey
     from ormahd.vault.vault import Vault
 import json
 import subprocess
@@ -35,7 +35,7 @@ from ormahd.git import history as swap
 from ormahd.git.index import in_use
 from ormahd.git.process import environment
 from ormahd.git.remote import shown
-from ormahd.purge.plan import SHOWN, Progress, Survey, leaks, survey
+from ormahd.purge.plan import SHOWN, Progress, PurgeSurvey, leaks, survey
 from ormahd.vault.vault import Vault
 
 ROOM = 3
@@ -131,7 +131,7 @@ def _check_refs(vault: Vault) -> None:
         )
 
 
-def check(vault: Vault, found: Survey, *, rewrite_foreign: bool) -> None:
+def check(vault: Vault, found: PurgeSurvey, *, rewrite_foreign: bool) -> None:
     """Raise Conflict when the history must not be rewritten: it has commits made by hand (unless `rewrite_foreign`), or
     the memory is in staged changes. Raise Unavailable when there is too little disk space."""
     if found.foreign and not rewrite_foreign:
@@ -180,14 +180,14 @@ class Stale(Conflict):
 class Prepared(Struct, frozen=True):
     """A rewritten history: checked, and not in place yet."""
 
-    survey: Survey
+    survey: PurgeSurvey
     clone: Store
     journal: swap.Journal
     echoes: tuple[str, ...]
     """Blobs that contain one of the memory's lines without mentioning the memory."""
 
 
-def look(vault: Vault, forgotten: Forgotten, taken: Callable[[str], bool], progress: Progress) -> Survey:
+def look(vault: Vault, forgotten: Forgotten, taken: Callable[[str], bool], progress: Progress) -> PurgeSurvey:
     """Find what would be rewritten, without changing anything. Raises the errors of `check_place`."""
     check_place(vault)
     return survey(Store(vault.git.common), forgotten, taken, progress)
@@ -216,7 +216,7 @@ def size(vault: Vault) -> int:
     return Store(vault.git.common).bytes()
 
 
-def prepare(vault: Vault, looked: Survey, taken: Callable[[str], bool], progress: Progress) -> Prepared:
+def prepare(vault: Vault, looked: PurgeSurvey, taken: Callable[[str], bool], progress: Progress) -> Prepared:
     """Return the rewritten history, in a clone beside the objects, with every object checked. Nothing of the vault is
     changed. `looked`: the earlier survey, still valid if refs only gained commits that do not mention the memory. Call
     inside `vault.rewriting()`, so that nothing is written before `replace`.
@@ -267,7 +267,7 @@ def _clone(vault: Vault, place: Path) -> Store:
     return clone
 
 
-def _still(clone: Store, looked: Survey) -> Survey | None:
+def _still(clone: Store, looked: PurgeSurvey) -> PurgeSurvey | None:
     """Return the earlier survey updated to the clone. None when a new survey is needed: refs changed otherwise than by
     new commits, or a new commit mentions the memory."""
     now, before, forgotten = clone.refs(), looked.refs, looked.forgotten
@@ -289,7 +289,7 @@ def _state(clone: Store, branch: str) -> tuple[str, int]:
     return tree, int(clone.run("rev-list", "--count", branch))
 
 
-def _filter(clone: Store, found: Survey, plan: Path, progress: Progress) -> None:
+def _filter(clone: Store, found: PurgeSurvey, plan: Path, progress: Progress) -> None:
     data: dict[str, object] = {name: sorted(getattr(found, name)) for name in ("drop", "rewrite", "names")}
     data |= {"messages": found.messages, "forgotten": structs.asdict(found.forgotten)}
     with open(

@@ -196,7 +196,7 @@ class Counts:
             return dict(self._counts)
 
 
-class Desk:
+class RequestHandler:
     """Answer calls, hooks and merges with the bytes of a reply frame, also when they fail."""
 
     def __init__(

@@ -39,7 +39,7 @@ from ormahd.errors import BadRequest, Incompatible, fault
 from ormahd.ingest.bring_in import ingest, look
 from ormahd.jobs.judging import Judging
 from ormahd.jobs.maintenance.maintenance import Maintenance
-from ormahd.jobs.proposals import Choice
+from ormahd.jobs.proposals import Approval
 from ormahd.jobs.timetable import Timetable
 from ormahd.model.node import CreateNodeRequest, EdgeType, LinkRequest, MemoryNode, Narrowing, SearchQuery
 from ormahd.ormah import Ormah
@@ -260,7 +260,7 @@ def _jobs(parts: Parts) -> dict[str, Entry]:
         "agent.resolve_proposal": on(
             api.ResolveProposalParams,
             lambda p, caller, _: runner.proposals.resolve(
-                p.proposal_id, p.action, caller, Choice(p.keep, p.content, p.title)
+                p.proposal_id, p.action, caller, Approval(p.keep, p.content, p.title)
             ),
         ),
         "admin.judge_test": on(api.NoParams, lambda *_: parts.judging.test()),

@@ -1,4 +1,4 @@
-"""Six thread pools ("lanes") for requests, so that a slow request never delays a quick one.
+"""Six thread pools for requests, so that a slow request never delays a quick one.
 
 - read: quick requests, with `daemon.threads` threads.
 - whisper: whispers only, because a person's prompt waits for them.
@@ -22,7 +22,7 @@ from typing import Final
 from ormahd.api import Call, RunTaskParams
 from ormahd.process import priority
 
-log = logging.getLogger("ormahd.lanes")
+log = logging.getLogger("ormahd.pools")
 
 QUICK: Final = frozenset({
     "hello", "agent.recall", "agent.get", "agent.list", "agent.whispers", "agent.spaces", "agent.sessions", "agent.insights", "agent.proposals", "agent.merges", "agent.audit",
@@ -30,7 +30,7 @@ QUICK: Final = frozenset({
     "ui.graph", "ui.node", "ui.search", "ui.insights", "history.list", "history.show", "history.life", "events.subscribe", "merge",
     "admin.sync_conflicts", "admin.sync_resolve", "admin.sync_take_back",
 })  # fmt: skip
-"""Methods that take little time. Methods that are in no set also go to the read lane."""
+"""Methods that take little time. Methods that are in no set also go to the read pool."""
 WHISPERING: Final = frozenset({"hook", "agent.whisper"})
 WRITING: Final = frozenset({
     "agent.remember", "agent.update", "agent.forget", "agent.outdated", "agent.connect", "agent.feedback",
@@ -41,11 +41,11 @@ BULK: Final = frozenset({
     "agent.maintenance", "admin.judge_test", "ingest.look", "ingest.sessions", "admin.sync", "admin.sync_setup",
 })  # fmt: skip
 MAINTAINING: Final = frozenset({"admin.run_task", "admin.run_all"})
-"""Methods that run jobs. They have a lane of their own: requests that wait for a long run must not block imports."""
+"""Methods that run jobs. They have a pool of their own: requests that wait for a long run must not block imports."""
 SCAN: Final = "scan"
 """Name for a request to run the reconciler's scan (the job `index_updater`). It does not wait for runs of other jobs."""
 BULK_NICE: Final = 5
-"""Niceness of the bulk and jobs lanes. It is moderate because these threads sometimes hold locks that others wait for."""
+"""Niceness of the bulk and jobs pools. It is moderate because these threads sometimes hold locks that others wait for."""
 LOOKING_BACK: Final = "as of"
 """Name for any request with `as_of`. It first builds an index of that earlier state, which can take seconds."""
 SEARCHING: Final = frozenset({"agent.recall", "ui.search"})
@@ -55,20 +55,20 @@ Each search yields to running whispers before it begins.
 """
 WHISPERERS: Final = 4
 WRITERS: Final = 32
-"""Threads of the write lane. Many are useful because ops that wait together are written and indexed as one batch."""
+"""Threads of the write pool. Many are useful because ops that wait together are written and indexed as one batch."""
 HEAVY: Final = 2
 BACK: Final = 2
-"""Threads of the back lane: one may build an earlier state while the other answers from one that is built."""
+"""Threads of the back pool: one may build an earlier state while the other answers from one that is built."""
 
 
 def lane_of(call: Call) -> str:
-    """Return the name by which `Lanes.put` chooses the lane: the call's method, or LOOKING_BACK or SCAN."""
+    """Return the name by which `Pools.put` chooses the pool: the call's method, or LOOKING_BACK or SCAN."""
     if getattr(call.params, "as_of", None) is not None:
         return LOOKING_BACK
     return SCAN if isinstance(call.params, RunTaskParams) and call.params.name == "index_updater" else call.method
 
 
-class Lane:
+class WorkerPool:
     """A thread pool with one queue. Threads start when they are needed."""
 
     def __init__(self, name: str, threads: int, *, nice: int = 0, eager: bool = False) -> None:
@@ -101,7 +101,7 @@ class Lane:
             try:
                 task()
             except Exception:
-                log.exception("a task of the lane %s broke", self.name)
+                log.exception("a task of the pool %s broke", self.name)
             with self._lock:
                 self._idle += 1
 
@@ -117,18 +117,18 @@ class Lane:
         return not any(thread.is_alive() for thread in threads)
 
 
-class Lanes:
-    """The six lanes. `threads`: number of threads of the read lane."""
+class Pools:
+    """The six pools. `threads`: number of threads of the read pool."""
 
     def __init__(self, threads: int) -> None:
-        self._read = Lane("read", threads)
+        self._read = WorkerPool("read", threads)
         self._searches = threading.Semaphore(priority.cores())
-        self._whisper = Lane("whisper", min(WHISPERERS, threads), eager=True)
-        self._write = Lane("write", WRITERS)
-        self._bulk = Lane("bulk", HEAVY, nice=BULK_NICE)
-        self._jobs = Lane("jobs", 1, nice=BULK_NICE)
-        self._back = Lane("back", BACK)
-        self._lane: Mapping[str, Lane] = {
+        self._whisper = WorkerPool("whisper", min(WHISPERERS, threads), eager=True)
+        self._write = WorkerPool("write", WRITERS)
+        self._bulk = WorkerPool("bulk", HEAVY, nice=BULK_NICE)
+        self._jobs = WorkerPool("jobs", 1, nice=BULK_NICE)
+        self._back = WorkerPool("back", BACK)
+        self._pool: Mapping[str, WorkerPool] = {
             **dict.fromkeys(WHISPERING, self._whisper),
             **dict.fromkeys(WRITING, self._write),
             **dict.fromkeys((*BULK, SCAN), self._bulk),
@@ -138,13 +138,13 @@ class Lanes:
 
     def put(self, method: str, task: Callable[[], None]) -> None:
         if method in WHISPERING:
-            turn = priority.first()  # bulk work yields from now on, not only once a thread of the lane has woken up
+            turn = priority.first()  # bulk work yields from now on, not only once a thread of the pool has woken up
             task = functools.partial(_first, turn, task)
         elif method in SEARCHING:
             task = functools.partial(self._in_turn, task)
         elif method in WRITING:
             task = functools.partial(_after, task)
-        self._lane.get(method, self._read).put(task)
+        self._pool.get(method, self._read).put(task)
 
     def _in_turn(self, task: Callable[[], None]) -> None:
         with self._searches:
@@ -156,8 +156,8 @@ class Lanes:
     def close(self, seconds: float) -> bool:
         """Wait until all queued tasks have run. Return False if some threads still run after `seconds`."""
         end = time.monotonic() + seconds
-        lanes = (self._read, self._whisper, self._write, self._bulk, self._jobs, self._back)
-        ended = [lane.close(end - time.monotonic()) for lane in lanes]
+        pools = (self._read, self._whisper, self._write, self._bulk, self._jobs, self._back)
+        ended = [pool.close(end - time.monotonic()) for pool in pools]
         return all(ended)
 
 

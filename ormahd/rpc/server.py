@@ -1,4 +1,4 @@
-"""The socket server: one thread reads and writes all connections, worker threads in lanes answer the requests.
+"""The socket server: one thread reads and writes all connections, worker threads in pools answer the requests.
 
 All sockets are non-blocking and the buffers of each connection are bounded. So a client that is slow, idle or sends invalid
 data does not affect other clients.
@@ -24,9 +24,9 @@ from ormahd.errors import BadRequest, OrmahError, Unavailable
 from ormahd.process import priority
 from ormahd.rpc import sockets
 from ormahd.rpc.codec import HOOK, JSON, MERGE, MSGPACK, pack, read_call, read_id
-from ormahd.rpc.connection import Answer, Channel, Counts, Desk, Hook
-from ormahd.rpc.pools import Lanes, lane_of
-from ormahd.rpc.sockets import Door, Listening
+from ormahd.rpc.connection import Answer, Channel, Counts, Hook, RequestHandler
+from ormahd.rpc.pools import Pools, lane_of
+from ormahd.rpc.sockets import Listener, Listening
 from ormahd.vault.conversion import BlobFiles
 
 log = logging.getLogger("ormahd.server")
@@ -48,7 +48,7 @@ class Limits(Struct, frozen=True):
     """Limits of one server."""
 
     threads: int = 8
-    """Number of threads of the read lane (`daemon.threads`)."""
+    """Number of threads of the read pool (`daemon.threads`)."""
     clients: int = 128
     """Maximum number of open connections. A further one replaces the one idle longest, or is refused if none is idle."""
     frame_bytes: int = 16_777_216
@@ -80,11 +80,13 @@ class Server:
         """
         self._limits = limits
         self._counts = Counts()
-        self._desk = Desk(answer, hook, limits.frame_bytes, self._counts, files)
-        self._lanes = Lanes(limits.threads)
+        self._desk = RequestHandler(answer, hook, limits.frame_bytes, self._counts, files)
+        self._pools = Pools(limits.threads)
         self._selector = selectors.DefaultSelector()
         listening = at if isinstance(at, Listening) else sockets.listen(at)
-        self._door = Door(listening, self._selector, self._welcome, functools.partial(self._counts.add, "refused"))
+        self._listener = Listener(
+            listening, self._selector, self._welcome, functools.partial(self._counts.add, "refused")
+        )
         self._channels: set[Channel] = set()
         self._woken: deque[Channel] = deque()
         self._wake_out, self._wake_in = socket.socketpair()
@@ -104,7 +106,7 @@ class Server:
 
     @property
     def path(self) -> Path:
-        return self._door.path
+        return self._listener.path
 
     @property
     def clients(self) -> int:
@@ -120,11 +122,11 @@ class Server:
 
         If the file was removed or replaced, the server's loop tries to create it again.
         """
-        if self._door.intact:
+        if self._listener.intact:
             return []
-        self._door.hurry()
+        self._listener.hurry()
         self._wake()
-        return [self._door.lost or f"the socket {self.path} was taken away; it is being made again"]
+        return [self._listener.lost or f"the socket {self.path} was taken away; it is being made again"]
 
     def alive(self, within: float) -> bool:
         """Whether the loop has run in the last `within` seconds. It runs at least every 10 seconds."""
@@ -132,7 +134,7 @@ class Server:
 
     def start(self) -> None:
         self._selector.register(self._wake_out, READ, self._drain_wake)
-        self._door.open()
+        self._listener.open()
         self._thread.start()
         log.info("listening at %s", self.path)
 
@@ -144,10 +146,10 @@ class Server:
         self._stopping.set()
         self._wake()
         if self._thread.ident is None:  # never started
-            self._door.close()
+            self._listener.close()
             return True
         self._drained.wait()
-        whole = self._lanes.close(drain_seconds)
+        whole = self._pools.close(drain_seconds)
         if not whole:
             log.warning("%d requests were still running after %g s and are left", self._running(), drain_seconds)
         self._flush_until = time.monotonic() + FLUSH_SECONDS  # from now on the loop only sends replies, then ends
@@ -194,12 +196,12 @@ class Server:
     def _patience(self) -> float:
         if self._flush_until is not None:
             return 0.05
-        timed = self._timed or self._door.deaf_until is not None
+        timed = self._timed or self._listener.deaf_until is not None
         if timed:
             return self._tick
         now = time.monotonic()
-        # Only a sweep serves the door: a shorter wait than until the next sweep would make the loop spin.
-        return max(self._door.patience(now), self._swept + self._tick - now)
+        # Only a sweep serves the listener: a shorter wait than until the next sweep would make the loop spin.
+        return max(self._listener.patience(now), self._swept + self._tick - now)
 
     def _wake(self) -> None:
         try:
@@ -217,7 +219,7 @@ class Server:
 
     def _stop_listening(self) -> None:
         if not self._drained.is_set():
-            self._door.close()
+            self._listener.close()
             self._drained.set()
 
     # ------------------------------------------------------------ connections
@@ -316,7 +318,7 @@ class Server:
     def _begin(self, channel: Channel, method: str, task: Callable[[], None]) -> None:
         with channel.lock:
             channel.in_flight += 1
-        self._lanes.put(method, task)
+        self._pools.put(method, task)
 
     def _settle(self, channel: Channel) -> None:
         """Register the events to wait for on this connection, update its timers, and close it if it is finished."""
@@ -353,7 +355,7 @@ class Server:
     # ------------------------------------------------------------ periodic work
 
     def _sweep(self, now: float) -> None:
-        """Close connections that are too slow, and let the door check the socket's file and accept connections again."""
+        """Close connections that are too slow, and let the listener check the socket's file and accept connections again."""
         self._swept = now
         slow = self._limits.slow_seconds
         for channel in list(self._channels):
@@ -367,7 +369,7 @@ class Server:
             c.linger_until is not None or c.frame_since is not None or c.stuck_since is not None for c in self._channels
         )
         if not self._stopping.is_set():
-            self._door.look(now)
+            self._listener.look(now)
 
     # ------------------------------------------------------------ in worker threads
 

@@ -248,7 +248,7 @@ DEAF_SECONDS: Final = 1.0
 _SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
-class Door:
+class Listener:
     """Accepts connections. Used by the server's loop only, except `path`, `intact`, `lost` and `hurry`: any thread.
 
     `welcome` is called with each accepted connection, `stranger` for each connection of another user.

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from rapidfuzz.distance import OSA
 
 from ormahd.index.rows import NodeRow
-from ormahd.search.gather import Heard, Searchable
+from ormahd.search.gather import ParsedQuery, Searchable
 from ormahd.text import forms
 from ormahd.text.facts import ExactToken, exact_tokens
 from ormahd.text.words import FUNCTION_WORDS, STOP_WORDS, fold, words
@@ -80,7 +80,7 @@ class Exact(Struct, frozen=True):
 NOTHING = Exact()
 
 
-def look(index: Searchable, heard: Heard) -> Exact:
+def look(index: Searchable, heard: ParsedQuery) -> Exact:
     """Find the notes that contain what the question spells out, and weigh them."""
     text = heard.text
     tokens = exact_tokens(text)
@@ -115,7 +115,7 @@ def _distinct(text: str) -> list[str]:
 _FUNCTION: Final = STOP_WORDS | FUNCTION_WORDS
 
 
-def _names(index: Searchable, text: str, counts: Mapping[str, int], heard: Heard) -> Iterator[Sign]:
+def _names(index: Searchable, text: str, counts: Mapping[str, int], heard: ParsedQuery) -> Iterator[Sign]:
     """Yield acronyms with their long form, and names, also with one typo. `counts`: notes with each word."""
     shouted = text.isupper() and len(counts) > 1
     short = [] if shouted else list(dict.fromkeys(_ACRONYM.findall(text)))
@@ -161,7 +161,7 @@ def _acronyms_of(text: str) -> list[str]:
     return list(dict.fromkeys("".join(one for one, _ in run) for run in runs if not run[0][1] and not run[-1][1]))
 
 
-def _spelled(index: Searchable, acronym: str, heard: Heard) -> frozenset[str]:
+def _spelled(index: Searchable, acronym: str, heard: ParsedQuery) -> frozenset[str]:
     """Return the nodes with a long form of an acronym."""
     terms = forms.initials_terms(acronym)
     counts, _ = index.frequencies(terms)
@@ -171,7 +171,7 @@ def _spelled(index: Searchable, acronym: str, heard: Heard) -> frozenset[str]:
     return _having(index, [rarest], heard, lambda row: any(forms.spells(acronym, part) for part in _texts(row)))
 
 
-def _abbreviated(index: Searchable, acronym: str, heard: Heard) -> frozenset[str]:
+def _abbreviated(index: Searchable, acronym: str, heard: ParsedQuery) -> frozenset[str]:
     """Return the nodes in which an acronym stands in capitals."""
     term = fold(acronym)
     if not 0 < index.frequencies([term])[0][term] <= COMMON:
@@ -180,7 +180,7 @@ def _abbreviated(index: Searchable, acronym: str, heard: Heard) -> frozenset[str
     return _having(index, [term], heard, lambda row: any(pattern.search(part) for part in _texts(row)))
 
 
-def _by_beginning(index: Searchable, name: str, heard: Heard) -> frozenset[str]:
+def _by_beginning(index: Searchable, name: str, heard: ParsedQuery) -> frozenset[str]:
     """Return the nodes with a hash that begins with `name`, or that `name` begins with."""
     found = _HEX.fullmatch(fold(name))
     if found is None:
@@ -214,11 +214,11 @@ def _texts(row: NodeRow) -> list[str]:
     return [part for part in (row.title, row.content, *row.tags, *row.aliases) if part]
 
 
-def _found(index: Searchable, term: str, heard: Heard) -> frozenset[str]:
+def _found(index: Searchable, term: str, heard: ParsedQuery) -> frozenset[str]:
     return frozenset(node_id for node_id, _ in index.begin_text([term], COMMON, heard.chosen)())
 
 
-def _having(index: Searchable, terms: list[str], heard: Heard, has: Callable[[NodeRow], bool]) -> frozenset[str]:
+def _having(index: Searchable, terms: list[str], heard: ParsedQuery, has: Callable[[NodeRow], bool]) -> frozenset[str]:
     """Return the nodes that full text search finds for one of `terms`, and whose text then has the thing itself."""
     ids = [node_id for node_id, _ in index.begin_text(terms, COMMON, heard.chosen)()]
     return frozenset(node_id for node_id, row in index.notes(ids, connections=False).items() if has(row))

@@ -25,7 +25,7 @@ from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from ormahd.embedding.token_vectors import cosines
-from ormahd.index.rows import Candidate, EdgeRow, Filter, NodeRow
+from ormahd.index.rows import CandidateRow, EdgeRow, Filter, NodeRow
 from ormahd.model.node import ABOUT_SELF, Found, NodeType, SearchQuery
 from ormahd.search.times import Period, find_period
 from ormahd.settings import SearchSettings
@@ -97,7 +97,7 @@ _IDLE_HAN = frozenset("我们你咱了做干些什么事情的吗呢啊发生过
 """Characters of Chinese questions without a topic. Chinese text is split into pairs of characters."""
 
 
-class Heard(Struct, frozen=True):
+class ParsedQuery(Struct, frozen=True):
     """A parsed query. `chosen` is the filter on results: the caller's filters, and no expired memory."""
 
     text: str
@@ -124,7 +124,7 @@ class Heard(Struct, frozen=True):
         return self.chosen.created_after is not None or self.chosen.created_before is not None
 
 
-def hear(query: SearchQuery, *, space: str | None, now: datetime, settings: SearchSettings) -> Heard:
+def hear(query: SearchQuery, *, space: str | None, now: datetime, settings: SearchSettings) -> ParsedQuery:
     """Parse a query.
 
     A period named in the text only favours its memories, unless the text asks for nothing else or
@@ -142,7 +142,7 @@ def hear(query: SearchQuery, *, space: str | None, now: datetime, settings: Sear
     terms = query_terms(query.query)
     if any(word in IDENTITY_WORDS for word in heard_words):
         terms = [*terms, ABOUT_SELF]
-    return Heard(
+    return ParsedQuery(
         text=query.query,
         terms=tuple(terms),
         topic=frozenset(term for term in query_terms(query.query) if len(term) > 2),
@@ -237,7 +237,7 @@ SCANNED = 400_000
 """Tokens of notes whose cosines are computed at once; bounds the memory needed."""
 
 
-class Stored(Protocol):
+class StoredTokens(Protocol):
     """Token vectors of notes, concatenated (`index.embedding_cache.TokenVectors`).
 
     Note `ids[i]` has the rows `offsets[i]` to `offsets[i + 1]` of `packed` (uint8[n, d / 2], made by
@@ -267,7 +267,7 @@ def token_weights(idf: Float) -> Float:
     return np.asarray(idf + LEAST_WEIGHT, np.float32)
 
 
-def max_sim(tokens: Float, weights: Float, ids: Sequence[str], stored: Stored) -> Late:
+def max_sim(tokens: Float, weights: Float, ids: Sequence[str], stored: StoredTokens) -> Late:
     """Compare a question's tokens (unit vectors, float32[m, d]) with the tokens of each note in `ids`."""
     rare, plain = np.zeros(len(ids), np.float32), np.zeros(len(ids), np.float32)
     lengths = np.zeros(len(ids), np.int64)
@@ -318,7 +318,7 @@ class Searchable(Protocol):
 
     def keep(self, ids: Sequence[str], chosen: Filter) -> list[str]: ...
     def newest(self, chosen: Filter, limit: int) -> list[str]: ...
-    def candidates(self, ids: Sequence[str]) -> dict[str, Candidate]: ...
+    def candidates(self, ids: Sequence[str]) -> dict[str, CandidateRow]: ...
     def notes(self, ids: Sequence[str], *, connections: bool = ...) -> dict[str, NodeRow]: ...
     def frequencies(self, terms: Sequence[str]) -> tuple[dict[str, int], int]:
         """Return the number of files that contain each term, and the number of all files."""
@@ -340,7 +340,7 @@ class Searchable(Protocol):
         ...
 
     def similarities(self, vectors: Float, ids: Sequence[str]) -> NDArray[np.float64]: ...
-    def tokens(self, ids: Sequence[str], vector: Float | None = ..., *, pieces: int = ...) -> Stored | None: ...
+    def tokens(self, ids: Sequence[str], vector: Float | None = ..., *, pieces: int = ...) -> StoredTokens | None: ...
     def idf(self, token_ids: NDArray[np.uint32]) -> Float: ...
     def vectors(self, node_id: str) -> Float | None: ...
     def replacing(self, pairs: Sequence[tuple[str, str, float]]) -> dict[tuple[str, str], Compared]: ...
@@ -379,7 +379,7 @@ def understand(index: Searchable, query: Query) -> Meaning:
     return Meaning(query.vector, focus, query.tokens, weights)
 
 
-def pool_size(heard: Heard, least: int) -> int:
+def pool_size(heard: ParsedQuery, least: int) -> int:
     """Return the number of candidates to fetch from each list: 3 times the limit, or 10 times with a time window, at
     least `least`."""
     times = 10 if heard.windowed or heard.chosen.created_after is not None else 3
@@ -387,7 +387,7 @@ def pool_size(heard: Heard, least: int) -> int:
 
 
 def gather(
-    index: Searchable, heard: Heard, embed: EmbedQuery, settings: SearchSettings, least: int = MIN_POOL
+    index: Searchable, heard: ParsedQuery, embed: EmbedQuery, settings: SearchSettings, least: int = MIN_POOL
 ) -> Gathered:
     """Search by words and by vectors for at least `least` candidates each.
 

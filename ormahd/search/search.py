@@ -17,11 +17,11 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ormahd.index.rows import Candidate, Filter
+from ormahd.index.rows import CandidateRow, Filter
 from ormahd.model.node import EdgeType, Found, SearchQuery, Tier
 from ormahd.search.exact import Exact, look, rare_words
 from ormahd.search.fuse import Fused, activate, fuse, seat
-from ormahd.search.gather import MIN_POOL, EmbedQuery, Gathered, Heard, Searchable, Trace, gather, hear, max_sim
+from ormahd.search.gather import MIN_POOL, EmbedQuery, Gathered, ParsedQuery, Searchable, Trace, gather, hear, max_sim
 from ormahd.search.shape import Evidence, Named, shape
 from ormahd.settings import ActivationSettings, SearchSettings, SpaceSettings
 from ormahd.text.standing import Compared
@@ -60,7 +60,7 @@ def never(_older: str, _newer: str, _cosine: float) -> bool:
 def replaced(
     index: Searchable,
     ids: Sequence[str],
-    pool: Mapping[str, Candidate],
+    pool: Mapping[str, CandidateRow],
     chosen: Filter,
     holds: Holds = nobody,
     reworded: Reworded = never,
@@ -90,7 +90,7 @@ def replaced(
 
 
 def _between(
-    told: Mapping[tuple[str, str], Compared], ids: Collection[str], pool: Mapping[str, Candidate]
+    told: Mapping[tuple[str, str], Compared], ids: Collection[str], pool: Mapping[str, CandidateRow]
 ) -> set[tuple[str, str]]:
     """Return pairs (older, newer) that replaced the same words of a third memory by different words.
 
@@ -128,7 +128,7 @@ def _by_edges(index: Searchable, ids: Sequence[str], known: Mapping[str, str], c
     return {older: newer for older, newer in wanted.items() if newer in there}
 
 
-def _near(index: Searchable, ids: Sequence[str], pool: Mapping[str, Candidate]) -> list[tuple[str, str, float]]:
+def _near(index: Searchable, ids: Sequence[str], pool: Mapping[str, CandidateRow]) -> list[tuple[str, str, float]]:
     """Return pairs (older, newer, cosine) that are near enough to compare, nearest first, at most `PAIRS`."""
     some = [
         (node_id, vectors[0]) for node_id in ids if node_id in pool and (vectors := index.vectors(node_id)) is not None
@@ -307,12 +307,12 @@ def _shaped(
     index: Searchable,
     fused: list[Fused],
     gathered: Gathered,
-    heard: Heard,
+    heard: ParsedQuery,
     exact: Exact,
     rules: Rules,
     *,
     explain: bool,
-) -> tuple[list[Trace], dict[str | None, float], dict[str, Candidate], Callable[[str], dict[str, float]]]:
+) -> tuple[list[Trace], dict[str | None, float], dict[str, CandidateRow], Callable[[str], dict[str, float]]]:
     """Score the fused candidates. Returns their traces, best first; the best late interaction per space; the
     candidates by id; and a function that returns a candidate's numbers.
 
@@ -344,7 +344,7 @@ def _shaped(
     return traces, _by_space(rows, evidence), {row.id: row for row in rows}, numbers_of
 
 
-def _behind(index: Searchable, rows: Sequence[Candidate], scores: Sequence[float]) -> dict[int, float]:
+def _behind(index: Searchable, rows: Sequence[CandidateRow], scores: Sequence[float]) -> dict[int, float]:
     """Return, by index in `rows`, the factor on the score of each archived memory that must rank behind a memory made from it.
 
     Only pairs that are both candidates count, and only if the archived one scores at least as high.
@@ -365,14 +365,14 @@ def _behind(index: Searchable, rows: Sequence[Candidate], scores: Sequence[float
     return found
 
 
-def _by_space(rows: Sequence[Candidate], evidence: Evidence | None) -> dict[str | None, float]:
+def _by_space(rows: Sequence[CandidateRow], evidence: Evidence | None) -> dict[str | None, float]:
     best: dict[str | None, float] = {}
     for row, late in zip(rows, evidence.late.plain.tolist() if evidence is not None else (), strict=False):
         best[row.space] = max(best.get(row.space, 0.0), late)
     return best
 
 
-def _evidence(index: Searchable, rows: Sequence[Candidate], gathered: Gathered) -> Evidence | None:
+def _evidence(index: Searchable, rows: Sequence[CandidateRow], gathered: Gathered) -> Evidence | None:
     meaning = gathered.meaning
     if meaning is None or not rows:
         return None
@@ -385,7 +385,7 @@ def _evidence(index: Searchable, rows: Sequence[Candidate], gathered: Gathered) 
     return Evidence(cosines[:, 0], cosines[:, 1], late)
 
 
-def _cut(traces: list[Trace], heard: Heard) -> list[Trace]:
+def _cut(traces: list[Trace], heard: ParsedQuery) -> list[Trace]:
     """Return the best `limit` traces with at least `MIN_SCORE`; the others get the reason in `dropped`."""
     results: list[Trace] = []
     for trace in traces:
@@ -398,7 +398,7 @@ def _cut(traces: list[Trace], heard: Heard) -> list[Trace]:
     return results
 
 
-def _newest(index: Searchable, heard: Heard, room: int, results: Sequence[Trace]) -> list[Trace]:
+def _newest(index: Searchable, heard: ParsedQuery, room: int, results: Sequence[Trace]) -> list[Trace]:
     """Return up to `room` of the newest notes of the time window that are not results yet; types that the query names
     come first."""
     if room <= 0:
@@ -414,7 +414,7 @@ def _newest(index: Searchable, heard: Heard, room: int, results: Sequence[Trace]
 
 
 def _answer(
-    heard: Heard,
+    heard: ParsedQuery,
     gathered: Gathered | None,
     results: Sequence[Trace],
     candidates: Sequence[Trace],

@@ -14,11 +14,11 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ormahd.index.rows import Candidate, micros
+from ormahd.index.rows import CandidateRow, micros
 from ormahd.model.node import Tier
 from ormahd.search.exact import Exact
 from ormahd.search.fuse import Fused
-from ormahd.search.gather import Heard, Late
+from ormahd.search.gather import Late, ParsedQuery
 from ormahd.settings import SearchSettings, SpaceSettings
 from ormahd.text.words import stems, words
 
@@ -90,7 +90,7 @@ class Shaped(Struct, frozen=True):
 
 
 def similarity(
-    rows: Sequence[Candidate], bm25: Float, evidence: Evidence, settings: SearchSettings
+    rows: Sequence[CandidateRow], bm25: Float, evidence: Evidence, settings: SearchSettings
 ) -> dict[str, Float]:
     """Return how well each note's text answers, with the numbers that the similarity is computed from.
 
@@ -123,7 +123,7 @@ def similarity(
     }  # fmt: skip
 
 
-def best_of_moment(rows: Sequence[Candidate], own: Float, seconds: float) -> Float:
+def best_of_moment(rows: Sequence[CandidateRow], own: Float, seconds: float) -> Float:
     """Return for each note the best `own` of the candidates of its space created within `seconds` of it, itself included.
 
     Because the note itself is included, its score never falls below its own, and a note without neighbours is unchanged.
@@ -136,10 +136,10 @@ def best_of_moment(rows: Sequence[Candidate], own: Float, seconds: float) -> Flo
 
 
 def shape(
-    rows: Sequence[Candidate],
+    rows: Sequence[CandidateRow],
     fused: Sequence[Fused],
     evidence: Evidence | None,
-    heard: Heard,
+    heard: ParsedQuery,
     named: Named,
     settings: SearchSettings,
     spaces: SpaceSettings,
@@ -167,9 +167,9 @@ def shape(
 
 
 def _factors(
-    rows: Sequence[Candidate],
+    rows: Sequence[CandidateRow],
     fused: Sequence[Fused],
-    heard: Heard,
+    heard: ParsedQuery,
     named: Named,
     settings: SearchSettings,
     spaces: SpaceSettings,
@@ -242,5 +242,5 @@ def _access(count: int) -> float:
     return math.log1p(count) / math.log1p(FULL_ACCESS) if count else 0.0
 
 
-def _within(created: int, heard: Heard) -> bool:
+def _within(created: int, heard: ParsedQuery) -> bool:
     return heard.period is not None and micros(heard.period.after) <= created <= micros(heard.period.before)

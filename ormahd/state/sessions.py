@@ -39,7 +39,7 @@ class Spoken(Struct, frozen=True):
     answered: bool
 
 
-class Session(Struct, frozen=True):
+class AgentSession(Struct, frozen=True):
     prompts: int
     """Number of prompts, including those answered with silence."""
     last: datetime
@@ -58,7 +58,7 @@ def key_of(session_id: str | None) -> str | None:
     return "sha256:" + hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def find(state: State, session_id: str) -> Session | None:
+def find(state: State, session_id: str) -> AgentSession | None:
     with state.transaction() as db:
         row = db.execute("SELECT prompts, last, holds FROM session WHERE session_id = ?", (session_id,)).fetchone()
         if row is None:
@@ -67,7 +67,7 @@ def find(state: State, session_id: str) -> Session | None:
             "SELECT time, prompt, vector, model, answered FROM session_prompt WHERE session_id = ? ORDER BY id",
             (session_id,),
         ).fetchall()
-    return Session(
+    return AgentSession(
         prompts=row[0],
         last=datetime.fromisoformat(row[1]),
         holds=json.loads(row[2]),

@@ -18,7 +18,7 @@ from pathlib import Path
 from ormahd.errors import BegunAnew
 from ormahd.process import own_files, sql
 from ormahd.process import sql as sqlite_files
-from ormahd.process.sql import Fault, fault_of, identity
+from ormahd.process.sql import DatabaseFault, fault_of, identity
 
 _FIRST = """
 CREATE TABLE access (
@@ -241,7 +241,7 @@ class StateFile:
                 self._identity, self.trouble = identity(self.path), None
                 return db
             except (sqlite3.DatabaseError, _OtherVersion) as error:
-                if isinstance(error, sqlite3.DatabaseError) and fault_of(error) is not Fault.DAMAGED:
+                if isinstance(error, sqlite3.DatabaseError) and fault_of(error) is not DatabaseFault.DAMAGED:
                     return self._in_memory(str(error))
                 if not self._set_aside(str(error)):
                     break
@@ -291,11 +291,11 @@ class StateFile:
         Another file, or a copy in memory, has then replaced it.
         """
         fault = fault_of(error)
-        if fault is Fault.OTHER or self.trouble is not None:
+        if fault is DatabaseFault.OTHER or self.trouble is not None:
             return False
         with contextlib.suppress(sqlite3.Error):
             self.db.rollback()
-        if fault is Fault.NO_ROOM:
+        if fault is DatabaseFault.NO_ROOM:
             self.db = self._in_memory(str(error), self.db)
             return True
         self._close()

@@ -24,11 +24,11 @@ from ormahd.model.node import short_id
 from ormahd.note.merge import merge_file
 from ormahd.note.note import unadopted
 from ormahd.vault import releasing
-from ormahd.vault.conflicts import Versions, drop, set_aside
+from ormahd.vault.conflicts import ConflictVersions, drop, set_aside
 from ormahd.vault.create import CARD, Card, read_card
 from ormahd.vault.releasing import PATH, Released, read
 from ormahd.vault.three_way import Joined, Pair, Version, changed, join, join_left, node_of, write
-from ormahd.vault.transaction import EXECUTABLE, LINK, REMOVED, SUBMODULE, PathEntry, Transaction, Wish, is_local
+from ormahd.vault.transaction import EXECUTABLE, LINK, REMOVED, SUBMODULE, PathChange, PathEntry, Transaction, is_local
 from ormahd.vault.vault import Vault
 from ormahd.vault.worktree import safe_path
 
@@ -112,7 +112,7 @@ class Plan(Struct):
     other: str
     changes: dict[str, Pair] = field(default_factory=dict)
     entries: list[PathEntry] = field(default_factory=list)
-    conflicts: list[Versions] = field(default_factory=list)
+    conflicts: list[ConflictVersions] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     left: dict[str, tuple[Version, Version]] = field(default_factory=dict)
     """`{key: (our version, version without Ormah's lines)}` of files that the other side released: git stops tracking
@@ -269,7 +269,7 @@ def settle(out: Plan, key: str, base: Version | None, ours: Version | None, thei
         out.reasons += [f"{ours.path}: {reason}" for reason in merged.reasons]
     assert left is not None
     sides = [None if one is None else one.data for one in (base, ours, theirs)]
-    out.conflicts.append(Versions(left.path, node_of(key), fields, kept, sides[0], sides[1], sides[2], values))
+    out.conflicts.append(ConflictVersions(left.path, node_of(key), fields, kept, sides[0], sides[1], sides[2], values))
     return left
 
 
@@ -397,4 +397,4 @@ def _as_it_is(vault: Vault, tx: Transaction) -> None:
             except (Conflict, Unavailable):
                 continue  # the transaction raises a more exact error
             if there in (wish.data, unadopted(wish.data, path)):
-                tx.wishes[path] = Wish(wish.node_id, sha256(there), wish.data)
+                tx.wishes[path] = PathChange(wish.node_id, sha256(there), wish.data)

@@ -19,7 +19,7 @@ from ormahd.git.refs import is_ancestor
 from ormahd.model.change import Kind
 from ormahd.note.merge import merge_file
 from ormahd.sync.join import merge_base, plan
-from ormahd.vault.conflicts import Aside, Versions, set_aside
+from ormahd.vault.conflicts import ConflictVersions, SetAside, set_aside
 from ormahd.vault.vault import Vault
 
 MACHINE: Final = "Ormah-Machine"
@@ -38,10 +38,10 @@ class _Join(Struct, frozen=True):
     machine: str
 
 
-def tell(vault: Vault, before: str, tip: str) -> list[Aside]:
+def tell(vault: Vault, before: str, tip: str) -> list[SetAside]:
     """Set aside, and return, the versions of this machine that syncs between the commits `before` and `tip` replaced.
     `before`: this machine's last commit."""
-    found: list[Aside] = []
+    found: list[SetAside] = []
     for join in _joins(vault, before, tip):
         lost = [_from_here(one) for one in _conflicts(vault, join) if one.kept == "ours"]
         if lost:
@@ -69,12 +69,12 @@ def _joins(vault: Vault, before: str, tip: str) -> Iterator[_Join]:
             yield _Join(op, commit.strip(), sides[0], sides[1], made.trailer(MACHINE) or author)
 
 
-def _conflicts(vault: Vault, join: _Join) -> list[Versions]:
+def _conflicts(vault: Vault, join: _Join) -> list[ConflictVersions]:
     """Return the conflicts that the other machine had in this sync."""
     return plan(vault, merge_base(vault, join.there, join.here), join.there, join.here).conflicts
 
 
-def _from_here(one: Versions) -> Versions:
+def _from_here(one: ConflictVersions) -> ConflictVersions:
     """Return the other machine's conflict with `ours` and `theirs` exchanged."""
     values: Mapping[str, Mapping[str, str | None]] = {
         field: {"base": texts.get("base"), "ours": texts.get("theirs"), "theirs": texts.get("ours")}
@@ -83,7 +83,7 @@ def _from_here(one: Versions) -> Versions:
     return replace(one, kept="theirs", ours=one.theirs, theirs=one.ours, values=values)
 
 
-def taken_back(vault: Vault, one: Aside, today: bytes) -> bytes:
+def taken_back(vault: Vault, one: SetAside, today: bytes) -> bytes:
     """Return today's note with this machine's values restored where the other's replaced them; the rest stays
     unchanged.
 

@@ -17,23 +17,23 @@ from msgspec import Struct, field
 
 from ormahd.errors import Conflict, OrmahError
 from ormahd.git.index import IndexLock, NextIndex, busy
-from ormahd.git.objects import EXECUTABLE, FILE, Entry, Objects
+from ormahd.git.objects import EXECUTABLE, FILE, Objects, TreeEntry
 from ormahd.git.process import GitFailed
 from ormahd.git.refs import HeadMover, Moved, find_commit, is_ancestor, within
-from ormahd.git.repository import Git, Identity
+from ormahd.git.repository import Git, Signature
 from ormahd.model.change import Committed
 from ormahd.process.disk import Flusher, sync_directory
 from ormahd.vault.conflicts import late_save
 from ormahd.vault.conversion import Conversion
-from ormahd.vault.intents import Intent, Intents, Step
+from ormahd.vault.intents import FileStep, Intents, WriteIntent
 from ormahd.vault.transaction import check, settle
 from ormahd.vault.worktree import Displaced, Worktree, Write
 
-DAEMON = Identity("ormahd", "ormahd@localhost")
+DAEMON = Signature("ormahd", "ormahd@localhost")
 
 Fresh = dict[str, tuple[str, bytes]]
 """Git objects that are not written yet: `{id: (kind, bytes)}`."""
-Told = dict[bytes, Entry | None]
+Told = dict[bytes, TreeEntry | None]
 """The entries that git's index must get: `{path: entry}`; None removes the path."""
 
 
@@ -47,7 +47,7 @@ class Builder:
         self._conversion = conversion
         self._where = where
 
-    def build(self, intents: Sequence[Intent], head: str | None, fresh: Fresh) -> tuple[list[str | None], Told]:
+    def build(self, intents: Sequence[WriteIntent], head: str | None, fresh: Fresh) -> tuple[list[str | None], Told]:
         """Return the commit of each op (None: HEAD contains its changes) and the entries that git's index must get. New
         objects are added to `fresh`."""
         root = self._objects.root(head)
@@ -71,7 +71,7 @@ class Builder:
                 root, parent = tree, commit
         return commits, told
 
-    def _first(self, intent: Intent, root: str | None, fresh: Fresh) -> str:
+    def _first(self, intent: WriteIntent, root: str | None, fresh: Fresh) -> str:
         """Return the tree of the op's first commit, which holds the files as the person wrote them."""
         changes = {
             self._where(step.path): self._entry(step.path, step.first, root, fresh, self._looks(intent, step))
@@ -80,7 +80,7 @@ class Builder:
         }
         return self._objects.edit(root, changes, fresh)
 
-    def _entry(self, name: str, data: bytes, root: str | None, fresh: Fresh, looks: bool) -> Entry:
+    def _entry(self, name: str, data: bytes, root: str | None, fresh: Fresh, looks: bool) -> TreeEntry:
         """Return the tree entry for these bytes. `looks`: take the executable bit from the file on disk; else from
         `root`."""
         path = self._where(name)
@@ -88,12 +88,12 @@ class Builder:
         runs = old is not None and old.mode == EXECUTABLE
         if looks and self._runs(path) not in (runs, None) and self._trusts_modes():
             runs = not runs
-        return Entry(
+        return TreeEntry(
             EXECUTABLE if runs else FILE, self._objects.add_blob(self._conversion.checked_in(name, data), fresh)
         )
 
     @staticmethod
-    def _looks(intent: Intent, step: Step) -> bool:
+    def _looks(intent: WriteIntent, step: FileStep) -> bool:
         """Whether the executable bit of the file on disk counts, as for `git add`: the op is the person's and the file
         existed before."""
         return intent.person and step.old is not None
@@ -110,7 +110,7 @@ class Builder:
         """Whether the executable bit is meaningful on this file system (`core.fileMode`, which git detects)."""
         return self._git.flag("core.filemode", default=True)
 
-    def _changes(self, intent: Intent, root: str | None, fresh: Fresh) -> Told:
+    def _changes(self, intent: WriteIntent, root: str | None, fresh: Fresh) -> Told:
         changes: Told = {}
         for step in intent.steps:
             path = self._where(step.path)
@@ -125,11 +125,11 @@ class Builder:
             if entry.removed:
                 changes[path] = None
             elif oid is not None:
-                changes[path] = Entry(entry.mode.encode(), oid)
+                changes[path] = TreeEntry(entry.mode.encode(), oid)
         return changes
 
     def _commit(
-        self, intent: Intent, tree: str, root: str | None, parent: str | None, head: str | None, person: Identity | None,
+        self, intent: WriteIntent, tree: str, root: str | None, parent: str | None, head: str | None, person: Signature | None,
         fresh: Fresh,
     ) -> str | None:  # fmt: skip
         """Return the op's commit, or None when HEAD contains all its changes.
@@ -151,14 +151,14 @@ class Builder:
         return self._objects.add_commit(tree, parents, author, committer, intent.message, fresh)
 
 
-def _who(intent: Intent, person: Identity | None) -> tuple[str, str]:
+def _who(intent: WriteIntent, person: Signature | None) -> tuple[str, str]:
     """Return the author and committer lines of a commit; `person` is the identity that git is configured with, or None."""
     seconds = int(intent.time.timestamp())
     committer = person or DAEMON
     if intent.person:
-        author = person or Identity("person", DAEMON.email)
+        author = person or Signature("person", DAEMON.email)
     else:
-        author = Identity.named(intent.source, DAEMON.email)
+        author = Signature.named(intent.source, DAEMON.email)
     return author.line(seconds), committer.line(seconds)
 
 
@@ -183,7 +183,7 @@ class Queued(Struct, eq=False):
     else. `tried` is set when the op is done, and also when a first try failed because of `why`.
     """
 
-    intent: Intent
+    intent: WriteIntent
     promised: bool = False
     acknowledged: bool = False
     uncertain: bool = False
@@ -194,7 +194,7 @@ class Queued(Struct, eq=False):
     error: BaseException | None = None
 
 
-Refused = Callable[["Queued", Conflict, bool], Intent | None]
+Refused = Callable[["Queued", Conflict, bool], WriteIntent | None]
 """Called with (op, conflict, whether this is the last attempt) when a file is not the version that the op expects.
 Returns a new intent to try, or None to leave the op out."""
 
@@ -214,7 +214,7 @@ class _Next(Struct):
     """The commits to which HEAD will move, built in memory (None: HEAD contains the op already), and the git processes
     that wait to write the index and to move the branch."""
 
-    intents: tuple[Intent, ...]
+    intents: tuple[WriteIntent, ...]
     head: str | None
     commits: list[str | None]
     tip: str | None
@@ -376,7 +376,7 @@ class Applier:
                 self.flusher.each(self.worktree.stage, [write for _, write in one.writes])
         return False
 
-    def _check(self, intent: Intent, root: str | None) -> None:
+    def _check(self, intent: WriteIntent, root: str | None) -> None:
         """Raise Conflict when a parent folder of a file is a file, link or submodule in HEAD, or when another file is
         in the place of a link or submodule of the op."""
         for step in intent.steps:
@@ -386,14 +386,14 @@ class Applier:
             freed = {step.path for step in intent.steps if step.data is None}
             check(self.worktree, intent.entries, freed, self._target)
 
-    def _unchanged(self, intent: Intent) -> None:
+    def _unchanged(self, intent: WriteIntent) -> None:
         """Raise Displaced when a file has changed that the op commits without writing it: another git process that held
         index.lock before (`git stash`, `git checkout`) may have replaced it."""
         for step in intent.steps:
             if step.base == step.data and (found := self.worktree.read(step.path)) != step.data:
                 raise Displaced(step.path, found)
 
-    def settle(self, intent: Intent) -> None:
+    def settle(self, intent: WriteIntent) -> None:
         """Update the links, submodules and executable bits in the folder to those that the op brought into the history."""
         settle(self.worktree, intent.entries, self._target)
 
@@ -403,7 +403,7 @@ class Applier:
         return self.git.read(oid, "blob") if self.git.resolve(f"{oid}^{{blob}}") else None
 
     @staticmethod
-    def _writes(intent: Intent) -> list[tuple[int, Write]]:
+    def _writes(intent: WriteIntent) -> list[tuple[int, Write]]:
         return [
             (number, Write(step.path, step.old, step.data, intent.token(number), step.first is not None))
             for number, step in enumerate(intent.steps)
@@ -440,7 +440,7 @@ class Applier:
 
     # History
 
-    def _begin(self, intents: Sequence[Intent], head: str | None) -> _Next:
+    def _begin(self, intents: Sequence[WriteIntent], head: str | None) -> _Next:
         """Build the commits of these ops on `head` in memory, and start the git processes that will write the index and
         move the branch."""
         fresh: Fresh = {}
@@ -454,7 +454,7 @@ class Applier:
             raise
         return _Next(tuple(intents), head, commits, tip, fresh, index, mover)
 
-    def _mover(self, last: Intent) -> HeadMover:
+    def _mover(self, last: WriteIntent) -> HeadMover:
         return HeadMover(
             self.git,
             who=self.git.identity() or DAEMON,

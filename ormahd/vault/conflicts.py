@@ -25,7 +25,7 @@ from ormahd.model.change import is_op, sha256
 from ormahd.note.merge import merge_file
 from ormahd.process.disk import FOLDER as DAMAGED
 from ormahd.process.disk import sync_directory, write_durably
-from ormahd.vault.intents import Intent, Step
+from ormahd.vault.intents import FileStep, WriteIntent
 from ormahd.vault.worktree import Worktree, Write
 
 CONFLICTS = ".ormah/conflicts"
@@ -34,7 +34,7 @@ SIDES = ("base", "ours", "theirs")
 MIN_PREFIX = 4
 
 
-class Aside(Struct, frozen=True):
+class SetAside(Struct, frozen=True):
     """One set-aside conflict that waits for a person."""
 
     op: str
@@ -56,7 +56,7 @@ class Aside(Struct, frozen=True):
     """The name of the machine that made the merge, when it was another machine."""
 
 
-class Versions(Struct, frozen=True):
+class ConflictVersions(Struct, frozen=True):
     """A conflict to be set aside: the note's bytes on each side; None: that side has no such file."""
 
     path: str
@@ -79,8 +79,8 @@ def save_aside(root: Path, op: str, path: str, data: bytes) -> str:
 
 
 def set_aside(
-    root: Path, op: str, conflicts: Iterable[Versions], commits: Mapping[str, str | None], *, by: str = ""
-) -> list[Aside]:
+    root: Path, op: str, conflicts: Iterable[ConflictVersions], commits: Mapping[str, str | None], *, by: str = ""
+) -> list[SetAside]:
     """Store all versions of an op's sync conflicts, durably; called before the op is committed. `by`: the machine that
     made the merge, when another one."""
     asides = []
@@ -89,21 +89,23 @@ def set_aside(
         files = {
             side: save_aside(root, op, f"{side}/{one.path}", data) for side, data in found.items() if data is not None
         }
-        asides.append(Aside(op, one.path, one.node, one.fields, one.kept, dict(commits), dict(one.values), files, by))
+        asides.append(
+            SetAside(op, one.path, one.node, one.fields, one.kept, dict(commits), dict(one.values), files, by)
+        )
     if asides:
         _write_about(root, op, asides)
     return asides
 
 
-def _write_about(root: Path, op: str, asides: Iterable[Aside]) -> None:
+def _write_about(root: Path, op: str, asides: Iterable[SetAside]) -> None:
     rows = [asdict(one) for one in asides]
     text = json.dumps({"op": op, "conflicts": rows}, indent=2)  # in ASCII: a name need not be UTF-8
     write_durably(root / CONFLICTS / op / ABOUT, text.encode() + b"\n")
 
 
-def waiting(root: Path) -> list[Aside]:
+def waiting(root: Path) -> list[SetAside]:
     """Return every conflict that is set aside, oldest op first."""
-    found: list[Aside] = []
+    found: list[SetAside] = []
     for folder in _folders(root):
         known = _about(root, folder.name)
         found += known
@@ -112,7 +114,7 @@ def waiting(root: Path) -> list[Aside]:
             name = file.relative_to(root).as_posix()
             if name not in told and not file.name.endswith(".part"):
                 path = file.relative_to(folder).as_posix()
-                found.append(Aside(folder.name, path, files={"aside": name}))
+                found.append(SetAside(folder.name, path, files={"aside": name}))
     return found
 
 
@@ -124,25 +126,25 @@ def _folders(root: Path) -> Iterator[Path]:
         return
 
 
-def _about(root: Path, op: str) -> list[Aside]:
+def _about(root: Path, op: str) -> list[SetAside]:
     """Return the conflicts of `about.json`, without those whose files a person has removed; [] when the file cannot be
     read."""
     try:
         rows = json.loads((root / CONFLICTS / op / ABOUT).read_bytes())["conflicts"]
-        asides = [Aside(**{**row, "op": op, "fields": tuple(row["fields"])}) for row in rows]
+        asides = [SetAside(**{**row, "op": op, "fields": tuple(row["fields"])}) for row in rows]
     except (OSError, ValueError, TypeError, KeyError):
         return []  # `waiting` then lists its versions one by one
     return [one for one in asides if any((root / name).is_file() for name in one.files.values())]
 
 
-def resolve(root: Path, name: str) -> list[Aside]:
+def resolve(root: Path, name: str) -> list[SetAside]:
     """Remove set-aside conflicts that a person has settled, and return them. `name` and the errors are those of `find`."""
     found = find(root, name)
     settle(root, found)
     return found
 
 
-def find(root: Path, name: str) -> list[Aside]:
+def find(root: Path, name: str) -> list[SetAside]:
     """Return the set-aside conflicts that `name` names: an op or a memory (by a unique prefix of the id), a path in the
     vault, or one set-aside file.
 
@@ -163,7 +165,7 @@ def find(root: Path, name: str) -> list[Aside]:
     return found
 
 
-def settle(root: Path, found: Iterable[Aside]) -> None:
+def settle(root: Path, found: Iterable[SetAside]) -> None:
     """Remove the set-aside files of these conflicts."""
     found = list(found)
     for one in found:
@@ -198,7 +200,7 @@ def drop_unfinished(root: Path, is_done: Callable[[str], bool]) -> None:
             drop(root, folder.name)
 
 
-def describe(one: Aside) -> str:
+def describe(one: SetAside) -> str:
     """Return a sentence on a conflict, for lists and logs."""
     if not one.kept:
         return "a version that could not be merged with a later edit was set aside"
@@ -215,7 +217,7 @@ def describe(one: Aside) -> str:
     return f"{what}: changed on both sides, each in its own way; this machine's was kept"
 
 
-def item(one: Aside) -> ConflictItem:
+def item(one: SetAside) -> ConflictItem:
     """Return a conflict in the form of the API; bytes of a name that are not UTF-8 are replaced."""
     return ConflictItem(
         one.op, _text(one.path), one.node, list(one.fields), one.kept, dict(one.commits),
@@ -228,7 +230,7 @@ def _text(name: str) -> str:
     return name.encode("utf-8", "replace").decode()
 
 
-def on_today(worktree: Worktree, intent: Intent) -> tuple[Intent | None, list[str]]:
+def on_today(worktree: Worktree, intent: WriteIntent) -> tuple[WriteIntent | None, list[str]]:
     """Return (the op rewritten to start from the files as they are now, sentences on what was set aside). None: nothing
     of it is left.
 
@@ -237,8 +239,8 @@ def on_today(worktree: Worktree, intent: Intent) -> tuple[Intent | None, list[st
     memories, the one must not be removed without the other's new text, and a join must not count as complete with a
     part missing.
     """
-    steps: list[Step] = []
-    lost: list[Step] = []
+    steps: list[FileStep] = []
+    lost: list[FileStep] = []
     for step in intent.steps:
         try:
             now = worktree.read(step.path)
@@ -254,7 +256,7 @@ def on_today(worktree: Worktree, intent: Intent) -> tuple[Intent | None, list[st
     return (replace(intent, steps=tuple(steps)) if steps or intent.joins is not None else None), said
 
 
-def take_back(worktree: Worktree, intent: Intent, steps: Sequence[Step]) -> list[str]:
+def take_back(worktree: Worktree, intent: WriteIntent, steps: Sequence[FileStep]) -> list[str]:
     """Give up a whole op after a crash: undo its `steps`, as rewritten by `on_today`, and set its content aside. Return
     sentences."""
     for number, step in enumerate(steps):
@@ -262,7 +264,7 @@ def take_back(worktree: Worktree, intent: Intent, steps: Sequence[Step]) -> list
     return give_up(worktree, intent)
 
 
-def give_up(worktree: Worktree, intent: Intent) -> list[str]:
+def give_up(worktree: Worktree, intent: WriteIntent) -> list[str]:
     """Set the content of a whole op aside. Return sentences on what was done. A join is only dropped: the other history
     is unchanged, and the next sync joins it again."""
     if intent.joins is not None:
@@ -271,7 +273,7 @@ def give_up(worktree: Worktree, intent: Intent) -> list[str]:
     return [_set_aside(worktree.root, intent, step) for step in intent.steps]
 
 
-def _step_today(step: Step, now: bytes | None) -> Step | None:
+def _step_today(step: FileStep, now: bytes | None) -> FileStep | None:
     if now in (step.base, step.data):
         return replace(step, base=now)
     if now is None or step.data is None:
@@ -280,7 +282,7 @@ def _step_today(step: Step, now: bytes | None) -> Step | None:
     return None if merged is None else replace(step, base=now, data=merged)
 
 
-def _as_before(worktree: Worktree, intent: Intent, step: Step, number: int) -> None:
+def _as_before(worktree: Worktree, intent: WriteIntent, step: FileStep, number: int) -> None:
     """Undo a step that was written before the crash, when its op cannot be completed."""
     before = next(old.base for old in intent.steps if old.path == step.path)
     if step.base == before or step.base != step.data:
@@ -291,14 +293,14 @@ def _as_before(worktree: Worktree, intent: Intent, step: Step, number: int) -> N
     worktree.finish(write)
 
 
-def _set_aside(root: Path, intent: Intent, step: Step) -> str:
+def _set_aside(root: Path, intent: WriteIntent, step: FileStep) -> str:
     if step.data is None:
         return f"kept {step.path}: it changed before {intent.name} could remove it"
     where = save_aside(root, intent.op, step.path, step.data)
     return f"kept {step.path} as it is: {intent.name} could not be merged into it and waits in {where}"
 
 
-def late_save(worktree: Worktree, intent: Intent, number: int, late: bytes) -> str:
+def late_save(worktree: Worktree, intent: WriteIntent, number: int, late: bytes) -> str:
     """Bring a late save into today's file, uncommitted, for the watcher to find: an editor that had the file open wrote
     into the displaced version (`late`: its bytes). Return a sentence on what was done."""
     step = intent.steps[number]

@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from ormahd.errors import Incompatible, Unavailable
 from ormahd.git.process import call
-from ormahd.git.repository import Identity, Place, ignored_around, locate
+from ormahd.git.repository import RepositoryFolders, Signature, ignored_around, locate
 from ormahd.model import spaces, strength
 from ormahd.model.change import Entropy, Kind, sha256
 from ormahd.model.node import ABOUT_SELF, NodeType, Tier, is_node_id
@@ -279,7 +279,7 @@ def lay_ground(root: Path) -> None:
         ) from exc
 
 
-def begin(root: Path, beginning: Beginning) -> Place:
+def begin(root: Path, beginning: Beginning) -> RepositoryFolders:
     """Return the repository of a new vault, made by `git init` where `beginning.own` says so."""
     words = [word for word, true in (("own", beginning.own), ("fresh", beginning.fresh)) if true]
     write_durably(root / UNDER_WAY, " ".join(words).encode())
@@ -298,7 +298,7 @@ def begin(root: Path, beginning: Beginning) -> Place:
 
 
 def first_files(
-    root: Path, beginning: Beginning, who: Identity | None, *, setting: str, now: datetime, entropy: Entropy
+    root: Path, beginning: Beginning, who: Signature | None, *, setting: str, now: datetime, entropy: Entropy
 ) -> tuple[Card, Mapping[str, bytes]]:
     """Return the card and the files of the first commit, including the self node's note (seeds/data-model, "Self
     node"). `setting`: the value of `vault.adopt`."""

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from ormahd.errors import Ambiguous, BadRequest, NotFound
 from ormahd.git import oplog
-from ormahd.git.oplog import UNTOLD, Entry, View
+from ormahd.git.oplog import UNTOLD, LogEntry, LogView
 from ormahd.model.change import Kind, is_op
 from ormahd.model.node import is_node_id
 from ormahd.note.note import parse, stem_short_id
@@ -118,7 +118,7 @@ def find_op(vault: Vault, prefix: str, *, kind: Kind | None = None) -> Op:
     if not re.fullmatch(rf"[0-9a-z]{{{MIN_PREFIX},64}}", wanted):
         raise BadRequest(f"{prefix!r} is no op and no commit", hint=f"give at least {MIN_PREFIX} characters of its id")
     view = vault.oplog.view()
-    found: list[Entry] = []
+    found: list[LogEntry] = []
     for entry in view.entries:
         if kind is not None and entry.kind != kind:
             continue
@@ -165,12 +165,12 @@ def find_node(vault: Vault, prefix: str) -> str:
     return next(iter(found))
 
 
-def read_ops(vault: Vault, view: View, entries: Sequence[Entry]) -> list[Op]:
+def read_ops(vault: Vault, view: LogView, entries: Sequence[LogEntry]) -> list[Op]:
     """Return the ops of these entries, in their order, with the messages of their commits."""
     return [_op(view, entry, said) for entry, said in zip(entries, _messages(vault, entries), strict=True)]
 
 
-def _messages(vault: Vault, entries: Sequence[Entry]) -> Iterator[oplog.Message]:
+def _messages(vault: Vault, entries: Sequence[LogEntry]) -> Iterator[oplog.Message]:
     if not entries:
         return
     names = "".join(f"{entry.commit}\n" for entry in entries).encode()
@@ -181,7 +181,7 @@ def _messages(vault: Vault, entries: Sequence[Entry]) -> Iterator[oplog.Message]
         yield _message(record)
 
 
-def _op(view: View, entry: Entry, said: oplog.Message) -> Op:
+def _op(view: LogView, entry: LogEntry, said: oplog.Message) -> Op:
     return Op(
         op=entry.op, commit=entry.commit, time=datetime.fromtimestamp(entry.time, UTC), kind=entry.kind,
         source=entry.source, subject=said.subject, body=said.body, nodes=entry.nodes, run=entry.run,
@@ -236,7 +236,7 @@ _DAYS = {"today": 0, "yesterday": 1}
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}([T ].*)?", re.IGNORECASE)
 
 
-class Standing(Struct, frozen=True):
+class PastState(Struct, frozen=True):
     """A past state of the vault. `time`: when its commit was made. `moment`: what counts as now in it, which is the
     time that was asked for, or else the commit's. `op`: None for a commit made by hand or not in HEAD's history."""
 
@@ -246,7 +246,7 @@ class Standing(Struct, frozen=True):
     moment: datetime
 
 
-def find_standing(vault: Vault, text: str, now: datetime) -> Standing:
+def find_standing(vault: Vault, text: str, now: datetime) -> PastState:
     """Return the state that `text` names.
 
     A time is an ISO date (the end of that day) or time, `today`, `yesterday`, or an age (`12h`, `7d`, `2w`); UTC unless
@@ -283,7 +283,7 @@ def _time(text: str, now: datetime) -> datetime | None:
     return None
 
 
-def _by_time(vault: Vault, asked: str, time: datetime) -> Standing:
+def _by_time(vault: Vault, asked: str, time: datetime) -> PastState:
     seconds = int(time.timestamp())
     found = ""
     if vault.head() is not None and seconds > 0:
@@ -297,7 +297,7 @@ def _by_time(vault: Vault, asked: str, time: datetime) -> Standing:
     return _there(vault, asked, found, time)
 
 
-def _by_name(vault: Vault, asked: str) -> Standing:
+def _by_name(vault: Vault, asked: str) -> PastState:
     commit = None if is_op(asked.lower()) else vault.git.resolve(f"{asked}^{{commit}}")
     if commit is None:
         try:
@@ -310,7 +310,7 @@ def _by_name(vault: Vault, asked: str) -> Standing:
     return _there(vault, asked, commit, None)
 
 
-def _there(vault: Vault, asked: str, commit: str, time: datetime | None) -> Standing:
+def _there(vault: Vault, asked: str, commit: str, time: datetime | None) -> PastState:
     """Return the state at a commit. Raises NotFound when the vault did not exist there."""
     card = vault.git.resolve(f"{commit}:{vault.prefix}.ormah/vault.toml")
     if card is None and not vault.tree(commit):
@@ -319,7 +319,7 @@ def _there(vault: Vault, asked: str, commit: str, time: datetime | None) -> Stan
         )
     made = _made(vault.git.read(commit, "commit"))
     entry = next((entry for entry in vault.oplog.view().entries if entry.commit == commit), None)
-    return Standing(commit, None if entry is None else entry.op, made, time or made)
+    return PastState(commit, None if entry is None else entry.op, made, time or made)
 
 
 def _made(commit: bytes) -> datetime:

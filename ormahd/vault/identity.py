@@ -35,7 +35,7 @@ TRAIL = 64
 """Number of steps kept for `between`: a scan calls it once, while other callers may have updated the tree many times."""
 
 
-class Step(Struct, frozen=True):
+class TreeStep(Struct, frozen=True):
     """A step from one tree to the next: both commits, and `{path: new blob id}` of the changes (None: removed)."""
 
     before: str | None
@@ -43,7 +43,7 @@ class Step(Struct, frozen=True):
     changes: Mapping[str, str | None]
 
 
-class Look:
+class RepositoryView:
     """Cached view of one vault's repository. Paths are posix and relative to the vault's root."""
 
     def __init__(self, vault: Vault) -> None:
@@ -51,7 +51,7 @@ class Look:
         self._tree: tuple[str | None, dict[str, str]] | None = None
         self._steps: dict[str, tuple[str, Mapping[str, str | None]]] = {}
         """`{parent: (commit, its changes)}` of Ormah's commits since the cached tree."""
-        self._trail: deque[Step] = deque(maxlen=TRAIL)
+        self._trail: deque[TreeStep] = deque(maxlen=TRAIL)
         self._lock = threading.Lock()
         self._ours: set[str] | None = None
 
@@ -90,7 +90,7 @@ class Look:
             if kept is None or at != head:
                 self._steps.clear()
                 return None
-        self._trail.append(Step(kept[0], head, changes))
+        self._trail.append(TreeStep(kept[0], head, changes))
         found = kept[1] | {path: oid for path, oid in changes.items() if oid is not None}
         for path in [path for path, oid in changes.items() if oid is None]:
             found.pop(path, None)
@@ -200,7 +200,7 @@ def _nothing(path: str) -> None:  # noqa: ARG001 - placeholder until the first s
 class Identity:
     """Ids and paths during one scan. Call `begin` at its start; `saw` and `took` as files are read and decided."""
 
-    def __init__(self, look: Look, home: str) -> None:
+    def __init__(self, look: RepositoryView, home: str) -> None:
         self._look = look
         self._root = os.fspath(look.vault.root)
         self._home = home

@@ -21,7 +21,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ormahd.model.change import Change, Kind, Stat, is_op, sha256
+from ormahd.model.change import ChangedFile, Kind, Stat, is_op, sha256
 from ormahd.process import own_files
 from ormahd.process.disk import make_folder, make_way, write_durably, write_small
 from ormahd.vault.transaction import PathEntry
@@ -34,7 +34,7 @@ TOGETHER = ".together.json"
 log = logging.getLogger(__name__)
 
 
-class Step(Struct, frozen=True):
+class FileStep(Struct, frozen=True):
     """One file of an op. `base`: the bytes that were there (None: no file). `data`: the bytes to write (None: remove
     it)."""
 
@@ -57,12 +57,12 @@ class Step(Struct, frozen=True):
     def old(self) -> str | None:
         return None if self.base is None else sha256(self.base)
 
-    def change(self, stat: Stat | None = None) -> Change:
+    def change(self, stat: Stat | None = None) -> ChangedFile:
         """Return the change that the op made to the file. `stat`: the stat of the file afterwards, where known."""
-        return Change(self.path, self.node_id, self.old, self.data, stat, self.apart, self.held)
+        return ChangedFile(self.path, self.node_id, self.old, self.data, stat, self.apart, self.held)
 
 
-class Intent(Struct, frozen=True):
+class WriteIntent(Struct, frozen=True):
     """An op that is decided. `message`: the whole commit message. `person`: whether the person is the author."""
 
     op: str
@@ -74,7 +74,7 @@ class Intent(Struct, frozen=True):
     time: datetime
     lock: str
     """Path of the index.lock that the op takes, so that after a crash our lock can be told from another program's."""
-    steps: tuple[Step, ...]
+    steps: tuple[FileStep, ...]
     joins: str | None = None
     """The commit whose history the op joins: it becomes the second parent of the op's commit, or (fast-forward) is that
     commit."""
@@ -98,12 +98,12 @@ class Intent(Struct, frozen=True):
         return f"{self.op}.{number}"
 
 
-def encode(ops: Sequence[Intent]) -> bytes:
+def encode(ops: Sequence[WriteIntent]) -> bytes:
     body = json.dumps({"ops": [_to_json(op) for op in ops]}, ensure_ascii=True).encode()
     return f"{HEADER} {sha256(body)}\n".encode() + body
 
 
-def decode(data: bytes) -> list[Intent]:
+def decode(data: bytes) -> list[WriteIntent]:
     """Parse a file of intents. Raises ValueError when the checksum or the content is wrong."""
     header, _, body = data.partition(b"\n")
     if header.decode("ascii", "replace") != f"{HEADER} {sha256(body)}":
@@ -114,7 +114,7 @@ def decode(data: bytes) -> list[Intent]:
         raise ValueError(f"{exc!r} while reading") from exc
 
 
-def _to_json(intent: Intent) -> dict[str, Any]:
+def _to_json(intent: WriteIntent) -> dict[str, Any]:
     return {
         "op": intent.op, "kind": str(intent.kind), "source": intent.source, "subject": intent.subject,
         "message": intent.message, "person": intent.person, "time": intent.time.isoformat(), "lock": intent.lock,
@@ -124,7 +124,7 @@ def _to_json(intent: Intent) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _step_to_json(step: Step) -> dict[str, Any]:
+def _step_to_json(step: FileStep) -> dict[str, Any]:
     row: dict[str, Any] = {
         "path": step.path,
         "node_id": step.node_id,
@@ -138,15 +138,15 @@ def _step_to_json(step: Step) -> dict[str, Any]:
     return row
 
 
-def _from_json(row: dict[str, Any]) -> Intent:
+def _from_json(row: dict[str, Any]) -> WriteIntent:
     steps = tuple(
-        Step(
+        FileStep(
             s["path"], s["node_id"], _bytes(s["base"]), _bytes(s["data"]),
             _bytes(s.get("first")), s.get("apart", False), _bytes(s.get("held")),
         )
         for s in row["steps"]
     )  # fmt: skip
-    return Intent(
+    return WriteIntent(
         row["op"], Kind(row["kind"]), row["source"], row["subject"], row["message"], row["person"],
         datetime.fromisoformat(row["time"]), row["lock"], steps,
         row.get("joins"), tuple(PathEntry(*entry) for entry in row.get("entries", ())), row.get("first"),
@@ -166,7 +166,7 @@ class _Together(Struct):
     intent in a file of their own."""
 
     path: Path
-    left: dict[str, Intent]
+    left: dict[str, WriteIntent]
     own: set[str] = field(default_factory=set)
 
 
@@ -181,7 +181,7 @@ class Intents:
         self._together: dict[str, _Together] = {}
         """`{op: shared file}` of the ops that are not done and whose intent was written together with others."""
 
-    def write(self, intent: Intent) -> None:
+    def write(self, intent: WriteIntent) -> None:
         """Write an intent; durable on return. Replaces the op's earlier intent."""
         self.prepare()
         write_durably(self._path(intent.op), encode([intent]))
@@ -189,7 +189,7 @@ class Intents:
             if (shared := self._together.get(intent.op)) is not None:
                 shared.own.add(intent.op)
 
-    def write_all(self, intents: Sequence[Intent]) -> None:
+    def write_all(self, intents: Sequence[WriteIntent]) -> None:
         """Write several intents in one file: all are durable on return, and none is if it raises."""
         self.prepare()
         first = intents[0].op
@@ -242,7 +242,7 @@ class Intents:
         with self._lock:
             return op in self._together or self._path(op).exists()
 
-    def renew(self, intents: Iterable[Intent]) -> None:
+    def renew(self, intents: Iterable[WriteIntent]) -> None:
         """Write again the intents whose files were removed, because acknowledged changes must survive a crash."""
         for intent in intents:
             with self._lock:
@@ -251,12 +251,12 @@ class Intents:
             if not there:
                 self.write(intent)
 
-    def load(self) -> tuple[list[Intent], list[str]]:
+    def load(self) -> tuple[list[WriteIntent], list[str]]:
         """Return (intents in order, sentences on what was wrong). Half-written files are removed, damaged ones set
         aside. Needs no disk space, so that a full disk does not prevent the start."""
-        found: dict[str, Intent] = {}
+        found: dict[str, WriteIntent] = {}
         said = []
-        several: list[tuple[Path, list[Intent]]] = []
+        several: list[tuple[Path, list[WriteIntent]]] = []
         for path in sorted(self.folder.iterdir()) if self.folder.is_dir() else []:
             if path.name.endswith(".part"):
                 path.unlink()

@@ -6,13 +6,13 @@ import os
 
 from ormahd.errors import Conflict
 from ormahd.git.index import NextIndex, busy, entries
-from ormahd.git.objects import Entry
+from ormahd.git.objects import TreeEntry
 from ormahd.git.refs import find_commit, is_of
 from ormahd.model.change import Committed, sha256
 from ormahd.vault.apply import HELD, Applier, Queued
 from ormahd.vault.conflicts import late_save, on_today, save_aside, take_back
 from ormahd.vault.conversion import FilterFailed
-from ormahd.vault.intents import Intent, Step, op_of
+from ormahd.vault.intents import FileStep, WriteIntent, op_of
 from ormahd.vault.worktree import STAGING, Write
 
 
@@ -55,7 +55,7 @@ def repair(applier: Applier, op: Queued, said: list[str]) -> str | None:
     return None
 
 
-def _bring_back(applier: Applier, intent: Intent, said: list[str]) -> None:
+def _bring_back(applier: Applier, intent: WriteIntent, said: list[str]) -> None:
     """Examine the files that were displaced before the crash: a person's save among them becomes the file again, or is
     set aside."""
     for number, step in enumerate(intent.steps):
@@ -81,7 +81,7 @@ def _bring_back(applier: Applier, intent: Intent, said: list[str]) -> None:
         applier.worktree.finish(write)
 
 
-def _late_saves(applier: Applier, intent: Intent) -> list[str]:
+def _late_saves(applier: Applier, intent: WriteIntent) -> list[str]:
     said = []
     for number, step in enumerate(intent.steps):
         write = Write(step.path, step.old, step.data, intent.token(number))
@@ -92,7 +92,7 @@ def _late_saves(applier: Applier, intent: Intent) -> list[str]:
     return said
 
 
-def _before(applier: Applier, intent: Intent, commit: str) -> str | None:
+def _before(applier: Applier, intent: WriteIntent, commit: str) -> str | None:
     """Return the tree of the commit before the op's first commit."""
     parent = applier.git.resolve(f"{commit}^1")
     if parent is not None and intent.first is not None and is_of(applier.git, parent, intent.op):
@@ -100,13 +100,13 @@ def _before(applier: Applier, intent: Intent, commit: str) -> str | None:
     return applier.objects.root(parent)
 
 
-def _complete_index(applier: Applier, intent: Intent, commit: str) -> None:
+def _complete_index(applier: Applier, intent: WriteIntent, commit: str) -> None:
     """Update git's index for a commit that moved HEAD before the crash. A path that was staged anew since is left
     alone."""
     root = applier.objects.root(applier.git.head())
     paths = [applier.where(step.path) for step in intent.steps]
     known = entries(applier.git, paths)
-    told: dict[bytes, Entry | None] = {}
+    told: dict[bytes, TreeEntry | None] = {}
     earlier = _before(applier, intent, commit)
     for step, path in zip(intent.steps, paths, strict=True):
         entry = applier.objects.find(root, path)
@@ -120,7 +120,7 @@ def _complete_index(applier: Applier, intent: Intent, commit: str) -> None:
         NextIndex(applier.git, applier.lock.vault_id, told).publish()
 
 
-def _blob_id(applier: Applier, step: Step) -> str | None:
+def _blob_id(applier: Applier, step: FileStep) -> str | None:
     """Return the blob id of the file before the op; None: there was no file, or git cannot convert it."""
     try:
         return None if step.base is None else applier.conversion.blob_id(step.path, step.base)

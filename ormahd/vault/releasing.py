@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from ormahd.git.oplog import Entry, View
+from ormahd.git.oplog import LogEntry, LogView
 from ormahd.model.change import Kind, Stat, sha256
 from ormahd.model.lines import merge_lines
 from ormahd.note.merge import merge_file, merge_texts
@@ -223,7 +223,7 @@ def _ours(vault: Vault, wanted: set[str]) -> dict[str, list[tuple[bytes | None, 
     return found
 
 
-def theirs(view: View, entry: Entry) -> bool:
+def theirs(view: LogView, entry: LogEntry) -> bool:
     """Whether an op's changes to a person's file count as the person's own. An undo counts like the op that it undoes."""
     if entry.kind != Kind.UNDO:
         return entry.kind in THEIRS

@@ -132,7 +132,7 @@ FIRST_BODY = "The files as the person wrote them; the next commit of this op hol
 WITHHELD = "The words are in the notes alone: git runs them through a filter, and this message through none."
 
 
-class Wish(Struct, frozen=True):
+class PathChange(Struct, frozen=True):
     """A requested change of one path. `expect`: sha256 of the version that the change is based on (None: no file)."""
 
     node_id: str | None
@@ -182,7 +182,7 @@ class Transaction:
         self.queue = queue
         self.first = first
         self.committed: Committed | None = None
-        self.wishes: dict[str, Wish] = {}
+        self.wishes: dict[str, PathChange] = {}
         self.joins: str | None = None
         self.joined_on: str | None = None
         self.entries: tuple[PathEntry, ...] = ()
@@ -196,7 +196,7 @@ class Transaction:
 
         `first`: the content of the path in the op's first commit (whose subject is the transaction's `first`).
         """
-        self._wish(path, Wish(node_id, expect, bytes(data), first))
+        self._wish(path, PathChange(node_id, expect, bytes(data), first))
 
     def leave(
         self, path: str, data: bytes, *, node_id: str | None, expect: str | None, held: bytes | None,
@@ -204,12 +204,12 @@ class Transaction:
     ) -> None:  # fmt: skip
         """Store `data` at `path` in the folder, and `held` in the history (None: git no longer tracks the file, which
         stays in the folder). `expect` and `first` as for `put`."""
-        self._wish(path, Wish(node_id, expect, bytes(data), first, held != data, held))
+        self._wish(path, PathChange(node_id, expect, bytes(data), first, held != data, held))
 
     def remove(self, path: str, *, node_id: str | None, expect: str | None) -> None:
         """Remove the file. A file that is already missing in the folder is removed from the history when HEAD has the
         version `expect`. With `expect=None` it must be missing: that is how a person's deletion is committed."""
-        self._wish(path, Wish(node_id, expect, None))
+        self._wish(path, PathChange(node_id, expect, None))
 
     def join(self, commit: str, *, on: str | None, entries: Iterable[PathEntry] = ()) -> None:
         """Join the history of another commit: this transaction's changes are the merge result for the files.
@@ -254,7 +254,7 @@ class Transaction:
         )
         return own, before
 
-    def _wish(self, path: str, wish: Wish) -> None:
+    def _wish(self, path: str, wish: PathChange) -> None:
         if not self._open:
             raise Internal("a transaction takes changes only inside its block")
         if safe_path(path) in self.wishes:

@@ -21,7 +21,7 @@ from ormahd.git.oplog import OpLog
 from ormahd.git.packs import PackIndex, tidy
 from ormahd.git.refs import find_commit
 from ormahd.git.remote import set_value, value
-from ormahd.git.repository import Git, Place, locate
+from ormahd.git.repository import Git, RepositoryFolders, locate
 from ormahd.model.change import Clock, Committed, Entropy, Kind, OpIds, sha256
 from ormahd.model.node import is_node_id
 from ormahd.paths import default_vault, expand
@@ -51,7 +51,7 @@ def _nothing(step: str) -> None:
     """The default of `at`: does nothing."""
 
 
-def _located(root: Path) -> Place | None:
+def _located(root: Path) -> RepositoryFolders | None:
     """Return the vault's repository, repaired if git could not read it; None without one. Raises Unavailable when only
     another repository around it can be read."""
     mend_place(root)
@@ -71,7 +71,7 @@ class Vault:
         self,
         root: Path,
         card: Card,
-        place: Place,
+        place: RepositoryFolders,
         lock: VaultLock,
         settings: VaultSettings,
         *,

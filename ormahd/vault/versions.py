@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct, field
 
 from ormahd.git.blobs import ask_many
-from ormahd.git.oplog import OpLog, View
+from ormahd.git.oplog import LogView, OpLog
 from ormahd.git.repository import Git
 from ormahd.model.node import short_id
 from ormahd.note.note import parse, stem_short_id
@@ -307,7 +307,7 @@ class Touched:
                     found |= {self._versions.node_of(oid, one.place) for oid in (one.old, one.new)}
         return {node_id for node_id in found if node_id is not None and node_id.startswith(prefix)}
 
-    def _learn(self, view: View) -> None:
+    def _learn(self, view: LogView) -> None:
         if view.head == self._head:
             return
         silent = [entry.commit for entry in view.entries if not entry.nodes and entry.commit not in self._seen]

@@ -27,7 +27,7 @@ from ormahd.process import own_files, priority
 from ormahd.vault.apply import HELD, Applier, Queued
 from ormahd.vault.conflicts import give_up, on_today
 from ormahd.vault.conversion import FilterFailed
-from ormahd.vault.intents import Intent, Step
+from ormahd.vault.intents import FileStep, WriteIntent
 from ormahd.vault.recovery import repair
 from ormahd.vault.transaction import HistoryMoved, Transaction
 from ormahd.vault.worktree import Displaced
@@ -36,7 +36,7 @@ _NEVER = {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ}
 """Error numbers with which a file system refuses a name or a size for good."""
 
 
-def stored(intent: Intent, why: str | None) -> VaultBusy:
+def stored(intent: WriteIntent, why: str | None) -> VaultBusy:
     """Return the error for a change that is promised and will be written once git is free."""
     return VaultBusy(
         f"the change is stored and will be written when git is free: {why}",
@@ -116,7 +116,7 @@ log = logging.getLogger(__name__)
 class Writer:
     """Takes transactions from many threads; its own thread writes them, in batches.
 
-    `_door` guards the queue and is held briefly. `_pen` is held by the thread that writes, or that keeps others from
+    `_queue_lock` guards the queue and is held briefly. `_writing_lock` is held by the thread that writes, or that keeps others from
     writing.
     """
 
@@ -125,11 +125,11 @@ class Writer:
         self._applier = applier
         self._clock = clock
         self._wait = wait
-        self._door = threading.RLock()
-        self._changed = threading.Condition(self._door)
-        self._pen = threading.Lock()
+        self._queue_lock = threading.RLock()
+        self._changed = threading.Condition(self._queue_lock)
+        self._writing_lock = threading.Lock()
         self._asking = 0
-        """Number of threads that wait for `_pen`; the writer thread lets them take it between two batches."""
+        """Number of threads that wait for `_writing_lock`; the writer thread lets them take it between two batches."""
         self._holder: int | None = None
         self._standing: str | None = None
         """Why writing is suspended for longer than a batch takes, or None."""
@@ -151,7 +151,7 @@ class Writer:
 
     def read(self, path: str) -> bytes | None:
         """Return the file's bytes, or those that it will have once the waiting ops are written."""
-        with self._door:
+        with self._queue_lock:
             if path in self._promised:
                 return self._promised[path][1]
         return self._applier.worktree.read(path)
@@ -167,7 +167,7 @@ class Writer:
         False for a sync, whose files the reconciler examines like a manual pull's, and for an uncertain op, which may
         be in the history already.
         """
-        with self._door:
+        with self._queue_lock:
             op, promised = self._promised.get(path, (None, None))
         return op is not None and op.intent.joins is None and not op.uncertain and promised == data
 
@@ -183,7 +183,7 @@ class Writer:
 
     def take_said(self) -> list[str]:
         """Return the sentences that were gathered since the last call."""
-        with self._door:
+        with self._queue_lock:
             said, self.said = self.said, []
         return said
 
@@ -199,7 +199,7 @@ class Writer:
             raise Internal("a listener cannot start a transaction: the writer is still busy with the last one")
         if not tx.queue:
             self.wait_for_git()
-        with self._door:
+        with self._queue_lock:
             if self._closed:
                 raise Unavailable("the vault is closed", hint="open it again")
             intent = self._decide(tx)
@@ -217,7 +217,7 @@ class Writer:
             refused = self._promise(op) if tx.queue else withheld(op.why)
             if refused is not None and self._withdraw(op):
                 raise refused
-        with self._door:
+        with self._queue_lock:
             if not op.done.is_set():
                 op.acknowledged = True
                 raise stored(intent, op.why)
@@ -238,7 +238,7 @@ class Writer:
             return error
         return None
 
-    def _decide(self, tx: Transaction) -> Intent | None:
+    def _decide(self, tx: Transaction) -> WriteIntent | None:
         """Check that each file is the expected version, and return the intent without unchanged files; None when
         nothing is left."""
         applier = self._applier
@@ -273,24 +273,24 @@ class Writer:
             same = now == wish.data and not (promised and wish.apart)
             if same and (promised or in_head(path, wish.in_history)):
                 continue
-            steps.append(Step(path, wish.node_id, now, wish.data, wish.first, wish.apart, wish.held))
+            steps.append(FileStep(path, wish.node_id, now, wish.data, wish.first, wish.apart, wish.held))
         if not steps and tx.joins is None:
             return None
         # a memory whose file stays as it is (the keeper of a merge that adds nothing to it) is named as well
         nodes = [wish.node_id for wish in tx.wishes.values() if wish.node_id]
         text, first = tx.messages(nodes)
         subject = text.split("\n", 1)[0]
-        return Intent(
+        return WriteIntent(
             tx.op, tx.kind, tx.source, subject, text, tx.person, self._clock(), str(applier.lock.path), tuple(steps),
             tx.joins, tx.entries, first,
         )  # fmt: skip
 
     def _withdraw(self, op: Queued) -> bool:
         """Take back an op whose caller gets an error. False: it is done, or can no longer be taken back."""
-        with self._door:
+        with self._queue_lock:
             if op not in self._batch:
                 return self._take_out(op)
-        with self._held(), self._door:  # wait until the batch is finished
+        with self._held(), self._queue_lock:  # wait until the batch is finished
             return self._take_out(op)
 
     def _take_out(self, op: Queued) -> bool:
@@ -312,9 +312,9 @@ class Writer:
         for path in [path for path, (owner, _) in self._promised.items() if owner is op]:
             del self._promised[path]
 
-    def resume(self, intents: list[Intent]) -> None:
+    def resume(self, intents: list[WriteIntent]) -> None:
         """Add to the queue the ops that an earlier process promised."""
-        with self._door:
+        with self._queue_lock:
             for intent in intents:
                 self._enqueue(Queued(intent, promised=True, acknowledged=True, uncertain=True))
 
@@ -333,7 +333,7 @@ class Writer:
         try:
             return self._write_all()
         finally:
-            with self._door:
+            with self._queue_lock:
                 self._changed.notify_all()
 
     # The thread
@@ -342,12 +342,12 @@ class Writer:
         """Write the queue. While git is busy, try again after growing pauses, and whenever an op is added."""
         pause = BACKOFF[0]
         while True:
-            with self._door:
+            with self._queue_lock:
                 while not self._queue and not self._closed:
                     self._changed.wait()
                 last = self._closed
             why = self._try()
-            with self._door:
+            with self._queue_lock:
                 for op in self._queue if why or last else ():
                     op.why = why or "the vault is being closed"
                     op.tried.set()
@@ -363,7 +363,7 @@ class Writer:
         """Write the queue, and clear stale locks if that fails. Return why ops must wait, or None."""
         try:
             if why := self._write_all():
-                with self._door:
+                with self._queue_lock:
                     self._applier.intents.renew([op.intent for op in self._queue if op.promised])
                 self.said += clear_stale(self._applier.git, self._applier.lock, self._clock)
             for sentence in self.take_said():
@@ -380,10 +380,10 @@ class Writer:
         """Write batch after batch. Return why the remaining ops still wait, or None."""
         while True:
             priority.give()
-            with self._door:
+            with self._queue_lock:
                 self._changed.wait_for(lambda: not self._asking)
             with self._held():
-                with self._door:
+                with self._queue_lock:
                     batch = self._next_batch()
                 why = self._write(batch) if batch else None
             if why or not batch:
@@ -430,8 +430,8 @@ class Writer:
             self._done(batch)
         return why
 
-    def _refused(self, op: Queued, conflict: Conflict, last: bool) -> Intent | None:
-        with self._door:
+    def _refused(self, op: Queued, conflict: Conflict, last: bool) -> WriteIntent | None:
+        with self._queue_lock:
             if not op.acknowledged:
                 self._applier.intents.remove(op.intent.op)
                 op.error = conflict
@@ -452,7 +452,7 @@ class Writer:
         Otherwise its caller gets the error. An acknowledged op that this file system can never write is set aside, so
         that it does not block the queue.
         """
-        with self._door:
+        with self._queue_lock:
             if op.acknowledged and not never(exc):
                 return True
             if op.acknowledged:
@@ -466,7 +466,7 @@ class Writer:
     def _done(self, ops: Sequence[Queued]) -> None:
         """Tell the listeners of finished ops, in order; then let their callers return."""
         self._wrote = time.monotonic()
-        with self._door:
+        with self._queue_lock:
             for op in ops:
                 self._leave(op)
         results = [op.result for op in ops if op.result is not None]
@@ -495,11 +495,11 @@ class Writer:
 
     @contextlib.contextmanager
     def _held(self, patience: float = -1) -> Iterator[bool]:
-        """Hold `_pen` during the block. Yields False, without holding it, if it was not free within `patience` seconds."""
-        with self._door:
+        """Hold `_writing_lock` during the block. Yields False, without holding it, if it was not free within `patience` seconds."""
+        with self._queue_lock:
             self._asking += 1
-        got = self._pen.acquire(timeout=patience)
-        with self._door:
+        got = self._writing_lock.acquire(timeout=patience)
+        with self._queue_lock:
             self._asking -= 1
             self._changed.notify_all()
         try:
@@ -509,7 +509,7 @@ class Writer:
         finally:
             if got:
                 self._holder, self._batch = None, []
-                self._pen.release()
+                self._writing_lock.release()
 
     @contextlib.contextmanager
     def alone(self, op: str, why: str) -> Iterator[None]:
@@ -524,11 +524,11 @@ class Writer:
             with self._held():
                 left = {*map(id, self._queue)}
                 while left & {*map(id, self._queue)}:
-                    with self._door:
+                    with self._queue_lock:
                         batch = self._next_batch()
                     if held := self._write(batch):
                         raise withheld(held)
-                with self._door:
+                with self._queue_lock:
                     self._batch = []
                     joining = any(queued.intent.joins for queued in self._queue)
                 if joining or not self._applier.lock.take(op):
@@ -542,7 +542,7 @@ class Writer:
 
     def _stands(self, why: str | None) -> None:
         """Tell present and later callers that writing is suspended because of `why`; None: it continues."""
-        with self._door:
+        with self._queue_lock:
             self._standing = why
             for op in self._queue if why else ():
                 op.why = why
@@ -569,7 +569,7 @@ class Writer:
 
     def close(self) -> None:
         """Accept no more changes, and end the thread. Waiting ops stay promised in their intents."""
-        with self._door:
+        with self._queue_lock:
             self._closed = True
             self._changed.notify_all()
         self._thread.join()

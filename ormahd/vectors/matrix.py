@@ -39,7 +39,7 @@ Places = Mapping[str, tuple[int, int]]
 """Node id to (first row, number of rows)."""
 
 
-class View(Struct, frozen=True):
+class MatrixView(Struct, frozen=True):
     """The rows as of one moment. Blocks may be filled beyond `used`; the view does not see that."""
 
     blocks: tuple[Float, ...]
@@ -71,7 +71,7 @@ class Frozen(Struct, frozen=True):
     """The vectors of a `Matrix` at one moment."""
 
     places: Places
-    view: View
+    view: MatrixView
 
     def vectors(self, node_id: str) -> Float | None:
         """Return float32[pieces, dimensions] of one node; None if it has no vectors."""
@@ -164,8 +164,8 @@ class Matrix:
         for node_id, (first, count) in places.items():
             self._append(node_id, old.rows(np.arange(first, first + count)))
 
-    def _view(self) -> View:
-        return View(tuple(self._blocks), self._owners, self._dead, self._used)
+    def _view(self) -> MatrixView:
+        return MatrixView(tuple(self._blocks), self._owners, self._dead, self._used)
 
     def vectors(self, node_id: str) -> Float | None:
         """Return float32[pieces, dimensions] of one node; None if it has no vectors."""
@@ -227,7 +227,7 @@ class Matrix:
 
 
 def _nearest(
-    view: View, places: Places, products: Float, vector: Float, limit: int, cosines: Callable[[Float, Sequence[str]], Mapping[str, float]],
+    view: MatrixView, places: Places, products: Float, vector: Float, limit: int, cosines: Callable[[Float, Sequence[str]], Mapping[str, float]],
 ) -> list[tuple[str, float]]:  # fmt: skip
     """Return the nearest nodes, given the products of all rows of `view` with `vector`.
 
@@ -251,7 +251,7 @@ def _nearest(
 
 
 def _owned(
-    view: View, places: Places, rows: NDArray[np.int64], exact: NDArray[np.float64]
+    view: MatrixView, places: Places, rows: NDArray[np.int64], exact: NDArray[np.float64]
 ) -> tuple[list[tuple[float, str]], list[str]]:
     """Return the nodes of these rows (nearest row first) with their best cosine, as (-cosine, id), nearest first.
 
@@ -279,7 +279,7 @@ def row_by_row(rows: Float, vectors: Float) -> NDArray[np.float64]:
     return np.asarray(np.vecdot(rows[:, None], vectors), np.float64).round(DECIMALS)
 
 
-def _scores(view: View, places: Sequence[tuple[int, int]], vectors: Float) -> NDArray[np.float64]:
+def _scores(view: MatrixView, places: Sequence[tuple[int, int]], vectors: Float) -> NDArray[np.float64]:
     """Return the best cosine of each place (first row, number of rows) with each vector: float64[places, vectors]."""
     if not places:
         return np.empty((0, len(vectors)))

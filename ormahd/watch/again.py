@@ -23,13 +23,13 @@ from ormahd.vault.conversion import FilterFailed
 from ormahd.vault.create import CARD, read_card
 from ormahd.watch.decide import BUSY_S
 from ormahd.watch.reading import read_stable
-from ormahd.watch.scan import Seen, Walk, seen
+from ormahd.watch.scan import FileStat, Walk, seen
 
 if TYPE_CHECKING:
     from ormahd.watch.round import Round
 from collections.abc import Mapping
 
-from ormahd.git.oplog import FOLLOWS, TAKEN, Entry, View
+from ormahd.git.oplog import FOLLOWS, TAKEN, LogEntry, LogView
 from ormahd.note.note import parse
 from ormahd.vault import releasing, three_way
 from ormahd.vault.history import read_ops
@@ -82,7 +82,7 @@ def copies_of_the_taken(scan: Round) -> None:
 
 def copies_of_the_vanished(scan: Round) -> None:
     """Decide again on copies whose id became free: a copy may now have the id."""
-    again: dict[str, Seen] = {}
+    again: dict[str, FileStat] = {}
     identity = scan.owner.identity
     maybe = {path for path in scan.known if path not in scan.tree}
     maybe.update(path for node_id in scan.vanished for path in identity.paths(node_id))
@@ -98,8 +98,8 @@ def copies_of_the_vanished(scan: Round) -> None:
     scan.commit_all()
 
 
-def _seen(scan: Round, paths: Iterable[str]) -> dict[str, Seen]:
-    found: dict[str, Seen] = {}
+def _seen(scan: Round, paths: Iterable[str]) -> dict[str, FileStat]:
+    found: dict[str, FileStat] = {}
     for path in paths:
         with scan.guard.file(path):
             found[path] = seen(path, (scan.vault.root / path).lstat())
@@ -310,7 +310,7 @@ class Reverts:
             self._head = view.head
         return self._files
 
-    def _read(self, view: View) -> dict[str, Reverted]:
+    def _read(self, view: LogView) -> dict[str, Reverted]:
         by_hand = {entry.commit for entry in view.entries if entry.op is None}
         followed = {entry.follows for entry in view.entries}
         firsts = {op: commit for commit, op in view.firsts.items()}
@@ -373,7 +373,7 @@ class Reverts:
         return tx.committed is not None
 
 
-def _by(view: View, entry: Entry, firsts: Mapping[str, str]) -> str | None:
+def _by(view: LogView, entry: LogEntry, firsts: Mapping[str, str]) -> str | None:
     """Return the op or commit that undid the op, or that undid the commit preceding it; None if nothing did."""
     by = view.undone_by(entry)
     if by is None and entry.op is not None and entry.op in firsts:

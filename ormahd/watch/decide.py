@@ -32,7 +32,7 @@ from ormahd.vault.create import Adopt, Folder
 from ormahd.vault.identity import Identity
 from ormahd.vault.transaction import Transaction
 from ormahd.vault.vault import Vault
-from ormahd.watch.scan import Seen
+from ormahd.watch.scan import FileStat
 
 
 class Act(StrEnum):
@@ -56,7 +56,7 @@ class Act(StrEnum):
 class File(Struct):
     """A changed file, as read. `at_head`: HEAD has exactly these bytes."""
 
-    seen: Seen
+    seen: FileStat
     data: bytes
     note: Note
     at_head: bool
@@ -263,7 +263,7 @@ def _adopt(file: File, context: Context, said: tuple[dict[str, Any], ...]) -> De
     return Decision(Act.ADOPT, node_id, data, said)
 
 
-def _made(met: Seen) -> datetime:
+def _made(met: FileStat) -> datetime:
     """Return the file's mtime; 1970 if it is outside the range of datetimes."""
     try:
         return datetime.fromtimestamp(met.mtime_ns // 1_000_000_000, UTC)

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ormahd.errors import VaultBusy
-from ormahd.model.change import Change, FileState, Kind, Stat, sha256
+from ormahd.model.change import ChangedFile, FileState, Kind, Stat, sha256
 from ormahd.vault import releasing
 from ormahd.vault.create import RENAMED, write
 from ormahd.vault.excluded import is_note_name
 from ormahd.vault.vault import Vault
 from ormahd.watch.decide import BUSY_S
-from ormahd.watch.scan import Seen, Walk, mtime_ns
+from ormahd.watch.scan import FileStat, Walk, mtime_ns
 
 if TYPE_CHECKING:
     from ormahd.watch.round import Round
@@ -28,7 +28,7 @@ FORGOTTEN_S = 60.0
 """Seconds after which the record of a file that has to rest is dropped, if it was not asked about again."""
 
 
-def read_stable(root: Path, seen: Seen) -> bytes | None:
+def read_stable(root: Path, seen: FileStat) -> bytes | None:
     """Return the bytes of a regular file that has the stat `seen` before and after reading; None otherwise.
 
     Raises OSError if the file may not be read. Links are not followed, and pipes not waited for.
@@ -50,7 +50,7 @@ def read_stable(root: Path, seen: Seen) -> bytes | None:
         os.close(fd)
 
 
-def _same(found: os.stat_result, seen: Seen) -> bool:
+def _same(found: os.stat_result, seen: FileStat) -> bool:
     return stat.S_ISREG(found.st_mode) and (found.st_size, mtime_ns(found), found.st_ino) == (
         seen.size, seen.mtime_ns, seen.inode,
     )  # fmt: skip
@@ -64,7 +64,7 @@ def state_of(root: Path, path: str, data: bytes, given: Stat | None = None) -> F
     """
     try:
         found = os.lstat(os.path.join(root, path))
-        seen = Seen(path, found.st_size, mtime_ns(found), found.st_ino, 0)
+        seen = FileStat(path, found.st_size, mtime_ns(found), found.st_ino, 0)
         if given != (seen.size, seen.mtime_ns, seen.inode) and read_stable(root, seen) != data:
             return None
     except OSError:
@@ -81,10 +81,10 @@ class Rest:
 
     def __init__(self, quiet: float) -> None:
         self._quiet = quiet
-        self._first: dict[str, tuple[Seen, float]] = {}
+        self._first: dict[str, tuple[FileStat, float]] = {}
         self._gone: dict[str, float] = {}
 
-    def missing(self, seen: Seen) -> float:
+    def missing(self, seen: FileStat) -> float:
         """Return the seconds that the file must still rest; 0: it may be brought in."""
         age = (time.time_ns() - seen.changed_ns) / 1e9
         if age >= self._quiet:
@@ -115,7 +115,7 @@ class Rest:
             self._first = {path: one for path, one in self._first.items() if one[1] >= oldest}
 
 
-def as_files(root: Path, changes: Iterable[Change]) -> tuple[dict[str, tuple[bytes, FileState]], list[str]]:
+def as_files(root: Path, changes: Iterable[ChangedFile]) -> tuple[dict[str, tuple[bytes, FileState]], list[str]]:
     """Return what Ormah's own commits changed, for the index: notes with bytes and states, and the paths of deleted
     notes."""
     upserts: dict[str, tuple[bytes, FileState]] = {}
@@ -136,7 +136,7 @@ def as_files(root: Path, changes: Iterable[Change]) -> tuple[dict[str, tuple[byt
 
 
 def same_notes(
-    gone: Sequence[FileState], new: Sequence[Seen], known: Collection[str], read: Callable[[Seen], bytes | None]
+    gone: Sequence[FileState], new: Sequence[FileStat], known: Collection[str], read: Callable[[FileStat], bytes | None]
 ) -> dict[str, str]:
     """Find renamed notes: return `{new path: id}` for new files that are notes from `gone`.
 
@@ -240,7 +240,7 @@ def follow_released(turn: Round, found: Walk) -> None:
     found.gone = [path for path in found.gone if path not in waiting]
 
 
-def _is_same(turn: Round, row: FileState, met: Seen) -> bool:
+def _is_same(turn: Round, row: FileState, met: FileStat) -> bool:
     if row.inode == met.inode:
         return True
     if row.size != met.size:

@@ -27,14 +27,14 @@ from ormahd.settings import VaultSettings
 from ormahd.vault.choices import Choices, agree, agreed
 from ormahd.vault.conversion import FilterFailed
 from ormahd.vault.excluded import Excluded
-from ormahd.vault.identity import Identity, Look
+from ormahd.vault.identity import Identity, RepositoryView
 from ormahd.vault.releasing import ReleasedFiles
 from ormahd.vault.vault import Vault
 from ormahd.watch.again import OwnData, Reverts
 from ormahd.watch.decide import Act, Context, Decision, File, Guard, decide, of_skipped, plain
 from ormahd.watch.reading import Rest, read_stable
 from ormahd.watch.round import Round
-from ormahd.watch.scan import ScanResult, Seen, Walk, below, hidden, homes, walk
+from ormahd.watch.scan import FileStat, ScanResult, Walk, below, hidden, homes, walk
 
 OURS_S = 1.0
 """Seconds that a scan waits, at most, until a commit of Ormah's own is reported. Without waiting, it would scan the
@@ -79,7 +79,7 @@ class Reconciler:
         self._apply = apply
         self._touched = touched
         self.position = position
-        self.look = Look(vault)
+        self.look = RepositoryView(vault)
         self.identity = Identity(self.look, vault.home)
         self.released = ReleasedFiles(vault)
         self.reverts = Reverts(vault)
@@ -394,12 +394,12 @@ class Reconciler:
 
         self.identity.begin(head, found.changed, read)
 
-    def read(self, seen: Seen, tree: Mapping[str, str]) -> File | None:
+    def read(self, seen: FileStat, tree: Mapping[str, str]) -> File | None:
         """Read a changed file; None if it was moved or changed meanwhile. Raises OSError."""
         data = read_stable(self.vault.root, seen)
         return None if data is None else self.understand(seen, data, tree)
 
-    def understand(self, seen: Seen, data: bytes, tree: Mapping[str, str]) -> File:
+    def understand(self, seen: FileStat, data: bytes, tree: Mapping[str, str]) -> File:
         oid = tree.get(seen.path)
         note = parse(data, seen.path)
         at_head, unconverted = self._stands(seen.path, data, note, oid)

@@ -18,7 +18,7 @@ from ormahd.process import priority
 from ormahd.watch import again
 from ormahd.watch.decide import BUSY_S, Act, Decision, File, Guard, Item, commit, decide, label, plain
 from ormahd.watch.reading import follow, follow_released, read_stable
-from ormahd.watch.scan import Leaving, ScanResult, Seen, Walk, below, differs, hidden, unseen, walk
+from ormahd.watch.scan import FileStat, Leaving, ScanResult, Walk, below, differs, hidden, unseen, walk
 
 if TYPE_CHECKING:
     from ormahd.watch.reconciler import Reconciler
@@ -168,7 +168,7 @@ class Round:
 
     # Changed files
 
-    def take(self, changed: Mapping[str, Seen], *, forced: bool = False) -> None:
+    def take(self, changed: Mapping[str, FileStat], *, forced: bool = False) -> None:
         for count, path in enumerate(priority.giving(sorted(changed, key=lambda path: (len(path), path)))):
             if self.stopping():
                 raise Leaving
@@ -180,7 +180,7 @@ class Round:
             if self.progress is not None:
                 self.progress(count + 1, len(changed))
 
-    def one(self, met: Seen, forced: bool) -> None:
+    def one(self, met: FileStat, forced: bool) -> None:
         owner = self.owner
         path = met.path
         data = read_stable(self.vault.root, met)
@@ -253,7 +253,7 @@ class Round:
         else:
             self.enlist(file, decision)
 
-    def touched(self, met: Seen, row: FileState) -> None:
+    def touched(self, met: FileStat, row: FileState) -> None:
         """Handle a file with the same bytes and another stat: remember the stat, so that it is not read each time."""
         if differs(row, met):
             state = replace(row, size=met.size, mtime_ns=met.mtime_ns, inode=met.inode)
@@ -263,7 +263,7 @@ class Round:
                 self.restated.append(state)
         self.doubt(met)
 
-    def doubt(self, met: Seen) -> None:
+    def doubt(self, met: FileStat) -> None:
         with self.owner.book:
             if abs(time.time_ns() - met.mtime_ns) < again.RACY_NS:  # a file written now has a time near the present
                 self.owner.racy.add(met.path)

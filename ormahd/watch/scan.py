@@ -62,7 +62,7 @@ NS = 2**63 - 1
 systems store later times."""
 
 
-class Seen(Struct, frozen=True):
+class FileStat(Struct, frozen=True):
     """A file's stat. `changed_ns`: the later of mtime and ctime."""
 
     path: str
@@ -75,7 +75,7 @@ class Seen(Struct, frozen=True):
 class Walk(Struct):
     """The result of a walk. Paths are posix and relative to the vault's root."""
 
-    changed: dict[str, Seen] = field(default_factory=dict)
+    changed: dict[str, FileStat] = field(default_factory=dict)
     """New files and those whose stat differs from what is known."""
     gone: list[str] = field(default_factory=list)
     """Known paths that do not exist any more, or are excluded now."""
@@ -97,11 +97,11 @@ def mtime_ns(found: os.stat_result) -> int:
     return max(-NS, min(found.st_mtime_ns, NS))
 
 
-def seen(path: str, found: os.stat_result) -> Seen:
-    return Seen(path, found.st_size, mtime_ns(found), found.st_ino, max(found.st_mtime_ns, found.st_ctime_ns))
+def seen(path: str, found: os.stat_result) -> FileStat:
+    return FileStat(path, found.st_size, mtime_ns(found), found.st_ino, max(found.st_mtime_ns, found.st_ctime_ns))
 
 
-def differs(row: FileState, met: Seen) -> bool:
+def differs(row: FileState, met: FileStat) -> bool:
     return row.mtime_ns != met.mtime_ns or row.size != met.size or row.inode != met.inode
 
 
@@ -204,7 +204,7 @@ class _Walker:
         self.doubted = doubted
         self.max_bytes = max_bytes
         self.out = Walk()
-        self.fresh: dict[str, Seen] = {}
+        self.fresh: dict[str, FileStat] = {}
         self.old: list[str] = []
         self.homes: set[str] | None = None
         self.ways: dict[str, bool] = {}

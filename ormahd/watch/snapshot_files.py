@@ -13,7 +13,7 @@ from ormahd.vault.vault import Vault
 from ormahd.watch.reconciler import Reconciler
 
 
-class State:
+class CommitFiles:
     """The vault at one commit. `files`: {path relative to the root: blob id} of files that can be notes."""
 
     def __init__(self, vault: Vault, reconciler: Reconciler, commit: str) -> None:

@@ -49,7 +49,7 @@ Told = Callable[[str, bool], None]
 """Called with (absolute path, whether it is a folder)."""
 
 
-class Source(FileSystemEventHandler):
+class FolderEvents(FileSystemEventHandler):
     """Calls `told` for each change below the added folders, until `stop`."""
 
     def __init__(self, told: Told) -> None:
@@ -118,11 +118,11 @@ log = logging.getLogger(__name__)
 class Watches:
     """The source of events for one vault. Called from the watcher's thread."""
 
-    def __init__(self, vault: Vault, told: Told, make: Callable[[Told], Source]) -> None:
+    def __init__(self, vault: Vault, told: Told, make: Callable[[Told], FolderEvents]) -> None:
         self._root = os.fspath(vault.root)
         self._make = make
         self._told = told
-        self._source: Source | None = None
+        self._source: FolderEvents | None = None
         self._retry_at = 0.0
         self._made_at = 0.0
         self._wait = BACKOFF_S[0]
@@ -244,7 +244,7 @@ class Watcher:
         reconciler: Reconciler,
         settings: VaultSettings,
         *,
-        source: Callable[[Told], Source] = Source,
+        source: Callable[[Told], FolderEvents] = FolderEvents,
     ) -> None:
         self._vault = vault
         self._reconciler = reconciler

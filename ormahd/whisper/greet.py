@@ -75,7 +75,7 @@ MOST: Final = 20
 """Maximum number of memories in a greeting."""
 
 
-class Readable(Protocol):
+class GreetingIndex(Protocol):
     """What a greeting needs from the index."""
 
     def edges_of(self, ids: Sequence[str] | None = None) -> list[EdgeRow]: ...
@@ -95,7 +95,7 @@ class Greeting(Struct, frozen=True):
 
 
 def greet(
-    index: Readable,
+    index: GreetingIndex,
     *,
     space: str | None,
     self_id: str,
@@ -125,7 +125,7 @@ def greet(
     return Greeting(enclose(lines, commands=commands, heading=REMEMBERS), shown) if shown else Greeting()
 
 
-def _due(index: Readable, space: str | None, self_id: str, now: datetime) -> Iterator[NodeRow]:
+def _due(index: GreetingIndex, space: str | None, self_id: str, now: datetime) -> Iterator[NodeRow]:
     """Yield core memories of this space, then global ones, then the self node and the memories connected to it by `defines`."""
     linked = neighbours(index.edges_of([self_id]), self_id)
     core = index.ids(Filter(tiers=(Tier.CORE,), spaces=(GLOBAL, *([space] if space else [])), alive_at=now))

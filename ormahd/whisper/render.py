@@ -35,7 +35,7 @@ from ormahd.text.quoting import beginning
 from ormahd.whisper.types import Candidate
 
 __all__ = [
-    "MARK", "REMEMBERS", "WHISPERS", "Rendered", "Review", "alone", "compose", "enclose", "line", "notice", "quoted", "render", "strip",
+    "MARK", "REMEMBERS", "WHISPERS", "Rendered", "ReviewShown", "alone", "compose", "enclose", "line", "notice", "quoted", "render", "strip",
 ]  # fmt: skip
 
 CONTENT_CHARACTERS = 600
@@ -55,7 +55,7 @@ LEAST = 40
 """A content that would be cut to fewer characters is left out; only the title is shown."""
 
 
-class Review(Protocol):
+class ReviewShown(Protocol):
     """The memory that `whisper.review` picked, and the earlier prompt for which it was not shown."""
 
     @property
@@ -86,7 +86,7 @@ def render(
     now: datetime,
     settings: WhisperSettings,
     maintenance_due: bool = False,
-    review: Review | None = None,
+    review: ReviewShown | None = None,
     event: str | None = None,
     commands: Commands = SHELL,
 ) -> str:
@@ -102,7 +102,7 @@ def compose(
     now: datetime,
     settings: WhisperSettings,
     maintenance_due: bool = False,
-    review: Review | None = None,
+    review: ReviewShown | None = None,
     event: str | None = None,
     commands: Commands = SHELL,
 ) -> Rendered:
@@ -210,7 +210,7 @@ def _same(content: str, title: str | None) -> bool:
     return said == " ".join(title.split()) if title is not None else len(said) <= UNTITLED
 
 
-def _review(review: Review, now: datetime, characters: int, commands: Commands) -> list[str]:
+def _review(review: ReviewShown, now: datetime, characters: int, commands: Commands) -> list[str]:
     """Return the lines of a review: the memory that was not shown, the earlier prompt, and the command that records
     an answer."""
     days = max((now - review.when).days, 0)

@@ -26,9 +26,9 @@ def test_every_field_of_the_schema_can_be_explained():
 
 
 def test_every_method_has_its_lane():
-    lanes = (QUICK, WHISPERING, WRITING, BULK, MAINTAINING)
-    assert set(api.METHODS) <= frozenset().union(*lanes), "say in rpc/pools.py who may wait for the new method"
-    assert len(frozenset().union(*lanes)) == sum(map(len, lanes))
+    pools = (QUICK, WHISPERING, WRITING, BULK, MAINTAINING)
+    assert set(api.METHODS) <= frozenset().union(*pools), "say in rpc/pools.py who may wait for the new method"
+    assert len(frozenset().union(*pools)) == sum(map(len, pools))
     assert {"admin.rebuild", "admin.verify", "admin.import", "admin.export"} <= BULK
     assert {"admin.run_task", "admin.run_all"} == MAINTAINING
     assert {method for method, (params, _) in api.METHODS.items() if "request_id" in params.__struct_fields__} - {

@@ -39,7 +39,7 @@ def test_only_who_takes_calls_in_and_who_whispers_is_eager(house: House) -> None
     house.start()
     house.call("agent.remember", content="The ferry to Bergen leaves on Tuesdays at nine.")
     house.call("agent.recall", query="ferry to Bergen")
-    wait_for(house, eager=1)  # the server's loop; the lanes' threads are begun by it and are not
+    wait_for(house, eager=1)  # the server's loop; the pools' threads are begun by it and are not
     house.call("agent.whisper", prompt="When does the ferry to Bergen leave?", session_id="s")
     wait_for(house, eager=2)
     house.ctl("recall", "ferry")

@@ -19,7 +19,7 @@ from ormahd import config
 from ormahd.actions.amend import Caller, see
 from ormahd.actions.remember import remember
 from ormahd.api import RunTaskResult
-from ormahd.jobs.job import Ask, Change, Edit, Job, Step, Turn
+from ormahd.jobs.job import Ask, Edit, Job, PlannedChange, RunContext, Step
 from ormahd.jobs.proposals import MAX_PROPOSALS, ChangeOf, Proposals
 from ormahd.jobs.runner import Runner
 from ormahd.model.change import Kind
@@ -32,7 +32,7 @@ from tests.vault.git_house import git
 ME = Caller("person")
 
 
-def tag(ormah: Ormah, node_id: str, name: str, *, body: str = "because the test says so") -> Change:
+def tag(ormah: Ormah, node_id: str, name: str, *, body: str = "because the test says so") -> PlannedChange:
     """A change that adds a tag to one memory."""
     row = ormah.index.note(node_id)
 
@@ -41,13 +41,13 @@ def tag(ormah: Ormah, node_id: str, name: str, *, body: str = "because the test 
         data = codec.edit(seen.data, seen.path, set={"tags": [*ormah.index.note(node_id).tags, name]})
         return [Edit(node_id, seen.path, data, seen.digest)] if name not in ormah.index.note(node_id).tags else []
 
-    return Change(Kind.CLUSTER, f"Tagged: {row.title}", body, edits, {node_id: row.digest})
+    return PlannedChange(Kind.CLUSTER, f"Tagged: {row.title}", body, edits, {node_id: row.digest})
 
 
 class Small:
     """A job that plans what it is told to."""
 
-    def __init__(self, name: str, plan: Callable[[Turn], Iterator[Step]]) -> None:
+    def __init__(self, name: str, plan: Callable[[RunContext], Iterator[Step]]) -> None:
         self.name = name
         self.plan = plan
 
@@ -55,7 +55,7 @@ class Small:
 def tagging(name: str = "tagger", word: str = "met", *, then: Callable[[int], None] = lambda _: None) -> Small:
     """Tags every memory but the self node that has not the tag yet; `then` is called before each."""
 
-    def plan(turn: Turn) -> Iterator[Step]:
+    def plan(turn: RunContext) -> Iterator[Step]:
         rows = turn.ormah.index.notes(sorted(turn.ormah.index.ids()), connections=False).values()
         todo = [row for row in rows if row.id != turn.ormah.vault.self_id and word not in row.tags]
         for number, row in enumerate(sorted(todo, key=lambda row: row.title or "")):
@@ -79,7 +79,7 @@ def ask(ormah: Ormah, *ids: str, word: str = "asked", type: ProposalType = Propo
     )  # fmt: skip
 
 
-def change_of(ormah: Ormah, payload: Mapping[str, Any]) -> Change:
+def change_of(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
     return tag(ormah, payload["node_id"], payload["word"])
 
 

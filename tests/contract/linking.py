@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ormahd.jobs.job import Change
-from ormahd.jobs.links.change import Draft, Wish
+from ormahd.jobs.job import PlannedChange
+from ormahd.jobs.links.change import Draft, EdgeToAdd
 from ormahd.ormah import Ormah
 
 
-def link(ormah: Ormah, wishes: Sequence[Wish], *, subject: str, body: str) -> Change:
+def link(ormah: Ormah, wishes: Sequence[EdgeToAdd], *, subject: str, body: str) -> PlannedChange:
     """The commit that draws these edges."""
     draft = Draft(ormah)
     for wish in wishes:

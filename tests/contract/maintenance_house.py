@@ -15,7 +15,7 @@ from ormahd.actions.amend import Caller
 from ormahd.actions.remember import remember
 from ormahd.api import MaintenanceResult
 from ormahd.config import load
-from ormahd.jobs.job import Turn
+from ormahd.jobs.job import RunContext
 from ormahd.jobs.maintenance.issue import CLUSTERS, CONFLICTS, LINKS, MERGES, QuestionSearch
 from ormahd.jobs.maintenance.maintenance import Maintenance
 from ormahd.judge.port import Pair, Shown
@@ -69,10 +69,10 @@ class House:
                 yield names
 
     def search(self) -> QuestionSearch:
-        def pairs(batch: str) -> Callable[[Turn], Iterator[Pair]]:
+        def pairs(batch: str) -> Callable[[RunContext], Iterator[Pair]]:
             return lambda _: (Pair(self.shown(a), self.shown(b), 0.8125) for a, b in self._alive(batch))
 
-        def clusters(_: Turn) -> Iterator[Sequence[Shown]]:
+        def clusters(_: RunContext) -> Iterator[Sequence[Shown]]:
             return ([self.shown(name) for name in names] for names in self._alive(CLUSTERS))
 
         return QuestionSearch({batch: pairs(batch) for batch in (LINKS, CONFLICTS, MERGES)}, clusters)

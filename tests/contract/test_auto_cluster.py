@@ -11,7 +11,7 @@ from ormahd.actions.outdated import forget
 from ormahd.actions.update import Update, update
 from ormahd.jobs.clusters.job import AutoCluster
 from ormahd.jobs.job import apply
-from ormahd.jobs.links.change import Wish
+from ormahd.jobs.links.change import EdgeToAdd
 from ormahd.model.node import ABOUT_SELF, EdgeType, Tier
 from ormahd.note.note import parse
 from tests.contract.linking import link
@@ -28,7 +28,9 @@ def house() -> Iterator[JobsHouse]:
 
 
 def connect(house: JobsHouse, node_id: str, others: dict[str, float], *, inward: bool = False) -> None:
-    wishes = [Wish(*((other, node_id) if inward else (node_id, other)), S, weight) for other, weight in others.items()]
+    wishes = [
+        EdgeToAdd(*((other, node_id) if inward else (node_id, other)), S, weight) for other, weight in others.items()
+    ]
     apply(house.ormah, link(house.ormah, wishes, subject="Link", body=""), AGENT, run=None)
 
 
@@ -72,7 +74,7 @@ def test_several_edges_to_one_neighbour_are_one_neighbour(house: JobsHouse) -> N
     (other,) = placed(house, "a")
     node = house.remember("Nobody placed me")
     for edge in (S, EdgeType.DEPENDS_ON, EdgeType.CONTRADICTS):
-        apply(house.ormah, link(house.ormah, [Wish(node, other, edge)], subject="Link", body=""), AGENT, run=None)
+        apply(house.ormah, link(house.ormah, [EdgeToAdd(node, other, edge)], subject="Link", body=""), AGENT, run=None)
     assert house.run(JOB).proposals == 0
 
 

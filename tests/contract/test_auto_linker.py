@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ormahd.actions.transfer import import_lines
-from ormahd.jobs.job import Change
+from ormahd.jobs.job import PlannedChange
 from ormahd.jobs.links import job as auto_linker
 from ormahd.jobs.links.job import FEW, AutoLinker, candidates
 from ormahd.jobs.neighbours import NearMemories
@@ -185,7 +185,7 @@ def test_more_than_a_run_may_draw_waits_for_the_next(house: JobsHouse, monkeypat
 def test_a_limit_below_what_there_is(house: JobsHouse) -> None:
     store(house, *(boat(f"N{at}", f"{at} white") for at in range(10)))
     (change, *_) = JOB.plan(house.turn(limit=5))
-    assert isinstance(change, Change)
+    assert isinstance(change, PlannedChange)
     assert change.weight <= 5
 
 

@@ -15,7 +15,7 @@ from ormahd.jobs.conflicts import job as conflict_detector
 from ormahd.jobs.duplicates import job as duplicates
 from ormahd.jobs.duplicates.change import from_payload
 from ormahd.jobs.duplicates.job import DuplicateMerger, candidates
-from ormahd.jobs.job import Turn
+from ormahd.jobs.job import RunContext
 from ormahd.jobs.neighbours import NearMemories
 from ormahd.jobs.proposals import Proposals
 from ormahd.judge.port import Duplicate, JudgeGone, Pair
@@ -314,7 +314,7 @@ def test_candidates_for_an_agent(house: JobsHouse) -> None:
     runner = house.runner([JOB])
 
     def found() -> list[Pair]:
-        turn = Turn(house.ormah, runner.verdicts, NearMemories(house.ormah.index), None, "run", house.now, False, lambda: False, lambda *_: None)  # fmt: skip
+        turn = RunContext(house.ormah, runner.verdicts, NearMemories(house.ormah.index), None, "run", house.now, False, lambda: False, lambda *_: None)  # fmt: skip
         return list(candidates(turn))
 
     (pair,) = found()

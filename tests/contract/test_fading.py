@@ -14,7 +14,7 @@ from ormahd.actions.recall import recall
 from ormahd.actions.transfer import import_lines
 from ormahd.errors import BadRequest, Conflict, NotFound
 from ormahd.jobs.decay.job import DecayManager, ImportanceScorer, bring_back, fade, leave_core
-from ormahd.jobs.job import Change, Edit, apply
+from ormahd.jobs.job import Edit, PlannedChange, apply
 from ormahd.model import strength
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, LinkRequest, NodeType, SearchQuery, Tier
@@ -39,7 +39,7 @@ def by_job(house: JobsHouse, kind: Kind, node_id: str, **how: object) -> None:
         new = codec.edit(data, path, **({"set": {"updated": house.ormah.moment()}} | how))  # type: ignore[arg-type]
         return [Edit(node_id, path, new, digest(data))]
 
-    assert apply(house.ormah, Change(kind, "A thing of the night", "why", edits, {}), JOB, run=None) is not None
+    assert apply(house.ormah, PlannedChange(kind, "A thing of the night", "why", edits, {}), JOB, run=None) is not None
 
 
 # What fades, and what stays

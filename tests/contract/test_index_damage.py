@@ -13,7 +13,7 @@ from ormahd.errors import BegunAnew, NoRoom
 from ormahd.index.database import Database
 from ormahd.index.write import NODES
 from ormahd.process import own_files
-from ormahd.process.sql import Fault, fault_of
+from ormahd.process.sql import DatabaseFault, fault_of
 
 
 @pytest.fixture
@@ -144,16 +144,16 @@ def test_errors_are_told_apart(tmp_path: Path) -> None:
             sqlite3.connect(name, uri=True).execute(select)
         return caught.value
 
-    assert fault_of(error_of("SELECT * FROM sqlite_schema", str(noise))) is Fault.DAMAGED
-    assert fault_of(error_of("SELECT * FROM gone", ":memory:")) is Fault.DAMAGED
-    assert fault_of(error_of("SELECT 1", f"file:{tmp_path}/gone?mode=rw")) is Fault.DAMAGED
-    assert fault_of(error_of("SELEC 1", ":memory:")) is Fault.OTHER
+    assert fault_of(error_of("SELECT * FROM sqlite_schema", str(noise))) is DatabaseFault.DAMAGED
+    assert fault_of(error_of("SELECT * FROM gone", ":memory:")) is DatabaseFault.DAMAGED
+    assert fault_of(error_of("SELECT 1", f"file:{tmp_path}/gone?mode=rw")) is DatabaseFault.DAMAGED
+    assert fault_of(error_of("SELEC 1", ":memory:")) is DatabaseFault.OTHER
     small = sqlite3.connect(":memory:")
     small.execute("PRAGMA max_page_count = 2")
     small.execute("CREATE TABLE t (a)")
     with pytest.raises(sqlite3.Error) as full:
         small.execute("INSERT INTO t VALUES (zeroblob(90000))")
-    assert fault_of(full.value) is Fault.NO_ROOM
+    assert fault_of(full.value) is DatabaseFault.NO_ROOM
 
 
 def test_a_full_disk_is_named(database: Database) -> None:

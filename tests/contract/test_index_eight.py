@@ -17,7 +17,7 @@ from ormahd.embedding import int8, onnx
 from ormahd.embedding import model as choose
 from ormahd.embedding.int8 import HALF, multiply
 from ormahd.embedding.model import Model
-from ormahd.embedding.onnx_graph import FLOAT, INT8, TOKENS, WORDS, Shape, Weight, Writer
+from ormahd.embedding.onnx_graph import FLOAT, INT8, TOKENS, WORDS, GraphWriter, Shape, Weight
 from ormahd.settings import EmbeddingSettings
 from tests import models
 
@@ -196,7 +196,7 @@ def test_a_model_that_loses_too_much_serves_in_full(
     elsewhere: Path, monkeypatch: pytest.MonkeyPatch, cosine: float, why: str
 ) -> None:
     packaged = Path(embed_check.__file__).parent / embed_check.PACKAGED
-    record = msgspec.json.decode(packaged.read_bytes(), type=embed_check.Record)
+    record = msgspec.json.decode(packaged.read_bytes(), type=embed_check.CheckRecord)
     monkeypatch.setattr(embed_check, "_packaged", lambda: b"")
     embed_check.write(msgspec.structs.replace(record, eight=cosine), elsewhere / f"checked-{record.key[:16]}.json")
     served = load(elsewhere, "auto").served
@@ -225,7 +225,7 @@ def test_sums_are_exact_also_where_the_processor_adds_two_products_in_16_bits(tm
     codes, scales = int8.quantise(matrix)
     first, second = codes[0::2].astype(int), codes[1::2].astype(int)
     assert int8.PAIR - 1 <= np.abs(first[: len(second)] + second).max() <= int8.PAIR
-    made = Writer()
+    made = GraphWriter()
     made.floats("step", 1 / 255)
     made.byte("low", 0)
     product = multiply(made, made.node("QuantizeLinear", [WORDS, "step", "low"], "given"), "matrix", "step", "low")

@@ -82,7 +82,7 @@ def test_the_default_models_record_is_what_comparing_it_gives() -> None:
     folder = model_files.find_model(model_files.DEFAULT_MODEL)
     assert isinstance(folder, Path)
     packaged = msgspec.json.decode(
-        (Path(embed_check.__file__).parent / embed_check.PACKAGED).read_bytes(), type=embed_check.Record
+        (Path(embed_check.__file__).parent / embed_check.PACKAGED).read_bytes(), type=embed_check.CheckRecord
     )
     found = embed_check.compare(folder, key(folder))
     assert min(found.vectors, found.tokens) > 0.999999
@@ -238,7 +238,7 @@ def test_nothing_half_written_stays_where_nothing_can_be_kept(tiny: Path, tmp_pa
     (tmp_path / "index").mkdir()
     (tmp_path / "index" / f"checked.json.{os.getpid()}.new").symlink_to("/dev/full")
     with pytest.raises(OSError, match="No space"):
-        embed_check.write(embed_check.Record("key"), tmp_path / "index" / "checked.json")
+        embed_check.write(embed_check.CheckRecord("key"), tmp_path / "index" / "checked.json")
     assert list((tmp_path / "index").iterdir()) == []
 
 

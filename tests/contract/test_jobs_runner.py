@@ -11,7 +11,7 @@ from ormahd.actions.remember import remember
 from ormahd.actions.undo import undo
 from ormahd.api import RunTaskResult, UndoParams
 from ormahd.errors import BadRequest, NotFound, Unavailable
-from ormahd.jobs.job import Change, Done, Step, Turn
+from ormahd.jobs.job import Done, PlannedChange, RunContext, Step
 from ormahd.jobs.runner import IndexUpdater
 from ormahd.model.change import Kind
 from ormahd.model.node import CreateNodeRequest
@@ -100,11 +100,11 @@ def test_the_next_runs_do_the_rest_and_then_end(monkeypatch: pytest.MonkeyPatch)
 def test_a_change_of_many_parts_counts_for_all_of_them(house: House) -> None:
     ids = house.several(4)
 
-    def plan(turn: Turn) -> Iterator[Step]:
+    def plan(turn: RunContext) -> Iterator[Step]:
         assert turn.limit == 20
         for node_id, weight in zip(ids, (21, 15, 5, 1), strict=True):
             change = tag(turn.ormah, node_id, "heavy")
-            yield Change(change.kind, change.subject, change.body, change.edits, change.based_on, weight)
+            yield PlannedChange(change.kind, change.subject, change.body, change.edits, change.based_on, weight)
 
     (ran,) = house.run(Small("heavy", plan))
     assert [bool(house.tags(one)) for one in ids] == [False, True, True, False]
@@ -162,13 +162,13 @@ def test_what_makes_no_sense_any_more_is_dropped_and_said(house: House) -> None:
     def senseless() -> list[object]:
         raise BadRequest("it is the self node")
 
-    def plan(turn: Turn) -> Iterator[Step]:
+    def plan(turn: RunContext) -> Iterator[Step]:
         made = [tag(turn.ormah, one, "met") for one in ids]
         house.path(ids[0]).unlink()
         yield made[0]
-        yield Change(Kind.MERGE, "Senseless", "", senseless, {})  # type: ignore[arg-type]
-        yield Change(Kind.MERGE, "Nothing left", "", list, {}, done=lambda: told.append("never"))
-        yield Change(
+        yield PlannedChange(Kind.MERGE, "Senseless", "", senseless, {})  # type: ignore[arg-type]
+        yield PlannedChange(Kind.MERGE, "Nothing left", "", list, {}, done=lambda: told.append("never"))
+        yield PlannedChange(
             made[3].kind, made[3].subject, "", made[3].edits, made[3].based_on, done=lambda: told.append("done")
         )
 
@@ -202,11 +202,11 @@ def test_nothing_is_begun_while_git_is_held(house: House) -> None:
 
 
 def test_a_job_that_fails_does_not_stop_the_others(house: House) -> None:
-    def broken(turn: Turn) -> Iterator[Step]:
+    def broken(turn: RunContext) -> Iterator[Step]:
         yield from tagging(word="broken").plan(turn)
         raise ZeroDivisionError("a fault")
 
-    def refused(_: Turn) -> Iterator[Step]:
+    def refused(_: RunContext) -> Iterator[Step]:
         raise NotFound("the model is not there")
         yield Done()
 

@@ -27,7 +27,7 @@ from ormahd.text import words as words_module
 from ormahd.text.statement import read
 from ormahd.vault import excluded, versions
 from ormahd.watch import reading
-from ormahd.watch.scan import Seen
+from ormahd.watch.scan import FileStat
 from ormahd.whisper import gather
 
 ROUNDS, TIMES = 10, 3
@@ -147,7 +147,7 @@ def files_that_went_while_they_were_young(patch: pytest.MonkeyPatch, _: Path) ->
     def fill(number: int) -> None:
         clock.now += 60.0
         for one in names(number):
-            assert rest.missing(Seen(f"{one}.md", 1, 1, 1, round(clock.now * 1e9))) > 0
+            assert rest.missing(FileStat(f"{one}.md", 1, 1, 1, round(clock.now * 1e9))) > 0
         rest.forget_gone(())
 
     return fill

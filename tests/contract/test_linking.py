@@ -9,7 +9,7 @@ import pytest
 
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError
 from ormahd.jobs.job import apply
-from ormahd.jobs.links.change import MAX_REASON, Draft, Wish
+from ormahd.jobs.links.change import MAX_REASON, Draft, EdgeToAdd
 from ormahd.model.node import ABOUT_SELF, EdgeType, LinkRequest
 from ormahd.note.note import parse
 from tests.contract.linking import link
@@ -30,7 +30,7 @@ def three(house: JobsHouse) -> list[str]:
     return [house.remember(f"{word} {house.now}") for word in ("Apples", "Bridges", "Clouds")]
 
 
-def drawn(house: JobsHouse, *wishes: Wish, subject: str = "Link some") -> str | None:
+def drawn(house: JobsHouse, *wishes: EdgeToAdd, subject: str = "Link some") -> str | None:
     done = apply(house.ormah, link(house.ormah, wishes, subject=subject, body="why"), AGENT, run=None)
     return None if done is None else done.commit
 
@@ -44,7 +44,9 @@ def edges(house: JobsHouse, *ids: str) -> set[tuple[str, str, str]]:
 def test_many_edges_are_one_commit_in_the_notes_of_their_sources(house: JobsHouse) -> None:
     a, b, c = three(house)
     before = house.data(b)
-    commit = drawn(house, Wish(a, b, S, 0.8, "they  hold\nthe bridge"), Wish(a, c, R, 0.7), Wish(c, b, P))
+    commit = drawn(
+        house, EdgeToAdd(a, b, S, 0.8, "they  hold\nthe bridge"), EdgeToAdd(a, c, R, 0.7), EdgeToAdd(c, b, P)
+    )
     assert commit == house.head
     assert edges(house, a, b, c) == {("0", "supports", "1"), ("0", "related_to", "2"), ("2", "part_of", "1")}
     assert house.data(b) == before
@@ -61,27 +63,27 @@ def test_many_edges_are_one_commit_in_the_notes_of_their_sources(house: JobsHous
 )
 def test_a_weight_is_never_nothing(house: JobsHouse, weight: float | None, kept: float) -> None:
     a, b, _ = three(house)
-    drawn(house, Wish(a, b, S, weight))
+    drawn(house, EdgeToAdd(a, b, S, weight))
     assert house.ormah.index.edges(a)[0][0].weight == kept
 
 
 def test_what_is_there_is_not_drawn_again(house: JobsHouse) -> None:
     a, b, c = three(house)
-    drawn(house, Wish(a, b, R), Wish(a, c, S))
+    drawn(house, EdgeToAdd(a, b, R), EdgeToAdd(a, c, S))
     head = house.head
-    assert drawn(house, Wish(a, b, R), Wish(b, a, R), Wish(a, c, S), Wish(c, a, R)) is None
+    assert drawn(house, EdgeToAdd(a, b, R), EdgeToAdd(b, a, R), EdgeToAdd(a, c, S), EdgeToAdd(c, a, R)) is None
     draft = Draft(house.ormah)
-    assert draft.add(Wish(b, c, C))
-    assert not draft.add(Wish(c, b, C)), "the same within one draft"
-    assert not draft.add(Wish(b, c, R))
+    assert draft.add(EdgeToAdd(b, c, C))
+    assert not draft.add(EdgeToAdd(c, b, C)), "the same within one draft"
+    assert not draft.add(EdgeToAdd(b, c, R))
     assert house.head == head
 
 
 def test_a_plain_related_to_gives_way_to_what_says_more(house: JobsHouse) -> None:
     a, b, c = three(house)
-    drawn(house, Wish(a, b, R, 0.9), Wish(a, c, R, 0.8, "somebody said why"))
+    drawn(house, EdgeToAdd(a, b, R, 0.9), EdgeToAdd(a, c, R, 0.8, "somebody said why"))
     house.type_into(b, "Bridges", f"See [[{house.path(c).stem}]]. Bridges")
-    drawn(house, Wish(b, a, D, 0.7), Wish(c, a, S, 0.7), Wish(b, c, P, 0.7))
+    drawn(house, EdgeToAdd(b, a, D, 0.7), EdgeToAdd(c, a, S, 0.7), EdgeToAdd(b, c, P, 0.7))
     assert edges(house, a, b, c) == {
         ("1", "depends_on", "0"), ("0", "related_to", "2"), ("2", "supports", "0"), ("1", "part_of", "2"),
     }  # fmt: skip
@@ -90,28 +92,28 @@ def test_a_plain_related_to_gives_way_to_what_says_more(house: JobsHouse) -> Non
 
 def test_a_chain_that_comes_back_is_refused(house: JobsHouse) -> None:
     a, b, c = three(house)
-    drawn(house, Wish(a, b, P), Wish(b, c, P))
-    for wish in (Wish(b, a, P), Wish(c, a, P)):
+    drawn(house, EdgeToAdd(a, b, P), EdgeToAdd(b, c, P))
+    for wish in (EdgeToAdd(b, a, P), EdgeToAdd(c, a, P)):
         with pytest.raises(BadRequest, match="circle"):
             drawn(house, wish)
     with pytest.raises(BadRequest, match="circle"):
-        drawn(house, Wish(a, b, D), Wish(b, c, D), Wish(c, a, D))
-    drawn(house, Wish(c, a, S))
+        drawn(house, EdgeToAdd(a, b, D), EdgeToAdd(b, c, D), EdgeToAdd(c, a, D))
+    drawn(house, EdgeToAdd(c, a, S))
     with pytest.raises(BadRequest, match="the other way round"):
-        drawn(house, Wish(a, c, S))
+        drawn(house, EdgeToAdd(a, c, S))
 
 
 def test_what_makes_no_sense_is_refused_by_name_and_the_rest_is_drawn(house: JobsHouse) -> None:
     a, b, c = three(house)
     me = house.ormah.vault.self_id
     wrong = a[:-1] + ("0" if a[-1] != "0" else "1")
-    refused: list[tuple[Wish, type[OrmahError], str]] = [
-        (Wish(wrong, b), NotFound, wrong), (Wish(a, "*"), NotFound, "*"), (Wish(a, a), BadRequest, a), (Wish(me, a), BadRequest, me),
-        (Wish(a, me, S), BadRequest, me), (Wish(a, b, EdgeType.DEFINES), BadRequest, a), (Wish(a, b, S, math.nan), BadRequest, a),
-        (Wish(a, b, EdgeType.EVOLVED_FROM), BadRequest, a), (Wish(a, b, S, 0.5, "x" * (MAX_REASON + 1)), BadRequest, a),
+    refused: list[tuple[EdgeToAdd, type[OrmahError], str]] = [
+        (EdgeToAdd(wrong, b), NotFound, wrong), (EdgeToAdd(a, "*"), NotFound, "*"), (EdgeToAdd(a, a), BadRequest, a), (EdgeToAdd(me, a), BadRequest, me),
+        (EdgeToAdd(a, me, S), BadRequest, me), (EdgeToAdd(a, b, EdgeType.DEFINES), BadRequest, a), (EdgeToAdd(a, b, S, math.nan), BadRequest, a),
+        (EdgeToAdd(a, b, EdgeType.EVOLVED_FROM), BadRequest, a), (EdgeToAdd(a, b, S, 0.5, "x" * (MAX_REASON + 1)), BadRequest, a),
     ]  # fmt: skip
     draft = Draft(house.ormah)
-    assert draft.add(Wish(a, c, S))
+    assert draft.add(EdgeToAdd(a, c, S))
     for wish, error, named in refused:
         with pytest.raises(error) as told:
             draft.add(wish)
@@ -124,7 +126,7 @@ def test_what_makes_no_sense_is_refused_by_name_and_the_rest_is_drawn(house: Job
 def test_a_secret_in_a_reason_is_taken_out(house: JobsHouse) -> None:
     a, b, _ = three(house)
     token = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
-    drawn(house, Wish(a, b, S, 0.5, f"the token is {token}"))
+    drawn(house, EdgeToAdd(a, b, S, 0.5, f"the token is {token}"))
     assert token.encode() not in house.data(a)
     assert b"the token is" in house.data(a)
 
@@ -134,11 +136,11 @@ def test_a_note_that_is_being_edited_is_left_alone(house: JobsHouse) -> None:
     for node_id in (a, b):
         path = house.path(node_id)
         path.write_text(path.read_text() + "And")
-        for wish in (Wish(a, b, S), Wish(c, node_id, S)):
+        for wish in (EdgeToAdd(a, b, S), EdgeToAdd(c, node_id, S)):
             with pytest.raises(Conflict, match="edited meanwhile"):
                 drawn(house, wish)
         house.ormah.reconciler.scan()
-    change = link(house.ormah, [Wish(a, b, S), Wish(c, b, S)], subject="Late", body="")
+    change = link(house.ormah, [EdgeToAdd(a, b, S), EdgeToAdd(c, b, S)], subject="Late", body="")
     house.type_into(b, "And", "And so on")
     head = house.head
     with pytest.raises(Conflict):
@@ -149,7 +151,7 @@ def test_a_note_that_is_being_edited_is_left_alone(house: JobsHouse) -> None:
 def test_edges_that_a_person_wrote_in_the_same_note_stay(house: JobsHouse) -> None:
     a, b, c = three(house)
     house.type_into(a, "---\n", f"---\n# mine\nrelated_to: ['[[{house.path(b).stem}|the bridge]]', \"[[nowhere]]\"]\n")
-    drawn(house, Wish(a, c, R, 0.7))
+    drawn(house, EdgeToAdd(a, c, R, 0.7))
     text = house.data(a).decode()
     assert "# mine\n" in text
     assert "|the bridge]]" in text
@@ -161,6 +163,6 @@ def test_identity_may_be_connected_but_not_by_defines(house: JobsHouse) -> None:
     me = house.ormah.vault.self_id
     a = house.remember(f"Lives in a boat {house.now}", tags=[ABOUT_SELF])
     b = house.remember(f"Boats {house.now}", connections=[LinkRequest(target=a, edge=S)])
-    drawn(house, Wish(a, b, R), Wish(a, b, D))
+    drawn(house, EdgeToAdd(a, b, R), EdgeToAdd(a, b, D))
     assert edges(house, a, b) == {("?", "defines", "0"), ("1", "supports", "0"), ("0", "depends_on", "1")}
     assert {one.source for one in house.ormah.index.edges(a)[1] if one.edge is EdgeType.DEFINES} == {me}

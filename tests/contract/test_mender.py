@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from ormahd.index.index import Index
-from ormahd.mender import Mender, pause
+from ormahd.mender import DatabaseMender, pause
 from ormahd.state.state import State
 from tests.contract.serving import until
 
-Mended = Callable[[Callable[[], None]], Mender]
+Mended = Callable[[Callable[[], None]], DatabaseMender]
 NOW = datetime(2026, 11, 27, tzinfo=UTC)
 
 
@@ -21,12 +21,12 @@ NOW = datetime(2026, 11, 27, tzinfo=UTC)
 def made(tmp_path: Path) -> Iterator[Mended]:
     index = Index.open(tmp_path / "index", clock=lambda: NOW)
     state = State(tmp_path / "state", clock=lambda: NOW)
-    menders: list[Mender] = []
+    menders: list[DatabaseMender] = []
 
-    def make(scan: Callable[[], None]) -> Mender:
+    def make(scan: Callable[[], None]) -> DatabaseMender:
         def nothing() -> None: ...
 
-        mender = Mender(
+        mender = DatabaseMender(
             index, state, scan=scan, forget=nothing, differs=lambda: False, rebuild=nothing, warn=lambda _: None,
             rested=lambda: 0.0,
         )  # fmt: skip

@@ -11,7 +11,7 @@ from ormahd.actions.connect import connect
 from ormahd.actions.lookup import insights
 from ormahd.errors import BadRequest, Conflict, NotFound
 from ormahd.jobs.conflicts.job import evolution, tension
-from ormahd.jobs.job import Change, apply
+from ormahd.jobs.job import PlannedChange, apply
 from ormahd.model.node import EdgeType
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 
@@ -29,14 +29,14 @@ def two(house: JobsHouse, days: float = 10) -> tuple[str, str]:
     return house.remember("Deploys happen on Tuesdays", title="Day of deploys", space="work"), older
 
 
-def does(house: JobsHouse, change: Change) -> str:
+def does(house: JobsHouse, change: PlannedChange) -> str:
     done = apply(house.ormah, change, AGENT, run=None)
     assert done is not None
     assert done.op is not None
     return done.op
 
 
-def replaced(house: JobsHouse, newer: str, older: str, **more: object) -> Change:
+def replaced(house: JobsHouse, newer: str, older: str, **more: object) -> PlannedChange:
     return evolution(house.ormah, newer, older, reason="the day moved", body="the day moved\n\nseen", **more)  # type: ignore[arg-type]
 
 
@@ -72,7 +72,7 @@ def test_a_tension_leaves_both_as_they_are_and_recall_says_that_they_conflict(ho
 @pytest.mark.parametrize("take_back", [lambda house, op: house.undo(op), lambda house, op: house.revert()])
 @pytest.mark.parametrize("make", [replaced, lambda house, a, b: tension(house.ormah, a, b, reason="r", body="")])
 def test_taken_back_all_is_as_it_was(
-    house: JobsHouse, make: Callable[..., Change], take_back: Callable[[JobsHouse, str], object]
+    house: JobsHouse, make: Callable[..., PlannedChange], take_back: Callable[[JobsHouse, str], object]
 ) -> None:
     newer, older = two(house)
     tree = house.tree

@@ -11,7 +11,7 @@ from ormahd.actions.undo import undo
 from ormahd.api import ResolveProposalResult, UndoParams
 from ormahd.errors import BadRequest
 from ormahd.jobs.job import Ask
-from ormahd.jobs.proposals import Choice, Keeping, Proposals
+from ormahd.jobs.proposals import Approval, Keeping, Proposals
 from ormahd.jobs.runner import CHANGES_OF
 from ormahd.model.node import EdgeType, ProposalType
 from tests.contract.jobs_house import ME, House, open_house
@@ -50,7 +50,7 @@ class Two:
 
     def approve(self, **choice: Any) -> ResolveProposalResult:
         (one,) = self.proposals.list().proposals
-        return self.proposals.resolve(one.id, "approve", ME, Choice(**choice))
+        return self.proposals.resolve(one.id, "approve", ME, Approval(**choice))
 
     def texts(self) -> dict[str, str]:
         rows = self.house.ormah.index.notes([self.newer, self.older], connections=False)
@@ -128,5 +128,5 @@ def test_a_choice_that_makes_no_sense_changes_nothing(house: House, choice: dict
         two.approve(**choice)
     (one,) = two.proposals.list().proposals
     with pytest.raises(BadRequest, match="not chosen from"):
-        two.proposals.resolve(one.id, "reject", ME, Choice(keep="newer"))
+        two.proposals.resolve(one.id, "reject", ME, Approval(keep="newer"))
     assert house.head() == head

@@ -13,7 +13,7 @@ from ormahd.actions.lookup import get
 from ormahd.actions.outdated import forget
 from ormahd.actions.recall import recall
 from ormahd.jobs.decay.job import ImportanceScorer
-from ormahd.jobs.job import Change, apply
+from ormahd.jobs.job import PlannedChange, apply
 from ormahd.model import strength
 from ormahd.model.node import EdgeType, LinkRequest, SearchQuery, Tier
 from ormahd.model.strength import INITIAL_STABILITY_DAYS, STRENGTH_FILE, importance
@@ -28,10 +28,10 @@ def house() -> Iterator[JobsHouse]:
         yield found
 
 
-def planned(house: JobsHouse, run: str) -> list[Change]:
+def planned(house: JobsHouse, run: str) -> list[PlannedChange]:
     steps = list(ImportanceScorer().plan(house.turn(run=run)))
-    assert all(isinstance(step, Change) for step in steps)
-    return [step for step in steps if isinstance(step, Change)]
+    assert all(isinstance(step, PlannedChange) for step in steps)
+    return [step for step in steps if isinstance(step, PlannedChange)]
 
 
 def strength_file(house: JobsHouse) -> Path:

@@ -8,26 +8,26 @@ from concurrent.futures import Future
 
 import pytest
 
-from ormahctl.session import Client, Lane
+from ormahctl.session import CallThread, Client
 from ormahd import api
 from tests.unit.ctl_desk import Desk
 
 
 @pytest.fixture
-def lane(desk: Desk) -> Iterator[Lane]:
+def lane(desk: Desk) -> Iterator[CallThread]:
     client = Client.open(desk.socket, agent="person")
-    lane = Lane(client)
+    lane = CallThread(client)
     yield lane
     lane.close()
     client.close()
 
 
-def send(lane: Lane, line: str, noted: list[Future[api.ImportResult]]) -> None:
+def send(lane: CallThread, line: str, noted: list[Future[api.ImportResult]]) -> None:
     params = api.ImportParams(lines=[line])
     lane.call("admin.import", params, api.ImportResult, timeout=120, note=noted.append)
 
 
-def test_interrupted_before_it_was_noted_it_is_not_made(desk: Desk, lane: Lane) -> None:
+def test_interrupted_before_it_was_noted_it_is_not_made(desk: Desk, lane: CallThread) -> None:
     desk.answers["admin.import"] = api.ImportResult(added=1, skipped=0, failed=[], run="r1")
 
     def interrupted(_: Future[api.ImportResult]) -> None:
@@ -41,7 +41,7 @@ def test_interrupted_before_it_was_noted_it_is_not_made(desk: Desk, lane: Lane) 
     assert [params.lines for params in desk.params("admin.import")] == [["2"]]
 
 
-def test_one_that_has_not_begun_can_be_taken_back(desk: Desk, lane: Lane) -> None:
+def test_one_that_has_not_begun_can_be_taken_back(desk: Desk, lane: CallThread) -> None:
     arrived, go_on = threading.Event(), threading.Event()
 
     def take(params: api.ImportParams) -> api.ImportResult:

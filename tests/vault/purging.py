@@ -14,7 +14,7 @@ from ormahd.note.forgetting import Forgotten
 from ormahd.note.note import NoteLink, edit
 from ormahd.purge import purge
 from ormahd.purge import purge as purge_check
-from ormahd.purge.plan import Survey
+from ormahd.purge.plan import PurgeSurvey
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import START, sha
 from tests.vault.observed import House, uuid
@@ -75,7 +75,7 @@ def silent(*_: object) -> None:
     pass
 
 
-def forget_today(vault: Vault, found: Survey) -> None:
+def forget_today(vault: Vault, found: PurgeSurvey) -> None:
     tree = vault.tree()
     with vault.transaction("Purge: a memory was removed", kind=Kind.PURGE, source="person", queue=False) as tx:
         for path, oid in tree.items():

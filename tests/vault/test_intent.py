@@ -13,25 +13,25 @@ from msgspec.structs import replace
 
 from ormahd.errors import VaultBusy
 from ormahd.model.change import Kind, OpIds
-from ormahd.vault.intents import Intent, Intents, Step, decode, encode
+from ormahd.vault.intents import FileStep, Intents, WriteIntent, decode, encode
 from tests.vault.git_house import START, git, open_vault, put, sound
 
 new_op = OpIds(lambda: START)
 TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]))
-STEPS = st.builds(Step, TEXT, st.none() | TEXT, st.none() | st.binary(), st.none() | st.binary())
+STEPS = st.builds(FileStep, TEXT, st.none() | TEXT, st.none() | st.binary(), st.none() | st.binary())
 INTENTS = st.builds(
-    Intent, TEXT, st.sampled_from(Kind), TEXT, TEXT, TEXT, st.booleans(), st.just(START), TEXT,
+    WriteIntent, TEXT, st.sampled_from(Kind), TEXT, TEXT, TEXT, st.booleans(), st.just(START), TEXT,
     st.lists(STEPS, max_size=3).map(tuple),
 )  # fmt: skip
 
 
 @given(st.lists(INTENTS, max_size=3))
-def test_what_is_read_is_what_was_written(intents: list[Intent]) -> None:
+def test_what_is_read_is_what_was_written(intents: list[WriteIntent]) -> None:
     assert decode(encode(intents)) == intents
 
 
 @given(st.lists(INTENTS, min_size=1, max_size=1), st.data())
-def test_any_damage_is_noticed(intents: list[Intent], data: st.DataObject) -> None:
+def test_any_damage_is_noticed(intents: list[WriteIntent], data: st.DataObject) -> None:
     whole = encode(intents)
     at = data.draw(st.integers(0, len(whole) - 1))
     broken = data.draw(st.sampled_from([whole[:at], whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]]))
@@ -40,7 +40,9 @@ def test_any_damage_is_noticed(intents: list[Intent], data: st.DataObject) -> No
 
 
 def test_names_that_are_not_utf8() -> None:
-    intent = Intent("x", Kind.ADOPT, "person", "s", "m", True, START, "l", (Step("caf\udce9.md", None, None, b"x"),))
+    intent = WriteIntent(
+        "x", Kind.ADOPT, "person", "s", "m", True, START, "l", (FileStep("caf\udce9.md", None, None, b"x"),)
+    )
     assert decode(encode([intent])) == [intent]
 
 
@@ -80,9 +82,9 @@ def test_a_half_written_promise_was_none(tmp_path: Path) -> None:
 def test_several_ops_in_one_file(tmp_path: Path) -> None:
     file = waiting(tmp_path / "v")
     (first,) = decode(file.read_bytes())
-    second = Intent(
+    second = WriteIntent(
         first.op[:-1] + ("0" if first.op[-1] != "0" else "1"), Kind.UPDATE, "person", "update: b", "update: b\n", True,
-        START, first.lock, (Step("b.md", None, None, b"b\n"),),
+        START, first.lock, (FileStep("b.md", None, None, b"b\n"),),
     )  # fmt: skip
     file.write_bytes(encode([first, second]))
     with open_vault(tmp_path / "v") as vault:
@@ -116,9 +118,9 @@ def test_a_promise_is_private(tmp_path: Path) -> None:
 # Several that go together, in one file
 
 
-def three(text: str = "x") -> list[Intent]:
+def three(text: str = "x") -> list[WriteIntent]:
     return [
-        Intent(
+        WriteIntent(
             new_op(),
             Kind.UPDATE,
             "person",
@@ -127,7 +129,7 @@ def three(text: str = "x") -> list[Intent]:
             True,
             START,
             "lock",
-            (Step(f"{n}.md", None, None, b"x\n"),),
+            (FileStep(f"{n}.md", None, None, b"x\n"),),
         )
         for n in range(3)
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ormahd.note.note import NoteKind, parse
-from ormahd.watch.snapshot_files import State
+from ormahd.watch.snapshot_files import CommitFiles
 from tests.vault.git_house import git, put
 from tests.vault.observed import House, uuid
 
@@ -26,7 +26,7 @@ def test_notes_of_then_and_nothing_that_is_never_looked_at(tmp_path: Path) -> No
     (house.root / "a.md").unlink()
     house.write("later.md", "later\n")
     commit(house, "now")
-    state = State(house.vault, house.reconciler, then)
+    state = CommitFiles(house.vault, house.reconciler, then)
     assert {path for path in state.files if not path.startswith("global/")} == {"a.md", "sub/B.MD"}
     files = [(path, state.files[path]) for path in ("a.md", "sub/B.MD")]
     assert list(state.read(files)) == [NOTE.encode(), b"text\n"]
@@ -51,7 +51,7 @@ def test_in_a_folder_that_was_there_only_ours_were_memories(tmp_path: Path) -> N
     git(root, "mv", own, "moved.md")
     git(root, "commit", "-qm", "moved out")
     put(house.vault, (f"{house.vault.home}/plain.md", b"plain\n"))
-    state = State(house.vault, house.reconciler, "HEAD")
+    state = CommitFiles(house.vault, house.reconciler, "HEAD")
     assert {"theirs.md", f"{house.vault.home}/plain.md", "moved.md"} <= set(state.files)
     theirs = state.indexed("theirs.md", NOTE.encode())
     assert parse(theirs, "theirs.md").kind is NoteKind.BARE

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.git.objects import EXECUTABLE, FILE, Entry
+from ormahd.git.objects import EXECUTABLE, FILE, TreeEntry
 from ormahd.note.note import compose
-from ormahd.vault.identity import Identity, Look
+from ormahd.vault.identity import Identity, RepositoryView
 from tests.vault.git_house import START, git, node_of, open_vault, put, remove
 from tests.vault.observed import House
 
@@ -30,10 +30,10 @@ def test_a_tree_of_ours_is_the_one_that_git_makes(tmp_path: Path, seed: int) -> 
     with open_vault(tmp_path / "v") as vault:
         objects = vault._objects
         root: str | None = None
-        wanted: dict[bytes, Entry] = {}
+        wanted: dict[bytes, TreeEntry] = {}
         for _ in range(40):
             fresh: dict[str, tuple[str, bytes]] = {}
-            changes: dict[bytes, Entry | None] = {}
+            changes: dict[bytes, TreeEntry | None] = {}
             for name in chance.sample(NAMES, 3):
                 path = name.encode()
                 clash = [
@@ -45,7 +45,7 @@ def test_a_tree_of_ours_is_the_one_that_git_makes(tmp_path: Path, seed: int) -> 
                     changes[path] = None
                 elif not clash:
                     oid = objects.add_blob(b"%d" % chance.randrange(5), fresh)
-                    changes[path] = Entry(chance.choice([FILE, EXECUTABLE]), oid)
+                    changes[path] = TreeEntry(chance.choice([FILE, EXECUTABLE]), oid)
             made = objects.edit(root, changes, fresh)
             objects.write(fresh)
             for path, entry in changes.items():
@@ -123,7 +123,7 @@ def test_ids_follow_the_commits_of_ours(tmp_path: Path) -> None:
         return [{name: sorted(paths) for name, paths in found.items() if paths} for found in one._sorted_by_name()]
 
     def same() -> None:
-        assert held(identity) == held(Identity(Look(vault), vault.home))
+        assert held(identity) == held(Identity(RepositoryView(vault), vault.home))
 
     same()
     short = node_of("n1")[:8]

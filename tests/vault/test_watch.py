@@ -15,7 +15,7 @@ import pytest
 from ormahd.note.note import NoteKind, parse
 from ormahd.watch import watcher as watch
 from ormahd.watch import watcher as watch_folders
-from ormahd.watch.watcher import Source, Watcher
+from ormahd.watch.watcher import FolderEvents, Watcher
 from tests.house import wait_until
 from tests.vault.observed import House, uuid
 
@@ -24,7 +24,7 @@ QUIET = 0.3
 
 
 class Watched(House):
-    def __init__(self, root: Path, source=Source, *, scan_seconds: float = 300.0, **options) -> None:
+    def __init__(self, root: Path, source=FolderEvents, *, scan_seconds: float = 300.0, **options) -> None:
         super().__init__(root, quiet=QUIET, **options)
         self.sources = []
 
@@ -258,7 +258,7 @@ def test_without_room_for_watches_it_polls_and_says_so(tmp_path: Path, monkeypat
 
 
 def test_lost_events_are_found_by_the_scan(tmp_path: Path) -> None:
-    house = Watched(tmp_path / "vault", lambda _told: Source(lambda *_: None), scan_seconds=0.5)
+    house = Watched(tmp_path / "vault", lambda _told: FolderEvents(lambda *_: None), scan_seconds=0.5)
     house.start()
     house.write("new/idea.md", "about rivers")
     house.found("about rivers", "new/idea.md")

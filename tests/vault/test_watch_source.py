@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.watch.watcher import Source
+from ormahd.watch.watcher import FolderEvents
 from tests.house import wait_until
 
 FULL = """
@@ -39,7 +39,7 @@ source.stop()
 
 def test_nothing_of_a_flood_is_lost(tmp_path: Path) -> None:
     told: set[str] = set()
-    source = Source(lambda path, _folder: told.add(path))
+    source = FolderEvents(lambda path, _folder: told.add(path))
     source.add(str(tmp_path))
     for number in range(6000):
         (tmp_path / f"{number}.md").write_text("x")

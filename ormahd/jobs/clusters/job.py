@@ -17,7 +17,7 @@ from ormahd.actions.amend import SeenNote, see
 from ormahd.actions.views import headline
 from ormahd.errors import OrmahError
 from ormahd.index.rows import GLOBAL, Filter, NodeRow
-from ormahd.jobs.job import Change, Done, Edit, Step, Turn
+from ormahd.jobs.job import Done, Edit, PlannedChange, RunContext, Step
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, NodeType, Tier
 from ormahd.note import note as codec
@@ -57,7 +57,7 @@ class AutoCluster:
 
     name = "auto_cluster"
 
-    def plan(self, turn: Turn) -> Iterator[Step]:
+    def plan(self, turn: RunContext) -> Iterator[Step]:
         moves: list[_Move] = []
         more, skipped = False, 0
         for row, space, there, among in _clear_ones(turn):
@@ -78,7 +78,7 @@ class AutoCluster:
             yield Done(skipped=skipped, more=more)
 
 
-def _clear_ones(turn: Turn) -> Iterator[tuple[NodeRow, str, int, int]]:
+def _clear_ones(turn: RunContext) -> Iterator[tuple[NodeRow, str, int, int]]:
     """Yield the memories without a space whose neighbours are clearly in one space, and that were not moved there before.
 
     Each as (memory, space, number of neighbours in that space, number of all neighbours).
@@ -98,7 +98,7 @@ def _clear_ones(turn: Turn) -> Iterator[tuple[NodeRow, str, int, int]]:
                 yield placed[node_id], space, there, among
 
 
-def _majorities(turn: Turn, ids: list[str], me: str) -> dict[str, tuple[str, int, int]]:
+def _majorities(turn: RunContext, ids: list[str], me: str) -> dict[str, tuple[str, int, int]]:
     """Return `{id: (space with a clear majority, number of neighbours there, number of all neighbours)}`."""
     index, wanted = turn.ormah.index, set(ids)
     weights: dict[str, dict[str, float]] = {}
@@ -134,7 +134,7 @@ def _key(row: NodeRow, space: str) -> tuple[str, str]:
     return text_key(row.title, row.content), text_key(None, space)
 
 
-def _change(turn: Turn, moves: list[_Move]) -> Change:
+def _change(turn: RunContext, moves: list[_Move]) -> PlannedChange:
     lines = [
         f"{headline(move.row.title, move.row.content, 60)} ({move.row.short_id}): {move.space}, "
         f"{move.there} of {move.among} neighbours" for move in moves
@@ -146,7 +146,7 @@ def _change(turn: Turn, moves: list[_Move]) -> Change:
         for move in moves:
             turn.verdicts.remember(QUESTION, _key(move.row, move.space), {"space": move.space})
 
-    return Change(
+    return PlannedChange(
         Kind.CLUSTER, f"Give {count} the space of {'its' if len(moves) == 1 else 'their'} neighbours", "\n".join(lines),
         lambda: _edits(ormah, moves), {move.row.id: move.digest for move in moves}, len(moves), done,
     )  # fmt: skip

@@ -21,7 +21,7 @@ from ormahd.text.statement import Statement, read
 
 if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow
-    from ormahd.jobs.job import Turn
+    from ormahd.jobs.job import RunContext
 
 NAME = "conflict_detector"
 JUDGED, RULED = CONFLICT, "conflict by rule"
@@ -43,7 +43,7 @@ An example of a series is one note per server.
 """
 
 
-class Candidate(Struct, frozen=True):
+class ConflictCandidate(Struct, frozen=True):
     """Two memories that may be in conflict.
 
     `by_words`: the comparison of their words if it says that one replaced the other, else None. `judged`: the verdict of an
@@ -73,13 +73,13 @@ class Candidate(Struct, frozen=True):
         return Pair(_shown(self.one), _shown(self.other), self.cosine)
 
 
-class Search:
+class ConflictSearch:
     """The search of one run.
 
     `judged`: candidates are all near pairs, for a judge to decide; else only the pairs whose words suggest a replacement.
     """
 
-    def __init__(self, turn: Turn, *, judged: bool) -> None:
+    def __init__(self, turn: RunContext, *, judged: bool) -> None:
         self._turn = turn
         self._index = turn.ormah.index
         self._judged = judged
@@ -91,7 +91,7 @@ class Search:
         self._open: Counter[str] = Counter()
         self._found: Counter[str] = Counter()
 
-    def chunks(self) -> Iterator[list[Candidate]]:
+    def chunks(self) -> Iterator[list[ConflictCandidate]]:
         """Yield the candidates of all memories not examined with their current text, newest memories first, chunk by chunk."""
         texts = self._texts()
         fresh = self._turn.verdicts.unseen(self._looked, texts)
@@ -108,16 +108,16 @@ class Search:
             waiting = {node_id for node_id in some if not near[node_id] and self._index.vectors(node_id) is None}
             self._seen([one for one in some if not self._open[one] and one not in waiting], texts)
 
-    def series(self, candidate: Candidate) -> bool:
+    def series(self, candidate: ConflictCandidate) -> bool:
         """Whether one of the two memories belongs to a series (see SERIES)."""
         return max(self._found[candidate.one.id], self._found[candidate.other.id]) >= SERIES
 
-    def answered(self, candidate: Candidate, verdict: Mapping[str, Any]) -> None:
+    def answered(self, candidate: ConflictCandidate, verdict: Mapping[str, Any]) -> None:
         """Remember a judge's verdict that is not applied yet, so that the pair is not asked about again."""
         if not self._turn.dry:
             self._turn.verdicts.remember(self._question, candidate.keys, {**verdict, "open": True})
 
-    def settle(self, candidate: Candidate, verdict: Mapping[str, Any]) -> None:
+    def settle(self, candidate: ConflictCandidate, verdict: Mapping[str, Any]) -> None:
         """Remember a pair as decided: its change was committed or proposed, or the verdict was no."""
         if self._turn.dry:
             return
@@ -128,7 +128,7 @@ class Search:
             row = candidate.one if candidate.one.id == node_id else candidate.other
             self._seen([node_id], {node_id: key_of(row)})
 
-    def fresh(self, candidate: Candidate) -> tuple[NodeRow, NodeRow] | None:
+    def fresh(self, candidate: ConflictCandidate) -> tuple[NodeRow, NodeRow] | None:
         """Return the pair's current rows as (newer, older); None if a text changed or the pair can no longer conflict."""
         rows = self._index.notes([candidate.one.id, candidate.other.id], connections=False)
         both = [rows.get(row.id) for row in (candidate.one, candidate.other)]
@@ -159,10 +159,12 @@ class Search:
         missing = [node_id for node_id in wanted if node_id not in self._rows]
         self._rows |= self._index.notes(missing, connections=False)
 
-    def _among(self, near: Mapping[str, Sequence[tuple[str, float]]], met: set[tuple[str, str]]) -> list[Candidate]:
+    def _among(
+        self, near: Mapping[str, Sequence[tuple[str, float]]], met: set[tuple[str, str]]
+    ) -> list[ConflictCandidate]:
         edges = self._index.edges_of(list(near))
         between = {_pair(edge.source, edge.target) for edge in edges if edge.edge in SETTLED}
-        found: list[Candidate] = []
+        found: list[ConflictCandidate] = []
         for node_id, hits in near.items():
             self._turn.give()
             for other_id, cosine in hits:
@@ -176,13 +178,13 @@ class Search:
                     self._found.update((node_id, other_id))
                 elif not self._judged or cosine < ALIKE:
                     continue
-                candidate = self._asked(Candidate(node_id, one, other, cosine, by_words))
+                candidate = self._asked(ConflictCandidate(node_id, one, other, cosine, by_words))
                 if candidate is not None:
                     self._open[node_id] += 1
                     found.append(candidate)
         return sorted(found, key=lambda candidate: candidate.rank)
 
-    def _asked(self, candidate: Candidate) -> Candidate | None:
+    def _asked(self, candidate: ConflictCandidate) -> ConflictCandidate | None:
         """Return the candidate with its open verdict, if any; None if the pair is already decided."""
         verdict = self._turn.verdicts.known(JUDGED, candidate.keys)
         if verdict is None and not self._judged:
@@ -191,7 +193,7 @@ class Search:
             return candidate
         if not verdict.get("open"):
             return None
-        return Candidate(
+        return ConflictCandidate(
             candidate.looked_at, candidate.one, candidate.other, candidate.cosine, candidate.by_words, verdict
         )
 

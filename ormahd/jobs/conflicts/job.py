@@ -18,7 +18,7 @@ from ormahd.actions.outdated import CLEARLY, NAME_LENGTH, WEIGHT, check_circle, 
 from ormahd.actions.views import headline, stem
 from ormahd.errors import BadRequest, Conflict
 from ormahd.git.oplog import one_line
-from ormahd.jobs.job import Change, Edit
+from ormahd.jobs.job import Edit, PlannedChange
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType
 from ormahd.note import note as codec
@@ -36,8 +36,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec.structs import replace
 
-from ormahd.jobs.conflicts.candidates import NAME, Candidate, Search
-from ormahd.jobs.job import Ask, Done, Step, Turn
+from ormahd.jobs.conflicts.candidates import NAME, ConflictCandidate, ConflictSearch
+from ormahd.jobs.job import Ask, Done, RunContext, Step
 from ormahd.judge.port import Contrast, JudgeGone
 from ormahd.model.node import ProposalType
 
@@ -52,7 +52,9 @@ REASON = 500
 """Maximum number of characters of a reason, and of one line of a commit body."""
 
 
-def evolution(ormah: Ormah, newer_id: str, older_id: str, *, reason: str, body: str, by_person: bool = False) -> Change:
+def evolution(
+    ormah: Ormah, newer_id: str, older_id: str, *, reason: str, body: str, by_person: bool = False
+) -> PlannedChange:
     """Return the change that marks the older memory as superseded by the newer one.
 
     The newer memory gets an `evolved_from` edge to the older one, which gets `valid_until` (now) and a reason. Ids are full
@@ -80,10 +82,10 @@ def evolution(ormah: Ormah, newer_id: str, older_id: str, *, reason: str, body: 
 
     new, old = names(newer, older)
     subject = f"Superseded: {old}, by: {new}"
-    return Change(Kind.CONFLICT, subject, body or reason, edits, _based_on(newer, older))
+    return PlannedChange(Kind.CONFLICT, subject, body or reason, edits, _based_on(newer, older))
 
 
-def tension(ormah: Ormah, a_id: str, b_id: str, *, reason: str, body: str) -> Change:
+def tension(ormah: Ormah, a_id: str, b_id: str, *, reason: str, body: str) -> PlannedChange:
     """Return the change that connects two memories by a `contradicts` edge, in the newer one's note. Both stay valid.
 
     Raises:
@@ -109,7 +111,7 @@ def tension(ormah: Ormah, a_id: str, b_id: str, *, reason: str, body: str) -> Ch
         return [] if check() else _linked(ormah, source, target, EdgeType.CONTRADICTS, reason)
 
     subject = f"Contradiction: {' / '.join(names(source, target))}"
-    return Change(Kind.CONFLICT, subject, body or reason, edits, _based_on(source, target))
+    return PlannedChange(Kind.CONFLICT, subject, body or reason, edits, _based_on(source, target))
 
 
 def _two(ormah: Ormah, one_id: str, other_id: str) -> tuple[NodeRow, NodeRow]:
@@ -223,17 +225,17 @@ class ConflictDetector:
 
     name = NAME
 
-    def plan(self, turn: Turn) -> Iterator[Step]:
+    def plan(self, turn: RunContext) -> Iterator[Step]:
         return _ruled(turn) if turn.judge is None else _judged(turn, turn.judge)
 
 
-def candidates(turn: Turn) -> Iterator[Pair]:
+def candidates(turn: RunContext) -> Iterator[Pair]:
     """Yield pairs that no judge has decided yet: newest memories first, and within a chunk the likeliest pairs first."""
-    for chunk in Search(turn, judged=True).chunks():
+    for chunk in ConflictSearch(turn, judged=True).chunks():
         yield from (candidate.pair for candidate in chunk)
 
 
-def change_of(ormah: Ormah, payload: Mapping[str, Any]) -> Change:
+def change_of(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
     """Return the change of an approved proposal. Raises NotFound, BadRequest or Conflict if it is no longer possible."""
     reason = str(payload["reason"])
     return _change(
@@ -244,8 +246,8 @@ def change_of(ormah: Ormah, payload: Mapping[str, Any]) -> Change:
 # ---------------------------------------------------------------- without a judge
 
 
-def _ruled(turn: Turn) -> Iterator[Step]:
-    search = Search(turn, judged=False)
+def _ruled(turn: RunContext) -> Iterator[Step]:
+    search = ConflictSearch(turn, judged=False)
     found = sorted((one for chunk in search.chunks() for one in chunk), key=lambda one: one.rank)
     left = PROPOSALS
     nearest: dict[str, float] = {}
@@ -276,14 +278,14 @@ def _ruled(turn: Turn) -> Iterator[Step]:
 # ---------------------------------------------------------------- with a judge
 
 
-def _judged(turn: Turn, judge: Judge) -> Iterator[Step]:
+def _judged(turn: RunContext, judge: Judge) -> Iterator[Step]:
     """Ask the judge about the likeliest pairs, up to the limit of a run, and plan the changes that its verdicts ask for.
 
     Verdicts of earlier runs that were not applied come first.
     """
-    search = Search(turn, judged=True)
+    search = ConflictSearch(turn, judged=True)
     budget = turn.ormah.settings.jobs.judge_questions
-    found: list[Candidate] = []
+    found: list[ConflictCandidate] = []
     for chunk in search.chunks():
         found += chunk
         if len(found) > 10 * (budget + BATCH):  # to limit RAM, keep only pairs that this run may ask about
@@ -313,7 +315,7 @@ def _judged(turn: Turn, judge: Judge) -> Iterator[Step]:
         yield Done(more=True)
 
 
-def _asked(judge: Judge, some: Sequence[Candidate]) -> Sequence[Contrast | None] | None:
+def _asked(judge: Judge, some: Sequence[ConflictCandidate]) -> Sequence[Contrast | None] | None:
     """Return the judge's answers; None if the judge became unavailable for this run."""
     try:
         return judge.conflicts([candidate.pair for candidate in some])
@@ -321,7 +323,9 @@ def _asked(judge: Judge, some: Sequence[Candidate]) -> Sequence[Contrast | None]
         return None
 
 
-def _answered(turn: Turn, search: Search, candidate: Candidate, answer: Contrast, judge: Judge) -> Iterator[Step]:
+def _answered(
+    turn: RunContext, search: ConflictSearch, candidate: ConflictCandidate, answer: Contrast, judge: Judge
+) -> Iterator[Step]:
     verdict = {"kind": answer.kind, "reason": answer.reason}
     if answer.kind == "none":
         search.settle(candidate, verdict)
@@ -352,7 +356,7 @@ def _answered(turn: Turn, search: Search, candidate: Candidate, answer: Contrast
 
 def _change(
     ormah: Ormah, newer: str, older: str, kind: ConflictKind, reason: str, body: str, *, by_person: bool
-) -> Change:
+) -> PlannedChange:
     if kind == "evolution":
         return evolution(ormah, newer, older, reason=reason, body=body, by_person=by_person)
     return tension(ormah, newer, older, reason=reason, body=body)

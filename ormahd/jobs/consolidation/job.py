@@ -20,7 +20,7 @@ from msgspec import Struct
 from ormahd.actions.amend import clean, see
 from ormahd.actions.views import headline, stem
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound
-from ormahd.jobs.job import Change, Edit
+from ormahd.jobs.job import Edit, PlannedChange
 from ormahd.model.change import Kind
 from ormahd.model.node import ABOUT_SELF, MAX_TITLE, EdgeType, NodeType, SearchQuery, Tier
 from ormahd.note import note as codec
@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from ormahd.index.rows import Filter
-from ormahd.jobs.job import Step, Turn
+from ormahd.jobs.job import RunContext, Step
 from ormahd.judge.port import JudgeGone, Shown, Summary
 from ormahd.state.proposals import text_key
 
@@ -72,7 +72,7 @@ SAID = 12
 def consolidate(
     ormah: Ormah, node_ids: Sequence[str], *, title: str | None, content: str, type: NodeType | str,  # noqa: A002
     reason: str, body: str, source: str = "job:consolidator",
-) -> Change:  # fmt: skip
+) -> PlannedChange:  # fmt: skip
     """Return the change that stores a summary and archives its sources. `node_ids`: full ids of the sources.
 
     The summary has the tag `consolidated` and a `derived_from` edge to each source; each source gets a `part_of` edge to it.
@@ -98,7 +98,7 @@ def consolidate(
     answered = _answers(ormah, rows, made)
     why = shortened(harmless(clean(ormah, body or reason, found) or ""), REASON)
     name = headline(title, content, 40)
-    return Change(
+    return PlannedChange(
         Kind.CONSOLIDATE, f"Consolidate: {len(rows)} memories became “{name}”", _told(rows, made, answered, why),
         lambda: _edits(ormah, rows, made), {row.id: row.digest for row in rows}, weight=len(rows),
     )  # fmt: skip
@@ -339,7 +339,7 @@ def _name(row: NodeRow) -> str:
     return f"{headline(row.title, row.content)} ({row.short_id})"
 
 
-def bases(change: Change, rows: Mapping[str, NodeRow]) -> bool:
+def bases(change: PlannedChange, rows: Mapping[str, NodeRow]) -> bool:
     """Whether a change is based on these versions of the memories, which a judge may have read minutes ago."""
     return dict(change.based_on) == {node_id: row.digest for node_id, row in rows.items()}
 
@@ -368,7 +368,7 @@ class Consolidator:
         """`max_clusters`: maximum number of consolidations that one run plans."""
         self._max_clusters = max_clusters
 
-    def plan(self, turn: Turn) -> Iterator[Step]:
+    def plan(self, turn: RunContext) -> Iterator[Step]:
         if turn.judge is None:
             return
         work = _Work(turn)
@@ -386,7 +386,7 @@ class Consolidator:
             log.info("consolidator: the judge is gone; the rest waits for another day")
 
 
-def clusters(turn: Turn) -> Iterator[list[Shown]]:
+def clusters(turn: RunContext) -> Iterator[list[Shown]]:
     """Yield the clusters that an agent may consolidate in two-phase maintenance. No memory is in two clusters."""
     work = _Work(turn)
     while batch := work.batch(1):
@@ -397,7 +397,7 @@ def clusters(turn: Turn) -> Iterator[list[Shown]]:
 class _Work:
     """The state of one run: which memories are still to be examined, and which clusters the judge was asked about."""
 
-    def __init__(self, turn: Turn) -> None:
+    def __init__(self, turn: RunContext) -> None:
         self.turn = turn
         self.texts: dict[str, str] = {}
         """{id: key of the text} for all memories that may be consolidated."""
@@ -516,7 +516,7 @@ class _Work:
             else:
                 yield cluster, answer
 
-    def change(self, cluster: Cluster, summary: Summary) -> Change | None:
+    def change(self, cluster: Cluster, summary: Summary) -> PlannedChange | None:
         """Return the change for a summary; None if the summary is refused, or a memory changed while the judge worked."""
         assert self.turn.judge is not None and summary.content is not None  # noqa: PT018
         missing = lost(

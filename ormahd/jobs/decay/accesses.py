@@ -29,7 +29,7 @@ from ormahd.note.note import NoteKind, parse
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ormahd.git.oplog import Entry
+    from ormahd.git.oplog import LogEntry
     from ormahd.index.rows import NodeRow
     from ormahd.note.note import Note
     from ormahd.vault.vault import Vault
@@ -130,12 +130,12 @@ class Touches:
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
-        self._said: dict[str, Entry] = {}
-        self._edits: dict[str, Entry] = {}
+        self._said: dict[str, LogEntry] = {}
+        self._edits: dict[str, LogEntry] = {}
         self._quiet: dict[str, list[int]] = {}
         self._undone: dict[str, int] = {}
         self._wanted: set[str] = set()
-        self._by_hand: dict[str, Entry] = {}
+        self._by_hand: dict[str, LogEntry] = {}
         self._named: dict[str, int] = {}
         self._silent: dict[str, int] = {}
         self._looks = 0
@@ -177,7 +177,7 @@ class Touches:
         """Whether a move of this note to a lower tier was ever undone."""
         return node_id in self._wanted
 
-    def archived(self, row: NodeRow) -> Entry | None:
+    def archived(self, row: NodeRow) -> LogEntry | None:
         """Return the commit since which the note has been archived without interruption; None if the history does not tell.
 
         That commit moved the note to the archive, or added it as archived.
@@ -195,7 +195,7 @@ class Touches:
                 break
         return found
 
-    def _read(self, entries: Iterable[Entry]) -> None:
+    def _read(self, entries: Iterable[LogEntry]) -> None:
         """Read the history in one pass, newest first, so that an undo comes before the op that it undoes."""
         undoes: dict[str, int] = {}
         for entry in entries:
@@ -225,7 +225,7 @@ class Touches:
         written = row.updated.timestamp()
         return any(-2 <= time - written <= _WRITTEN_WITHIN for time in self._quiet.get(row.id, ()))
 
-    def _edit(self, row: NodeRow, first: float) -> Entry | None:
+    def _edit(self, row: NodeRow, first: float) -> LogEntry | None:
         """Return the last edit by a person, with an editor or by git, or None. Edits before `first` may be missed."""
         edit = self._edits.get(row.id)
         if any(entry.time > first for entry in self._by_hand.values()):
@@ -235,7 +235,7 @@ class Touches:
                     edit = entry
         return edit
 
-    def _is_touch(self, edit: Entry, row: NodeRow) -> bool:
+    def _is_touch(self, edit: LogEntry, row: NodeRow) -> bool:
         """Whether an edit counts as use: it did not add the note, and did not change the note's own dates."""
         self._looks += 1
         if self._looks > LOOKS:
@@ -243,7 +243,7 @@ class Touches:
         before, after = self._versions(edit, row)
         return before is not None and after is not None and _dates(before) == _dates(after)
 
-    def _versions(self, entry: Entry, row: NodeRow) -> tuple[Note | None, Note | None]:
+    def _versions(self, entry: LogEntry, row: NodeRow) -> tuple[Note | None, Note | None]:
         changed = self._vault.versions.of_node(entry.commit, row.id)
         return (None, None) if changed is None else tuple(map(_note, self._vault.versions.pair(changed)))  # type: ignore[return-value]
 

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 from ormahd.actions.amend import see
 from ormahd.actions.views import headline
 from ormahd.errors import BadRequest, Conflict
-from ormahd.jobs.job import Change, Edit, nothing
+from ormahd.jobs.job import Edit, PlannedChange, nothing
 from ormahd.model.change import Kind
 from ormahd.model.node import Tier, short_id
 from ormahd.note import note as codec
@@ -46,7 +46,7 @@ from typing import TYPE_CHECKING
 from ormahd.actions.amend import leaving_core
 from ormahd.index.rows import moment
 from ormahd.jobs.decay.accesses import Touches, Waiting, settle, waiting
-from ormahd.jobs.job import Step, Turn
+from ormahd.jobs.job import RunContext, Step
 from ormahd.model import strength
 from ormahd.model.strength import STRENGTH_FILE, Access, Score, fold, importance, read_strength
 from ormahd.note.note import digest
@@ -69,13 +69,15 @@ from ormahd.model.strength import Leases
 from ormahd.process import sql
 
 if TYPE_CHECKING:
-    from ormahd.git.oplog import Entry
+    from ormahd.git.oplog import LogEntry
     from ormahd.index.rows import NodeRow
     from ormahd.model.strength import ActiveDays, LastUses
     from ormahd.ormah import Ormah
 
 
-def fade(ormah: Ormah, node_id: str, *, reason: str, body: str = "", done: Callable[[], None] = nothing) -> Change:
+def fade(
+    ormah: Ormah, node_id: str, *, reason: str, body: str = "", done: Callable[[], None] = nothing
+) -> PlannedChange:
     """Return the change that moves a memory from working to archival.
 
     `node_id`: a full id. The commit's body is `reason`, then `body`. `done` is called after the commit.
@@ -88,14 +90,14 @@ def fade(ormah: Ormah, node_id: str, *, reason: str, body: str = "", done: Calla
 
 def bring_back(
     ormah: Ormah, node_id: str, *, reason: str, body: str = "", done: Callable[[], None] = nothing
-) -> Change:
+) -> PlannedChange:
     """Return the change that moves a memory from archival to working. Parameters and errors as for `fade`."""
     return _moved(ormah, node_id, Tier.ARCHIVAL, Tier.WORKING, Kind.PROMOTE, "Bring back", reason, body, done)
 
 
 def leave_core(
     ormah: Ormah, node_id: str, *, reason: str, body: str = "", done: Callable[[], None] = nothing
-) -> Change:
+) -> PlannedChange:
     """Return the change that moves a memory from core to working. Parameters and errors as for `fade`."""
     return _moved(ormah, node_id, Tier.CORE, Tier.WORKING, Kind.DECAY, "Leave core", reason, body, done)
 
@@ -103,7 +105,7 @@ def leave_core(
 def _moved(
     ormah: Ormah, node_id: str, was: Tier, becomes: Tier, kind: Kind, verb: str, reason: str, body: str,
     done: Callable[[], None],
-) -> Change:  # fmt: skip
+) -> PlannedChange:  # fmt: skip
     row = ormah.index.note(node_id)
     name = headline(row.title, row.content)
     if row.id == ormah.vault.self_id:
@@ -117,7 +119,7 @@ def _moved(
         return [Edit(row.id, seen.path, data, seen.digest)]
 
     said = "\n".join(part for part in (reason, body) if part)
-    return Change(kind, f"{verb}: {name}", said, edits, {row.id: row.digest}, done=done)
+    return PlannedChange(kind, f"{verb}: {name}", said, edits, {row.id: row.digest}, done=done)
 
 
 def _stands(tier: Tier, row: NodeRow, wanted: Tier) -> None:
@@ -136,7 +138,7 @@ class ImportanceScorer:
 
     name = "importance_scorer"
 
-    def plan(self, turn: Turn) -> Iterator[Step]:
+    def plan(self, turn: RunContext) -> Iterator[Step]:
         if not turn.dry:
             settle(turn.ormah)
         uses = waiting(turn.ormah)
@@ -150,7 +152,7 @@ def machine(ormah: Ormah) -> str:
     return ormah.learned.seal.hash("strength")[:12]
 
 
-def scored(turn: Turn, uses: Waiting) -> dict[str, float]:
+def scored(turn: RunContext, uses: Waiting) -> dict[str, float]:
     """Return `{node id: importance}` for every memory, counting also the uses that are not folded in yet."""
     ormah = turn.ormah
     edges, fresh = ormah.index.degrees(), uses.of()
@@ -163,7 +165,7 @@ def scored(turn: Turn, uses: Waiting) -> dict[str, float]:
     return scores
 
 
-def _strength(turn: Turn, uses: Waiting, scores: Mapping[str, float]) -> Iterator[Change]:
+def _strength(turn: RunContext, uses: Waiting, scores: Mapping[str, float]) -> Iterator[PlannedChange]:
     """Yield the change of the strength files, if they change.
 
     Accesses of deleted memories are dropped from the state with the commit, or at once if there is no commit.
@@ -213,10 +215,10 @@ def _strength(turn: Turn, uses: Waiting, scores: Mapping[str, float]) -> Iterato
         "Uses since the last run, importance from use, connections and age, and the days on which something was asked. "
         "Notes are not touched."
     )
-    yield Change(Kind.STRENGTH, subject, body, edits, {}, done=lambda: state.folded(turn.run))
+    yield PlannedChange(Kind.STRENGTH, subject, body, edits, {}, done=lambda: state.folded(turn.run))
 
 
-def _core(turn: Turn, scores: Mapping[str, float]) -> Iterator[Change]:
+def _core(turn: RunContext, scores: Mapping[str, float]) -> Iterator[PlannedChange]:
     """If core is over its cap, yield moves to working for its least important memories, one commit each.
 
     Memories whose move to a lower tier was undone before go among the last.
@@ -280,12 +282,12 @@ class DecayManager:
 
     name = "decay_manager"
 
-    def plan(self, turn: Turn) -> Iterator[Step]:
+    def plan(self, turn: RunContext) -> Iterator[Step]:
         uses, time = used(turn.ormah), days(turn.ormah)
         yield from self._back(turn, uses, time)
         yield from self._fading(turn, uses, time)
 
-    def _back(self, turn: Turn, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[Change]:
+    def _back(self, turn: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[PlannedChange]:
         """Yield changes that bring back memories used since they were archived. Each use is examined once."""
         ormah, touches, rule = turn.ormah, None, leases(turn.ormah)
         archived = ormah.index.notes(
@@ -314,7 +316,7 @@ class DecayManager:
             if not turn.dry:
                 mark()
 
-    def _fading(self, turn: Turn, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[Change]:
+    def _fading(self, turn: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[PlannedChange]:
         ormah = turn.ormah
         found = list(fading(turn, uses, time))
         # Memories that were found lately fade last: if the limit of the run is reached, the memories that remain are those
@@ -334,7 +336,7 @@ def _reason(uses: LastUses | None) -> datetime | None:
     return None if uses is None else max((at for at in (uses.use, uses.whisper) if at is not None), default=None)
 
 
-def _brought_back(uses: LastUses, since: Entry | None) -> str | None:
+def _brought_back(uses: LastUses, since: LogEntry | None) -> str | None:
     """Return the reason why a memory archived by the commit `since` comes back; None if it stays.
 
     A whisper brings back only memories that had faded, not those that were archived in another way.
@@ -356,7 +358,7 @@ def replaced(ormah: Ormah, row: NodeRow, now: datetime) -> bool:
     return any(one.tier is not Tier.ARCHIVAL and not one.expired(now) for one in successors)
 
 
-def fading(turn: Turn, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[Faded]:
+def fading(turn: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[Faded]:
     """Yield the memories in working whose lease has ended, in no particular order."""
     ormah, rule = turn.ormah, leases(turn.ormah)
     stale = []
@@ -386,7 +388,7 @@ def fading(turn: Turn, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[
                 yield Faded(row.id, unused, (turn.now - since) / DAY, lasts, weight, row.last_accessed)
 
 
-def spared(turn: Turn, row: NodeRow, weight: float, idle: float) -> bool:
+def spared(turn: RunContext, row: NodeRow, weight: float, idle: float) -> bool:
     """Whether a memory never fades or not yet: it is about the user, a valid preference, or important and found lately.
 
     `weight`: its importance. `idle`: days since it was last found or opened.

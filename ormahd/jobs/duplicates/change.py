@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ormahd.actions.amend import see
 from ormahd.actions.views import headline
 from ormahd.errors import BadRequest, Conflict, NotFound
-from ormahd.jobs.job import Change, Edit
+from ormahd.jobs.job import Edit, PlannedChange
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, NodeType, Tier
 from ormahd.note import note as codec
@@ -125,7 +125,7 @@ def merge(
     reason: str,
     body: str,
     across: bool = False,
-) -> Change:
+) -> PlannedChange:
     """Return the change that merges the memory `remove_id` into `keep_id` (full ids).
 
     `title`, `content`: the merged text; None keeps the kept memory's own (or the other's title if it has none). `across`: a
@@ -165,10 +165,10 @@ def merge(
     name, other = headline(title or keep.title or gone.title, content or keep.content, 60), headline(gone.title, gone.content, 60)  # fmt: skip
     subject = f"Merge: two memories of “{name}” became one" if name == other else f"Merge: “{other}” into “{name}”"
     text = "\n".join(line for line in (reason, body, f"Kept {keep.path}, removed {gone.path}") if line)
-    return Change(Kind.MERGE, subject, text, edits, {keep_id: keep.digest, remove_id: gone.digest})
+    return PlannedChange(Kind.MERGE, subject, text, edits, {keep_id: keep.digest, remove_id: gone.digest})
 
 
-def from_payload(ormah: Ormah, payload: Mapping[str, Any]) -> Change:
+def from_payload(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
     """Return the change of a proposal that a person approved. The spaces of the two memories may differ.
 
     Raises:

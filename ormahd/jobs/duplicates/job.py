@@ -29,7 +29,7 @@ from ormahd.text.statement import read
 
 if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow
-    from ormahd.jobs.job import Turn
+    from ormahd.jobs.job import RunContext
     from ormahd.ormah import Ormah
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -38,7 +38,7 @@ from msgspec.structs import replace
 
 from ormahd.actions.views import headline
 from ormahd.jobs.duplicates.change import keeper, meaning, merge, persons, unfit, united
-from ormahd.jobs.job import Ask, Change, Step, Turn
+from ormahd.jobs.job import Ask, PlannedChange, RunContext, Step
 from ormahd.judge.port import Duplicate, JudgeGone
 from ormahd.text.diff import clip
 from ormahd.text.secrets import redact
@@ -83,13 +83,13 @@ class Found(Struct, frozen=True):
         return Pair(_shown(self.one), _shown(self.other), self.like.composite)
 
 
-class Search(Struct):
+class DuplicateSearch(Struct):
     """The candidates of one run of the job, and which of them are settled.
 
     `under`: the name under which memories are marked as examined. A memory is marked once all its pairs are settled.
     """
 
-    turn: Turn
+    turn: RunContext
     under: str
     _looked: dict[str, str] = field(default_factory=dict)
     _open: dict[Two, Found] = field(default_factory=dict)
@@ -170,12 +170,12 @@ def differ(pair: Found) -> bool:
     return compare(texts[0], texts[1], pair.like.cosine).verdict is Relation.REPLACED
 
 
-def candidates(turn: Turn) -> Iterator[Pair]:
+def candidates(turn: RunContext) -> Iterator[Pair]:
     """Yield the pairs to ask an agent about: not judged yet, not in a pending proposal, and without a clear difference.
 
     Memories without open pairs are marked as examined at the end.
     """
-    search = Search(turn, "duplicate_merger agent")
+    search = DuplicateSearch(turn, "duplicate_merger agent")
     asked = waiting(turn.ormah)
     try:
         for pair in search:
@@ -221,8 +221,8 @@ class DuplicateMerger:
 
     name = "duplicate_merger"
 
-    def plan(self, turn: Turn) -> Iterator[Step]:
-        search = Search(turn, f"{self.name} {turn.judge.name}" if turn.judge else self.name)
+    def plan(self, turn: RunContext) -> Iterator[Step]:
+        search = DuplicateSearch(turn, f"{self.name} {turn.judge.name}" if turn.judge else self.name)
         try:
             found = list(search)
             gone: set[str] = set()
@@ -242,24 +242,28 @@ class DuplicateMerger:
         finally:
             search.close()
 
-    def _unasked(self, turn: Turn, pairs: Sequence[Found], search: Search, gone: set[str]) -> Iterator[Step]:
+    def _unasked(
+        self, turn: RunContext, pairs: Sequence[Found], search: DuplicateSearch, gone: set[str]
+    ) -> Iterator[Step]:
         """Without a judge: propose the pairs with a high score and no difference in their words; settle the others."""
-        desk = _Desk(turn, search)
+        proposer = _Proposer(turn, search)
         for pair in sorted(pairs, key=_best_first):
             known = _known(turn, pair)
             answered = known is not None and not known.same  # an agent was asked
             if answered or pair.ids & gone or pair.like.composite < PROPOSE_LIKENESS or not says_the_same(pair):
                 search.settle(pair)
             else:
-                yield from desk.propose(pair, UNASKED)
+                yield from proposer.propose(pair, UNASKED)
 
-    def _judged(self, turn: Turn, pairs: Sequence[Found], search: Search, gone: set[str]) -> Iterator[Step]:
+    def _judged(
+        self, turn: RunContext, pairs: Sequence[Found], search: DuplicateSearch, gone: set[str]
+    ) -> Iterator[Step]:
         """With a judge: if it says yes, merge a pair with a high score and propose any other; if it says no, settle it.
 
         A pair is proposed also if the judge's text is refused, or a person created both files.
         """
         at_once = turn.ormah.settings.merging.merge_likeness
-        desk = _Desk(turn, search)
+        proposer = _Proposer(turn, search)
         for pair, verdict in _asked(turn, sorted(pairs, key=_best_first)):
             if not verdict.same or pair.ids & gone:
                 search.settle(pair)
@@ -275,7 +279,7 @@ class DuplicateMerger:
                 yield replace(change, done=partial(search.settle, pair))
                 gone |= _removed(change, turn)
             else:
-                yield from desk.propose(fresh, verdict, bad)
+                yield from proposer.propose(fresh, verdict, bad)
 
 
 def says_the_same(pair: Found) -> bool:
@@ -292,10 +296,10 @@ def says_the_same(pair: Found) -> bool:
     return compare(texts[0], texts[1], pair.like.cosine).verdict is Relation.SAME
 
 
-class _Desk:
+class _Proposer:
     """Makes the proposals of one run: a limited number, and none for a memory that is in a pending proposal."""
 
-    def __init__(self, turn: Turn, search: Search) -> None:
+    def __init__(self, turn: RunContext, search: DuplicateSearch) -> None:
         self._turn, self._search = turn, search
         self._asked = waiting(turn.ormah)
         self._left = turn.ormah.settings.merging.max_proposals
@@ -312,7 +316,7 @@ class _Desk:
         self._search.settle(pair)
 
 
-def _alone(turn: Turn, pair: Found, gone: set[str], done: Any) -> Change | None:
+def _alone(turn: RunContext, pair: Found, gone: set[str], done: Any) -> PlannedChange | None:
     """Return the merge of a pair with the same words, made from the current notes; None if it is not to be merged (now)."""
     known = _known(turn, pair)
     if pair.ids & gone or (known is not None and not known.same):
@@ -328,7 +332,7 @@ def _alone(turn: Turn, pair: Found, gone: set[str], done: Any) -> Change | None:
     return replace(change, done=done)
 
 
-def _merged(turn: Turn, pair: Found, verdict: Duplicate, why: str) -> Change:
+def _merged(turn: RunContext, pair: Found, verdict: Duplicate, why: str) -> PlannedChange:
     keep, remove = keeper(pair.one, pair.other, persons(turn.ormah, (pair.one, pair.other)))
     if verdict.content is not None and not turn.dry:
         turn.ormah.index.embed_ahead([(verdict.title or keep.title, verdict.content)], urgent=False)
@@ -337,7 +341,7 @@ def _merged(turn: Turn, pair: Found, verdict: Duplicate, why: str) -> Change:
     )
 
 
-def _ask(turn: Turn, pair: Found, verdict: Duplicate, bad: str | None) -> Ask:
+def _ask(turn: RunContext, pair: Found, verdict: Duplicate, bad: str | None) -> Ask:
     keep, remove = keeper(pair.one, pair.other, persons(turn.ormah, (pair.one, pair.other)))
     judged = verdict is not UNASKED
     title = verdict.title if judged and bad is None else None
@@ -362,7 +366,7 @@ def _ask(turn: Turn, pair: Found, verdict: Duplicate, bad: str | None) -> Ask:
     )  # fmt: skip
 
 
-def _asked(turn: Turn, pairs: Sequence[Found]) -> Iterator[tuple[Found, Duplicate]]:
+def _asked(turn: RunContext, pairs: Sequence[Found]) -> Iterator[tuple[Found, Duplicate]]:
     """Yield pairs with the judge's verdicts, including remembered ones. Pairs without an answer are omitted and stay open."""
     left = turn.ormah.settings.jobs.judge_questions
     there = True
@@ -388,7 +392,7 @@ def _asked(turn: Turn, pairs: Sequence[Found]) -> Iterator[tuple[Found, Duplicat
                 yield pair, verdict
 
 
-def _remember(turn: Turn, pair: Found, said: Duplicate) -> None:
+def _remember(turn: RunContext, pair: Found, said: Duplicate) -> None:
     """Remember a verdict, unless its text contains a secret; then the judge is asked again."""
     if not turn.dry and not redact(f"{said.title}\n{said.content}").found:
         turn.verdicts.remember(
@@ -397,7 +401,7 @@ def _remember(turn: Turn, pair: Found, said: Duplicate) -> None:
         )  # fmt: skip
 
 
-def _known(turn: Turn, pair: Found) -> Duplicate | None:
+def _known(turn: RunContext, pair: Found) -> Duplicate | None:
     known = turn.verdicts.known(QUESTION, pair.texts)
     if known is None:
         return None
@@ -405,7 +409,7 @@ def _known(turn: Turn, pair: Found) -> Duplicate | None:
     return Duplicate(known.get("same") is True, said[0], said[1], said[2] or "")
 
 
-def _fresh(turn: Turn, pair: Found, *, texts: bool = True) -> Found | None:
+def _fresh(turn: RunContext, pair: Found, *, texts: bool = True) -> Found | None:
     """Return the pair with its current rows; None if one is gone, they cannot be merged, or (`texts`) a text changed."""
     rows = turn.ormah.index.notes([pair.one.id, pair.other.id], connections=False)
     if len(rows) < 2:
@@ -416,7 +420,7 @@ def _fresh(turn: Turn, pair: Found, *, texts: bool = True) -> Found | None:
     return now
 
 
-def _removed(change: Change, turn: Turn) -> set[str]:
+def _removed(change: PlannedChange, turn: RunContext) -> set[str]:
     """Return the id that a merge would remove in a dry run, to exclude it from further plans; otherwise an empty set."""
     return {list(change.based_on)[1]} if turn.dry else set()
 
@@ -429,5 +433,5 @@ def _text(row: NodeRow) -> str:
     return f"{row.title}\n{row.content}" if row.title else row.content
 
 
-def _name(turn: Turn) -> str:
+def _name(turn: RunContext) -> str:
     return f"the judge ({turn.judge.name})" if turn.judge else "nobody"

@@ -16,7 +16,7 @@ from ormahd.actions.amend import SeenNote, clean, see
 from ormahd.actions.views import headline, stem
 from ormahd.errors import BadRequest, Conflict, NotFound
 from ormahd.index.rows import EdgeRow, NodeRow
-from ormahd.jobs.job import Change, Edit, nothing
+from ormahd.jobs.job import Edit, PlannedChange, nothing
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, short_id
 from ormahd.note import note as codec
@@ -39,7 +39,7 @@ NAME = 60
 """Maximum number of characters of a memory's name in a commit message."""
 
 
-class Wish(Struct, frozen=True):
+class EdgeToAdd(Struct, frozen=True):
     """An edge to add. Ids are full ids. `weight` None or below 0.01: the default weight."""
 
     source_id: str
@@ -67,13 +67,13 @@ class Draft:
 
     def __init__(self, ormah: Ormah) -> None:
         self._ormah = ormah
-        self.made: list[Wish] = []
+        self.made: list[EdgeToAdd] = []
         self._rows: dict[str, NodeRow] = {}
         self._edges: dict[str, list[EdgeRow]] = {}
         """{node id: its edges in both directions}, including those of this draft."""
         self._edited: dict[str, _Edited] = {}
 
-    def add(self, wish: Wish) -> bool:
+    def add(self, wish: EdgeToAdd) -> bool:
         """Add one edge to the draft. Return False if it exists already. If this raises, the draft is unchanged.
 
         Raises:
@@ -81,7 +81,7 @@ class Draft:
         """
         source, target = self._end(wish.source_id), self._end(wish.target_id)
         weight = _weight(wish)
-        made = Wish(source.id, target.id, wish.edge, weight, self._reason(wish))
+        made = EdgeToAdd(source.id, target.id, wish.edge, weight, self._reason(wish))
         self._check(made, source, target)
         there = [edge for edge in self._touching(source.id) if target.id in {edge.source, edge.target}]
         if _drawn(made, there):
@@ -101,7 +101,7 @@ class Draft:
         self.made.append(made)
         return True
 
-    def change(self, *, subject: str, body: str, done: Callable[[], None] = nothing) -> Change:
+    def change(self, *, subject: str, body: str, done: Callable[[], None] = nothing) -> PlannedChange:
         """Return the change that writes all edges of the draft."""
         ormah, edited = self._ormah, dict(self._edited)
 
@@ -117,9 +117,9 @@ class Draft:
             return out
 
         based_on = {node_id: one.seen.digest for node_id, one in edited.items()}
-        return Change(Kind.LINK, subject, body, edits, based_on, len(self.made), done)
+        return PlannedChange(Kind.LINK, subject, body, edits, based_on, len(self.made), done)
 
-    def sentence(self, wish: Wish) -> str:
+    def sentence(self, wish: EdgeToAdd) -> str:
         """Return a line for the commit's body, of an edge that was added.
 
         For example "Chose Vite (1a2b3c4d) supports Fast builds (9f8e7d6c)".
@@ -136,7 +136,7 @@ class Draft:
             self._rows[node_id] = found[node_id]
         return self._rows[node_id]
 
-    def _reason(self, wish: Wish) -> str | None:
+    def _reason(self, wish: EdgeToAdd) -> str | None:
         reason = " ".join((clean(self._ormah, wish.reason, []) or "").split())
         if len(reason) > MAX_REASON:
             raise BadRequest(
@@ -145,7 +145,7 @@ class Draft:
             )  # fmt: skip
         return reason or None
 
-    def _check(self, wish: Wish, source: NodeRow, target: NodeRow) -> None:
+    def _check(self, wish: EdgeToAdd, source: NodeRow, target: NodeRow) -> None:
         if source.id == target.id:
             raise BadRequest("a memory cannot be connected to itself", data={"id": source.id})
         if wish.edge not in DRAWN:
@@ -157,7 +157,7 @@ class Draft:
         if me in {source.id, target.id}:
             raise BadRequest("the self node has no such edges: only what it defines", data={"id": me})
 
-    def _check_way(self, wish: Wish, there: list[EdgeRow], source: NodeRow, target: NodeRow) -> None:
+    def _check_way(self, wish: EdgeToAdd, there: list[EdgeRow], source: NodeRow, target: NodeRow) -> None:
         if wish.edge in BOTH_WAYS:
             return
         back = any(edge.edge is wish.edge for edge in there)  # `_drawn` has excluded the same direction
@@ -235,7 +235,7 @@ def plain(edge: EdgeRow) -> bool:
     return edge.edge is EdgeType.RELATED_TO and not edge.body and not edge.reason
 
 
-def _drawn(wish: Wish, there: Sequence[EdgeRow]) -> bool:
+def _drawn(wish: EdgeToAdd, there: Sequence[EdgeRow]) -> bool:
     if wish.edge is EdgeType.RELATED_TO:
         return bool(there)
     return any(edge.edge is wish.edge and (wish.edge in BOTH_WAYS or edge.source == wish.source_id) for edge in there)
@@ -245,7 +245,7 @@ def _edit(seen: SeenNote, links: Sequence[NoteLink], unlinks: Sequence[tuple[Edg
     return codec.edit(seen.data, seen.path, link=links, unlink=unlinks)
 
 
-def _weight(wish: Wish) -> float:
+def _weight(wish: EdgeToAdd) -> float:
     """Return the weight, at most 1, with two decimals. Raises BadRequest if it is not finite.
 
     It is never 0, because spreading activation multiplies by it (REFERENCE F 6).

@@ -21,8 +21,8 @@ from ormahd.actions.amend import clean
 from ormahd.actions.remember import CROSS_SPACE_PENALTY
 from ormahd.errors import OrmahError
 from ormahd.index.rows import EdgeRow, Filter, NodeRow
-from ormahd.jobs.job import Done, Step, Turn
-from ormahd.jobs.links.change import Draft, Wish, count_of, plain
+from ormahd.jobs.job import Done, RunContext, Step
+from ormahd.jobs.links.change import Draft, EdgeToAdd, count_of, plain
 from ormahd.jobs.neighbours import AHEAD
 from ormahd.judge.port import JudgeGone, Linked, Pair, Shown
 from ormahd.model.node import EdgeType, Tier
@@ -39,10 +39,10 @@ CHUNK: Final = 500
 """Number of notes read at once."""
 
 
-class Survey:
+class LinkSurvey:
     """The data for one run: the memories that may be linked (newest first), their neighbours, and their edges."""
 
-    def __init__(self, turn: Turn) -> None:
+    def __init__(self, turn: RunContext) -> None:
         self._turn = turn
         self._index = turn.ormah.index
         self._linking = turn.ormah.settings.linking
@@ -111,7 +111,7 @@ def ends(one: NodeRow, other: NodeRow) -> tuple[NodeRow, NodeRow]:
     return (one, other) if (one.created, one.id) >= (other.created, other.id) else (other, one)
 
 
-class Look(Struct, frozen=True):
+class Examined(Struct, frozen=True):
     """A memory with its undecided pairs (`open`), and pairs decided by a judge whose edges are not written yet (`ready`)."""
 
     row: NodeRow
@@ -120,11 +120,11 @@ class Look(Struct, frozen=True):
     ready: list[tuple[Pair, Linked]] = field(default_factory=list)
 
 
-def looks(turn: Turn) -> Iterator[Look]:
+def looks(turn: RunContext) -> Iterator[Examined]:
     """Yield every memory not examined yet with a judge, newest first, with its pairs that are near enough."""
-    survey = Survey(turn)
+    survey = LinkSurvey(turn)
     for row, key in survey.unseen(JUDGED):
-        look = Look(row, key)
+        look = Examined(row, key)
         for other, similarity, _ in survey.near_enough(row):
             if all(plain(edge) for edge in survey.between(row.id, other.id)):
                 newer, older = ends(row, other)
@@ -187,12 +187,12 @@ class AutoLinker:
 
     name = "auto_linker"
 
-    def plan(self, turn: Turn) -> Iterator[Step]:
+    def plan(self, turn: RunContext) -> Iterator[Step]:
         most = int(min(MOST, turn.limit))
         yield from _near_ones(turn, most) if turn.judge is None else _judged_ones(turn, most)
 
 
-def candidates(turn: Turn) -> Iterator[Pair]:
+def candidates(turn: RunContext) -> Iterator[Pair]:
     """Yield the pairs that a judge has not decided yet, newest memories first. `a` is the newer memory of a pair."""
     finished: list[tuple[str, str]] = []
     met: set[frozenset[str]] = set()
@@ -211,8 +211,8 @@ def candidates(turn: Turn) -> Iterator[Pair]:
 # -------------------------------------------------------------------------------- without a judge
 
 
-def _near_ones(turn: Turn, most: int) -> Iterator[Step]:
-    survey, draft = Survey(turn), Draft(turn.ormah)
+def _near_ones(turn: RunContext, most: int) -> Iterator[Step]:
+    survey, draft = LinkSurvey(turn), Draft(turn.ormah)
     lines: list[str] = []
     seen: list[tuple[str, str]] = []
     linked: list[tuple[str, str]] = []
@@ -231,7 +231,7 @@ def _near_ones(turn: Turn, most: int) -> Iterator[Step]:
             if any(_related(survey, node_id) + related[node_id] >= FEW for node_id in (row.id, other.id)):
                 continue
             source, target = ends(row, other)
-            wish = Wish(source.id, target.id, EdgeType.RELATED_TO, similarity)
+            wish = EdgeToAdd(source.id, target.id, EdgeType.RELATED_TO, similarity)
             if not _added(draft, wish):
                 refused = True
                 skipped += 1
@@ -255,7 +255,7 @@ def _near_ones(turn: Turn, most: int) -> Iterator[Step]:
         yield Done(skipped=skipped, more=more)
 
 
-def _mutual(survey: Survey, row: NodeRow) -> list[tuple[NodeRow, float, float]]:
+def _mutual(survey: LinkSurvey, row: NodeRow) -> list[tuple[NodeRow, float, float]]:
     """Return the neighbours that are near enough, have `row` among their own nearest, and have no edge with it."""
     hits = survey.near_enough(row)
     survey.ahead([other.id for other, *_ in hits])
@@ -265,11 +265,11 @@ def _mutual(survey: Survey, row: NodeRow) -> list[tuple[NodeRow, float, float]]:
     ]  # fmt: skip
 
 
-def _related(survey: Survey, node_id: str) -> int:
+def _related(survey: LinkSurvey, node_id: str) -> int:
     return sum(edge.edge is EdgeType.RELATED_TO for edge in survey.edges(node_id))
 
 
-def _added(draft: Draft, wish: Wish) -> bool:
+def _added(draft: Draft, wish: EdgeToAdd) -> bool:
     """Add an edge to the draft. Return False if it cannot be added, for example because a note is being edited."""
     try:
         draft.add(wish)
@@ -287,9 +287,9 @@ def _told(cosine: float, similarity: float) -> str:
 # -------------------------------------------------------------------------------- with a judge
 
 
-def _judged_ones(turn: Turn, most: int) -> Iterator[Step]:
+def _judged_ones(turn: RunContext, most: int) -> Iterator[Step]:
     left, more = turn.ormah.settings.jobs.judge_questions, False
-    chosen: list[Look] = []
+    chosen: list[Examined] = []
     asked: dict[frozenset[str], Pair] = {}
     seen: list[tuple[str, str]] = []
     for look in looks(turn):
@@ -322,7 +322,7 @@ def _judged_ones(turn: Turn, most: int) -> Iterator[Step]:
             if answer is None:
                 whole = False
             elif answer.edge is not None:
-                wish = Wish(pair.a.id, pair.b.id, answer.edge, pair.score, answer.reason or None)
+                wish = EdgeToAdd(pair.a.id, pair.b.id, answer.edge, pair.score, answer.reason or None)
                 count = len(draft.made)
                 if not _added(draft, wish):
                     whole = False
@@ -352,14 +352,14 @@ def _judged_ones(turn: Turn, most: int) -> Iterator[Step]:
         yield Done(skipped=len(refused), more=more or gone)
 
 
-def _saw(turn: Turn, nodes: Iterable[tuple[str, str]]) -> None:
+def _saw(turn: RunContext, nodes: Iterable[tuple[str, str]]) -> None:
     """Mark memories as examined, both with and without a judge."""
     nodes = list(nodes)
     for mark in (LOOKED, JUDGED):
         turn.verdicts.seen(mark, nodes)
 
 
-def _ask(turn: Turn, pairs: Sequence[Pair]) -> tuple[dict[frozenset[str], Linked], bool]:
+def _ask(turn: RunContext, pairs: Sequence[Pair]) -> tuple[dict[frozenset[str], Linked], bool]:
     """Ask the judge, and remember each answer. Return `{ids of the pair: answer}`, and whether the judge became unavailable."""
     answers: dict[frozenset[str], Linked] = {}
     for at in range(0, len(pairs), BATCH):
@@ -380,7 +380,7 @@ def _ask(turn: Turn, pairs: Sequence[Pair]) -> tuple[dict[frozenset[str], Linked
     return answers, False
 
 
-def _tidy(turn: Turn, reason: str) -> str:
+def _tidy(turn: RunContext, reason: str) -> str:
     """Return a judge's reason as one short line, without secrets and control characters."""
     text = reason[:READ].encode("utf-8", "replace").decode()
     text = "".join(one if one.isprintable() else " " for one in clean(turn.ormah, text, []) or "")

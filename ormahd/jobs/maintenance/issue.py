@@ -27,7 +27,7 @@ from ormahd.text.quoting import shortened
 if TYPE_CHECKING:
     from ormahd.index.index import Index
     from ormahd.index.rows import NodeRow
-    from ormahd.jobs.job import Turn
+    from ormahd.jobs.job import RunContext
     from ormahd.judge.port import Pair, Shown
     from ormahd.settings import MaintenanceSettings
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
@@ -81,8 +81,8 @@ class QuestionSearch(Struct, frozen=True):
     They yield the best candidates first, without those that are connected or judged already.
     """
 
-    pairs: Mapping[str, Callable[[Turn], Iterable[Pair]]]
-    clusters: Callable[[Turn], Iterable[Sequence[Shown]]]
+    pairs: Mapping[str, Callable[[RunContext], Iterable[Pair]]]
+    clusters: Callable[[RunContext], Iterable[Sequence[Shown]]]
 
 
 class Question(Struct, frozen=True):
@@ -130,7 +130,7 @@ class Issued(Struct, frozen=True):
 # ---------------------------------------------------------------- searching
 
 
-def gather(turn: Turn, search: QuestionSearch, settings: MaintenanceSettings, *, enough: bool = False) -> Issued:
+def gather(turn: RunContext, search: QuestionSearch, settings: MaintenanceSettings, *, enough: bool = False) -> Issued:
     """Search for candidates until each batch is full or the time of `turn` is over. `enough`: stop at the first candidate."""
     found: dict[str, list[Question]] = {batch: [] for batch in (*PAIRED, CLUSTERS)}
 
@@ -154,7 +154,7 @@ def gather(turn: Turn, search: QuestionSearch, settings: MaintenanceSettings, *,
     return Issued(found)
 
 
-def _groups(turn: Turn, search: QuestionSearch, batch: str) -> Iterator[tuple[Sequence[Shown], float]]:
+def _groups(turn: RunContext, search: QuestionSearch, batch: str) -> Iterator[tuple[Sequence[Shown], float]]:
     """Yield the candidates of a batch as (memories, score). The score of a cluster is 0."""
     if batch == CLUSTERS:
         yield from ((cluster, 0.0) for cluster in search.clusters(turn))
@@ -166,7 +166,7 @@ def _keys(memories: Sequence[Shown]) -> dict[str, str]:
     return {one.id: text_key(one.title, one.content) for one in memories}
 
 
-def _open(turn: Turn, batch: str, item: Question) -> bool:
+def _open(turn: RunContext, batch: str, item: Question) -> bool:
     return turn.verdicts.known(QUESTIONS[batch], item.texts) is None
 
 

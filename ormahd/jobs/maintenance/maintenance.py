@@ -17,7 +17,7 @@ from ormahd.jobs.conflicts.job import evolution, tension
 from ormahd.jobs.consolidation.job import consolidate
 from ormahd.jobs.duplicates.change import meaning, merge, repeated
 from ormahd.jobs.job import apply
-from ormahd.jobs.links.change import Draft, Wish, count_of
+from ormahd.jobs.links.change import Draft, EdgeToAdd, count_of
 from ormahd.jobs.maintenance import issue
 from ormahd.jobs.maintenance.issue import LIST, stale, why
 from ormahd.model.node import EdgeType
@@ -26,7 +26,7 @@ from ormahd.text.facts import lost
 
 if TYPE_CHECKING:
     from ormahd.actions.amend import Caller
-    from ormahd.jobs.job import Change
+    from ormahd.jobs.job import PlannedChange
     from ormahd.jobs.maintenance.issue import Checked, Taken
     from ormahd.ormah import Ormah
 import threading
@@ -41,7 +41,7 @@ from ormahd.actions.views import iso
 from ormahd.api import MaintenanceCounts, MaintenanceParams, MaintenanceResult, RefusedItem
 from ormahd.errors import Conflict as Used
 from ormahd.errors import NotReady
-from ormahd.jobs.job import Turn
+from ormahd.jobs.job import RunContext
 from ormahd.jobs.maintenance.issue import (
     CLUSTERS,
     CONFLICTS,
@@ -81,7 +81,7 @@ REFUSING: Final = (BadRequest, Conflict, NotFound, InvalidNote)
 SO_ALREADY: Final = "it is so already"
 
 
-class Settling:
+class VerdictApplier:
     """Applies the checked verdicts of one phase two, as one run. The commits name `caller`, who judged, as their source."""
 
     def __init__(self, ormah: Ormah, caller: Caller, run: str) -> None:
@@ -137,7 +137,7 @@ class Settling:
         else:
             self._count(checked, "edges", drawn, done)
 
-    def _one(self, checked: Checked, name: str, one: Taken, build: Callable[[Taken], Change]) -> None:
+    def _one(self, checked: Checked, name: str, one: Taken, build: Callable[[Taken], PlannedChange]) -> None:
         """Make the change of one item from the current memories, and commit it."""
         try:
             self._fresh(one)
@@ -168,11 +168,13 @@ class Settling:
 
     # ------------------------------------------------------------ the changes
 
-    def _wish(self, one: Taken) -> Wish:
+    def _wish(self, one: Taken) -> EdgeToAdd:
         weight = one.result.weight or one.asked.score or 0.5
-        return Wish(one.result.source_id, one.result.target_id, EdgeType(one.result.edge_type), weight, self._said(one))
+        return EdgeToAdd(
+            one.result.source_id, one.result.target_id, EdgeType(one.result.edge_type), weight, self._said(one)
+        )
 
-    def _conflict(self, one: Taken) -> Change:
+    def _conflict(self, one: Taken) -> PlannedChange:
         reason, body = self._said(one), self._body(one)
         if getattr(one.result, "kind", None) != "evolution":
             return tension(self._ormah, one.result.source_id, one.result.target_id, reason=reason, body=body)
@@ -181,7 +183,7 @@ class Settling:
             by_person=self._caller.source == PERSON,
         )  # fmt: skip
 
-    def _merge(self, one: Taken) -> Change:
+    def _merge(self, one: Taken) -> PlannedChange:
         title, content = self._clean(one.result.title), self._clean(one.result.content)
         rows = self._ormah.index.notes(list(one.asked.ids), connections=False)
         body = self._judged()
@@ -199,7 +201,7 @@ class Settling:
             body += "\nSaid only before: " + ", ".join(missing[:NAMED])
         return merge(self._ormah, keep.id, gone.id, title=title, content=content, reason=self._said(one), body=body)
 
-    def _consolidation(self, one: Taken) -> Change:
+    def _consolidation(self, one: Taken) -> PlannedChange:
         return consolidate(
             self._ormah, one.result.node_ids, title=one.result.title, content=one.result.content,
             type=one.result.type, reason=self._said(one), body=self._body(one), source=self._caller.source,
@@ -329,13 +331,13 @@ class Maintenance:
             batches[CLUSTERS],
         )  # fmt: skip
 
-    def _turn(self, run: str, seconds: float) -> Turn:
+    def _turn(self, run: str, seconds: float) -> RunContext:
         """Return a context for the jobs' searches, which mark memories as examined.
 
         It stops the search after `seconds`, or when the daemon stops.
         """
         end = time.monotonic() + seconds
-        return Turn(
+        return RunContext(
             self._ormah, self._verdicts, NearMemories(self._ormah.index), None, run, self._now(), False,
             lambda: self._ormah.phase == "stopping" or time.monotonic() > end, lambda *_: None,
         )  # fmt: skip
@@ -352,7 +354,7 @@ class Maintenance:
         with self._one:
             issued = Issued.from_json(self._held(receipt_id).issued)
             checked = check(self._ormah, lists, issued)
-            course = Settling(self._ormah, caller, self._ormah.new_run())
+            course = VerdictApplier(self._ormah, caller, self._ormah.new_run())
             course.apply(checked)
             self._remember(issued, checked, caller)
             self._receipts.settle(receipt_id, self._now())

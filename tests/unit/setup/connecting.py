@@ -36,13 +36,13 @@ def put(harness: Harness, data: bytes) -> Path:
     return path
 
 
-def setup(harness: Harness, *, deadline: int = 500, socket: str | None = None) -> connect.Change:
+def setup(harness: Harness, *, deadline: int = 500, socket: str | None = None) -> connect.SettingsChange:
     change = connect.connect(harness, socket=socket, deadline=deadline)
     change.make()
     return change
 
 
-def uninstall(harness: Harness) -> list[connect.Change]:
+def uninstall(harness: Harness) -> list[connect.SettingsChange]:
     changes = connect.disconnect(harness)
     for change in changes:
         change.make()

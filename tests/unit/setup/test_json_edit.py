@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ormahctl.setup.edit import Json
-from ormahctl.setup.file import Edit, InvalidSettings, Place, apply, between, reverse
+from ormahctl.setup.file import HandlerPlace, InvalidSettings, Splice, apply, between, reverse
 from tests.unit.setup.settings_files import files
 
 NONE: frozenset[str] = frozenset()
@@ -39,7 +39,7 @@ def test_a_hook_is_added_and_every_byte_that_was_there_stays(data: bytes) -> Non
 def test_a_hook_that_was_added_is_taken_out_by_its_place(data: bytes) -> None:
     before = Json.parse(data)
     after = Json.parse(add(data))
-    place = Place("Stop", len(after.value["hooks"]["Stop"]) - 1, 0)
+    place = HandlerPlace("Stop", len(after.value["hooks"]["Stop"]) - 1, 0)
     keep = (
         frozenset({"hooks", *(f"hooks.{event}" for event in before.value["hooks"])})
         if "hooks" in before.value
@@ -60,7 +60,7 @@ def _comments(data: bytes) -> bytes:
 @given(files(), st.sampled_from(["new", "much longer than what was there before", 'with "quotes" // and slashes']))
 def test_members_are_changed_added_and_removed_in_place(data: bytes, command: str) -> None:
     start = Json.parse(add(data, handler={"type": "command", "command": "old", "args": ["a"], "note": "a person's"}))
-    place = Place("Stop", len(start.value["hooks"]["Stop"]) - 1, 0)
+    place = HandlerPlace("Stop", len(start.value["hooks"]["Stop"]) - 1, 0)
     edits = start.change(place, {"type": "command", "command": command, "timeout": 5}, ["args", "shell"])
     after = Json.parse(apply(start.data, edits))
     changed = {"type": "command", "command": command, "note": "a person's", "timeout": 5}
@@ -141,7 +141,7 @@ def test_one_splice_makes_one_of_the_other_and_back(before: bytes, after: bytes)
     edits = between(before, after)
     assert apply(before, edits) == after
     assert apply(after, reverse(edits)) == before
-    assert all(isinstance(edit, Edit) for edit in edits)
+    assert all(isinstance(edit, Splice) for edit in edits)
 
 
 @pytest.mark.parametrize(
@@ -161,5 +161,5 @@ def test_an_element_goes_with_its_comma_and_nothing_else(before: bytes, number: 
     data, expected = (
         b'{"hooks": {"Stop": %b}}' % re.sub(rb"\d", rb'{"hooks": [\g<0>]}', text) for text in (before, after)
     )
-    edits = Json.parse(data).drop(Place("Stop", number, 0), frozenset({"hooks.Stop"}))
+    edits = Json.parse(data).drop(HandlerPlace("Stop", number, 0), frozenset({"hooks.Stop"}))
     assert apply(data, edits) == expected

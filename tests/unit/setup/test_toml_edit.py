@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ormahctl.setup import connect
 from ormahctl.setup.edit import Toml
-from ormahctl.setup.file import InvalidSettings, Place, apply, reverse
+from ormahctl.setup.file import HandlerPlace, InvalidSettings, apply, reverse
 from ormahctl.setup.harness import Codex
 from ormahd.rpc.wire import Conflict
 from tests.surroundings import surroundings
@@ -64,13 +64,13 @@ def config(text: str) -> Path:
     return path
 
 
-def setup() -> connect.Change:
+def setup() -> connect.SettingsChange:
     change = connect.connect(CODEX, socket=None, deadline=500)
     change.make()
     return change
 
 
-def uninstall() -> list[connect.Change]:
+def uninstall() -> list[connect.SettingsChange]:
     changes = connect.disconnect(CODEX)
     for change in changes:
         change.make()
@@ -89,7 +89,7 @@ def test_a_hook_is_added_at_the_end_and_taken_out_again(data: bytes) -> None:
     number = len(after.value["hooks"]["Stop"]) - 1
     assert after.value["hooks"]["Stop"][number] == {"hooks": [HANDLER]}
     assert apply(after.data, reverse(edits)) == data
-    cut = apply(after.data, after.drop(Place("Stop", number, 0), frozenset()))
+    cut = apply(after.data, after.drop(HandlerPlace("Stop", number, 0), frozenset()))
     assert cut.rstrip() == data.rstrip()
 
 
@@ -112,7 +112,7 @@ def test_what_is_no_toml_is_refused_with_its_place(data: bytes, place: str, says
 
 def test_our_lines_are_edited_by_tomlkit_where_somebody_rewrote_them() -> None:
     data = b'# x\n[[hooks.Stop]]\nhooks = [{command = "beep"}, {type = "command", command = "old", timeout=3}] # y\n'
-    place = Place("Stop", 0, 1)
+    place = HandlerPlace("Stop", 0, 1)
     changed = apply(data, Toml.parse(data).change(place, HANDLER, []))
     assert Toml.parse(changed).value["hooks"]["Stop"][0]["hooks"] == [{"command": "beep"}, HANDLER]
     assert changed.startswith(b"# x\n")

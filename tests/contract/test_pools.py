@@ -8,7 +8,7 @@ import pytest
 
 from ormahd import api
 from ormahd.process import priority
-from ormahd.rpc.pools import BACK, LOOKING_BACK, SCAN, Lanes, lane_of
+from ormahd.rpc.pools import BACK, LOOKING_BACK, SCAN, Pools, lane_of
 from ormahd.rpc.wire import connect
 from tests.contract.serving import Answers, serving, until
 
@@ -56,7 +56,7 @@ def test_however_many_look_back_today_is_answered() -> None:
 
 def test_as_many_search_as_there_are_cores_and_nobody_else_waits_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(priority, "cores", lambda: 2)
-    lanes = Lanes(8)
+    pools = Pools(8)
     lock, go = threading.Lock(), threading.Event()
     running: list[int] = [0, 0]  # now, and at most
     ended = threading.Semaphore(0)
@@ -71,12 +71,12 @@ def test_as_many_search_as_there_are_cores_and_nobody_else_waits_for_them(monkey
         ended.release()
 
     for _ in range(6):
-        lanes.put("agent.recall", search)
-    lanes.put("hello", ended.release)
+        pools.put("agent.recall", search)
+    pools.put("hello", ended.release)
     assert ended.acquire(timeout=120)  # while all searches wait
     until(lambda: running[0] == 2)
     go.set()
     for _ in range(6):
         assert ended.acquire(timeout=120)
     assert running == [0, 2]
-    assert lanes.close(30)
+    assert pools.close(30)
