@@ -71,13 +71,15 @@ def load(vault: Path | None = None, config: Path | None = None, socket: Path | N
 def cli() -> None:
     """The daemon that keeps a git-versioned vault of markdown notes as the memory of AI agents.
 
-    People use ormahctl; these commands are for supervisors and for when the daemon is down.
+    People use ormahctl. These commands are for supervisors, and for work on a vault while the daemon is down.
     """
 
 
 @cli.command()
 @settings
-@click.option("--detach", is_flag=True, help="Go on in the background once it answers (not under systemd or launchd).")
+@click.option(
+    "--detach", is_flag=True, help="Continue in the background once it answers (not under systemd or launchd)."
+)
 def run(vault: Path | None, config: Path | None, socket: Path | None, detach: bool) -> int:
     """Run the daemon."""
     from ormahd.process.supervisor import is_supervised
@@ -100,7 +102,7 @@ def run(vault: Path | None, config: Path | None, socket: Path | None, detach: bo
 
 @cli.command(name="merge-driver", hidden=True)
 @click.option("--listen", type=int, required=True, help="The descriptor of a listening socket.")
-@click.option("--git", type=int, required=True, help="The git process that is served.")
+@click.option("--git", type=int, required=True, help="The id of the git process to serve.")
 def merge_driver(listen: int, git: int) -> None:
     """Merge notes for one git process while no daemon runs; started by git's merge driver."""
     from ormahd.merge_driver import serve
@@ -113,10 +115,10 @@ def merge_driver(listen: int, git: int) -> None:
 
 @cli.group(name="config")
 def config_group() -> None:
-    """Settings: what is in force, what there is, what is wrong."""
+    """Show or check the settings."""
 
 
-as_json = click.option("--json", "as_json", is_flag=True, help="For programs.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 config_option = click.option("--config", type=Place, help="The configuration file instead of the usual one.")
 
 
@@ -124,7 +126,7 @@ config_option = click.option("--config", type=Place, help="The configuration fil
 @config_option
 @as_json
 def show(config: Path | None, as_json: bool) -> None:
-    """The settings in force, and where each comes from; those that were set first."""
+    """Print the settings in use and where each was set; those that you set come first."""
     from ormahd.config import keys
     from ormahd.settings import Settings
 
@@ -146,7 +148,7 @@ def show(config: Path | None, as_json: bool) -> None:
 @config_group.command()
 @as_json
 def default(as_json: bool) -> None:
-    """Every setting with its default and its reason, as a config.toml."""
+    """Print a config.toml with every setting commented out, with its default and description."""
     from ormahd.config import default_document
 
     document = default_document()
@@ -157,7 +159,7 @@ def default(as_json: bool) -> None:
 @config_option
 @as_json
 def check_config(config: Path | None, as_json: bool) -> int:
-    """Look for faults in the file and the environment."""
+    """Find errors in the configuration file and the environment."""
     from ormahd.offline_check import config_findings
 
     found = config_findings(lambda: load(config=config))
@@ -168,7 +170,7 @@ def check_config(config: Path | None, as_json: bool) -> int:
 @settings
 @as_json
 def check(vault: Path | None, config: Path | None, socket: Path | None, as_json: bool) -> int:
-    """Look at configuration and vault without changing anything; exit 1 when something is found."""
+    """Check configuration and vault without changing anything. Exit status 1 if there is a problem."""
     from ormahd.offline_check import config_findings, vault_findings
 
     found = config_findings(lambda: load(vault, config, socket))
@@ -180,9 +182,9 @@ def check(vault: Path | None, config: Path | None, socket: Path | None, as_json:
 @cli.command()
 @settings
 @as_json
-@click.option("--fix", is_flag=True, help="Mend what can be mended without asking.")
+@click.option("--fix", is_flag=True, help="Fix what needs no decision.")
 def doctor(vault: Path | None, config: Path | None, socket: Path | None, as_json: bool, fix: bool) -> int:
-    """Examine the vault and its index while the daemon is down; exit 1 when something is found."""
+    """Examine the vault and its index while the daemon is down. Exit status 1 if there is a problem."""
     from ormahd.offline_check import config_findings, doctor_findings
 
     found = config_findings(lambda: load(vault, config, socket))
