@@ -61,6 +61,8 @@ class QueryVectors(Struct, frozen=True):
     tokens: Float
     wide: Float
     """The token vectors before projection to fewer dimensions: unit, float32[m, dimensions]."""
+    read: float = 1.0
+    """How well the model reads the text's language, from 0 to 1, see `reading.read_share`."""
 
 
 class Embedder(Protocol):

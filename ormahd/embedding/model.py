@@ -34,6 +34,7 @@ from ormahd.api import EmbeddingHealth
 from ormahd.embedding import token_vectors
 from ormahd.embedding.embedder import About, DocumentVectors, Embedder, Piece, QueryVectors
 from ormahd.embedding.model_files import in_place
+from ormahd.embedding.reading import read_share
 from ormahd.embedding.token_vectors import (
     OVERLAP,
     SEARCH_BACK,
@@ -230,12 +231,13 @@ class Model:
         if len(text) > 2 * room:
             text = f"{text[:room]} {text[-room:]}"
         found = self._tokenizer.encode(self._query_prefix + text)
+        read = read_share(self._query_prefix + text, len(self._query_prefix), found.offsets, found.tokens)
         window = ids_of(found)
         if len(window.ids) > self._window:
             half = self._window // 2
             window = Ids(window.ids[:half] + window.ids[-half:], window.special[:half] + window.special[-half:])
         vectors, ids, wide = run(self._runtime, [window], self._pad)
-        return QueryVectors(vectors[0], ids[0], self._small(wide[0]), wide[0])
+        return QueryVectors(vectors[0], ids[0], self._small(wide[0]), wide[0], read)
 
     def give_back(self) -> None:
         """Free memory, see `embedder.Embedder`."""

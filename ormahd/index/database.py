@@ -46,7 +46,7 @@ MOST_IN_MEMORY = 500_000_000
 from the disk, but lags behind the vault."""
 _READ_WAIT_S = 30.0
 _READS_NOTES = ("",)
-_READS_TEXT = ("forms", "quoting", "words")
+_READS_TEXT = ("forms", "language", "quoting", "words")
 _MAKES_ROWS = ("rows", "write")
 _DERIVED = ("file", "text", "node", "tag", "name", "edge", "words_instance", "words_term", "words")
 """Tables that are filled from the notes. The tables of embeddings are not among them."""

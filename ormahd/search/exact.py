@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
@@ -102,6 +103,10 @@ def look(index: Searchable, heard: ParsedQuery) -> Exact:
         if 0 < counts[" ".join(pair)] <= COMMON:
             ids = _having(index, [" ".join(pair)], heard, lambda row, pair=pair: _has_parts(pair, row))  # type: ignore[misc]
             found.append(Sign(ids, PLAIN, 0.0))
+    for word in rare:
+        if _is_accented(word) and 0 < counts[fold(word)] <= COMMON:
+            ids = _having(index, [fold(word)], heard, lambda row, word=word: _is_spelled_so(word, row))  # type: ignore[misc]
+            found.append(Sign(ids, PLAIN, 0.0))
     found += _names(index, said, {word: counts[fold(word)] for word in rare}, heard)
     return weigh([sign for sign in found if sign.ids], files)
 
@@ -136,6 +141,17 @@ def _names(index: Searchable, text: str, counts: Mapping[str, int], heard: Parse
     for word, count in counts.items():
         if 0 < count <= FEW and len(word) >= forms.SHORTEST and _is_name(word, text):
             yield Sign(_found(index, fold(word), heard), PLAIN, 0.0)
+
+
+def _is_accented(word: str) -> bool:
+    """Return whether folding takes accents from a word in Latin script."""
+    return not word.isascii() and word[0] <= "\u024f" and fold(word).isascii()
+
+
+def _is_spelled_so(word: str, row: NodeRow) -> bool:
+    """Return whether a note has the word with the same accents."""
+    wanted = unicodedata.normalize("NFC", word).lower()
+    return any(wanted in unicodedata.normalize("NFC", part).lower() for part in _texts(row))
 
 
 def _is_name(word: str, text: str) -> bool:

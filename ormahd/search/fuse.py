@@ -33,7 +33,8 @@ class Fused(Struct, frozen=True):
     rrf_norm: float
     """`rrf` min-max normalised over the candidates, or divided by the largest if the scores hardly differ."""
     rrf_share: float
-    """`rrf` divided by the largest. Used for a candidate without vectors."""
+    """`rrf` divided by the largest; without a vector list, bm25 divided by the largest. Used for a candidate without
+    vectors."""
 
 
 def fuse(
@@ -59,11 +60,12 @@ def fuse(
     best = sorted(score, key=lambda one: (-score[one], one))
     best = [*best[:keep], *(node_id for node_id in best[keep:] if node_id in exact)]
     values = [score[node_id] for node_id in best]
+    shares = normalise(values, 1.0)
+    if not meaning_rank:  # the words alone decide, and by how much
+        shares = normalise([bm25.get(node_id, 0.0) for node_id in best], 1.0)
     return [
         Fused(node_id, words_rank.get(node_id), bm25.get(node_id), meaning_rank.get(node_id), value, norm, share)
-        for node_id, value, norm, share in zip(
-            best, values, normalise(values, MIN_SPREAD), normalise(values, 1.0), strict=True
-        )
+        for node_id, value, norm, share in zip(best, values, normalise(values, MIN_SPREAD), shares, strict=True)
     ]
 
 

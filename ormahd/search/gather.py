@@ -24,6 +24,7 @@ import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
+from ormahd.embedding.reading import READABLE
 from ormahd.embedding.token_vectors import cosines
 from ormahd.index.rows import CandidateRow, EdgeRow, Filter, NodeRow
 from ormahd.model.node import ABOUT_SELF, Found, NodeType, SearchQuery
@@ -308,6 +309,11 @@ class Query(Protocol):
         """The token vectors before they were shortened: unit vectors, float32[m, dimensions]."""
         ...
 
+    @property
+    def read(self) -> float:
+        """How well the model reads the question's language, from 0 to 1."""
+        ...
+
 
 EmbedQuery = Callable[[str], Query | None]
 """Return a question's vectors, or None while the model is not loaded."""
@@ -391,13 +397,16 @@ def gather(
 ) -> Gathered:
     """Search by words and by vectors for at least `least` candidates each.
 
-    If the question has no vectors, only the words are searched, and `degraded` contains "vectors".
+    If the question has no vectors, only the words are searched, and `degraded` contains "vectors". Only the words are
+    searched, too, if the model does not read the question's language.
     """
     pool = pool_size(heard, least)
     by_words = index.begin_text(heard.terms, pool, heard.chosen)
     query = embed(heard.text)
     if query is None:
         return Gathered(by_words(), [], None, pool, ["vectors"])
+    if query.read < READABLE:  # its vectors say nothing
+        return Gathered(by_words(), [], None, pool)
     meaning = understand(index, query)
     near = index.search_vectors(meaning.focus, pool, heard.chosen)
     kept = [(node_id, cosine) for node_id, cosine in near if cosine >= settings.similarity_threshold]

@@ -2,6 +2,7 @@
 
 - An identifier in camelCase is followed by its parts: `parseTideRow` is also found by "tide row".
 - Initials of three words that follow each other (two, if both have a capital) find a long form by its acronym.
+- Words of a note in another language than English have the stems of that language (`language.py`).
 - Names are the words of titles, aliases, tags and headings, kept whole, so that a name with a typo can be looked up.
 
 Initials and names carry a mark from the private use area, so that no word of a text or a question equals them.
@@ -14,6 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from ormahd.text.language import note_stems
 from ormahd.text.words import FUNCTION_WORDS, STOP_WORDS, fold, words
 
 NAME, INITIALS, GAP = "\uf8f0", "\uf8f1", "\uf8f2"
@@ -83,6 +85,7 @@ def forms(names: Sequence[str], content: str) -> str:
     found = [f"{GAP} {' '.join(parts(one))}" for one in identifiers(whole)]
     found += sorted(_initials(itertools.chain(names, [text])))
     found += sorted(set(map(name_term, _name_words([*names, *_HEADING.findall(text)]))))
+    found += sorted(note_stems(whole, words(whole)))
     return " ".join(found)
 
 

@@ -20,6 +20,7 @@ from functools import cache, lru_cache
 from itertools import pairwise
 
 from ormahd.process import sql
+from ormahd.text.language import function_words, question_stems
 
 FTS_TOKENIZE = "porter unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'"
 """The FTS5 tokenizer that `fts_text` is written for. FTS5's default treats vowel signs as separators."""
@@ -125,6 +126,13 @@ FUNCTION_WORDS = STOP_WORDS | frozenset(
         εμεις ενα εναν ηταν θα και κατα με μας μια μου να ο η οι οπως οταν οτι που πως ποιο ποια ποιος σε στη στην στις
         στο στον τα της τη την τι τις το τον του τους των ως ان او اي اين التي الذي الى انا انت بعد به بين تم ثم حتى عن
         على عند في قبل كان كانت كل كيف كم لا لم لماذا لنا له ما متى مع من نحن هذا هذه هل هو هي و ولا يكون
+        אבל או אז אחרי איזה איזו אילו איך איפה אם אני אנחנו את אתה באיזה גם הוא היא הם הזה היה זה זאת יש כל כמה כן לא למה
+        לפני מה מי מאיזה מתי על עם של שלי שלנו תוך
+        और एक कब कहाँ का कि किस किसका किसके किसने किससे की कितना कितनी कितने के को कौन क्या क्यों था थी थे ने पर में मेरा मेरी
+        यह या वह बजे से हम हमने है हैं हो होगा होगी होता होती होते हूँ
+        什么 么时 时候 哪里 在哪 哪个 哪天 哪年 哪台 哪条 怎么 为什 多少 多久 几点 是什 是谁 我们 你们 他们 这个 那个 的是 了吗
+        です ます すか ですか はい いつ つで どこ こで はど のは 何で なに 誰で でし した ました ませ てい
+        에있 있나 나요 인가 가요 언제 제인 어디 디에 무슨 누가 어느 얼마 마나 니까
         """
     ).split()
 )
@@ -151,9 +159,15 @@ def _short(text: str) -> tuple[str, ...]:
 
 
 def query_terms(text: str) -> list[str]:
-    """Return the words of a query, each once, without stop words; all of them where nothing else is left."""
+    """Return the words of a query, each once, without stop words; all of them where nothing else is left.
+
+    Stop words are those of English, and those of the language that the query is in.
+    """
     every = list(dict.fromkeys(words(text)))
-    return [word for word in every if word not in STOP_WORDS] or every
+    idle = STOP_WORDS
+    if not text.isascii() or len(every) > 2:
+        idle = STOP_WORDS | FUNCTION_WORDS | frozenset(map(fold, function_words(text)))
+    return [word for word in every if word not in idle] or every
 
 
 def is_question(text: str) -> bool:
@@ -195,13 +209,17 @@ def _fts_part(folded: str) -> str:
 
 
 def fts_match(terms: Iterable[str]) -> str:
-    """Return an FTS5 MATCH expression for any of `terms`, with all syntax quoted. Without a term it finds nothing."""
-    phrases = []
+    """Return an FTS5 MATCH expression for any of `terms`, with all syntax quoted. Without a term it finds nothing.
+
+    A word is also looked up by its stems in other languages than English, see `language`.
+    """
+    phrases: dict[str, None] = {}
     for term in dict.fromkeys(terms):
         clean = _NOT_TEXT.sub(" ", _fts_form(term)).replace('"', '""')
         if clean.strip():
             # One character of an unspaced script starts every pair it opens: a prefix finds it.
-            phrases.append(f'"{clean}" *' if _is_lone(clean) else f'"{clean}"')
+            phrases[f'"{clean}" *' if _is_lone(clean) else f'"{clean}"'] = None
+            phrases |= dict.fromkeys(f'"{stem}"' for stem in question_stems(term))
     return " OR ".join(phrases) or '""'
 
 
@@ -285,6 +303,16 @@ def _letters() -> re.Pattern[str]:
 def _is_lone(term: str) -> bool:
     """Return whether a term is one letter of a script without spaces."""
     return not term.isascii() and _letters().fullmatch(term) is not None
+
+
+def is_unspaced(char: str) -> bool:
+    """Return whether a character is a letter of a script without spaces."""
+    return _unspaced().match(char) is not None
+
+
+def is_letter(char: str) -> bool:
+    """Return whether a character is a letter of any script, or a mark that belongs to one."""
+    return char.isalpha() or unicodedata.category(char)[0] == "M"
 
 
 @cache

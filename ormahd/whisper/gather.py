@@ -22,6 +22,7 @@ from ormahd.search.gather import EmbedQuery, Searchable
 from ormahd.search.search import BEHIND, Hit, Holds, Ranked, Reworded, Rules, never, rank, replaced
 from ormahd.text.quoting import beginning
 from ormahd.text.words import query_terms, stems, words
+from ormahd.whisper.by_words import relevance_by_words, weights
 from ormahd.whisper.relevance import FEW, common_words, few_words, relevance
 from ormahd.whisper.types import Asked, Candidate, Heard, Intent
 
@@ -107,7 +108,8 @@ def gather(
     rows = index.notes([*ids, *(one.node_id for one in standing), *(identity - ids.keys())], connections=False)
     notes = index.count()
     said = stems(query_terms(heard.query))
-    candidates = list(_candidates(results, rows, self_id, notes, said))
+    weighed = weights(index, heard.query, embed)
+    candidates = list(_candidates(results, rows, self_id, notes, said, weighed))
     for node_id in sorted(identity - ids.keys()):
         row = rows.get(node_id)
         if row is not None and row.tier in SPOKEN_OF and not row.expired(now):
@@ -117,7 +119,7 @@ def gather(
     elsewhere, better = max(((late, space) for space, late in best if not asked.at_home(space)), default=(0.0, None))
     return Pool(
         candidates,
-        list(_candidates(standing, rows, self_id, notes, said)),
+        list(_candidates(standing, rows, self_id, notes, said, weighed)),
         identity,
         max(here, default=0.0),
         elsewhere,
@@ -133,7 +135,12 @@ def neighbours(edges: Iterable[EdgeRow], self_id: str) -> frozenset[str]:
 
 
 def _candidates(
-    hits: Sequence[Hit], rows: Mapping[str, NodeRow], self_id: str, notes: int, said: frozenset[str]
+    hits: Sequence[Hit],
+    rows: Mapping[str, NodeRow],
+    self_id: str,
+    notes: int,
+    said: frozenset[str],
+    weighed: Mapping[str, float],
 ) -> Iterable[Candidate]:
     for hit in hits:
         row = rows.get(hit.node_id)
@@ -144,6 +151,10 @@ def _candidates(
             numbers["common"] = common_words(numbers["words"], notes)
             if notes < FEW:
                 numbers["common"] = max(numbers["common"], few_words(len(said & stemmed([row])[row.digest])))
+        if weighed and hit.source == "search":
+            numbers["by_words"] = relevance_by_words(row, weighed)
+            yield Candidate(row, hit.score, hit.source, numbers["by_words"], numbers=numbers)
+            continue
         # a memory found by an edge has no numbers of its own text, and so no relevance
         yield Candidate(row, hit.score, hit.source, relevance(numbers) or 0.0, numbers=numbers)
 

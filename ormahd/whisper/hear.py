@@ -18,6 +18,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
+from ormahd.embedding.reading import READABLE
 from ormahd.note.values import short_name
 from ormahd.search.gather import subject, topics
 from ormahd.search.times import Period, find_period
@@ -197,7 +198,8 @@ def hear(
     """
     prompt = clean(asked.prompt, asked.harness)
     vector = _vector(prompt, embed)
-    scores = archetypes.scores(vector) if vector is not None else None
+    read = is_read(prompt, embed)  # else it would resemble every example, or none
+    scores = archetypes.scores(vector) if vector is not None and read else None
     period = find_period(prompt, now)
     intents = _kinds(prompt, scores, period, before, settings.intent_threshold)
     follow_up = bool(before.recent) and Intent.CONTINUATION in intents
@@ -206,6 +208,7 @@ def hear(
         not before.recent
         and Intent.CONTINUATION in intents
         and vector is not None
+        and read
         and resumes(prompt, vector, archetypes)
     ):
         # "where were we?" at the beginning of a session: only the newest memories can answer it
@@ -281,6 +284,12 @@ def _vector(prompt: str, embed: Embed) -> Float | None:
     if found is None or not np.isfinite(found.vector).all() or not found.vector.any():
         return None
     return found.vector
+
+
+def is_read(prompt: str, embed: Embed) -> bool:
+    """Return whether the model reads the language of a prompt; True while there is no model."""
+    found = embed(prompt)
+    return found is None or found.read >= READABLE
 
 
 def _only_time(period: Period) -> bool:

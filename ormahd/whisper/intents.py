@@ -102,6 +102,8 @@ POLITE: Final = 0.3
 class Embedded(Protocol):
     @property
     def vector(self) -> Float: ...
+    @property
+    def read(self) -> float: ...
 
 
 Embed = Callable[[str], Embedded | None]

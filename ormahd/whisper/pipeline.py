@@ -231,7 +231,7 @@ class _Course:
 
     def _boosts(self, heard: Heard, candidates: Sequence[Candidate]) -> Mapping[str, affinity.Boost]:
         """Return the affinity of each candidate; empty for prompts that ask for a time."""
-        if heard.vector is None or heard.temporal:
+        if heard.vector is None or heard.temporal or not hear.is_read(heard.prompt, self.embed):
             return {}
         ids = [one.id for one in candidates if one.dropped is None]
         return affinity.boosts(
@@ -245,7 +245,8 @@ class _Course:
         if not ids:
             return {}
         same = self.ormah.learned.seal.prompt(whispers.kept(heard.prompt))
-        return verdicts(heard.vector, same, ids, judgements)
+        vector = heard.vector if hear.is_read(heard.prompt, self.embed) else None
+        return verdicts(vector, same, ids, judgements)
 
     # ------------------------------------------------------------ the answer
 

@@ -78,6 +78,7 @@ GUESTS: dict[str, tuple[str, ...]] = {
     "httpx": ("ormahd/judge/endpoint",),
     "rich": ("ormahctl/",),
     "ijson": ("ormahd/ingest/readers/",),
+    "Stemmer": ("ormahd/text/language",),
     "zstandard": ("ormahd/ingest/",),
 }
 

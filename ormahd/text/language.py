@@ -1,0 +1,146 @@
+"""Stems by language: the note's language by its script or its function words, and the stems that Snowball gives there.
+
+Full text search stems every word as English. A note in another language also holds the stems of that language, each with
+a mark. A word of a question is looked up under its stems in all languages of its script: the question's own language need
+not be known, and a note in English has none of these stems.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import unicodedata
+from collections.abc import Iterable
+from functools import cache, lru_cache
+from typing import Any, Final
+
+STEM: Final = "\uf8f3"
+"""Begins a stem in the full text index."""
+SHORTEST: Final = 3
+"""Letters of the shortest word that is stemmed, and of the shortest stem."""
+READ: Final = 4_000
+"""Characters of a text by which its language is known."""
+
+_LISTS: Final = {
+    "german": "der die das und ist nicht ein eine im in den dem mit für auf von zu zur zum hat haben wird wurde bei sich auch als er sie wir ich wo wer wann was wie welche welcher welches",
+    "french": "le la les des du et est une un dans pour sur avec pas au aux ce cette qui que nous il elle sont chez par en de où quand qui quel quelle quels quelles combien",
+    "spanish": "el la los las del y es en un una que con por para no se su al lo como está son de mi dónde cuándo quién qué cuál cuánto cuánta a",
+    "italian": "il lo gli le la di del della che e è un una in con per non nel nella si da sono mi al dove quando chi quale quanto",
+    "portuguese": "o os as do da dos das e é um uma em no na que com por para não se são ao de meu onde quando quem qual quanto",
+    "dutch": "de het een en is van in op met voor niet zijn aan dat die bij ook naar wordt heeft waar wanneer wie wat welke",
+    "swedish": "och är en ett den det på med för av som inte till har vi jag i om från var när vem vad vilken",
+    "danish": "og er en et den det på med for af som ikke til har vi jeg i om fra",
+    "norwegian": "og er en et den det på med for av som ikke til har vi jeg i om fra",
+    "finnish": "ja on ei se että kun tai myös ovat oli hän joka mutta kanssa",
+    "hungarian": "a az és egy nem van hogy is meg ez ha mint már csak volt",
+    "romanian": "și este un o în la de pe cu nu care din pentru sunt al ale",
+    "turkish": "ve bir bu da de için ile ne çok var mı mi daha olarak gibi sonra nerede kim hangi zaman kaç",
+    "polish": "i w na z do się nie jest to że za od po dla przez są jak ma gdzie kiedy kto",
+    "czech": "a v na se je že s z do pro ne to jsou od po jak ale má kde kdy kdo",
+    "indonesian": "yang dan di dengan untuk ini itu dari pada tidak adalah ke ada",
+    "english": "the a an of and is in to for on with that this it was are be by not at from has have we our",
+}  # fmt: skip
+_SCRIPTS: Final = (
+    (re.compile("[\u0400-\u052f]"), ("russian",)),
+    (re.compile("[\u0370-\u03ff\u1f00-\u1fff]"), ("greek",)),
+    (re.compile("[\u0600-\u06ff\u0750-\u077f]"), ("arabic",)),
+    (re.compile("[\u0900-\u097f]"), ("hindi",)),
+    (re.compile("[\u0530-\u058f]"), ("armenian",)),
+    (re.compile("[\u0b80-\u0bff]"), ("tamil",)),
+    (re.compile("[\u0590-\u05ff]"), ("hebrew",)),
+)
+_LATIN: Final = tuple(name for name in _LISTS if name != "english")
+_WORD: Final = re.compile(r"[^\W\d_]+(?:[\u0300-\u036f\u0900-\u0903\u093a-\u094f\u0b82-\u0bd7]+[^\W\d_]*)*")
+_HEBREW_BEFORE: Final = frozenset("הובלכמש")
+_SHORT_I: Final = re.compile(r"(?<=[аеиоуыэюя])и")
+"""Folding takes the breve from a Russian й; after a vowel it is one."""
+_SPELLED: Final = (("ae", "a"), ("oe", "o"), ("ue", "u"))
+"""German vowels, as they are written without their dots."""
+_lock: Final = threading.Lock()
+"""A stemmer may be used by one thread at a time."""
+
+
+def languages(text: str) -> tuple[str, ...]:
+    """Return the languages that a text is probably in, other than English; empty for English and unknown ones."""
+    beginning = text[:READ]
+    found = [name for pattern, names in _SCRIPTS if pattern.search(beginning) for name in names]
+    said = frozenset(unicodedata.normalize("NFC", beginning).lower().split())
+    hits = {name: len(said & known) for name, known in _lists().items()}
+    most = max(hits.values())
+    if most and most > hits["english"]:
+        found += [name for name in _LATIN if hits[name] == most]
+    return tuple(found)
+
+
+def function_words(text: str) -> frozenset[str]:
+    """Return the function words of the language of a text in Latin script; empty if that is English or unknown."""
+    named = [name for name in languages(text) if name in _LISTS]
+    return frozenset().union(*(_lists()[name] for name in named))
+
+
+def note_stems(text: str, words: Iterable[str]) -> set[str]:
+    """Return the marked stems of a note in another language than English. `words`: the folded words of `text`."""
+    found: set[str] = set()
+    named = languages(text)
+    if not named:
+        return found
+    several = list(dict.fromkeys(words))
+    if "german" in named:
+        spelled = {word.translate(_DOTTED) for word in _WORD.findall(text.lower()) if _DOTS.search(word)}
+        several += sorted(spelled)
+        several += [word.replace(a, b) for word in several for a, b in _SPELLED if a in word]
+    for word in several:
+        script = _script(word)
+        for name in named:
+            if name in script:
+                found.update(_stems(word, name))
+    return found
+
+
+_DOTS: Final = re.compile("[äöüß]")
+_DOTTED: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss"})
+
+
+@lru_cache(maxsize=8192)
+def question_stems(word: str) -> tuple[str, ...]:
+    """Return the marked stems of a folded word in all languages of its script, each once."""
+    return tuple(dict.fromkeys(stem for name in _script(word) for stem in _stems(word, name)))
+
+
+def _script(word: str) -> tuple[str, ...]:
+    """Return the languages whose stems a word may have."""
+    if len(word) < SHORTEST or not all(char.isalpha() or unicodedata.category(char)[0] == "M" for char in word):
+        return ()
+    if word[0] <= "\u024f":
+        return _LATIN
+    return next((names for pattern, names in _SCRIPTS if pattern.match(word)), ())
+
+
+def _stems(word: str, name: str) -> list[str]:
+    if name == "hebrew":
+        stems = _hebrew(word)
+    else:
+        with _lock:
+            stems = [_stemmer(name).stemWord(_SHORT_I.sub("й", word) if name == "russian" else word)]
+    return [STEM + stem for stem in stems if len(stem) >= min(SHORTEST, len(word)) - 1]
+
+
+def _hebrew(word: str) -> list[str]:
+    """Return a Hebrew word, and it without one and two letters of prepositions and articles. Snowball has no Hebrew."""
+    found = [word]
+    while len(found) < 3 and len(word) > SHORTEST and word[0] in _HEBREW_BEFORE:
+        word = word[1:]
+        found.append(word)
+    return found
+
+
+@cache
+def _lists() -> dict[str, frozenset[str]]:
+    return {name: frozenset(listed.split()) for name, listed in _LISTS.items()}
+
+
+@cache
+def _stemmer(name: str) -> Any:
+    import Stemmer
+
+    return Stemmer.Stemmer(name)
