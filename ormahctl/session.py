@@ -86,6 +86,8 @@ SESSIONS = ("CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "GEMINI_SESSION_ID")
 PROJECTS = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR")
 """Variables that agents set: the session's id (`SESSIONS`), and the folder in which the session began."""
 SESSION_CHARACTERS = 1_000
+JUDGING = "ORMAH_JUDGING"
+"""Set where Ormah itself runs an agent as its judge (`ormahd.judge.own_sessions`): what that agent does must not become a memory."""
 
 
 def who() -> str:
@@ -123,6 +125,10 @@ class Session:
         """
         from ormahd.rpc.wire import Unavailable
 
+        if os.environ.get(JUDGING):
+            raise wire.BadRequest(
+                "this is a session that Ormah runs as its judge", hint="a judge only answers; it has no memories"
+            )
         socket = self.socket_path
         try:
             return Client.open(socket, agent=self.agent)

@@ -472,6 +472,8 @@ class JudgeSettings(Group):
             raise ValueError(
                 "must hold no user name and no key; judge.key_file or judge.key_variable says where the key is"
             )
+        if parts.query or parts.fragment:
+            raise ValueError("must end with a path, such as /v1: no ? and no #")
         return url.rstrip("/").removesuffix("/chat/completions")
 
 

@@ -36,6 +36,8 @@ LONGEST_WAIT_S: Final = 30.0
 PAUSE: Final = timedelta(minutes=1)
 LONGEST_PAUSE: Final = timedelta(hours=1)
 """How long a judge that failed is left alone: doubled with each failure in a row, up to an hour."""
+LONGEST_ASKED: Final = timedelta(days=1)
+"""The longest pause that a judge may ask for. A later end means that the clock was set back."""
 UNUSABLE_IN_A_ROW: Final = 3
 """Unusable answers in a row after which the judge is left alone, because each costs as much as a good one."""
 SLOW_SHARE: Final = 0.5
@@ -123,7 +125,8 @@ class Asker:
     def left_alone_until(self) -> datetime | None:
         """Until when the judge is not asked, because it failed; None if it is."""
         until = self._closed_until
-        return until if until is not None and self._clock() < until else None
+        now = self._clock()
+        return until if until is not None and now < until <= now + LONGEST_ASKED else None
 
     def ask(self, question: JudgeQuestion) -> tuple[Any, ...]:
         """Return the usable items of the answer; some of `question.numbers` may be missing, and stay open.
@@ -256,7 +259,7 @@ class Asker:
     def _close(self, reason: str, pause: timedelta | None = None) -> None:
         """Leave the judge alone for a while."""
         doubled = PAUSE * 2 ** min(max(self._failures, 1) - 1, 10)
-        self._closed_until = self._clock() + (pause or min(doubled, LONGEST_PAUSE))
+        self._closed_until = self._clock() + (min(pause, LONGEST_ASKED) if pause else min(doubled, LONGEST_PAUSE))
         self._closed_by = reason
 
 

@@ -31,10 +31,14 @@ STDERR_BYTES: Final = 16_384
 DRAIN_S: Final = 1.0
 """Seconds that output may follow after the program itself has ended; a child of it may hold the pipe for ever."""
 PIECE: Final = 65_536
-SESSION_VARIABLES: Final = ("CLAUDECODE", "CLAUDE_CODE_", "CLAUDE_PROJECT_DIR", "CODEX_THREAD_ID", "CODEX_SANDBOX", "GEMINI_CLI", "GEMINI_SESSION_ID", "ORMAH_")  # fmt: skip
-"""Beginnings of variables by which an agent would take itself for part of the session that the daemon was started from."""
-KEPT: Final = frozenset({"CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY", "GEMINI_CLI_HOME"})  # fmt: skip
-"""Variables that begin so and say how the person signs in."""
+OF_A_SESSION: Final = frozenset({
+    "CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_EXECPATH",
+    "CLAUDE_PROJECT_DIR", "CLAUDE_ENV_FILE", "CODEX_THREAD_ID", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED",
+    "GEMINI_CLI", "GEMINI_SESSION_ID", "GEMINI_PROJECT_DIR",
+})  # fmt: skip
+"""Variables by which an agent would take itself for a part of the session that the daemon was started from."""
+OURS: Final = "ORMAH_"
+"""How the names of Ormah's own settings begin; no judge needs one."""
 
 
 class Preset(Struct, frozen=True):
@@ -198,8 +202,8 @@ _LATE: Final = "no answer came in time (judge.timeout_seconds)"
 
 def _environ() -> dict[str, str]:
     """Return the daemon's environment without the traces of an agent's session that it may have been started from, and marked."""
-    ours = {name: value for name, value in os.environ.items() if name in KEPT or not name.startswith(SESSION_VARIABLES)}
-    return ours | {VARIABLE: "1", "NO_COLOR": "1"}
+    kept = {name: value for name, value in os.environ.items() if name not in OF_A_SESSION and not name.startswith(OURS)}
+    return kept | {VARIABLE: "1", "NO_COLOR": "1"}
 
 
 def _ended(status: int, why: str) -> str:

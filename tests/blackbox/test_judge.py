@@ -69,7 +69,7 @@ def court(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Court]:
     key = tmp_path / "key"
     key.write_text(KEY)
     settings = {
-        "ORMAH_JUDGE_KEY_FILE": str(key),
+        "ORMAH_JUDGE_KEY_FILE": str(key), "ORMAH_LOG_LEVEL": "debug",
         "ORMAH_JOBS_ENABLED": "false", "ORMAH_JOBS_JUDGE": request.param, "ORMAH_JUDGE_MODEL": "llama",
         "ORMAH_JUDGE_COMMAND": scripted_judge.command(tmp_path), "ORMAH_MERGING_MERGE_LIKENESS": "0.6",
         "ORMAH_SECRETS_REDACT": "false",  # so that the vault holds secrets which the judge must not see
@@ -231,3 +231,6 @@ def test_a_session_of_the_judge_is_told_nothing(court: Court) -> None:
     assert hook(f"<!-- ormah:judge -->\n{prompt}", house.home) == ""
     asked = house.call("agent.whispers", limit=50).whispers
     assert len(asked) == 1, "what the judge is asked is not logged either"
+    refused = house.ctl("remember", "What a judge thinks.", env={"ORMAH_JUDGING": "1"})
+    assert refused.returncode == 2
+    assert "runs as its judge" in refused.stderr

@@ -385,6 +385,7 @@ def test_the_program_runs_in_an_empty_folder_of_its_own_with_a_mark(
     for name in ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CODEX_THREAD_ID", "ORMAH_SOCKET"):
         monkeypatch.setenv(name, "x")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "kept")
+    monkeypatch.setenv("CLAUDE_CODE_OAUTH_TOKEN", "kept")
     folder = program.folder / "judge"
     folder.mkdir()
     (folder / "CLAUDE.md").write_text("left over")
@@ -395,7 +396,7 @@ def test_the_program_runs_in_an_empty_folder_of_its_own_with_a_mark(
     assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
     environ = seen["environ"]
     assert environ["ORMAH_JUDGING"] == "1"
-    assert environ["ANTHROPIC_API_KEY"] == "kept"
+    assert environ["ANTHROPIC_API_KEY"] == environ["CLAUDE_CODE_OAUTH_TOKEN"] == "kept"
     assert not {"CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CODEX_THREAD_ID", "ORMAH_SOCKET"} & set(environ)
     assert is_own_session(environ=environ)
 
@@ -466,6 +467,15 @@ def test_an_agents_headless_mode_is_read(program: Bench, agent: str, monkeypatch
 
 
 # ---------------------------------------------------------------- the endpoint
+
+
+def test_a_clock_that_was_set_back_leaves_no_judge_alone_for_ever(endpoint: Bench) -> None:
+    endpoint.behaves("denied")
+    with pytest.raises(JudgeGone):
+        endpoint.same()
+    endpoint.behaves("honest")
+    endpoint.go(days=-30)
+    assert endpoint.same() == [True, False]
 
 
 def test_another_judge_begins_without_the_troubles_of_the_one_before(endpoint: Bench) -> None:

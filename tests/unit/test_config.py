@@ -34,6 +34,12 @@ def test_layers_and_origins(tmp_path: Path) -> None:
         ("[search]\nfts_weight = nan", {}, "search.fts_weight"),
         ("", {"ORMAH_SEARCH_RRF_K": "many"}, "ORMAH_SEARCH_RRF_K"),
         ("", {"ORMAH_SERCH_RRF_K": "1"}, "ORMAH_SERCH_RRF_K"),
+        ('[jobs]\njudge = "ollama"', {}, "jobs.judge"),
+        ("", {"ORMAH_JUDGE_URL": "localhost:11434"}, "must be an address"),
+        ("", {"ORMAH_JUDGE_URL": "http://host:99999/v1"}, "must be an address"),
+        ("", {"ORMAH_JUDGE_URL": "https://me:secret@host/v1"}, "no user name and no key"),
+        ("", {"ORMAH_JUDGE_URL": "https://host/v1?key=secret"}, "no ?"),
+        ("", {"ORMAH_JUDGE_TIMEOUT_SECONDS": "nan"}, "judge.timeout_seconds"),
     ],
 )
 def test_errors_name_the_setting(tmp_path: Path, text: str, environ: dict[str, str], named: str) -> None:
