@@ -77,8 +77,10 @@ class World(People):
         assert at == self.head(), "the remote has it all"
 
     def rewritten(self, head: str) -> bool:
-        """Whether what the last sync left has been taken out of the history since."""
-        return bool(self.try_git("merge-base", "--is-ancestor", self.synced, head).returncode)
+        """Whether what the last sync left has been taken out of the history since. A reset to an older commit alone, with
+        nothing new after it, is no other history: a sync brings back what came after, as `git pull` does."""
+        pairs = ((self.synced, head), (head, self.synced))
+        return all(self.try_git("merge-base", "--is-ancestor", *pair).returncode for pair in pairs)
 
     @staticmethod
     def either(now: Value, ours: Value | None, theirs: Value | None) -> bool:
