@@ -259,6 +259,7 @@ def main(program: str, *preloaded: str) -> None:
         importlib.import_module(name)
     if "ormahd.daemon" in preloaded:
         _warm()
+    gc.freeze()  # no fork goes through all of this when it first collects, and so has no copy of it
     nursery = socket.socket(fileno=os.dup(0))
     arguments = serve(nursery)
     gc.enable()
