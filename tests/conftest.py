@@ -9,8 +9,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from ormahd.embedding.embedder import Embedder
-from tests import models
+from tests import models, scratch
 from tests.surroundings import surroundings
+
+scratch.in_memory()
 
 # Nothing here depends on the machine's speed: no deadline, no complaint about slow data. Each run of the suite tries the same
 # examples, so that it gives the same verdict twice; `--hypothesis-profile soak` tries others, and many more of them (tests/examples.py).

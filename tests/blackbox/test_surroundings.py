@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.house import House, wait_until
+from tests.scratch import ON_DISK
 from tests.surroundings import ROOT
 
 STRANGER = ("unshare", "--user", "--map-user=54321", "--map-group=54321")
@@ -59,7 +60,7 @@ class Bare:
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="ors", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="ors", dir=ON_DISK, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
