@@ -1,4 +1,4 @@
-"""`ormahctl ingest`: transcripts and exports of chats go into the archive of sessions."""
+"""`ormahctl ingest`: read transcripts and exports of chats into the archive of sessions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FAILED = 2
 INTERRUPTED = 130
 LONG_SECONDS = 3600.0
 SHOWN = 10
-"""Files that are named one by one; --json has them all."""
+"""Number of files that are named; `--json` has all."""
 NUMBERS = ("sessions", "turns", "added", "known", "open", "excluded", "withdrawn", "damaged", "too_long")
 KINDS = ("redacted", "dropped", "unknown")
 NO_FORMAT = "no format that is read: Claude Code, Codex, Gemini CLI, ChatGPT, Claude.ai, or text with `User:` and `Assistant:` lines"
@@ -40,13 +40,13 @@ NO_FORMAT = "no format that is read: Claude Code, Codex, Gemini CLI, ChatGPT, Cl
 @click.option("--dry-run", is_flag=True, help="Only say what would be archived.")
 @pass_session
 def ingest(session: Session, path: str, dry_run: bool) -> int:
-    """Read what you and your agents said, and keep it in the archive of sessions: `ormahctl recall --sessions` searches there.
+    """Read what you and your agents said into the archive of sessions, which `ormahctl recall --sessions` searches.
 
-    Transcripts of Claude Code, Codex and Gemini CLI, the exports of ChatGPT and Claude.ai (a zip, a folder or a file), and text with
-    `User:` and `Assistant:` at the start of lines are told apart by their content. Secrets are taken out first. What is
-    archived already is skipped, so that the command can be stopped and run again.
+    Reads transcripts of Claude Code, Codex and Gemini CLI, the exports of ChatGPT and Claude.ai (a zip, a folder or a
+    file), and text with `User:` and `Assistant:` at the start of lines; the format is recognised by the content.
+    Secrets are redacted first. Archived turns are skipped, so an interrupted command can be repeated.
 
-    Exit status 2 when a file could not be read, or has no known format.
+    Exit status 2 if a file could not be read, or has an unknown format.
     """
     begun = time.monotonic()
     files: list[IngestedFile] = []
@@ -77,7 +77,8 @@ def ingest(session: Session, path: str, dry_run: bool) -> int:
 
 @contextmanager
 def _place(path: str) -> Iterator[tuple[str, bool]]:
-    """The absolute path to read, and whether it is a temporary file: standard input becomes one, so that the daemon can go back in it."""
+    """Return the absolute path to read, and whether it is a temporary file. Standard input is copied to one, because
+    the daemon must be able to read it twice."""
     if path != "-":
         yield os.path.realpath(path), False
         return

@@ -1,4 +1,4 @@
-"""`ormahctl sessions`: the archive of what you and your agents said; and what `recall --sessions` found there."""
+"""`ormahctl sessions`: list and print archived sessions; and print the results of `recall --sessions`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ormahctl.session import Session, pass_session
 from ormahd.api import Exchange, SessionInfo, SessionsParams, SessionsResult
 
 ID = 12
-"""Columns of a session's id in the list: enough to tell sessions apart."""
+"""Number of characters of a session's id in the list, enough to distinguish sessions."""
 QUOTED = 400
-"""Columns of each side of an exchange that was found."""
+"""Width in columns of each side of an exchange."""
 WHO = {"user": "you", "assistant": "agent"}
 
 
@@ -29,9 +29,9 @@ WHO = {"user": "you", "assistant": "agent"}
 )
 @pass_session
 def sessions(session: Session, words: tuple[str, ...], limit: int) -> None:
-    """List the archived sessions, newest first; `show ID` prints what was said in one. The beginning of an id is enough.
+    """List the archived sessions, newest first; `show ID` prints one. A unique prefix of the id is enough.
 
-    `ormahctl ingest` archives sessions, `ormahctl recall --sessions` searches them.
+    `ormahctl ingest` archives sessions, and `ormahctl recall --sessions` searches them.
     """
     if words and (words[0] != "show" or len(words) != 2):
         raise click.UsageError("write `ormahctl sessions`, or `ormahctl sessions show ID`")
@@ -80,12 +80,12 @@ def _print(found: SessionsResult) -> None:
 
 
 def project(cwd: str | None) -> str:
-    """The name of a session's folder; `-` where it has none."""
+    """Return the name of a session's folder, or `-` if it has none."""
     return PurePath(cwd).name or cwd if cwd else "-"
 
 
 def print_exchange(number: int, one: Exchange) -> None:
-    """Print one result of `recall --sessions`: what was said, where and when, and how to open it."""
+    """Print one result of `recall --sessions`: the turns, place, time, and how to open the session."""
     head = one.title or next((said.text for said in one.said if said.role == "user"), one.session)
     render.out(f"{number}. {render.paint(render.cut(render.line(head), 100), 'bold')}")
     facts = [

@@ -1,4 +1,4 @@
-"""Search and show the archive of sessions: words find turns, and late interaction orders the best of them."""
+"""Search and list the archive of sessions. Full-text search finds turns, and late interaction orders the best of them."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
     from ormahd.sessions.archive import Archived, SessionRow
 
 BEST: Final = 100
-"""Turns that words find and late interaction orders. Over dialogue the evidence is among so many in 85 of 100 questions."""
+"""Number of turns that are ordered by late interaction."""
 SURE: Final = 50
-"""Of these, how many are compared however slow the machine is: with 50 the answers are 1 point worse than with 100."""
+"""Number of these that are compared however slow the machine is."""
 STEP: Final = 25
 SECONDS: Final = 0.25
-"""Seconds after which no further turns are compared; the rest follow in the order that words gave."""
+"""Seconds after which no further turns are compared; the rest stay in the order of full-text search."""
 PASSAGE: Final = 600
-"""Characters of a turn that are compared and quoted: the part with the most of the question's words."""
+"""Number of characters of a turn that are compared and quoted: the part with the most words of the question."""
 LEAST: Final = 0.05
-"""Weight of a token that all of these texts have."""
+"""Weight of a token that occurs in all of these texts."""
 WORDS: Final = 0.1
-"""Weight of the words' score, relative to the best, beside late interaction. With 0 or 0.2 the answers are worse."""
+"""Weight of the full-text score (relative to the best one) beside late interaction."""
 
 
 class _Packed(Struct, frozen=True):
-    """Token vectors of some texts, as `max_sim` wants them."""
+    """Token vectors of some texts, in the form that `max_sim` takes."""
 
     ids: Sequence[str]
     offsets: NDArray[np.int64]
@@ -50,10 +50,10 @@ class _Packed(Struct, frozen=True):
 
 
 def recall_sessions(ormah: Ormah, query: SearchQuery) -> RecallResult:
-    """Return the exchanges of archived sessions that fit a question, best first. Nothing counts as used.
+    """Return the exchanges of archived sessions that match a question, best first. Nothing counts as used.
 
     Raises:
-        BadRequest: there are filters that only memories have.
+        BadRequest: a filter was given that only memories have.
     """
     if any(one is not None for one in (query.types, query.tiers, query.spaces, query.tags)):
         raise BadRequest(
@@ -72,7 +72,8 @@ def recall_sessions(ormah: Ormah, query: SearchQuery) -> RecallResult:
 
 
 def _scores(ormah: Ormah, question: str, passages: Sequence[str], by_words: Sequence[float]) -> list[float]:
-    """Return a score of each turn; of those that were not compared, one below all that were, in the order of words."""
+    """Return a score for each turn. Turns that were not compared come after all others, in the order of full-text
+    search."""
     if not passages:
         return []
     shares = np.array(by_words) / max([*by_words, 1e-9])
@@ -92,7 +93,7 @@ def _scores(ormah: Ormah, question: str, passages: Sequence[str], by_words: Sequ
 
 
 def _late(asked: QueryVectors, documents: Sequence[DocumentVectors]) -> NDArray[np.float32]:
-    """Return the late interaction of a question with each text. A token counts the more, the fewer of these texts have it."""
+    """Return the late interaction of a question with each text. A token weighs more the fewer of these texts have it."""
     ids = [np.concatenate([piece.token_ids for piece in one.pieces]) for one in documents]
     codes = [np.concatenate([piece.tokens for piece in one.pieces]) for one in documents]
     have = Counter(int(token) for some in ids for token in np.unique(some))
@@ -128,7 +129,7 @@ def passage(text: str, terms: Sequence[str]) -> str:
 def _exchanges(
     ormah: Ormah, found: Sequence[tuple[Archived, float, str]], limit: int, terms: Sequence[str]
 ) -> list[Exchange]:
-    """Return each exchange once, at the place of its best turn."""
+    """Return each exchange once, at the rank of its best turn."""
     chosen: list[tuple[Archived, float, list[SaidTurn]]] = []
     seen: set[int] = set()
     for turn, score, part in found:
@@ -153,7 +154,7 @@ def _exchanges(
 
 
 def opening(row: SessionRow) -> str:
-    """Return the command or address by which a session is opened where it took place; else ours that prints it."""
+    """Return the command or address that opens a session in its harness, or else the command of Ormah that prints it."""
     within = f"cd {shlex.quote(row.cwd)} && " if row.cwd else ""
     ours = f"ormahctl sessions show {shlex.quote(row.id)}"
     return {

@@ -70,8 +70,8 @@ class RecallParams(Params):
     state is rebuilt. Nothing counts as used.
     """
     sessions: bool = False
-    """Search the archive of sessions instead of the memories: `exchanges` holds what was found. Filters by type, tier, space and
-    tag are refused."""
+    """Search the archive of sessions instead of the memories; the results are in `exchanges`. Filters by type, tier,
+    space and tag are refused."""
 
 
 class AsOf(Result):
@@ -121,21 +121,21 @@ class RecallHit(Result):
 
 
 class SaidTurn(Result):
-    """What one side said. `text` is its beginning, or the part that was found."""
+    """A turn of one side. `text`: its beginning, or the part that matches."""
 
     role: str
     text: str
 
 
 class Exchange(Result):
-    """Something that was said in an archived session, and the answer to it."""
+    """A turn of the person in an archived session, and the agent's answer."""
 
     session: str
-    """The session's id, as the agent named it."""
+    """The session's id, as the harness names it."""
     harness: str
-    """Where it was: claude-code, codex, gemini, chatgpt, claude-ai, text."""
+    """The source of the session: claude-code, codex, gemini, chatgpt, claude-ai, text."""
     turn: int
-    """The number of the turn that was found, counted from 1."""
+    """Number of the matching turn, counted from 1."""
     score: float
     time: str | None
     cwd: str | None
@@ -153,7 +153,7 @@ class RecallResult(Result):
     as_of: AsOf | UnsetType | None = UNSET
     """Set if `as_of` was given."""
     exchanges: list[Exchange] | UnsetType = UNSET
-    """Present if `sessions` was asked."""
+    """Set if `sessions` was given."""
 
 
 class NodeParams(Params):

@@ -1,4 +1,4 @@
-"""`ingest.*` and `agent.sessions`: transcripts and exports are read, and the archive of sessions is looked at."""
+"""Types of `ingest.*` and `agent.sessions`: archive transcripts and exports, and list the archived sessions."""
 
 from __future__ import annotations
 
@@ -11,41 +11,42 @@ class IngestPathParams(Params):
     path: str
     """An absolute path: a transcript, an export, or a folder."""
     dry_run: bool = True
-    """Read everything and say what would be archived; false: only list the files."""
+    """True: read all files, and return what would be archived. False: only list the files."""
 
 
 class IngestFileParams(Params):
     path: str
     unnamed: bool = False
-    """True if the file is a temporary one: nobody can find it there later."""
+    """True if the file is temporary, so that its path is not recorded."""
 
 
 class IngestedFile(Result):
-    """What came of a file, or would."""
+    """The result for one file, or of a dry run."""
 
     path: str
     status: str = "read"
-    """`read`; `unchanged`: nothing new since it was read to its end; `unknown`: no format that is read; `failed`."""
+    """`read`; `unchanged`: nothing was added since it was last read to its end; `unknown`: its format is not supported;
+    `failed`."""
     formats: list[str] = []
     error: str | None = None
     sessions: int = 0
-    """With at least one turn that is added."""
+    """Number of sessions with at least one added turn."""
     turns: int = 0
-    """Turns in the file; the numbers up to `excluded` are parts of it."""
+    """Number of turns in the file. The next four numbers say what became of them."""
     added: int = 0
     known: int = 0
     open: int = 0
-    """Answers that are still being written."""
+    """Number of answers that are still being written."""
     excluded: int = 0
-    """In folders that `sessions.exclude` names."""
+    """Number of turns in folders that `sessions.exclude` names."""
     withdrawn: int = 0
-    """Archived turns that the person took back since: they leave the archive."""
+    """Number of archived turns that the person has taken back since, and that are deleted from the archive."""
     redacted: dict[str, int] = {}
-    """Secrets that were taken out, by kind."""
+    """Number of redacted secrets, by kind."""
     dropped: dict[str, int] = {}
-    """Lines that are nothing of the conversation, by reason."""
+    """Number of lines that are no part of the conversation, by reason."""
     unknown: dict[str, int] = {}
-    """Lines and parts of kinds that are not known, by kind."""
+    """Number of lines and parts of unknown kinds, by kind."""
     damaged: int = 0
     too_long: int = 0
 
@@ -56,7 +57,7 @@ class IngestPathResult(Result):
 
 class SessionsParams(Params):
     session_id: str | None = None
-    """A session, by its id or the beginning of it: all its turns. Absent: the newest sessions."""
+    """The id of a session, or a unique prefix, for all its turns. Absent: the newest sessions."""
     limit: Count = 20
 
 
@@ -69,7 +70,7 @@ class SessionInfo(Result):
     last: str | None
     turns: int
     source: str | None
-    """The file that it came from."""
+    """The file from which it was read."""
     open: str
 
 
@@ -85,7 +86,7 @@ class SessionsResult(Result):
     total: int
     total_turns: int
     turns: list[SessionLine] = []
-    """Of the one session that was asked for."""
+    """The turns of the session that `session_id` names."""
 
 
 INGEST: Final[dict[str, tuple[type[Params], type[Result]]]] = {

@@ -165,7 +165,7 @@ class ResolveProposalResult(Result):
 
 
 class JudgeTrouble(Result):
-    """`kind`: down (no answer comes), rude (answers that cannot be used), slow, or budget (the day's is used up)."""
+    """A problem with the judge. `kind`: down (no answer), rude (unusable answers), slow, or budget (used up for today)."""
 
     kind: str
     since: str
@@ -174,8 +174,8 @@ class JudgeTrouble(Result):
 
 
 class JudgeOpen(Result):
-    """Questions of a task (duplicates, links, conflicts, summaries) that the judge was asked and did not answer usably. They are asked
-    again by later runs."""
+    """Questions of a task (duplicates, links, conflicts, summaries) that got no usable answer. Later runs ask them
+    again."""
 
     task: str
     questions: int
@@ -184,16 +184,16 @@ class JudgeOpen(Result):
 
 
 class JudgeHealth(Result):
-    """The judge, what it cost today (UTC), and what is wrong with it."""
+    """The state of the judge, and its costs today (UTC)."""
 
     kind: str
     """`command` or `openai`."""
     name: str
     answered: str | None
-    """When it last gave a usable answer; null: never yet."""
+    """Time of the last usable answer; null if there was none."""
     troubles: list[JudgeTrouble]
     left_alone_until: str | None
-    """When it is asked again, after it failed; null: it is asked whenever there is a question."""
+    """Until when it is not asked because it failed; null if it may be asked now."""
     open: list[JudgeOpen]
     calls: int
     calls_a_day: int
@@ -202,23 +202,23 @@ class JudgeHealth(Result):
 
 
 class JudgeTestResult(Result):
-    """What came of one question that holds nothing of the person's."""
+    """The result of a trial question, which contains no data of the person."""
 
     kind: str
     name: str
     usable: bool
     right: bool
-    """Whether it also judged rightly; a model that does not is too small for the work."""
+    """Whether the verdict was right too. If not, the model is too small for the task."""
     why: str | None
-    """What was wrong with the answer."""
+    """What was wrong with the answer, or null."""
     answer: str
-    """As it came, cut to 2,000 characters; "" if none did."""
+    """The answer as received, cut to 2,000 characters; empty if none came."""
     seconds: float
     calls: int
-    """Two where the answer had to be repaired."""
+    """Number of calls: two if the answer had to be repaired."""
     tokens: int
     counted: bool
-    """False: the judge does not count tokens, and they are estimated."""
+    """False if the judge does not count tokens, so that they are estimated."""
     calls_left: int
     tokens_left: int
 

@@ -1,4 +1,5 @@
-"""The judge of one daemon: made by the settings, tried by a person, and how it is doing, for `status` and `doctor`."""
+"""The judge of one daemon: create it from the settings, try it for a person, and report on it for `status` and
+`doctor`."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ class Judging:
         self.judge: Judge | None = None if self.asker is None else ModelJudge(self.asker)
 
     def health(self) -> JudgeHealth | None:
-        """Return how the judge is doing; None if there is none."""
+        """Return the state of the judge, or None if there is none."""
         if self.asker is None:
             return None
         now = self._ormah.clock()
@@ -72,7 +73,7 @@ class Judging:
         )  # fmt: skip
 
     def findings(self) -> Iterator[Finding]:
-        """Yield what `doctor` says of the judge."""
+        """Yield the judge's problems for `doctor`."""
         health = self.health()
         for one in health.troubles if health is not None else ():
             assert health is not None
@@ -80,7 +81,7 @@ class Judging:
             yield Finding("info" if one.kind in {BUDGET, "slow"} else "warning", what, mend=MENDS[one.kind])
 
     def test(self) -> JudgeTestResult:
-        """Ask the judge one question that holds nothing of the person's.
+        """Ask the judge a trial question, which contains no data of the person.
 
         Raises:
             BadRequest: there is no judge.

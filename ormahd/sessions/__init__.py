@@ -1,1 +1,2 @@
-"""The archive of sessions: what the person said and what agents answered, a file a session, searched by words."""
+"""The archive of sessions: what the person said and what agents answered, in one file per session, with full-text
+search."""

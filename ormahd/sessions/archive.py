@@ -1,7 +1,7 @@
-"""Keeps turns in files, and finds them by words.
+"""Stores turns in files, and finds them by words.
 
-The files are the truth. The database beside them is derived: it is brought up to date with them when it is opened, so that a crash
-between the two costs nothing. One lock guards both.
+The files are the truth. The database beside them is derived, and brought up to date when it is opened, so that nothing
+is lost in a crash between the two writes. One lock guards both.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ log = logging.getLogger("ormah")
 PURGED: Final = "purged"
 VERSION: Final = 1
 COLUMNS: Final = "number, id, harness, cwd, title, source, first, last, turns, path"
-"""Of a session, in the order of `SessionRow`."""
+"""Columns of a session, in the order of `SessionRow`."""
 TURN: Final = "number, key, session, place, role, time, text"
 """Columns of a turn, in the order of `Archived`."""
 
 
 class Archived(Struct, frozen=True):
-    """A turn of the archive, with its session."""
+    """An archived turn, with its session."""
 
     number: int
     key: str
@@ -62,7 +62,7 @@ class SessionRow(Struct, frozen=True):
 
 
 class SourceState(Struct, frozen=True):
-    """A source's file as it was when it was looked at."""
+    """The state of a source's file when it was read."""
 
     size: int
     mtime_ns: int
@@ -70,12 +70,13 @@ class SourceState(Struct, frozen=True):
 
 
 class SessionArchive:
-    """All sessions of one vault. Thread-safe; files and database are made when they are first needed."""
+    """All archived sessions of one vault. Thread-safe; files and database are created when they are first needed."""
 
     def __init__(
         self, folder: Callable[[], Path], database: Callable[[], Path], *, keep_days: int, clock: Callable[[], datetime]
     ) -> None:
-        """`folder` and `database` are asked at the first use: a vault's id may change while it is open. `keep_days` 0: for ever."""
+        """`folder` and `database` are called at the first use, because a vault's id may change while it is open.
+        `keep_days` 0: keep sessions for ever."""
         self._places = folder, database
         self._keep_days = keep_days
         self._clock = clock
@@ -89,7 +90,7 @@ class SessionArchive:
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
-        """Yield the database in one transaction. A damaged one is made anew from the files."""
+        """Yield the database in one transaction. A damaged one is rebuilt from the files."""
         with self._lock:
             try:
                 db = self._db if self._db is not None else self._open()
@@ -133,7 +134,7 @@ class SessionArchive:
         raise AssertionError
 
     def _drop(self) -> None:
-        """Close the database and remove its file: the next call makes it anew."""
+        """Close the database and delete its file; the next call rebuilds it."""
         if self._db is not None:
             self._db.close()
             self._db = None
@@ -147,7 +148,7 @@ class SessionArchive:
                 self._db = None
 
     def _catch_up(self, db: sqlite3.Connection) -> None:
-        """Take in what the files have and the database lacks; forget sessions whose files are gone."""
+        """Add to the database what the files have and it lacks; remove sessions whose files are gone."""
         known = {path: (number, size) for path, number, size in db.execute("SELECT path, number, size FROM session")}
         there: dict[str, int] = {}
         for folder in sorted(self._folder.iterdir()) if self._folder.is_dir() else ():
@@ -165,7 +166,7 @@ class SessionArchive:
                 self._take_in(db, path, taken)
 
     def _take_in(self, db: sqlite3.Connection, path: str, start: int) -> None:
-        """Put the rows of a file into the database, from an offset on."""
+        """Add the rows of a file to the database, from an offset on."""
         head: SessionHead | None = None
         lines: list[Line] = []
         end = start
@@ -181,7 +182,7 @@ class SessionArchive:
             db.execute("UPDATE session SET size = ? WHERE number = ?", (end, number))
 
     def _session(self, db: sqlite3.Connection, path: str, head: SessionHead | None) -> int | None:
-        """Return the number of a session, after what is known of it was written; None for a file that names none."""
+        """Write what is known of a session, and return its number; None if the file names no session."""
         if head is not None:
             db.execute(
                 "INSERT INTO session (path, id, harness, cwd, title, source, turns, size) VALUES (?, ?, ?, ?, ?, ?, 0, 0) "
@@ -211,7 +212,7 @@ class SessionArchive:
         db.execute("UPDATE session SET turns = ?, first = ?, last = ? WHERE number = ?", (*found, session))
 
     def _forget(self, db: sqlite3.Connection, session: int) -> None:
-        """Take a session out of the database."""
+        """Delete a session from the database."""
         rows = db.execute("SELECT number, text FROM turn WHERE session = ? AND text IS NOT NULL", (session,)).fetchall()
         for number, text in rows:
             self._take_words(db, number, text)
@@ -225,12 +226,12 @@ class SessionArchive:
     # ------------------------------------------------------------ keeping
 
     def known(self, keys: Sequence[str]) -> set[str]:
-        """Return those of `keys` that the archive has, or had until they were purged."""
+        """Return those of `keys` that the archive has, or had until a purge."""
         with self._opened() as db:
             return _known(db, keys)
 
     def there(self, keys: Collection[str]) -> set[str]:
-        """Return those of `keys` whose turns the archive has."""
+        """Return those of `keys` whose turns the archive has now."""
         found: set[str] = set()
         with self._opened() as db:
             for some in sql.sets(sorted(keys)):
@@ -239,7 +240,7 @@ class SessionArchive:
         return found
 
     def add(self, turns: Sequence[tuple[SessionHead, Sequence[Line]]]) -> int:
-        """Keep turns durably, those that are not known yet. Return how many were added."""
+        """Store turns durably that are not known yet. Return the number added."""
         added = 0
         with self._opened() as db:
             for head, lines in turns:
@@ -273,7 +274,7 @@ class SessionArchive:
         db.execute("UPDATE session SET size = ? WHERE number = ?", (size, number))
 
     def _describe(self, db: sqlite3.Connection, head: SessionHead) -> None:
-        """Keep a session's title where it has a new one."""
+        """Store a session's title if it is new."""
         path = files.path_of(head)
         before = db.execute("SELECT cwd, title, source FROM session WHERE path = ?", (path,)).fetchone()
         if before is not None and head.title and head.title != before[1]:
@@ -283,7 +284,8 @@ class SessionArchive:
             db.execute("UPDATE session SET size = ? WHERE path = ?", (size, path))
 
     def expire(self) -> int:
-        """Delete sessions of which nothing was said and nothing was archived for `keep_days`; looks once an hour. Return how many."""
+        """Delete sessions in which nothing was said, and of which nothing was archived, for `keep_days`. Checks once an hour.
+        Return the number deleted."""
         now = self._clock()
         if not self._keep_days or (self._expired is not None and now - self._expired < timedelta(hours=1)):
             return 0
@@ -301,17 +303,17 @@ class SessionArchive:
         return gone
 
     def withdraw(self, keys: set[str]) -> int:
-        """Delete turns that the person took back by a rewind. Return how many."""
+        """Delete turns that the person took back by a rewind. Return the number deleted."""
         return self._remove(lambda key, _text: key in keys, [*keys], gone="")
 
     def holding(self, holds: Callable[[bytes], bool]) -> int:
-        """Return for how many turns `holds` is true."""
+        """Return the number of turns for which `holds` is true."""
         with self._opened() as db:
             texts = db.execute("SELECT text FROM turn WHERE text IS NOT NULL").fetchall()
         return sum(holds(text.encode("utf-8", "replace")) for (text,) in priority.giving(texts))
 
     def purge(self, holds: Callable[[bytes], bool]) -> int:
-        """Delete the text of every turn for which `holds` is true. Its key stays, so that it is not taken in again."""
+        """Delete the text of every turn for which `holds` is true. Its key stays, so that it is not archived again."""
         with self._opened() as db:
             for number, title in db.execute("SELECT number, title FROM session WHERE title IS NOT NULL").fetchall():
                 if holds(title.encode("utf-8", "replace")):
@@ -347,7 +349,7 @@ class SessionArchive:
         return len(found)
 
     def _write_anew(self, db: sqlite3.Connection, session: int) -> None:
-        """Replace a session's file by what the database has of it."""
+        """Replace a session's file by the content of the database."""
         row = self._row(db, session)
         rows: list[SessionHead | Line] = [SessionHead(row.id, row.harness, row.cwd, row.title, row.source)]
         select = "SELECT key, role, text, time FROM turn WHERE session = ? ORDER BY place"
@@ -359,7 +361,7 @@ class SessionArchive:
     # ------------------------------------------------------------ sources
 
     def is_read(self, source: str, state: SourceState) -> bool:
-        """Return whether a source was taken in to its end as it is now."""
+        """Whether a source was read to its end in its present state."""
         with self._opened() as db:
             row = db.execute("SELECT size, mtime_ns, inode FROM cursor WHERE source = ?", (source,)).fetchone()
         return row is not None and SourceState(*row) == state
@@ -404,7 +406,7 @@ class SessionArchive:
         return found
 
     def around(self, turn: Archived) -> list[Archived]:
-        """Return the exchange that a turn belongs to: what was asked, and the answer to it."""
+        """Return the exchange to which a turn belongs: the person's turn and the answer."""
         select = f"SELECT {TURN} FROM turn WHERE session = ? AND text IS NOT NULL"
         with self._opened() as db:
             asked = turn.place
@@ -432,7 +434,7 @@ class SessionArchive:
             return {number: self._row(db, number) for number in set(numbers)}
 
     def newest(self, limit: int) -> list[SessionRow]:
-        """Return the sessions whose last turns are the newest."""
+        """Return the sessions with the newest last turns."""
         with self._opened() as db:
             select = (
                 f"SELECT {COLUMNS} FROM session WHERE turns > 0 ORDER BY coalesce(last, '') DESC, number DESC LIMIT ?"
@@ -440,7 +442,7 @@ class SessionArchive:
             return [SessionRow(*row) for row in db.execute(select, (limit,))]
 
     def count(self) -> tuple[int, int]:
-        """Return how many sessions and turns there are."""
+        """Return the number of sessions and of turns."""
         with self._opened() as db:
             sessions, turns = db.execute(
                 "SELECT count(*), coalesce(sum(turns), 0) FROM session WHERE turns > 0"
@@ -448,10 +450,7 @@ class SessionArchive:
             return sessions, turns
 
     def session(self, prefix: str) -> tuple[SessionRow, list[Archived]]:
-        """Return a session and its turns, by its id or a beginning of it that no other has.
-
-        Raises NotFound, Ambiguous.
-        """
+        """Return a session and its turns, by its id or a unique prefix. Raises NotFound, Ambiguous."""
         escaped = prefix.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         with self._opened() as db:
             rows = db.execute(
@@ -480,6 +479,6 @@ def _known(db: sqlite3.Connection, keys: Sequence[str]) -> set[str]:
 
 
 def _merged(head: SessionHead, before: tuple[str | None, str | None, str | None] | None) -> SessionHead:
-    """Return what is known of a session: the new, and the former where the new says nothing."""
+    """Return the new description of a session, with values of the former one where the new has none."""
     cwd, title, source = before or (None, None, None)
     return SessionHead(head.session, head.harness, head.cwd or cwd, head.title or title, head.source or source)

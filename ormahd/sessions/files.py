@@ -1,6 +1,6 @@
-"""The files of the archive: JSON lines, one a turn, below a line that names the session.
+"""The files of the archive: JSON lines, one per turn, after a line that describes the session.
 
-A line with `session` describes the session, a later one replaces it; a line with `gone` keeps the key of a turn that was purged.
+A later line with `session` replaces the description. A line with `gone` keeps the key of a purged turn.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class SessionHead(Struct, frozen=True, omit_defaults=True):
-    """What is known of a session."""
+    """The description of a session."""
 
     session: str
     harness: str
     cwd: str | None = None
     title: str | None = None
     source: str | None = None
-    """The path of the transcript or export that it came from."""
+    """The path of the transcript or export from which it was read."""
 
 
 class Line(Struct, frozen=True, omit_defaults=True):
-    """One turn; without a text where `gone` says why."""
+    """One turn. It has no text if `gone` is set, which says why."""
 
     key: str
     role: str = ""
@@ -48,7 +48,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def path_of(head: SessionHead) -> str:
-    """Return the path of a session's file below the archive."""
+    """Return the path of a session's file, relative to the archive."""
     name = head.session
     if not _PLAIN.fullmatch(name) or name.endswith(".part"):
         name = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=12).hexdigest()
@@ -60,7 +60,7 @@ def encoded(rows: Sequence[SessionHead | Line]) -> bytes:
 
 
 def read(file: Path, start: int = 0) -> Iterator[tuple[int, SessionHead | Line]]:
-    """Yield (offset after it, row) for each whole line from `start` on. A line that is none of ours is passed over."""
+    """Yield (offset after it, row) for each complete line from `start` on. Invalid lines are skipped."""
     with open(file, "rb") as opened:
         opened.seek(start)
         at = start
@@ -77,7 +77,7 @@ def read(file: Path, start: int = 0) -> Iterator[tuple[int, SessionHead | Line]]
 
 
 def append(file: Path, rows: Sequence[SessionHead | Line]) -> int:
-    """Append rows durably, after a half-written line of a crash was cut off. Return the file's size."""
+    """Append rows durably, after cutting off an incomplete line that a crash left. Return the file's size."""
     fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         end = _whole(fd)
@@ -92,7 +92,7 @@ def append(file: Path, rows: Sequence[SessionHead | Line]) -> int:
 
 
 def _whole(fd: int) -> int:
-    """Return where the last whole line of a file ends."""
+    """Return the end of the last complete line of a file."""
     end = os.fstat(fd).st_size
     while end:
         begin = max(end - 65_536, 0)

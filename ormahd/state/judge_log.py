@@ -1,7 +1,5 @@
-"""What the judge cost each day, what went wrong with it since when, and which questions it left open.
-
-It survives a restart: a budget that began anew with each start would be none.
-"""
+"""The judge's costs per day, its problems, and the questions that it left open. Kept across restarts, as the budget of
+a day must be."""
 
 from __future__ import annotations
 
@@ -14,13 +12,14 @@ from msgspec import Struct
 from ormahd.state.state import State
 
 DAYS_KEPT: Final = 31
-"""Days whose costs are kept."""
+"""Number of days whose costs are kept."""
 OPEN_FOR: Final = timedelta(days=3)
-"""How long a question counts as open that no run asks again: a memory of it was changed, merged or forgotten."""
+"""How long a question counts as open if no run asks it again, because one of its memories was changed, merged or
+forgotten."""
 
 
 class LoggedTrouble(Struct, frozen=True):
-    """`kind`: down, rude, slow or budget. `times`: how often since `since`."""
+    """A problem of the judge. `kind`: down, rude, slow or budget. `times`: how often it happened since `since`."""
 
     kind: str
     since: datetime
@@ -30,7 +29,7 @@ class LoggedTrouble(Struct, frozen=True):
 
 
 class LeftOpen(Struct, frozen=True):
-    """How many questions of one task the judge was asked and did not answer usably. They are asked again with the next run."""
+    """Number of questions of one task that got no usable answer. The next run asks them again."""
 
     task: str
     since: datetime
@@ -64,7 +63,7 @@ class JudgeLog:
             )
 
     def about(self, who: str) -> None:
-        """Forget what was wrong with another judge: the settings name this one now. What was spent counts for all."""
+        """Forget the problems of another judge, because the settings name this one now. Costs count for all judges."""
         with self._state.transaction() as db:
             row = db.execute("SELECT value FROM judge_mark WHERE name = 'who'").fetchone()
             if row is not None and row[0] == who:
@@ -75,7 +74,7 @@ class JudgeLog:
             db.execute("INSERT INTO judge_mark (name, value) VALUES ('who', ?)", (who,))
 
     def trouble(self, kind: str, reason: str) -> None:
-        """Record that something went wrong. `since` stays that of the first time."""
+        """Record a problem. `since` stays the time of the first one."""
         now = self._state.clock().isoformat()
         with self._state.transaction() as db:
             db.execute(
@@ -85,7 +84,7 @@ class JudgeLog:
             )
 
     def fine(self, *kinds: str) -> None:
-        """Record that these kinds of trouble are over."""
+        """Record that these kinds of problems are over."""
         with self._state.transaction() as db:
             db.executemany("DELETE FROM judge_trouble WHERE kind = ?", [(kind,) for kind in kinds])
             if "down" in kinds:
@@ -122,7 +121,8 @@ class JudgeLog:
             db.executemany("DELETE FROM judge_open WHERE key = ?", [(key,) for key in keys])
 
     def left_open(self) -> list[LeftOpen]:
-        """Return the open questions by task. One that was not asked again for `OPEN_FOR` is gone: its memories have changed."""
+        """Return the open questions by task. A question that was not asked again for `OPEN_FOR` is dropped, because its
+        memories have changed."""
         old = (self._state.clock() - OPEN_FOR).isoformat()
         with self._state.transaction() as db:
             db.execute("DELETE FROM judge_open WHERE last < ?", (old,))
