@@ -21,6 +21,7 @@ from ormahd.actions.sync import sync_by_itself
 from ormahd.api import Call, HealthResult, Progress, Result
 from ormahd.config import Config
 from ormahd.errors import OrmahError
+from ormahd.ingest.capture import Capture
 from ormahd.jobs.judging import Judging
 from ormahd.jobs.maintenance.issue import SEARCH
 from ormahd.jobs.maintenance.maintenance import Maintenance
@@ -66,6 +67,8 @@ FIRST_SYNC: Final = 5.0
 """Seconds from ready to the first automatic sync."""
 DRAIN_SECONDS: Final = 10.0
 """Seconds that running requests have to finish when the daemon stops."""
+CAPTURE_SECONDS: Final = 5.0
+"""Seconds that a transcript being read has to finish when the daemon stops; the next start goes on from there."""
 SWITCH_SECONDS: Final = 0.0005
 """Python's thread switch interval (default: 5 ms). A whisper acquires the GIL hundreds of times, and the default
 would make each wait long beside an import."""
@@ -118,19 +121,29 @@ def run(
                 reply.log_file = str(logs.file)
             return reply
 
-        hook = Hooks(whisper).answer
+        hooks, capture = _hooks(whisper, listening.path)
         files = BlobFiles(ormah.vault.git)
         limits = Limits(threads=config.settings.daemon.threads)
-        server = Server(listening, answer, limits, hook=hook, on_broken=signals.broken, files=files)
+        server = Server(listening, answer, limits, hook=hooks.answer, on_broken=signals.broken, files=files)
         house.callback(life.stop_serving, server)
         server.start()
         told(listening.path)
         ormah.socket = listening.path
 
         life.warm(whisper, reranker)
+        capture.start()
+        house.callback(capture.stop, CAPTURE_SECONDS)
         house.callback(life.leave)
         life.status = _stay(signals, logs, supervisor, server)
     return life.status
+
+
+def _hooks(whisper: Whisper, socket: Path) -> tuple[Hooks, Capture]:
+    """Return what answers hooks, and what reads the transcripts of which they tell."""
+    hooks = Hooks(whisper)
+    capture = Capture(whisper.ormah, lambda: hooks.answer_spooled(paths.spool_dir(socket), capture.settle))
+    hooks.on_transcript = lambda one: capture.hear(one.harness, one.session_id, one.path, one.ending)
+    return hooks, capture
 
 
 def _fell(_kind: type[BaseException] | None, fault: BaseException | None, _: TracebackType | None) -> None:

@@ -258,6 +258,12 @@ def autostart(environ: Mapping[str, str] | None = None) -> bool:
     return str(given).strip().lower() not in {"0", "false", "no", "off", "f", "n"}
 
 
+def spool_dir(socket: Path) -> Path:
+    """Return the folder beside a socket where hooks leave events while no daemon listens (`ormahctl/shim/prompt.py` knows the name
+    too)."""
+    return socket.with_name(f"{socket.name}.spool")
+
+
 def down_mark(socket: Path) -> Path:
     """Return the file that `ormahctl down` creates beside a socket: it keeps the daemon from being started
     automatically."""

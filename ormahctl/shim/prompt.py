@@ -23,6 +23,9 @@ NOTICE = b'{"systemMessage":"Ormah: %b"}'
 _KIND = b"h"
 _JUDGING = b"ORMAH_JUDGING"
 """Set in a session that Ormah itself runs as its judge (`ormahd.judge.own_sessions`): it is told nothing, and nothing is learned of it."""
+_GROWN = ("Stop", "SessionEnd", "PreCompact", "AfterAgent", "PreCompress")
+"""Events after which a transcript has grown. Without a daemon they are kept, for the next one to read."""
+_MOST_SPOOLED = 1_000
 _PIECE = 1 << 20
 
 
@@ -50,6 +53,8 @@ def _hook(words: "list[str]") -> None:
     space = posix.environ.get(b"ORMAH_SPACE", b"")
     socket = socket_path(options["--socket"])
     reply = ask(socket, _KIND, named + space + b"\0" + body, None)
+    if reply is None and event in _GROWN:
+        _spool(socket, named + space + b"\0", body)
     if reply is None and event == "SessionStart":
         from ormahctl.shim.start import begin
 
@@ -84,6 +89,40 @@ def _read() -> "bytes | None":
         pieces.append(piece)
         room -= len(piece)
     return None
+
+
+def _spool(socket: str, named: bytes, body: bytes) -> None:
+    """Leave an event beside the socket: only which session and file, because a file must not hold what was said."""
+    kept = [name + b": " + value for name in (b'"session_id"', b'"transcript_path"') if (value := _value(body, name))]
+    if len(kept) < 2:
+        return
+    folder = socket + ".spool"
+    try:
+        if len(posix.listdir(folder)) >= _MOST_SPOOLED:
+            return
+    except FileNotFoundError:
+        posix.mkdir(folder, 0o700)
+    name = f"{folder}/{posix.stat(folder).st_mtime_ns}-{posix.getpid()}"
+    fd = posix.open(name + ".part", posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW, 0o600)
+    posix.write(fd, named + b"{" + b", ".join(kept) + b"}")
+    posix.close(fd)
+    posix.rename(name + ".part", name)
+
+
+def _value(body: bytes, name: bytes) -> bytes:
+    """Return the JSON string that a field of an object has, with its quotes; b"" if there is none."""
+    at = body.find(name)
+    while at > 0 and body[at - 1 : at] == b"\\":  # it stands in a text
+        at = body.find(name, at + 1)
+    begin = at + len(name)
+    while at >= 0 and body[begin : begin + 1] in (b" ", b":", b"\n", b"\t", b"\r"):
+        begin += 1
+    end = begin + 1
+    while at >= 0 and body[begin : begin + 1] == b'"' and end < len(body):
+        if body[end : end + 1] == b'"':
+            return body[begin : end + 1]
+        end += 2 if body[end : end + 1] == b"\\" else 1
+    return b""
 
 
 def _write(reply: bytes) -> None:

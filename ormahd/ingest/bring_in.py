@@ -15,14 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ormahd import paths
 from ormahd.actions.amend import clean
 from ormahd.api import IngestedFile, IngestPathResult
 from ormahd.errors import BadRequest
 from ormahd.ingest.readers.formats import READERS, format_of
-from ormahd.ingest.readers.turns import Reading, SessionTurn
+from ormahd.ingest.readers.turns import Reading, SessionTurn, key_of, said
 from ormahd.ingest.sources import SourceDocument, documents, state_of, walk
+from ormahd.judge.own_sessions import is_own_session
 from ormahd.process import priority
 from ormahd.sessions.files import Line, SessionHead
 
@@ -48,6 +50,16 @@ class _Taking(Struct):
     out: IngestedFile
     seen: set[str] | None
     """Keys that were counted in a dry run; None if turns are kept."""
+    ending: str = ""
+    """The last answer as a hook told it, where the file may lack it or not say that it is whole."""
+    tail: SessionTurn | None = None
+    """The last turn so far."""
+    asked: dict[str, str] = field(default_factory=dict)
+    """The key of the last prompt of each session."""
+    judging: set[str] = field(default_factory=set)
+    """Sessions that Ormah's own judge held."""
+    told: dict[str, str] = field(default_factory=dict)
+    """{key of an answer: the key that it had if a hook told it before the file had it}."""
     waiting: list[SessionTurn] = field(default_factory=list)
     sessions: set[str] = field(default_factory=set)
     redacted: Counter[str] = field(default_factory=Counter)
@@ -108,15 +120,33 @@ def take(
     *,
     seen: set[str] | None = None,
     unnamed: bool = False,
+    ending: str = "",
     progress: Progress = lambda *_: None,
 ) -> IngestedFile:
-    """Archive the sessions of a file, and say what came of it. With `seen`: only say it, and remember the keys there."""
+    """Archive the sessions of a file, and say what came of it. With `seen`: only say it, and remember the keys there.
+
+    `ending`: the last answer, as a hook told it. If the file does not have it yet, it is archived all the same.
+    """
+    return settling(ormah, path, seen=seen, unnamed=unnamed, ending=ending, progress=progress)[0]
+
+
+def settling(
+    ormah: Ormah,
+    path: Path,
+    *,
+    seen: set[str] | None = None,
+    unnamed: bool = False,
+    ending: str = "",
+    progress: Progress = lambda *_: None,
+) -> tuple[IngestedFile, bool]:
+    """Do as `take`, and also say whether the file ends with a whole answer."""
     out = IngestedFile(str(path))
+    settled = True
     try:
         before = state_of(path)
-        if not unnamed and ormah.sessions.is_read(str(path), before):
+        if not unnamed and not ending and ormah.sessions.is_read(str(path), before):
             out.status = "unchanged"
-            return out
+            return out, settled
         rested = unnamed or time.time() - before.mtime_ns / 1e9 > REST
         written = (
             datetime.fromtimestamp(before.mtime_ns / 1e9, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
@@ -125,15 +155,16 @@ def take(
             for document in found:
                 name = None if unnamed else f"{path}!{document.member}" if document.member else str(path)
                 reading = Reading(name="" if unnamed else document.name, cwd=_project(path), rested=rested)
-                taking = _Taking(document.name, name, written, reading, out, seen)
+                taking = _Taking(document.name, name, written, reading, out, seen, said(ending))
                 _document(ormah, document, taking, progress)
+                settled = taking.tail is None or (taking.tail.role == "assistant" and taking.tail.closed)
         if not out.formats:
             out.status = "unknown"
         elif seen is None and not unnamed and not out.open and not out.excluded and state_of(path) == before:
             ormah.sessions.have_read(str(path), before)
     except OSError as error:
         out.status, out.error = "failed", error.strerror or str(error)
-    return out
+    return out, settled
 
 
 def _project(path: Path) -> str | None:
@@ -153,15 +184,17 @@ def _document(ormah: Ormah, document: SourceDocument, taking: _Taking, progress:
     out.formats = sorted({*out.formats, found})
     for turn in priority.giving(READERS[found](document.stream, reading)):
         out.turns += 1
+        turn = _heard(taking, turn)
         if not turn.closed:
             out.open += 1
-        elif _excluded(ormah, turn.cwd):
+        elif turn.session in taking.judging or _excluded(ormah, turn.cwd):
             out.excluded += 1
         else:
             taking.waiting.append(turn)
         if len(taking.waiting) >= BATCH:
             _keep(ormah, found, taking)
             progress(out.turns, 0, Path(out.path).name)
+    _end(taking)
     _keep(ormah, found, taking)
     out.sessions += len(taking.sessions)
     if reading.withdrawn:
@@ -170,6 +203,29 @@ def _document(ormah: Ormah, document: SourceDocument, taking: _Taking, progress:
         if taking.seen is None:
             ormah.sessions.withdraw(known)
     _count(taking)
+
+
+def _heard(taking: _Taking, turn: SessionTurn) -> SessionTurn:
+    """Note a turn; return it, closed if a hook said that this is the whole answer."""
+    if turn.role == "user":
+        taking.asked[turn.session] = turn.key
+        if is_own_session(cwd=turn.cwd, transcript=taking.source, text=turn.text):
+            taking.judging.add(turn.session)
+    else:
+        taking.told[turn.key] = key_of("told", taking.asked.get(turn.session), turn.text)
+        if not turn.closed and turn.text == taking.ending:
+            turn = replace(turn, closed=True)
+    taking.tail = turn
+    return turn
+
+
+def _end(taking: _Taking) -> None:
+    """Add the answer that a hook told, where the file ends with the prompt."""
+    tail = taking.tail
+    if taking.ending and tail is not None and tail.role == "user" and tail.session not in taking.judging:
+        key = key_of("told", tail.key, taking.ending)
+        taking.waiting.append(SessionTurn("assistant", taking.ending, taking.written, tail.session, key, tail.cwd))
+        taking.out.turns += 1
 
 
 def _count(taking: _Taking) -> None:
@@ -194,10 +250,13 @@ def _excluded(ormah: Ormah, cwd: str | None) -> bool:
 def _keep(ormah: Ormah, harness: str, taking: _Taking) -> None:
     """Keep the turns that wait, without those that are known."""
     turns, taking.waiting = taking.waiting, []
-    known = ormah.sessions.known([turn.key for turn in turns]) | (taking.seen or set())
+    keys = [turn.key for turn in turns]
+    known = ormah.sessions.known([*keys, *(taking.told[key] for key in keys if key in taking.told)]) | (
+        taking.seen or set()
+    )
     by_session: dict[str, list[SessionTurn]] = {}
     for turn in turns:
-        if turn.key in known:
+        if turn.key in known or taking.told.get(turn.key) in known:
             taking.out.known += 1
         else:
             known.add(turn.key)

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from json import JSONDecoder
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -32,6 +33,7 @@ from ormahd.actions.projects import home_of
 from ormahd.actions.views import replaced_today
 from ormahd.errors import BadRequest
 from ormahd.judge.own_sessions import is_own_session
+from ormahd.process import own_files
 from ormahd.rpc.connection import request
 from ormahd.state.sessions import begin, key_of
 from ormahd.text.harness import Commands
@@ -164,6 +166,8 @@ class Event(Struct, frozen=True):
     transcript: str | None = None
     source: str | None = None
     """The cause of a START event: startup, resume, clear or compact."""
+    ending: str = ""
+    """The agent's last answer, if the harness tells it: its transcript may not have it yet."""
     of_sub_agent: bool = False
     """Whether the event comes from a sub-agent, whose prompt was written by another agent."""
 
@@ -175,6 +179,7 @@ class _Said(msgspec.Struct):
     transcript_path: Any = None
     source: Any = None
     agent_id: Any = None
+    last_assistant_message: Any = None
 
 
 _PROJECT: Final = "project="
@@ -216,6 +221,7 @@ def read(body: bytes) -> Event:
         space=" ".join(space.split())[:NAME_CHARACTERS] or None,
         transcript=_text(said.transcript_path, PATH_CHARACTERS),
         source=_text(said.source, NAME_CHARACTERS),
+        ending=_whole(said.last_assistant_message) if isinstance(said.last_assistant_message, str) else "",
         of_sub_agent=bool(said.agent_id),
     )
 
@@ -303,6 +309,8 @@ class Transcript(Struct, frozen=True):
     session_id: str | None
     path: str | None
     space: str | None
+    ending: str = ""
+    """The agent's last answer, if the harness tells it."""
 
 
 class Hooks:
@@ -333,6 +341,17 @@ class Hooks:
             said, outcome = self._ormah.mended(lambda: self._act(event, gone))
         request(event.harness, f"hook {event.name}", (time.perf_counter() - begun) * 1000, outcome)
         return said
+
+    def answer_spooled(self, folder: Path, settled: Callable[[], None]) -> None:
+        """Answer the events that hooks left in a folder while no daemon ran, and remove each after `settled` has returned."""
+        for file in sorted(folder.iterdir()) if folder.is_dir() else ():
+            try:
+                if not file.name.endswith(".part"):
+                    self.answer(own_files.read(file))
+                    settled()
+                own_files.remove(file)
+            except OSError as error:
+                log.warning("an event that a hook left could not be read: %s", error)
 
     def _act(self, event: Event, gone: Callable[[], bool]) -> tuple[bytes, str]:
         """Handle an event. Return the bytes to print, and the outcome in one word for the log."""
@@ -381,7 +400,9 @@ class Hooks:
     def _hand_over(self, event: Event) -> None:
         if self.on_transcript is not None:
             space = self._space(event)
-            self.on_transcript(Transcript(event.harness, event.name, event.session_id, event.transcript, space))
+            self.on_transcript(
+                Transcript(event.harness, event.name, event.session_id, event.transcript, space, event.ending)
+            )
 
     def _space(self, event: Event) -> str | None:
         """Return the space from `ORMAH_SPACE`, else that of the project in which the session began; None means global.

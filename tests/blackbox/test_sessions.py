@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ormahctl import hook
 from ormahd.rpc import wire
-from tests.house import House, open_house
+from tests.house import House, open_house, wait_until
 
 ID = "6f1d2c3b-aaaa-4bbb-8ccc-0123456789ab"
 
@@ -83,6 +86,40 @@ def test_standard_input_and_an_export(shared: House) -> None:
     assert "taken out before anything was kept: GitHub Token (1)" in done.stderr
     with pytest.raises(wire.OrmahError, match="no absolute path"):
         shared.call("ingest.sessions", path="conversations.json")
+
+
+def stop_hook(house: House, file: Path, session: str, answer: str) -> None:
+    """Run the hook that Claude Code runs when an agent has answered."""
+    said = {"session_id": session, "transcript_path": str(file), "cwd": str(house.home), "hook_event_name": "Stop",
+            "last_assistant_message": answer}  # fmt: skip
+    script = Path(hook.__file__)
+    words = ["--hook", "Stop", "--harness", "claude-code", "--socket", str(house.socket), "--deadline", "20000"]
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", script, *words],
+        input=json.dumps(said).encode(),
+        env=house.env,
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_hooks_archive_and_what_came_while_no_daemon_ran_is_read_later() -> None:
+    with open_house() as house:
+        house.start()
+        one = transcript(house.home / "one.jsonl", "one", 2)
+        stop_hook(house, one, "one", "one says that ferry 1 leaves at noon")
+        wait_until(lambda: len(lines(house)) == 4, "the session that a hook told of")
+        house.stop()
+        secret = "an answer that no file of ours may have"
+        stop_hook(house, transcript(house.home / "two.jsonl", "two", 3), "two", f'{secret} \\ "transcript_path": "/x"')
+        (spooled,) = (house.home / "s.spool").iterdir()
+        assert secret not in spooled.read_text()
+        assert spooled.stat().st_mode & 0o777 == 0o600
+        (house.home / "s.spool" / "junk").write_bytes(b"\xff\0\0\0\0{")
+        house.start()
+        wait_until(lambda: len(lines(house)) == 10, "the session of which a hook told while no daemon ran")
+        wait_until(lambda: not list((house.home / "s.spool").iterdir()), "an empty spool")
 
 
 def killed(house: House, kills: int, seed: int) -> None:

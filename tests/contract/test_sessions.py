@@ -24,9 +24,13 @@ from ormahd.actions.sessions import PASSAGE, passage, recall_sessions, sessions
 from ormahd.api import IngestedFile, PurgeParams
 from ormahd.config import load
 from ormahd.errors import Ambiguous, BadRequest, NotFound
+from ormahd.ingest import capture as capture_module
 from ormahd.ingest.bring_in import ingest, look, take
+from ormahd.ingest.capture import Capture
+from ormahd.judge.own_sessions import MARK
 from ormahd.model.node import NodeType, SearchQuery
 from ormahd.ormah import Ormah
+from tests.house import wait_until
 from tests.surroundings import surroundings
 
 NOW = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
@@ -467,3 +471,71 @@ def test_sessions_leave_after_their_days(tmp_path: Path) -> None:
         assert ormah.sessions.expire() == 1
         assert archived(ormah) == []
         assert found(ormah, "cents") == []
+
+
+# ------------------------------------------------------------ while a session goes on
+
+
+@contextmanager
+def capturing(ormah: Ormah) -> Iterator[Capture]:
+    found = Capture(ormah)
+    found.start()
+    try:
+        yield found
+    finally:
+        assert found.stop(60)
+
+
+def test_a_late_answer_is_waited_for(ormah: Ormah, tmp_path: Path) -> None:
+    file = written(tmp_path / "t.jsonl", *SHOP[:3])
+    with capturing(ormah) as capture:
+        capture.hear("claude-code", "s1", str(file), "Done.")
+        wait_until(lambda: len(archived(ormah)) == 3, "what the file has so far")
+        written(file, *SHOP)
+        wait_until(lambda: len(archived(ormah)) == 4, "the answer")
+    os.utime(file)
+    assert bring(ormah, file).added == 0
+
+
+def test_an_answer_that_the_file_never_got_is_archived_as_the_hook_told_it(
+    ormah: Ormah, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capture_module, "SETTLES", 0.2)
+    file = written(tmp_path / "t.jsonl", *SHOP[:3])
+    with capturing(ormah) as capture:
+        capture.hear("claude-code", "s1", str(file), "Done.")
+        wait_until(lambda: ("s1", "Done.") in archived(ormah), "the answer of the hook")
+    later = bring(ormah, written(file, *SHOP, asked(2, "Again?"), answered(2, "Done.")))
+    assert (later.added, later.known) == (2, 4), "the same words to another prompt are another turn"
+    assert [text for _, text in archived(ormah)].count("Done.") == 2
+
+
+def test_a_hook_says_that_an_open_answer_is_whole(
+    ormah: Ormah, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capture_module, "SETTLES", 0.2)
+    growing = answered(1, "Done.")
+    growing["message"]["stop_reason"] = None
+    file = written(tmp_path / "t.jsonl", *SHOP[:3], growing)
+    with capturing(ormah) as capture:
+        capture.hear("claude-code", "s1", str(file), "Done.")
+        wait_until(lambda: len(archived(ormah)) == 4, "the whole answer")
+    assert bring(ormah, written(file, *SHOP)).added == 0
+
+
+def test_a_hook_without_a_file_is_no_failure(ormah: Ormah, tmp_path: Path) -> None:
+    with capturing(ormah) as capture:
+        for path in (None, str(tmp_path / "missing.jsonl"), "relative.jsonl", str(tmp_path)):
+            capture.hear("claude-code", "s1", path, "Done.")
+        capture.hear("claude-code", "s1", str(written(tmp_path / "t.jsonl", *SHOP)), "")
+        wait_until(lambda: len(archived(ormah)) == 4, "the file that is there")
+
+
+def test_sessions_of_the_judge_are_not_archived(ormah: Ormah, tmp_path: Path) -> None:
+    prompt = f"{MARK}\nWhich of these two say the same?"
+    file = written(tmp_path / "t.jsonl", asked(0, prompt), answered(0, "the second"))
+    assert bring(ormah, file).excluded == 2
+    folder = str(ormah.state.path.parent / "judge")
+    file = written(tmp_path / "u.jsonl", *(line | {"cwd": folder, "sessionId": "s2"} for line in SHOP))
+    assert bring(ormah, file).excluded == 4
+    assert archived(ormah) == []
