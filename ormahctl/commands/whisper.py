@@ -82,6 +82,7 @@ SAID = {
     "same_topic": "the topic is the same, and memories for it were whispered in this session",
     "no_candidates": "no memory resembles it",
     "gate": "no memory is relevant enough",
+    "generic": "the prompt shares only general words of programming with the memories",
     "judged": "what is relevant was said to be of no use for a prompt like this (feedback ID +1 says the opposite)",
     "archive": "what is relevant enough rests in the archive",
     "known": "what is relevant stands in this session's context already",
@@ -108,6 +109,7 @@ NUMBERS = (
     "identity",
     "certain",
     "place",
+    "specific",
     "affinity",
     "verdict",
 )

@@ -259,14 +259,18 @@ def _leans(prompt: str) -> bool:
 
 
 def topic(text: str, space: str | None) -> frozenset[str]:
-    """Return words that a memory may share with the text, stemmed: without stop words, single letters and the name of
-    the space."""
+    """Return words that a memory may share with the text, stemmed (`topical_words`)."""
+    return stems(topical_words(text, space))
+
+
+def topical_words(text: str, space: str | None) -> list[str]:
+    """Return the words of a text without stop words, single letters and the name of the space."""
     folded = fold(text)
     names = {fold(name).strip() for name in (space, short_name(space))} if space else set()
     for name in sorted(names - {""}, key=len, reverse=True):
         folded = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", folded)
     said = (word for word in words(folded) if word not in FUNCTION_WORDS and word not in EMPTY_WORDS)
-    return stems(word for word in said if len(word) > 1 or not word.isascii())
+    return [word for word in said if len(word) > 1 or not word.isascii()]
 
 
 def _short(text: str) -> bool:

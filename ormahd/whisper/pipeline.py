@@ -1,4 +1,4 @@
-"""The whisper pipeline: hear → suppress → gather → judge → rerank → affinity → choose → renew → render.
+"""The whisper pipeline: hear → suppress → gather → judge → rerank → affinity → generic → choose → renew → render.
 
 `SEEDS.md` in this folder names, for each requirement, the stage, the setting and the test.
 """
@@ -26,7 +26,7 @@ from ormahd.state import whispers
 from ormahd.text.harness import MAINTENANCE
 from ormahd.text.quoting import beginning
 from ormahd.text.words import is_question
-from ormahd.whisper import affinity, choose, hear, intents, render, review, suppress
+from ormahd.whisper import affinity, choose, generic, hear, intents, render, review, suppress
 from ormahd.whisper import gather as renew
 from ormahd.whisper.affinity import Verdict, verdicts
 from ormahd.whisper.gather import Pool, gather, stemmed
@@ -96,6 +96,7 @@ class Whisper:
     def warm(self) -> None:
         """Load and compute what the first prompt would otherwise wait for, by running a whole prompt."""
         time_words.warm()
+        generic.warm()
         if self.archetypes(self.ormah.embed_query).warm():
             _Course(self, Asked(FIRST, None), explain=False).run()
 
@@ -118,6 +119,8 @@ class Answer(Struct):
     pool: Pool | None = None
     chosen: tuple[Candidate, ...] = ()
     resting: Candidate | None = None
+    request: generic.Request | None = None
+    """The words of a technical prompt."""
     better: str | None = None
     """The space that fits the prompt better, if candidates were dropped for it."""
 
@@ -164,6 +167,7 @@ class _Course:
 
     def _choose(self, heard: Heard, pool: Pool) -> Answer:
         candidates, settings = pool.candidates, self.settings
+        request = generic.request(heard, self.asked.space)
         choose.judge(pool, heard, self.asked)
         everyone = [*candidates, *pool.preferences]
         choose.heed(everyone, self._verdicts(heard, everyone), self.asked)
@@ -178,6 +182,7 @@ class _Course:
         choose.identity(candidates, heard, settings)
         said = stemmed([one.row for one in choose.alive(candidates)])
         choose.topical(candidates, pool, heard, lambda one: not topic.isdisjoint(said[one.row.digest]))
+        generic.drop(candidates, request, said, self.ormah.index.frequencies)
         known = choose.unknown(candidates, self.before)
         choose.unknown(pool.preferences, self.before)
         resting = choose.resting(candidates, settings)
@@ -191,16 +196,21 @@ class _Course:
             why = Silence.GATE if resting is None else Silence.ARCHIVE
             if known:
                 why = Silence.KNOWN
+            elif generic.dropped(candidates, settings.injection_gate):
+                why = Silence.GENERIC
             elif choose.silenced(everyone, settings):
                 why = Silence.JUDGED
             better = None if home else pool.better
-            return Answer(why, heard, pool, resting=resting if why is Silence.ARCHIVE else None, better=better)
+            return Answer(
+                why, heard, pool, resting=resting if why is Silence.ARCHIVE else None, request=request, better=better
+            )
         exploring = None
         if settings.exploration and not heard.temporal:
             known_of = {*boosts, *old, *(one.id for one in preferences)}
             room = settings.max_nodes - len(chosen) - len(preferences)
             exploring = choose.explore(candidates, chosen, known_of, room=room)
-        return Answer(None, heard, pool, tuple(choose.arrange(chosen, preferences, exploring, settings)))
+        shown = tuple(choose.arrange(chosen, preferences, exploring, settings))
+        return Answer(None, heard, pool, shown, request=request)
 
     # ------------------------------------------------------------ inputs of the stages
 
@@ -353,7 +363,8 @@ UNHEARD = frozenset({Silence.OFF, Silence.EMPTY, Silence.COMMAND, Silence.MACHIN
 
 def applies(heard: Heard) -> bool:
     """Whether to look for standing preferences: for tasks, and for questions only if they are about the user."""
-    return not heard.temporal and (Intent.IDENTITY in heard.intents or not is_question(heard.prompt))
+    asks = is_question(heard.prompt) or generic.explains(heard.prompt)
+    return not heard.temporal and (Intent.IDENTITY in heard.intents or not asks)
 
 
 def _document(one: Candidate, characters: int) -> str:

@@ -1,6 +1,6 @@
 """Values that pass between the stages of a whisper, and the trace that explains one.
 
-Stages: hear → suppress → gather → rerank → affinity → choose → render. The trace holds every number of each candidate
+Stages: hear → suppress → gather → rerank → affinity → generic → choose → render. The trace holds every number of each candidate
 and the stage that dropped it.
 """
 
@@ -56,6 +56,8 @@ class Silence(StrEnum):
     NO_CANDIDATES = "no_candidates"
     GATE = "gate"
     """There were candidates, but none was relevant enough."""
+    GENERIC = "generic"
+    """The relevant memories share only general words of programming with the prompt."""
     JUDGED = "judged"
     """The relevant memories were judged of no use for a prompt with the same meaning."""
     ARCHIVE = "archive"
@@ -200,6 +202,8 @@ def trace(found: Answer, asked: Asked, before: Before) -> dict[str, Any]:
             "before": None if heard.before is None else heard.before.isoformat(),
             "topic": sorted(heard.topic),
         }
+    if found.request is not None:
+        told |= {"request": found.request.shown()}
     if pool is not None:
         told |= {
             "here": round(pool.here, 4),

@@ -353,6 +353,12 @@ def test_the_command_shows_it_and_says_why_not(shop: House) -> None:
     silent = shop.ctl("whisper", "--space", "shop", "fix the css grid", "--explain")
     assert (silent.returncode, "no memory is relevant enough" in silent.stdout + silent.stderr) == (0, True)
     assert "candidates (" in silent.stdout
+    told = shop.ctl("remember", "The arm's jobs come over the Kafka topic arm.jobs.", "--space", "robot")
+    assert told.returncode == 0, told.stderr
+    generic = shop.ctl("whisper", "--space", "robot", "what is a kafka topic", "--explain")
+    assert "shares only general words of programming" in generic.stdout + generic.stderr
+    assert "request.technical" in generic.stdout
+    assert "specific" in generic.stdout
     answer = shop.json("whisper", "--space", "shop", "which database do we use in production?", "--explain")
     assert {"text", "nodes", "silence", "trace"} <= answer.keys()
     assert {"id", "score", "shown"} <= answer["nodes"][0].keys()

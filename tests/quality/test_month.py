@@ -28,8 +28,16 @@ def test_the_month_is_what_it_promises() -> None:
     for one in every:
         assert one.must <= keys - set(month.replaced()), one.id
         assert bool(one.must) == (one.kind in {"help", "recall"}), one.id
+    more = Counter(one.kind for one in month.more())
+    assert more["generic"] >= 250
+    assert more["task"] >= 50
+    assert len({one.text for one in (*every, *month.more())}) == len(every) + len(month.more())
+    for one in month.more():
+        assert one.must <= keys, one.id
+        assert bool(one.must) == (one.kind != "generic"), one.id
     for half in month.HALVES:
         assert Counter(one.kind for one in month.asked(half))["help"] >= 30
+        assert Counter(one.kind for one in month.more(half))["generic"] >= 100
 
 
 def _hold(first: month.Figures, last: month.Figures, within: float) -> None:
@@ -45,6 +53,8 @@ def test_floors() -> None:
     """The month imported, four weeks of use, each question asked thrice."""
     first, last = month.live("used", month.Pace(days=27, half="held", at_once=True))
     _hold(first, last, 0.05)
+    assert first.generic >= 0.87, first.coding()
+    assert first.task >= 0.80, first.coding()
 
 
 @pytest.mark.soak

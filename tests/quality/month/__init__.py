@@ -26,7 +26,7 @@ BEGIN = datetime(2026, 2, 1, 7, tzinfo=UTC)
 """Day 0."""
 MONTH = 30
 """Days on which memories come; the first day behind it is day 1."""
-Kind = Literal["help", "code", "chat", "recall"]
+Kind = Literal["help", "code", "chat", "recall", "generic", "task"]
 Mode = Literal["used", "idle", "away"]
 MODES: Final[tuple[Mode, ...]] = ("used", "idle", "away")
 AWAY = range(10, 40)
@@ -84,6 +84,8 @@ class Answer:
     shown: tuple[str, ...]
     marked: frozenset[str]
     silence: str | None = None
+    preferences: frozenset[str] = frozenset()
+    """Keys of those that are shown as standing preferences."""
 
     @property
     def stale(self) -> frozenset[str]:
@@ -94,6 +96,8 @@ class Answer:
     def right(self) -> bool:
         if self.asked.kind == "recall":
             return bool(self.asked.must & set(self.shown[:3]))
+        if self.asked.kind == "generic":  # a standing preference may apply to any task
+            return not set(self.shown) - self.preferences
         return bool(self.asked.must & set(self.shown)) if self.asked.must else not self.shown
 
     @property
@@ -131,6 +135,15 @@ class Figures:
         return self._right("code", "chat")
 
     @property
+    def generic(self) -> float:
+        """Share of the coding prompts with nothing of the project in them for which only preferences are shown, if any."""
+        return self._right("generic")
+
+    @property
+    def task(self) -> float:
+        return self._right("task")
+
+    @property
     def top_3(self) -> float:
         return self._right("recall")
 
@@ -152,6 +165,13 @@ class Figures:
             f"helpful {self.helpful:.3f}  silence {self.silence:.3f} (coding {self._right('code'):.3f})  recall top-3 "
             f"{self.top_3:.3f}  stale first {self.stale_first:.3f}  stale unmarked {self.stale_unmarked:.3f}  archived "
             f"{self.archived}"
+        )
+
+    def coding(self) -> str:
+        spoken = share(sum(bool(one.shown) for one in self._of("generic")), len(self._of("generic")))
+        return (
+            f"generic prompts: silent {self.generic:.3f}, answered at all, by a preference too {spoken:.3f}  "
+            f"tasks helped {self.task:.3f}"
         )
 
     def misses(self) -> str:
@@ -189,9 +209,19 @@ def replaced() -> dict[str, str]:
 
 @cache
 def asked(half: str | None = None) -> tuple[Asked, ...]:
+    return _read("asked.tsv", half)
+
+
+@cache
+def more(half: str | None = None) -> tuple[Asked, ...]:
+    """Coding prompts that are asked on day 1 only."""
+    return _read("more.tsv", half)
+
+
+def _read(name: str, half: str | None) -> tuple[Asked, ...]:
     every = [
         Asked(key, cast("Kind", kind), None if space == "." else space, frozenset(filter(None, must.split(","))), text)
-        for key, kind, space, must, text in _rows("asked.tsv", 5)
+        for key, kind, space, must, text in _rows(name, 5)
     ]
     return tuple(one for one in every if half in (None, one.half))
 
@@ -238,7 +268,8 @@ def live(mode: Mode, pace: Pace | None = None, **settings: str) -> tuple[Figures
                 done = house.call("admin.import", lines=[one.line() for one in new])
                 assert not done.failed, done.failed
             if day in (MONTH + 1, last):
-                figures.append(_looked_at(house, day, some) if mode == "idle" else ask(house, some, day))
+                asks = [*some, *more(pace.half)] if day == MONTH + 1 else some
+                figures.append(_looked_at(house, day, asks) if mode == "idle" else ask(house, asks, day))
             elif day in used:
                 ask(house, some, day)
             if day % pace.jobs == 0:
@@ -307,5 +338,8 @@ def ask(house: House, some: Sequence[Asked], day: int) -> Figures:
             assert "vectors" not in said.degraded, f"without the model the figures mean nothing:\n{house.said()}"
             shown = tuple(keys.get(node.id, node.id) for node in nodes)
             marked = frozenset(keys.get(node.id, node.id) for node in nodes if getattr(node, "older_than", None))
-            answers.append(Answer(one, shown, marked, getattr(said, "silence", None)))
+            besides = frozenset(
+                keys.get(node.id, node.id) for node in nodes if getattr(node, "shown", None) == "preference"
+            )
+            answers.append(Answer(one, shown, marked, getattr(said, "silence", None), besides))
     return Figures(tuple(answers), _archived(house))

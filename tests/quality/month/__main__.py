@@ -23,6 +23,8 @@ def main() -> None:
         for half in said.halves:
             for day, figures in ((1, first.of(half)), (said.days, last.of(half))):
                 print(f"  {half} day {day:>2}: {figures.line()}", flush=True)
+                if day == 1:
+                    print(f"    {figures.coding()}", flush=True)
                 if said.misses and half == "dev":  # who sees what is wrong in the other half tunes on it
                     print(figures.misses())
 
