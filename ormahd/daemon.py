@@ -53,7 +53,7 @@ LOOK_EVERY: Final = 600.0
 """Seconds between two checks whether there are questions for an agent to judge; most find that it is too early."""
 LOOK_FIRST: Final = 30.0
 GLANCE: Final = 0.5
-"""Seconds that such a check may take before the daemon is ready."""
+"""Seconds that the check for questions may take before the daemon is ready."""
 TIDY_EVERY: Final = 6 * 3600.0
 """Seconds between two deletions of old entries of the whisper log."""
 PACK_FIRST: Final = 30.0
@@ -62,7 +62,8 @@ PACK_EVERY: Final = 3600.0
 PACK_QUIET: Final = 10.0
 """Seconds without a write before packing, which uses a core for seconds."""
 PACK_PATIENCE: Final = 900.0
-"""Seconds that packing waits for such a pause; it then runs anyway, because many loose objects slow git down."""
+"""Seconds that packing waits for a pause without writes; it then runs anyway, because many loose objects slow git down.
+"""
 FIRST_SYNC: Final = 5.0
 """Seconds from ready to the first automatic sync."""
 DRAIN_SECONDS: Final = 10.0
@@ -73,7 +74,7 @@ SWITCH_SECONDS: Final = 0.0005
 """Python's thread switch interval (default: 5 ms). A whisper acquires the GIL hundreds of times, and the default
 would make each wait long beside an import."""
 DESCRIPTORS: Final = 8192
-"""The wished limit of open files, for connections, Chroma and git. The default of macOS is 256."""
+"""The limit of open files that the daemon asks for: for connections, Chroma and git. The default of macOS is 256."""
 
 
 def run(

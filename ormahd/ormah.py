@@ -61,7 +61,7 @@ LOOKS = 3
 UNMENDED = {"chroma"}
 """Differences that are not the index's fault: Chroma is filled again automatically."""
 LOOKED_THROUGH = 64_000_000
-"""Bytes of an index file up to which SQLite checks it before the first scan. A larger one is checked later."""
+"""Largest size in bytes of an index file that SQLite checks before the first scan. A larger one is checked later."""
 LITTLE = 5_000_000
 """Free bytes below which a disk is reported as full: room for one commit and a batch of the index."""
 MENDING = 5.0
@@ -69,7 +69,7 @@ MENDING = 5.0
 TRIES = 3
 """How often a request is tried: index and state may both be damaged."""
 AGAIN = 2.0
-"""Seconds from a failed first scan to the next."""
+"""Seconds between a failed first scan and the next try."""
 RECENT = 10_000
 """The number of drawn short ids that are remembered, far more than are drawn at the same time."""
 

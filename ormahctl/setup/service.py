@@ -23,7 +23,7 @@ from ormahd import paths
 from ormahd.rpc.wire import BadRequest
 
 OWNER: Final = "service"
-"""The name under which the records of these files are stored."""
+"""The name under which the records of the service's files are stored."""
 PLACES: Final = (
     "ORMAH_VAULT", "ORMAH_VAULT_PATH", "ORMAH_CONFIG", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME",
 )  # fmt: skip

@@ -171,7 +171,7 @@ KINDS: Mapping[str, Collection[Kind]] = {
     UPDATE: _UPDATES,
     OUTDATED: {Kind.OUTDATED},
 }
-"""Audit operation -> kinds of ops that may contain it. A person deletes a note by an edit."""
+"""{operation of the audit: kinds of ops that may contain it}. A person deletes a note by an edit."""
 _PAGE = 20
 """Number of ops whose messages are read at once."""
 

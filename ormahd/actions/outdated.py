@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 WEIGHT = 0.9
 """Weight of the edge from a memory to the one it replaced."""
 CLEARLY = timedelta(days=1)
-"""An older memory cannot replace one that is newer by more than this. Within a day the dates prove nothing (imports,
+"""A memory cannot be replaced by one that is older by more than this. Within a day the dates prove nothing (imports,
 one session)."""
 NAME_LENGTH = 60
 """Maximum number of characters of a memory's title in a sentence."""

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 BEST: Final = 100
 """Number of turns that are ordered by late interaction."""
 SURE: Final = 50
-"""Number of these that are compared however slow the machine is."""
+"""Least number of turns that are compared by late interaction, however slow the machine is."""
 STEP: Final = 25
 SECONDS: Final = 0.25
-"""Seconds after which no further turns are compared; the rest stay in the order of full-text search."""
+"""Seconds after which late interaction compares no further turns; the rest stay in the order of full-text search."""
 PASSAGE: Final = 600
 """Number of characters of a turn that are compared and quoted: the part with the most words of the question."""
 LEAST: Final = 0.05
-"""Weight of a token that occurs in all of these texts."""
+"""Weight in late interaction of a token that occurs in all compared texts."""
 WORDS: Final = 0.1
 """Weight of the full-text score (relative to the best one) beside late interaction."""
 

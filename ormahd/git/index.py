@@ -235,7 +235,7 @@ _OPERATIONS = {
 }
 
 _REFS = ("CHERRY_PICK_HEAD", "REVERT_HEAD")
-"""The operations among these that git keeps as refs; with `reftable` they are not files."""
+"""Git operations under way that git records as refs; with `reftable` they are not files."""
 _MESSAGES = ("MERGE_MSG", "COMMIT_EDITMSG")
 _READERS = {
     b"fsmonitor--daemon",

@@ -45,7 +45,7 @@ _WENT: Final = re.compile(rb"^checkout: moving from \S+ to (\S+)$")
 _DERIVED: Final = ("objects/info/commit-graph", "objects/info/commit-graphs", "objects/pack/multi-pack-index")
 """Files that git derives from the objects to be faster."""
 _QUIET: Final = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-"""Environment without the person's own configuration: a fault in it is not the repository's."""
+"""Environment without the person's own configuration, because an error in it is no damage of the repository."""
 MOST: Final = 1_000_000
 """Bytes of a reflog that are read, from its end."""
 WHOLE: Final = 64

@@ -28,7 +28,8 @@ from ormahd.process.disk import Flusher, sync, sync_directory, write_all, write_
 
 CODES = {"commit": 1, "tree": 2, "blob": 3}
 STORED = {"commit": 1024, "tree": 4096}
-"""Up to this many bytes, objects of a kind are stored uncompressed: most commits, and trees of small folders."""
+"""{kind of object: largest number of bytes up to which it is stored uncompressed}, as are most commits and trees of
+small folders."""
 
 
 def write_pack(git: Git, fresh: Mapping[str, tuple[str, bytes]], flusher: Flusher) -> None:

@@ -16,7 +16,7 @@ from ormahd.process import priority
 from ormahd.process.disk import sync_directory
 
 EVERY = 32
-"""The number of packs outside the index from which it is written again."""
+"""Number of packs that are missing in the multi-pack-index, from which it is written again."""
 NICE = 5
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class PackIndex:
 LOOSE = 6000
 """The number of loose objects from which packing is worthwhile (git's own `gc.auto` is 6,700)."""
 PACKS = 100
-"""The number of packs from which small ones are combined: git searches packs one after the other."""
+"""Number of packs from which small ones are combined, because git searches packs one after the other."""
 
 
 def loose_objects(git: Git) -> int:

@@ -35,7 +35,8 @@ MOST_PENDING = 256
 """Maximum number of texts whose embeddings are kept. The oldest are dropped first: their writes probably never
 happened."""
 PENDING_BYTES = 16_000_000
-"""Maximum size of these embeddings, in bytes. Those of the last call are kept in any case."""
+"""Maximum size in bytes of the embeddings of texts that are not notes yet. Those of the last call are kept in any case.
+"""
 
 
 class PendingEmbeddings:

@@ -35,7 +35,8 @@ GIVE_BACK_AGAIN_S = 60.0
 """Time after which memory is returned even without bulk work, in seconds: searches fragment the heap and fill SQLite's
 page caches."""
 GIVE_BACK_CPU_S = 1.0
-"""Memory is not returned after `GIVE_BACK_AGAIN_S` if the process used less processor time than this, in seconds."""
+"""Seconds of processor time since the last time: if the process used less, memory is not returned after
+`GIVE_BACK_AGAIN_S`."""
 SWEEP_S = 600.0
 """Seconds between two full garbage collections."""
 RETRY_S = 30.0

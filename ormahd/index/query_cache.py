@@ -34,8 +34,8 @@ CANDIDATES = 20_000
 PASSING = 100_000
 """Maximum number of node ids in all cached results of filters (10 MB)."""
 SHARE = 0.05
-"""If at most this share of all nodes passes a filter, SQLite searches instead of the cache, because it scores only
-those."""
+"""Largest share of all nodes that may pass a filter for SQLite to search instead of the cache, because SQLite scores
+only those."""
 COMPARED = 20_000
 """Maximum number of pairs of memories whose comparison is cached (3 MB). For nearly all of them the result is None."""
 STATED = 30_000
@@ -47,11 +47,10 @@ POSTINGS = 1_000_000
 ROOM = 0.1
 """Share of `TOKENS` that is freed at once when the cache is full, because finding the oldest entries is slow."""
 YOUNG_S = 3.0
-"""No postings are cached within so many seconds of a change: while notes are being written, the next change would drop
-them."""
+"""Seconds after a change within which no postings are cached, because the next change would drop them."""
 CHANGED = 200
-"""After a change of at most so many nodes, token vectors and statements of the others stay cached. A larger change is
-bulk work, after which the memory is freed."""
+"""Largest number of changed nodes after which token vectors and statements of other nodes stay cached. A larger change
+is bulk work, after which the memory is freed."""
 
 
 class Posting(Struct, frozen=True):

@@ -217,9 +217,10 @@ def full(ids: Sequence[str]) -> list[str]:
 
 EVERYTHING = Filter()
 FEW = 0.05
-"""If at most this share of all nodes passes a filter, all of them are scored exactly (DESIGN section 9)."""
+"""Largest share of all nodes that may pass a filter for all of them to be scored exactly (DESIGN section 9)."""
 EXACT = 2000
-"""If at most so many nodes pass a filter, all of them are scored exactly, which takes no longer than asking Chroma."""
+"""Largest number of nodes that may pass a filter for all of them to be scored exactly, which takes no longer than
+asking Chroma."""
 SPARE = 20
 """Number of neighbours fetched in addition to those that the filter is expected to exclude."""
 WIDENINGS = 3

@@ -42,7 +42,7 @@ only."""
 CANDIDATES = 100
 """Number of notes that are embedded first because they share words with the question."""
 QUICK = 16
-"""How many of these notes are embedded for a further question about the same state."""
+"""Number of notes that share words with a further question about the same state and are embedded for it."""
 PASS = 32
 """Number of texts in one forward pass. It runs in the calling thread, which leaves other cores to other requests."""
 

@@ -32,7 +32,7 @@ from ormahd.vectors.chroma import Chroma, ChromaTrouble
 from ormahd.vectors.matrix import Matrix
 
 EXACT = 5_000
-"""If more nodes than this are missing in Chroma, it is not asked: scoring them exactly takes longer than searching all
+"""Number of nodes missing in Chroma above which it is not asked: scoring them exactly takes longer than searching all
 vectors."""
 WIDENINGS = 2
 """How often Chroma is asked again, each time for three times as many pieces, if those found belong to too few nodes."""
@@ -370,25 +370,26 @@ class VectorStore:
 
 
 REST_S = 1.0
-"""Chroma is updated so many seconds after the last change, because any write to it is slow, however small."""
+"""Seconds from the last change until Chroma is updated, because any write to it is slow, however small."""
 QUIET_S = 20.0
-"""A closed Chroma is opened so many seconds after the last change, while searches use memory anyway. Opening it holds
-the interpreter's lock for long, which would delay a client that only paused between two writes."""
+"""Seconds from the last change until a closed Chroma is opened, while searches use memory anyway. Opening it holds the
+GIL for long, which would delay a client that only paused between two writes."""
 FULL = 500
-"""If so many nodes are missing in Chroma, it is updated even while notes are being written."""
+"""Number of nodes missing in Chroma from which it is updated even while notes are being written."""
 PATIENCE = 30
 """Pause after a write to Chroma, as a multiple of the write's duration, while searches use memory anyway. It is long so
 that few whispers are delayed by a write."""
 IMPATIENCE = 4
-"""The same multiple in a vault so large that a search without Chroma takes longer than one with it."""
+"""Pause after a write to Chroma, as a multiple of the write's duration, in a vault so large that a search without
+Chroma takes longer than one with it."""
 LONGEST_REST_S = 5.0
 LONGEST_OFF_S = 60.0
 """Maximum time for which writes to Chroma are put off while requests keep coming, in seconds."""
 LONGEST_SHUT_S = 900.0
 """Maximum time for which opening Chroma is put off while requests keep coming, in seconds."""
 FIRST_REST_S = 10.0
-"""Chroma is not opened in the first seconds after a start while searches use memory: importing it is slow, and the
-client that started the daemon is about to send a request."""
+"""Seconds after a start in which Chroma is not opened, while searches use memory: importing it is slow, and the client
+that started the daemon is about to send a request."""
 STAY_S = 300.0
 """How long Chroma stays open after it was last needed, in seconds, while searches use memory anyway."""
 

@@ -33,7 +33,7 @@ WEIGHTS = (10.0, 1.0, 3.0, 1.0)
 """Weights of title, content, tags and forms in bm25, in the order of the columns of table `words`. Titles and tags are
 short and chosen, so their words count more."""
 SMALL = 5_000
-"""In an index of at most so many files, every row that has any of the query's words is scored."""
+"""Largest number of files in an index for every row with any of the query's words to be scored."""
 SCORED = 5_000
 """In a larger index, only rows with one of the query's rarest words are scored. These words are chosen so that together
 they occur in about this many rows. The other words only add to the scores."""
@@ -43,7 +43,7 @@ that are ignored: they say little and cost most."""
 EVERY_ROW = -1
 """The value of LIMIT that means no limit in SQLite."""
 STALE = 0.02
-"""Remembered counts of words are dropped when the number of files has changed by more than this share."""
+"""Largest share by which the number of files may change before remembered counts of words are dropped."""
 COUNTED_ANEW = 20_000
 """In an index of at most so many files, words are counted again after every change, so that answers depend on the notes
 alone."""

@@ -34,7 +34,8 @@ REACH = 16
 AHEAD = 32
 """Number of memories whose neighbours are searched in one batch."""
 PIECES = 3
-"""Number of pieces of a long note that are searched with, because another note may resemble only a part of it."""
+"""Number of pieces of a long note whose neighbours are searched, because another note may resemble only a part of it.
+"""
 WARM_S = 60.0
 """Maximum seconds that a run waits for the embedding model after a start; then it uses the vectors that exist."""
 TEXT_STAYS = frozenset({Kind.LINK, Kind.CLUSTER, Kind.CONFLICT, Kind.DECAY, Kind.PROMOTE, Kind.STRENGTH})

@@ -27,12 +27,13 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 LONGEST_S: Final = 0.15
-"""Seconds that one step waits for urgent work at most; a whisper takes less."""
+"""Longest time in seconds that one step of bulk work waits for urgent work; a whisper takes less."""
 SHARE_S: Final = 0.01
-"""Seconds that a thread runs without waiting after such a wait, so that bulk work ends even under constant urgent work."""
+"""Seconds that a thread runs without waiting after it waited for urgent work, so that bulk work ends even under
+constant urgent work."""
 
 LATELY_S: Final = 0.25
-"""Seconds after urgent work in which more is expected: an agent usually asks more than once."""
+"""Seconds after urgent work in which more of it is expected: an agent usually asks more than once."""
 REST_S: Final = 0.02
 """Longest rest in seconds of one step of bulk work within `LATELY_S`, so that the next request finds a free core."""
 

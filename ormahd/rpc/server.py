@@ -36,7 +36,8 @@ LINGER_SECONDS: Final = 1.0
 """How long a connection stays open after its last reply was sent, so that the peer can read it."""
 FLUSH_SECONDS: Final = 2.0
 DISCARD_BYTES: Final = 1_048_576
-"""Number of bytes that a peer may still send during this time; after more the connection is closed."""
+"""Number of bytes that a peer may still send after its last reply (`LINGER_SECONDS`); after more the connection is
+closed."""
 PROGRESS_BYTES: Final = 65_536
 """Number of unsent bytes from which a peer gets no further progress messages, because it does not read them."""
 OPAQUE: Final = frozenset({HOOK, MERGE})

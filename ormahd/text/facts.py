@@ -418,7 +418,7 @@ _STEM = 4
 """Least number of first letters that a word of a sentence must share with a word of the summary (prefers, preferred).
 """
 _LATER = 3
-"""Number of last letters in which these two words may differ."""
+"""Number of last letters in which a word of a sentence and a word of the summary may differ."""
 
 
 def lost(sources: Iterable[tuple[str | None, str]], summary: str) -> list[str]:

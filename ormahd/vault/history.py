@@ -353,7 +353,8 @@ def readable(time: datetime) -> str:
 
 BY_PERSON = frozenset({Kind.ADOPT, Kind.EDIT})
 NAMED = 200
-"""Up to this many paths, git lists only their commits; for more, it lists the whole history."""
+"""Largest number of paths for which git lists only the commits that changed them; for more, it lists the whole history.
+"""
 
 
 def made_by_person(vault: Vault, files: Iterable[tuple[str, str | None]]) -> set[str]:

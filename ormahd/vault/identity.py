@@ -30,7 +30,7 @@ from ormahd.vault.vault import Vault
 STEPS = 1000
 """Number of Ormah's commits that are remembered until the tree is next read."""
 MANY = 200
-"""From this many paths on, all paths are listed instead of naming them on git's command line."""
+"""Number of paths from which git lists all paths, instead of only those named on its command line."""
 TRAIL = 64
 """Number of steps kept for `between`: a scan calls it once, while other callers may have updated the tree many times."""
 

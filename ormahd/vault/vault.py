@@ -42,7 +42,7 @@ from ormahd.vault.worktree import STAGING, Worktree, safe_path
 from ormahd.vault.writer import Listener, Writer
 
 SHOWN = 5
-"""How many unwritable folders are named; the rest are counted."""
+"""Number of unwritable folders that are named; the others are only counted."""
 FORMER = "ormah.former"
 """The local git setting that holds the vault's id from before it joined another vault."""
 

@@ -25,7 +25,7 @@ STAGING = ".ormah/tmp"
 MAX_COMPONENT = 255
 """Longest file name in bytes, as on all common file systems."""
 MAX_PATH = 2000
-"""Longest path in bytes; with the vault's own path it stays below Linux's limit of 4,096."""
+"""Longest path of a file in bytes; with the vault's own path it stays below Linux's limit of 4,096."""
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _IGNORED_BY_HFS = "\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u206a\u206b\u206c\u206d\u206e\u206f\ufeff"

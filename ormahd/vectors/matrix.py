@@ -31,7 +31,7 @@ DEAD = 0.25
 DECIMALS = 6
 """Number of decimals of returned cosines. Stored vectors have 16 bits, which are good for three or four."""
 ROUNDED = 2.0 * 10**-DECIMALS
-"""Two cosines that differ by less than this may swap ranks through rounding or another order of computation."""
+"""Difference of two cosines below which rounding, or another order of computation, may swap their ranks."""
 _NOWHERE = (-1, 0)
 """The place of a node without vectors."""
 

@@ -110,8 +110,8 @@ def _seen(scan: Round, paths: Iterable[str]) -> dict[str, FileStat]:
 
 DATA = ".ormah"
 RACY_NS = 2_000_000_000
-"""A file changed this shortly before it was read may change again with the same mtime (FAT has a resolution of 2 s;
-git has the same rule)."""
+"""Nanoseconds before it was read within which a changed file may change again with the same mtime (FAT has a resolution
+of 2 s; git has the same rule)."""
 _PASSED_BY = frozenset({"intent", "tmp", "conflicts"})
 """Folders that only the running daemon uses and that are not committed."""
 

@@ -39,7 +39,7 @@ class Act(StrEnum):
     """What to do with a file."""
 
     HOLD = "hold"
-    """Conflict markers: neither commit nor index it; the last committed version stays searchable."""
+    """The file has conflict markers: neither commit nor index it; the last committed version stays searchable."""
     PLAIN = "plain"
     """Index it as plain text, without a commit."""
     INDEX = "index"

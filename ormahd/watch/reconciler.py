@@ -40,8 +40,8 @@ OURS_S = 1.0
 """Seconds that a scan waits, at most, until a commit of Ormah's own is reported. Without waiting, it would scan the
 whole folder needlessly."""
 FEW = 10
-"""Up to this many paths, git is asked about all of them whether they are ignored. Of more, folders that hold files
-of HEAD are not asked about, because git checks each against its whole index."""
+"""Largest number of paths for which git is asked about all of them whether they are ignored. For more, folders with
+files of HEAD are not asked about, because git checks each against its whole index."""
 
 
 class Apply(Protocol):

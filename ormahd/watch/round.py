@@ -28,10 +28,10 @@ BATCH = 500
 BATCH_BYTES = 32_000_000
 """Approximate bytes of notes held in memory at once."""
 COLD_NS = 10_000_000_000
-"""The first scan of a process reads again files written in this many nanoseconds before the last known write."""
+"""Nanoseconds before the last known write: files written since then are read again by the first scan of a process."""
 MASS = 20
-"""From this many deletions at once, if they are more than half of all notes, the log warns. They are brought in all
-the same: they may be intended, and `git revert` restores them."""
+"""Number of deletions at once from which the log warns, if they are more than half of all notes. They are committed all
+the same, because they may be intended, and `git revert` restores them."""
 
 Upserts = Mapping[str, tuple[bytes, FileState]]
 

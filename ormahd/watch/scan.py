@@ -52,14 +52,14 @@ class ScanResult(Struct):
 
 
 STRIDE = 64
-"""Files that are examined before giving way to urgent work."""
+"""Number of files that are examined before giving way to urgent work."""
 MARKER = ".ormah/vault.toml"
-"""Without this file the folder is not the vault: the mount point of an unmounted disk is an empty folder."""
+"""A file without which the folder is not the vault: the mount point of an unmounted disk is an empty folder."""
 
 
 NS = 2**63 - 1
-"""Times are limited to this many nanoseconds before and after 1970: the range of SQLite's integers. Some file
-systems store later times."""
+"""Limit for times, in nanoseconds before and after 1970: the range of SQLite's integers. Some file systems store later
+times."""
 
 
 class FileStat(Struct, frozen=True):

@@ -37,10 +37,8 @@ CHUNK = 200
 SETTLED = frozenset({EdgeType.CONTRADICTS, EdgeType.EVOLVED_FROM, EdgeType.DERIVED_FROM})
 """Types of edges that already state how two memories relate, so the pair is not examined."""
 SERIES = 3
-"""A memory whose words suggest a replacement in at least this many pairs counts as one of a series, not as a conflict.
-
-An example of a series is one note per server.
-"""
+"""Number of pairs with a suggested replacement from which a memory counts as one of a series (such as one note per
+server), and not as in conflict."""
 
 
 class ConflictCandidate(Struct, frozen=True):

@@ -207,9 +207,10 @@ PROPOSALS = 25
 BATCH = 20
 """Number of pairs in one request to the judge."""
 FARTHER = 0.15
-"""A pair is dropped if one of its memories is in a proposed pair whose cosine is higher by more than this."""
+"""A pair is dropped if one of its memories is in a proposed pair with a cosine larger by more than this value."""
 LATER = timedelta(days=1)
-"""Without a judge, a memory counts as replaced if the other one was created more than this later, else as contradicted."""
+"""Least time between the creation of two memories for the older one to count as replaced (without a judge); otherwise
+the two count as contradicting."""
 PREVIEW = 600
 """Maximum number of characters of each text in a preview."""
 CLAIM = 120

@@ -54,7 +54,7 @@ TAG = "consolidated"
 FEWEST, MOST = 2, 5
 """Minimum and maximum number of memories that become one (REFERENCE C 3.6)."""
 TOP = 3
-"""The summary must be among this many first results of each query that finds a source."""
+"""Number of first results of each query that finds a source, among which the summary must be."""
 RESULTS = 10
 """Number of results that a trial search asks for, as recall does."""
 SENTENCES = 2
@@ -62,7 +62,7 @@ SENTENCES = 2
 SPARE = 500
 """Characters that a summary may always have, even if its sources together are shorter."""
 READ = 100_000
-"""If the sources have more characters than this, the commit does not list the facts that the summary leaves out."""
+"""Largest number of characters of all sources for the commit to list the facts that the summary leaves out."""
 REASON = 2_000
 """Maximum number of characters of a judge's reason in the commit."""
 SAID = 12

@@ -118,7 +118,7 @@ Merges and consolidations count even by jobs, because the merged memories repeat
 ones are counted as uses already.
 """
 _QUIET = {Kind.LINK, Kind.CLUSTER, Kind.CONFLICT, Kind.DECAY, Kind.PROMOTE}
-"""Kinds of ops that set `updated` but are no use when a job makes them."""
+"""Kinds of ops that set `updated`, but do not count as a use if a job makes them."""
 _WRITTEN_WITHIN = 60
 """Maximum seconds from an `updated` that a job wrote to its commit, which may have waited for git."""
 LOOKS = 500

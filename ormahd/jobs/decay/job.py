@@ -248,7 +248,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 IMPORTANT = 0.5
 """Minimum importance that delays fading."""
 IMPORTANT_DAYS = 90.0
-"""Importance delays fading only until this many days after the memory was last found or opened."""
+"""Days since a memory was last found or opened, up to which importance delays fading."""
 
 
 class Faded(Struct, frozen=True):

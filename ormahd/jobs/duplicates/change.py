@@ -349,7 +349,8 @@ Cosine = Callable[[str, str], float | None]
 NEAR: Final = 0.75
 """Minimum cosine at which sentences with the same numbers and names count as saying the same."""
 ONE_WORD: Final = 0.93
-"""The same minimum for sentences that differ in one word: "requires" and "needs" reach it, "spaces" and "tabs" do not."""
+"""Minimum cosine of sentences that say the same and differ in one word: "requires" and "needs" reach it, "spaces" and
+"tabs" do not."""
 OVERLAP: Final = 0.75
 """Without a model: the share of a sentence's words that another one must contain to say the same."""
 MOST: Final = 40

@@ -177,7 +177,7 @@ MOST = 500
 READ, REASON = 10_000, 300
 """Maximum number of characters of a judge's reason that are read, and that are kept."""
 FEW = 3
-"""Without a judge, a memory with this many `related_to` edges gets no more."""
+"""Number of `related_to` edges from which a memory gets no more without a judge."""
 BATCH = 20
 """Number of pairs in one request to the judge."""
 

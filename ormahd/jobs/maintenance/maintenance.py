@@ -71,9 +71,10 @@ NO: Final[Mapping[str, Mapping[str, Any]]] = {
 
 MOST_TIMES: Final = 2
 SPARE: Final = 500
-"""A merged text may have MOST_TIMES the characters of the longer source, and always this many."""
+"""Characters that a merged text may always have, even if MOST_TIMES the longer source is less."""
 READ: Final = 100_000
-"""If two memories together have more characters, the commit does not list the facts that the merged text leaves out."""
+"""Largest number of characters of two memories together for the commit to list the facts that the merged text leaves
+out."""
 NAMED: Final = 12
 """Maximum number of left-out facts that the commit lists."""
 REFUSING: Final = (BadRequest, Conflict, NotFound, InvalidNote)
