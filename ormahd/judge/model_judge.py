@@ -11,7 +11,7 @@ from ormahd.judge.asking import Asker, JudgeQuestion, Unusable
 from ormahd.judge.port import Contrast, Duplicate, Linked, Pair, Shown, Summary
 from ormahd.model.node import EdgeType, NodeType
 from ormahd.text.quoting import harmless, shortened
-from ormahd.text.secrets import redact
+from ormahd.text.secrets import MARGIN, redact
 
 WHOLE: Final = 6_000
 """Characters of a memory that is to be merged: a longer one is not asked about, because a text of which the model saw a part would
@@ -176,7 +176,8 @@ def _pair(pair: Pair, characters: int) -> dict[str, Any]:
 
 def _shown(one: Shown, characters: int) -> dict[str, Any]:
     # Redacted in one piece: a label in the title tells that the content is a secret
-    title, _, content = redact(f"{_title(one)}\n{one.content}").text.partition("\n")
+    beginning = one.content[: characters + MARGIN]  # a secret that the cut divides is whole in here
+    title, _, content = redact(f"{_title(one)}\n{beginning}").text.partition("\n")
     return {
         "title": title, "type": one.type.value, "space": one.space or "global", "written": one.created.date().isoformat(),
         "text": shortened(content, characters),

@@ -17,6 +17,8 @@ FOLDER: Final = "judge"
 MARK: Final = "<!-- ormah:judge -->"
 """The first line of every prompt to a judge."""
 
+_BEFORE: Final = 1_000
+"""Characters at the beginning of a prompt in which the mark is looked for: a prompt may have megabytes."""
 _KEY = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-[0-9a-f]{8}"
 _PLACE = re.compile(rf"/ormah/{_KEY}/{FOLDER}(?:/|$)")
 _ENCODED = re.compile(rf"-ormah-{_KEY}-{FOLDER}(?:/|$)")
@@ -38,4 +40,4 @@ def is_own_session(
         return True
     if transcript is not None and (_PLACE.search(transcript) or _ENCODED.search(transcript)):
         return True
-    return text is not None and text.lstrip().startswith(MARK)
+    return text is not None and text[:_BEFORE].lstrip().startswith(MARK)

@@ -27,6 +27,7 @@ from ormahd.state.state import State
 from tests import scripted_judge
 from tests.house import wait_until
 from tests.scripted_judge import Served, prompts, served
+from tests.unit.test_secrets import TOKENS
 
 DAY = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)
 TOKEN = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
@@ -354,6 +355,21 @@ def test_no_secret_is_sent_and_no_redacted_text_comes_back_as_a_memory(bench: Be
     sent = "\n".join([*bench.asked(), json.dumps([body for _, _, body in bench.server.requests])])
     assert "redacted" in sent
     assert TOKEN not in sent
+
+
+def test_no_kind_of_secret_is_sent(endpoint: Bench) -> None:
+    endpoint.made(calls_a_day=1_000, tokens_a_day=100_000_000)
+    carriers = ("The server takes {} as its key.", "{}", "notes\n\n{}\n\nand more", "export KEY='{}'")
+    planted = [shown(carrier.format(token), "Deploying") for token in TOKENS.values() for carrier in carriers]
+    pairs = [Pair(one, other, 0.8) for one, other in zip(planted, reversed(planted), strict=True)]
+    judge = endpoint.judge
+    for ask in (judge.duplicates, judge.links, judge.conflicts):
+        assert None not in ask(pairs)
+    judge.summaries([planted[at : at + 3] for at in range(0, len(planted), 3)])
+    sent = json.dumps([body for _, _, body in endpoint.server.requests]) + "".join(endpoint.asked())
+    assert len(planted) > 100
+    assert sent.count("[redacted: ") > 3 * len(planted)
+    assert [kind for kind, token in TOKENS.items() if any(part in sent for part in token.split("\n"))] == []
 
 
 def test_a_note_is_data(bench: Bench) -> None:
