@@ -3,9 +3,11 @@ memories are read and written all the same, and the index is the vault's again b
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import sqlite3
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -117,6 +119,23 @@ def test_every_file_in_every_way(told: Told, name: str, kind: str, when: str) ->
 # ---------------------------------------------------------------- folders
 
 
+def taken(folder: Path, kind: str, home: Path) -> bool:
+    """Take a folder away, and put something else in its place. False: a daemon has made the folder again in between."""
+    gone = folder.rename(home / f"gone-{uuid.uuid4()}")
+    shutil.rmtree(gone, ignore_errors=True)  # a daemon may be putting things into it
+    try:
+        if kind == "file":
+            with folder.open("x") as file:
+                file.write("nothing of yours")
+        elif kind == "fifo":
+            os.mkfifo(folder)
+        elif kind == "link":
+            folder.symlink_to(home / "nowhere")
+    except FileExistsError:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("when", WHEN)
 @pytest.mark.parametrize("kind", ["removed", "file", "fifo", "link"])
 @pytest.mark.parametrize("which", ["index", "state"])
@@ -125,13 +144,7 @@ def test_a_folder_of_ours_may_be_anything(told: Told, which: str, kind: str, whe
     folder = told.index if which == "index" else told.state
     if when == "before":
         house.kill()
-    shutil.rmtree(folder)
-    if kind == "file":
-        folder.write_text("nothing of yours")
-    elif kind == "fifo":
-        DAMAGE["fifo"](folder, random.Random(1))
-    elif kind == "link":
-        folder.symlink_to(house.home / "nowhere")
+    wait_until(lambda: taken(folder, kind, house.home), f"{kind} in the place of {folder}")
     if when == "before":
         house.start()
     told.sound()
