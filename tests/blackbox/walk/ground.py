@@ -59,6 +59,9 @@ class Ground:
         """The commit that the last sync left."""
         self.gone: set[str] = set()
         """Ids of memories that are not there now, but were."""
+        self.asked: State = {}
+        """The memories when they were last asked for."""
+        self.turn = 0
         self.count = 0
         self.tally: dict[str, int] = {}
         self.trace: list[str] = []
@@ -132,7 +135,6 @@ class Ground:
         )
         wait_until(lambda: house.call("admin.health").queued == 0, "what waited for git is written")
         wait_until(lambda: house.call("admin.health").index.fresh, "the index has followed")
-        wait_until(lambda: house.call("admin.verify").ok, lambda: f"verify: {house.call('admin.verify')}")
 
     def expect(self, expected: State, what: str) -> None:
         """The folder is as the model says, and the model learns the bytes."""
@@ -147,15 +149,15 @@ class Ground:
     def learn(self, head: str, takes: Done | None = None) -> list[Done]:
         """The commits that were made since `head`, with what each did, oldest first."""
         made = []
-        for line in self.git("rev-list", "--reverse", "--parents", f"{head}..HEAD").splitlines():
-            commit, *parents = line.split()
+        trailers = "%x00".join(f"%(trailers:key={key},valueonly,separator=)" for key in ("Ormah-Op", "Ormah-Kind"))
+        for line in self.git("log", "--reverse", f"--format=%H %P%x00{trailers}", f"{head}..HEAD").splitlines():
+            ids, op, kind = line.split("\0")
+            commit, *parents = ids.split()
             if len(parents) != 1 or commit in self.done:
                 continue
             change = model.difference(self.state_at(parents[0]), self.state_at(commit))
             if change:
-                done = Done(
-                    commit, self.trailer(commit, "Ormah-Op") or None, change, takes, self.trailer(commit, "Ormah-Kind")
-                )
+                done = Done(commit, op or None, change, takes, kind)
                 self.done[commit] = done
                 made.append(done)
         if takes is not None:
@@ -163,9 +165,12 @@ class Ground:
             takes.taken.append(made[-1])
         return made
 
-    def check(self) -> None:
-        """Every memory is where the model says."""
+    def check(self, *, all_of_them: bool = True) -> None:
+        """Every memory is where the model says: its file, git, and the index (`verify`). Asked for by its id and by its word is what
+        changed since it was last asked for, and a third of the others, in turn; or `all_of_them`."""
         self.quiet()
+        house = self.house
+        wait_until(lambda: house.call("admin.verify").ok, lambda: f"verify: {house.call('admin.verify')}")
         self.expect(self.state, "the folder")
         listed = {}
         for line in self.git("ls-tree", "-rz", "HEAD").split("\0"):
@@ -176,9 +181,12 @@ class Ground:
             assert listed.pop(value.path) == value.digest, f"{value.path} in git"
         assert len(listed) == 1, f"{listed}: more than the self node"
         with self.house.connect() as connection:
-            for node, value in self.state.items():
-                self.shown(connection, node, value)
-                self.recalled(connection, node, value)
+            self.turn = (self.turn + 1) % 3
+            for at, (node, value) in enumerate(self.state.items()):
+                if all_of_them or self.asked.get(node) != value or at % 3 == self.turn:
+                    self.shown(connection, node, value)
+                    self.recalled(connection, node, value)
+            self.asked = dict(self.state)
             for node in self.chance.sample(sorted(self.gone), min(2, len(self.gone))):
                 with pytest.raises(NotFound):
                     connection.call("agent.get", {"node_id": node, "touch": False})

@@ -1,7 +1,8 @@
 """Walks: one vault, and all that happens to it, one thing after the other by chance.
 
-After each step the house is compared with the model: every acknowledged memory is found by its id, by the word that only it has, in
-its file and in git; the worktree is clean, and `verify` finds nothing.
+After each step the house is compared with the model: every acknowledged memory is in its file, in git and, by `verify`, in the index,
+and the worktree is clean. By its id, and by the word that only it has, each is found that the step changed, and a third of the others
+in turn; all of them after each tenth step and after each start of the daemon, and after every step of a long walk.
 """
 
 from __future__ import annotations
@@ -23,6 +24,12 @@ ROOM = 96 << 20
 
 
 class Walk(World):
+    steps = 0
+    process: object = None
+    """The daemon after the last step."""
+    thorough = True
+    """Whether every memory is asked for after each step."""
+
     def ways(self) -> list[tuple[Callable[[], None], float]]:
         if len(self.state) < 4:
             return [(self.remember, 1)]
@@ -44,9 +51,12 @@ class Walk(World):
     def take(self, way: Callable[[], None]) -> None:
         self.tally[way.__name__] = self.tally.get(way.__name__, 0) + 1
         self.say(way.__name__)
+        self.steps += 1
         try:
             way()
-            self.check()
+            started = self.process is not self.house.process
+            self.check(all_of_them=self.thorough or started or self.steps % 10 == 0)
+            self.process = self.house.process
         except (Exception, pytest.fail.Exception) as exc:
             told = f"seed {self.seed}, step {len(self.trace)}, after {', '.join(self.trace[-12:])}"
             raise AssertionError(f"{told}; the daemon said:\n{self.house.said()[-2000:]}") from exc
@@ -69,6 +79,7 @@ def begun(seed: int, **settings: str) -> Iterator[Walk]:
 def walked(steps: int, seed: int) -> dict[str, int]:
     """Walk so many steps, and tell how many of each kind."""
     with begun(seed) as walk:
+        walk.thorough = steps > 300
         for number in range(steps):
             walk.step()
             if number % 50 == 49:
