@@ -12,7 +12,8 @@ from ormahd.actions.views import headline, iso
 from ormahd.api import RecallHit, RecallResult
 from ormahd.errors import Ambiguous, BadRequest, NotFound
 from ormahd.model.node import EdgeType, SearchQuery, short_id
-from ormahd.search.search import Rules, rank
+from ormahd.search.parts import rank_parts
+from ormahd.search.search import Rules
 from ormahd.text.quoting import beginning, shortened
 from ormahd.text.sameness import once
 
@@ -92,7 +93,7 @@ def _found(
     settings = ormah.settings
     asked, spare = query, 0
     while True:
-        ranked = rank(
+        ranked = rank_parts(
             index, asked, embed=embed, space=space, now=now, explain=explain,
             rules=Rules(settings.search, settings.space, settings.activation), holds=ormah.learned.both_hold,
             reworded=reworded,

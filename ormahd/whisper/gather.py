@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from ormahd.index.rows import EdgeRow, Filter, NodeRow
 from ormahd.model.node import EdgeType, NodeType, SearchQuery, Tier
 from ormahd.search.gather import EmbedQuery, Searchable
+from ormahd.search.parts import rank_parts
 from ormahd.search.search import BEHIND, Hit, Holds, Ranked, Reworded, Rules, never, rank, replaced
 from ormahd.text.quoting import beginning
 from ormahd.text.words import query_terms, stems, words
@@ -99,7 +100,7 @@ def gather(
         query=heard.query, limit=limit, tiers=SPOKEN_OF,
         created_after=heard.after, created_before=heard.before,
     )  # fmt: skip
-    ranked = rank(index, query, embed=embed, space=asked.space, now=now, rules=rules, explain=False)
+    ranked = rank_parts(index, query, embed=embed, space=asked.space, now=now, rules=rules, explain=False)
     archive = _archive(index, query, asked, embed=embed, now=now, rules=rules)
     identity = neighbours(index.edges_of([self_id]), self_id) if Intent.IDENTITY in heard.intents else frozenset()
     standing = _preferences(index, heard, asked, embed=embed, now=now, rules=rules) if preferences else []

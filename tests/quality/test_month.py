@@ -31,9 +31,12 @@ def test_the_month_is_what_it_promises() -> None:
     more = Counter(one.kind for one in month.more())
     assert more["generic"] >= 250
     assert more["task"] >= 50
-    assert len({one.text for one in (*every, *month.more())}) == len(every) + len(month.more())
+    assert more["two"] == more["both"] >= 40
+    new = [one.text for one in month.more() if one.kind != "both"]
+    assert len({one.text for one in every} | set(new)) == len(every) + len(new)
     for one in month.more():
-        assert one.must <= keys, one.id
+        assert one.must | one.also <= keys, one.id
+        assert bool(one.also) == (one.kind in month.PAIRED), one.id
         assert bool(one.must) == (one.kind != "generic"), one.id
     for half in month.HALVES:
         assert Counter(one.kind for one in month.asked(half))["help"] >= 30
@@ -55,6 +58,8 @@ def test_floors() -> None:
     _hold(first, last, 0.05)
     assert first.generic >= 0.87, first.coding()
     assert first.task >= 0.80, first.coding()
+    assert first.two >= 0.90, first.coding()
+    assert first.both >= 0.50, first.coding()
 
 
 @pytest.mark.soak

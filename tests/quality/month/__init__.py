@@ -26,7 +26,11 @@ BEGIN = datetime(2026, 2, 1, 7, tzinfo=UTC)
 """Day 0."""
 MONTH = 30
 """Days on which memories come; the first day behind it is day 1."""
-Kind = Literal["help", "code", "chat", "recall", "generic", "task"]
+Kind = Literal["help", "code", "chat", "recall", "generic", "task", "two", "both"]
+"""`two`: a question for two things, of recall; `both`: the same of the whisper."""
+PAIRED: Final[tuple[Kind, ...]] = ("two", "both")
+TWO: Final = 4
+"""Results of recall among which both answers are looked for."""
 Mode = Literal["used", "idle", "away"]
 MODES: Final[tuple[Mode, ...]] = ("used", "idle", "away")
 AWAY = range(10, 40)
@@ -70,6 +74,8 @@ class Asked:
     must: frozenset[str]
     """Keys of memories of which one is enough; empty: silence."""
     text: str
+    also: frozenset[str] = frozenset()
+    """Of a question for two things: keys of the memories of which one answers the second."""
 
     @property
     def half(self) -> str:
@@ -96,6 +102,9 @@ class Answer:
     def right(self) -> bool:
         if self.asked.kind == "recall":
             return bool(self.asked.must & set(self.shown[:3]))
+        if self.asked.kind in {"two", "both"}:
+            first = set(self.shown[:TWO] if self.asked.kind == "two" else self.shown)
+            return bool(self.asked.must & first) and bool(self.asked.also & first)
         if self.asked.kind == "generic":  # a standing preference may apply to any task
             return not set(self.shown) - self.preferences
         return bool(self.asked.must & set(self.shown)) if self.asked.must else not self.shown
@@ -144,6 +153,16 @@ class Figures:
         return self._right("task")
 
     @property
+    def two(self) -> float:
+        """Share of the questions for two things whose answers are both among recall's first."""
+        return self._right("two")
+
+    @property
+    def both(self) -> float:
+        """Share of the same for which both are whispered."""
+        return self._right("both")
+
+    @property
     def top_3(self) -> float:
         return self._right("recall")
 
@@ -171,7 +190,7 @@ class Figures:
         spoken = share(sum(bool(one.shown) for one in self._of("generic")), len(self._of("generic")))
         return (
             f"generic prompts: silent {self.generic:.3f}, answered at all, by a preference too {spoken:.3f}  "
-            f"tasks helped {self.task:.3f}"
+            f"tasks helped {self.task:.3f}  two things: recalled {self.two:.3f}, whispered {self.both:.3f}"
         )
 
     def misses(self) -> str:
@@ -214,8 +233,21 @@ def asked(half: str | None = None) -> tuple[Asked, ...]:
 
 @cache
 def more(half: str | None = None) -> tuple[Asked, ...]:
-    """Coding prompts that are asked on day 1 only."""
-    return _read("more.tsv", half)
+    """Coding prompts, and questions for two things, that are asked on day 1 only."""
+    twice = [
+        Asked(
+            key,
+            kind,
+            None if space == "." else space,
+            frozenset(one.split(",")),
+            text,
+            frozenset(other.split(",")),
+        )
+        for key, space, one, other, text in _rows("two.tsv", 5)
+        if half in (None, half_of(key))
+        for kind in PAIRED
+    ]
+    return (*_read("more.tsv", half), *twice)
 
 
 def _read(name: str, half: str | None) -> tuple[Asked, ...]:
@@ -326,8 +358,8 @@ def ask(house: House, some: Sequence[Asked], day: int) -> Figures:
     with house.connect() as connection:
         for one in some:
             said: Any
-            session = f"{one.id}-{day}"
-            if one.kind == "recall":
+            session = f"{one.id}-{one.kind}-{day}"
+            if one.kind in {"recall", "two"}:
                 params = {"query": one.text, "space": one.space, "session_id": session}
                 said = connection.call("agent.recall", params, agent="month", timeout=120)
                 nodes = said.results

@@ -1,0 +1,102 @@
+"""Split a question that asks for two things into two questions, and join what was found for each.
+
+"Which port do gateways use and who is our contact?" resembles no memory well: each answer resembles one half. The rule
+is careful: a part begins with a question word, has a subject, and does not lean on the part before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from msgspec.structs import replace
+
+from ormahd.model.node import SearchQuery
+from ormahd.search.gather import EmbedQuery, Searchable, subject
+from ormahd.search.search import Hit, Holds, Ranked, Reworded, Rules, never, nobody, rank
+from ormahd.text.words import fold, words
+
+MOST_PARTS: Final = 3
+"""Maximum number of parts; a text with more questions is searched as a whole."""
+LONGEST: Final = 400
+"""Characters of a text that is split; a longer one is no question, but a task with its context."""
+
+_ASKING: Final = (
+    "what|which|who|whom|whose|when|where|why|how|do|does|did|is|are|was|were|can|at which|in which|from where|until when|"
+    "was|welche|welcher|welches|wer|wem|wen|wann|wo|woher|wohin|warum|wieso|wie|ist|sind|hat|haben|"
+    "quel|quelle|quels|quelles|qui|quand|ou|pourquoi|comment|combien|"
+    "que|cual|cuales|quien|quienes|cuando|donde|por que|como|cuanto|cuantos"
+)
+_SEAM: Final = re.compile(
+    rf"(?:\?+\s*(?:and\s+|und\s+|et\s+|y\s+)?|,?\s+(?:and|und|et|y)\s+(?:also\s+|auch\s+)?)(?=(?:{_ASKING})\s+\S)"
+)
+_BEGIN: Final = re.compile(rf"(?:{_ASKING})\s")
+_LEANING: Final = frozenset(
+    [
+        *("it", "its", "they", "them", "their", "that", "those", "this", "these", "he", "she", "his", "her"),
+        *("er", "sie", "es", "ihn", "ihr", "ihre", "il", "elle", "ils", "elles", "lui", "lo", "esa", "ese", "eso"),
+    ]
+)
+"""Words by which a part speaks of what the part before it named."""
+
+
+def parts(text: str) -> tuple[str, ...]:
+    """Return the questions that a text asks, if it asks several; otherwise an empty tuple."""
+    if len(text) > LONGEST:
+        return ()
+    folded = fold(text)
+    if len(folded) != len(text):
+        folded = text.lower()  # a seam in the folded text has to be one in the text
+    if len(folded) != len(text):
+        return ()
+    cuts = [0]
+    found: list[str] = []
+    for seam in _SEAM.finditer(folded):
+        found.append(text[cuts[-1] : seam.start()])
+        cuts.append(seam.end())
+    found.append(text[cuts[-1] :])
+    found = [part.strip(" \t\n,;?") for part in found]
+    if not 1 < len(found) <= MOST_PARTS or not all(map(_stands_alone, found)):
+        return ()
+    return tuple(f"{part}?" for part in found)
+
+
+def rank_parts(
+    index: Searchable, query: SearchQuery, *, embed: EmbedQuery, space: str | None, now: datetime, rules: Rules,
+    holds: Holds = nobody, reworded: Reworded = never, explain: bool = True,
+) -> Ranked:  # fmt: skip
+    """Return `rank`'s results; for a text that asks several questions, those of the whole text and of each, joined."""
+
+    def ranked(text: str) -> Ranked:
+        return rank(
+            index, query if text == query.query else query.model_copy(update={"query": text}), embed=embed, space=space,
+            now=now, rules=rules, holds=holds, reworded=reworded, explain=explain,
+        )  # fmt: skip
+
+    whole, pieces = ranked(query.query), parts(query.query)
+    return join(whole, [ranked(piece) for piece in pieces], pieces, query.limit) if pieces else whole
+
+
+def join(whole: Ranked, each: Sequence[Ranked], pieces: Sequence[str], limit: int) -> Ranked:
+    """Return the results of a text and of the questions in it: each memory once, as it was found best.
+
+    The best result for each question comes first; the others follow by their score.
+    """
+    best: dict[str, Hit] = {}
+    for ranked in (*each, whole):
+        for hit in ranked.results:
+            known = best.get(hit.node_id)
+            if known is None or known.score < hit.score:
+                best[hit.node_id] = hit
+    firsts = {ranked.results[0].node_id for ranked in each if ranked.results}
+    ordered = sorted(best.values(), key=lambda hit: (hit.node_id not in firsts, -hit.score, hit.node_id))
+    degraded = list(dict.fromkeys(part for ranked in (whole, *each) for part in ranked.degraded))
+    trace = {**whole.trace, "parts": list(pieces)} if whole.trace else whole.trace
+    return replace(whole, results=ordered[:limit], degraded=degraded, trace=trace)
+
+
+def _stands_alone(part: str) -> bool:
+    said = words(part)
+    return bool(_BEGIN.match(fold(part))) and bool(subject(part)) and _LEANING.isdisjoint(said)
