@@ -241,7 +241,7 @@ class _Job:
             check(self.vault, found, rewrite_foreign=rewrite_foreign)
         elif not turns:
             raise NotFound(
-                "nothing in the history or in the archived sessions names it",
+                "nothing in the history names it, and no archived session",
                 hint="`ormahctl history` shows what there is",
             )
         self.found, self.wanted = found, found.forgotten

@@ -81,9 +81,15 @@ class Capture:
     def _run(self) -> None:
         priority.step_back(NICE)
         self._guarded(self._first)
+        self._guarded(self._expire)
         while (one := self._next(wait=True)) is not None:
             file, ending = one
+            self._guarded(self._expire)
             self._guarded(lambda file=file, ending=ending: self._read(file, ending))  # type: ignore[misc]
+
+    def _expire(self) -> None:
+        """Delete what was kept long enough; the archive itself sees that this happens once an hour."""
+        self._ormah.sessions.expire()
 
     def _guarded(self, act: Callable[[], None]) -> None:
         try:
