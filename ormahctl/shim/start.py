@@ -5,8 +5,6 @@ socket, `ormahctl setup` writes `--socket` into the hook's command. `ormahctl/au
 decides whether and how to start the daemon. This module knows only what the notice to the person needs.
 """
 
-from __future__ import annotations
-
 import posix
 import sys
 
