@@ -63,7 +63,7 @@ def _answered(socket: Path) -> HelloResult | None:
 
 
 def version(socket: Path) -> str | None:
-    """Return the version of the daemon that answers there, or None."""
+    """Return the version of the daemon that answers at `socket`, or None."""
     answer = _answered(socket)
     return None if answer is None else answer.version
 

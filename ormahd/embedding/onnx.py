@@ -197,8 +197,10 @@ def _weights(folder: Path, file: Path, shape: Shape) -> dict[str, Weight]:
 
 
 def _inside(shape: Shape, weights: dict[str, Weight], source: Path) -> dict[str, tuple[tuple[int, ...], bytes]]:
-    """Return all weights except the large matrices and the word embeddings, with the biases of each int8 product
-    concatenated."""
+    """Return the weights that are stored inside the graph's file: all except the large matrices and the word embeddings.
+
+    Where one quantised matrix multiplication computes queries, keys and values together, their biases are one weight too.
+    """
     large = {*onnx_graph.matrices(shape), onnx_graph.TABLE}
     with source.open("rb") as opened:
         found = {

@@ -347,7 +347,7 @@ MAX_NAME = 1_000
 
 
 class Dispatcher:
-    """Answers calls."""
+    """Answers a call: checks it, finds its handler by the method, and repeats the stored answer of a call that was answered before."""
 
     def __init__(self, parts: Parts) -> None:
         self.ormah = parts.ormah

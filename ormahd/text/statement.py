@@ -107,7 +107,7 @@ class Statement(Struct, frozen=True):
     domains: frozenset[str]
     """General topics (`DOMAINS`): home, price, state."""
     states: frozenset[str]
-    """Its words for the progress of a task."""
+    """The words of the statement that tell how far a task is ("started", "done")."""
     about_self: bool
     conditions: frozenset[str]
     """Words after if, when or unless."""
