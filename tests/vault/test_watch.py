@@ -253,7 +253,7 @@ def test_without_room_for_watches_it_polls_and_says_so(tmp_path: Path, monkeypat
     (house.root / path).unlink()
     house.found("first words")
     assert house.watcher.alive
-    assert house.watcher.state == "polling every 2 s: inotify watch limit reached"
+    assert house.watcher.state == "polling every 0.3 s: inotify watch limit reached"
     house.close()
 
 

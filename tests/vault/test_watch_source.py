@@ -13,11 +13,11 @@ from tests.house import wait_until
 
 FULL = """
 import os, sys, time
-from ormahd.watch.watcher import Source
+from ormahd.watch.watcher import FolderEvents
 open("/proc/sys/user/max_inotify_watches", "w").write("30")
 root = sys.argv[1]
 told = set()
-source = Source(lambda path, _folder: told.add(path))
+source = FolderEvents(lambda path, _folder: told.add(path))
 source.add(root)
 for number in range(40):
     os.mkdir(f"{root}/{number}")
@@ -28,7 +28,7 @@ try:
 except OSError as exc:
     print("later:", exc.strerror)
 source.stop()
-source = Source(lambda *_: None)
+source = FolderEvents(lambda *_: None)
 try:
     source.add(root)
 except OSError as exc:
