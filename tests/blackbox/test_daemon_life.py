@@ -103,7 +103,7 @@ def test_it_becomes_ready_and_stops_cleanly_by_either_signal(house: House):
 
 def test_it_stops_in_the_middle_of_reading_a_vault_and_goes_on_at_the_next_start(house: House):
     house.start()
-    house.ctl("import", str(corpus.write(house.home / "notes.jsonl", 2000)), timeout=120)
+    house.ctl("import", str(corpus.write(house.home / "notes.jsonl", 1000)), timeout=120)
     memories = house.call("admin.health").nodes
     assert house.stop() == 0
     shutil.rmtree(house.index_dir)

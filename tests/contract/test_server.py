@@ -289,6 +289,7 @@ def test_a_server_that_never_started_can_be_stopped(tmp_path):
 def test_a_loop_that_breaks_says_so_and_leaves_nobody_waiting(tmp_path, monkeypatch):
     from ormahd.rpc.server import Server
 
+    monkeypatch.setattr(sockets, "GUARD_SECONDS", 0.2)  # it looks about so often
     broken = threading.Event()
     server = Server(tmp_path / "s" / "o.sock", Answers(), on_broken=broken.set)
     server.start()
