@@ -36,6 +36,7 @@ from ormahd.model.node import (
 )
 from ormahd.note.note import Note, NoteKind, stem_short_id
 from ormahd.process import sql
+from ormahd.text.traits import BEGINNING, ENDING, Traits, traits
 
 T = TypeVar("T")
 
@@ -176,6 +177,7 @@ class CandidateRow(Struct, frozen=True):
     confidence: float
     created: int
     """Microseconds since 1970."""
+    traits: Traits
     strength: Strength
 
     @property
@@ -185,12 +187,15 @@ class CandidateRow(Struct, frozen=True):
         return self.created if last is None else micros(last)
 
 
-CANDIDATE_COLUMNS = ("n.id", "n.type", "n.tier", "n.space", "n.title", "length(t.content)", _CONFIDENCE, "n.created")
+CANDIDATE_COLUMNS = (
+    "n.id", "n.type", "n.tier", "n.space", "n.title", "length(t.content)", _CONFIDENCE, "n.created",
+    f"substr(t.content, 1, {BEGINNING})", f"substr(t.content, -{ENDING})",
+)  # fmt: skip
 
 
 def candidate(row: Sequence[Any], strength: Mapping[str, Strength]) -> CandidateRow:
-    """Make a Candidate from a row of `CANDIDATE_COLUMNS`."""
-    node_id, kind, tier, space, title, size, confidence, created = row
+    """Make a CandidateRow from a row of `CANDIDATE_COLUMNS`."""
+    node_id, kind, tier, space, title, size, confidence, created, beginning, ending = row
     return CandidateRow(
         node_id,
         NodeType(kind),
@@ -200,6 +205,7 @@ def candidate(row: Sequence[Any], strength: Mapping[str, Strength]) -> Candidate
         size,
         float(confidence),
         created,
+        traits(beginning, ending),
         strength.get(node_id, _DEFAULT_STRENGTH),
     )
 

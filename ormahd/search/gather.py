@@ -28,6 +28,7 @@ from ormahd.embedding.reading import READABLE
 from ormahd.embedding.token_vectors import cosines
 from ormahd.index.rows import CandidateRow, EdgeRow, Filter, NodeRow
 from ormahd.model.node import ABOUT_SELF, Found, NodeType, SearchQuery
+from ormahd.search import blend
 from ormahd.search.times import Period, find_period
 from ormahd.settings import SearchSettings
 from ormahd.text.standing import Compared
@@ -189,6 +190,8 @@ class Trace(Struct):
     meaning_rank: int | None = None
     score: float = 0.0
     source: Found = "search"
+    before: float = 0.0
+    """The score without the learned blend."""
     dropped: str | None = None
     """Why the candidate is no result: the stage and its limit. None: it is a result."""
     path: list[dict[str, Any]] = field(default_factory=list)
@@ -206,8 +209,8 @@ class Trace(Struct):
             return n["seed"] * n["weight"] * n["factor"] * n["decay"]
         if "temporal" in n:
             return n["temporal"]
-        if "similarity" in n:
-            base = (1.0 - n["blend"]) * n["rrf_norm"] + n["blend"] * n["similarity"]
+        if "logit" in n:
+            base = blend.recompute(n)
         else:
             base = n["dampening"] * n["rrf_share"]
         # For small scores this is base × (1 + boost). It approaches 1 without reaching it, so boosted notes do not tie at 1.
@@ -221,7 +224,7 @@ class Trace(Struct):
         """Return plain values for `--explain`, in the order in which they were computed."""
         return {
             "node_id": self.node_id, "source": self.source, "score": self.score, "dropped": self.dropped,
-            "words_rank": self.words_rank, "bm25": self.bm25, "meaning_rank": self.meaning_rank,
+            "before_blend": self.before, "words_rank": self.words_rank, "bm25": self.bm25, "meaning_rank": self.meaning_rank,
             **self.numbers, **({"path": self.path} if self.path else {}),
             **({"older_than": self.older_than} if self.older_than else {}),
         }  # fmt: skip
@@ -261,6 +264,10 @@ class Late(Struct, frozen=True):
     plain: Float
     lengths: NDArray[np.int64]
     """Number of tokens of each note; 0: its token vectors are not stored."""
+    matches: Float
+    """For each token of the question, its similarity to the nearest token of the note, to the power `POWER`: float32[n, m]."""
+    shares: Float
+    """Weight of each token of the question; they add up to 1."""
 
 
 def token_weights(idf: Float) -> Float:
@@ -272,12 +279,13 @@ def max_sim(tokens: Float, weights: Float, ids: Sequence[str], stored: StoredTok
     """Compare a question's tokens (unit vectors, float32[m, d]) with the tokens of each note in `ids`."""
     rare, plain = np.zeros(len(ids), np.float32), np.zeros(len(ids), np.float32)
     lengths = np.zeros(len(ids), np.int64)
+    matches = np.zeros((len(ids), len(tokens)), np.float32)
+    shares = np.asarray(weights / weights.sum() if len(weights) else weights, np.float32)
     row = {one: at for at, one in enumerate(ids)}
     at = np.array([row[one] for one in stored.ids], np.int64)
     lengths[at] = np.diff(stored.offsets)
     if not len(tokens) or not len(at):
-        return Late(rare, plain, lengths)
-    shares = weights / weights.sum()
+        return Late(rare, plain, lengths, matches, shares)
     first = 0
     while first < len(at):
         begin = stored.offsets[first]
@@ -287,8 +295,9 @@ def max_sim(tokens: Float, weights: Float, ids: Sequence[str], stored: StoredTok
         best = np.clip(best, 0.0, 1.0) ** POWER
         rare[at[first:last]] = (best @ shares) ** (1.0 / POWER)
         plain[at[first:last]] = best.mean(axis=1) ** (1.0 / POWER)
+        matches[at[first:last]] = best
         first = last
-    return Late(rare, plain, lengths)
+    return Late(rare, plain, lengths, matches, shares)
 
 
 MIN_POOL = 100

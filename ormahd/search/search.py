@@ -22,7 +22,7 @@ from ormahd.model.node import EdgeType, Found, SearchQuery, Tier
 from ormahd.search.exact import Exact, look, rare_words
 from ormahd.search.fuse import Fused, activate, fuse, seat
 from ormahd.search.gather import MIN_POOL, EmbedQuery, Gathered, ParsedQuery, Searchable, Trace, gather, hear, max_sim
-from ormahd.search.shape import Evidence, Named, shape
+from ormahd.search.shape import Evidence, Named, Shaped, shape
 from ormahd.settings import ActivationSettings, SearchSettings, SpaceSettings
 from ormahd.text.standing import Compared
 
@@ -213,7 +213,7 @@ def _lifted(newer: str, older: Trace, known: Mapping[str, Trace], numbers: Calla
 
 
 MIN_SCORE = 0.1
-"""Results with a lower score are dropped."""
+"""Results with a lower score before the learned blend are dropped: the blend only orders."""
 COMPARED = 100
 """Number of fused candidates whose texts are compared token by token. More finds slightly more, but ranks none of it higher."""
 """An archived memory keeps at most this share of the score of a memory that was made from it: it is placed directly behind."""
@@ -303,6 +303,19 @@ def rank(
     return _answer(heard, gathered, shown, [*traces, *activated], spaces, explain=explain)
 
 
+def score(
+    index: Searchable, fused: Sequence[Fused], gathered: Gathered, heard: ParsedQuery, exact: Exact, rules: Rules
+) -> tuple[list[Fused], list[CandidateRow], Evidence | None, Shaped]:
+    """Return the fused candidates that are still in the index, their fields, what their texts have in common with the
+    query, and their scores."""
+    known = index.candidates([one.node_id for one in fused])
+    there = [one for one in fused if one.node_id in known]  # the others were forgotten meanwhile
+    rows = [known[one.node_id] for one in there]
+    evidence = _evidence(index, rows, gathered)
+    named = Named(exact, frozenset() if heard.question else rare_words(index, heard.topic))
+    return there, rows, evidence, shape(rows, there, evidence, heard, named, rules.search, rules.spaces)
+
+
 def _shaped(
     index: Searchable,
     fused: list[Fused],
@@ -318,12 +331,7 @@ def _shaped(
 
     Equal scores are ordered newest first, then by id. Without `explain` only the first traces have numbers.
     """
-    known = index.candidates([one.node_id for one in fused])
-    fused = [one for one in fused if one.node_id in known]  # the others were forgotten meanwhile
-    rows = [known[one.node_id] for one in fused]
-    evidence = _evidence(index, rows, gathered)
-    named = Named(exact, frozenset() if heard.question else rare_words(index, heard.topic))
-    shaped = shape(rows, fused, evidence, heard, named, rules.search, rules.spaces)
+    fused, rows, evidence, shaped = score(index, fused, gathered, heard, exact, rules)
     scores = shaped.scores.tolist()
     behind = _behind(index, rows, scores)
     for at, share in behind.items():
@@ -335,7 +343,10 @@ def _shaped(
         if numbers and at in behind:
             numbers = {**numbers, "part": behind[at]}
         one = fused[at]
-        traces.append(Trace(rows[at].id, numbers, one.words_rank, one.bm25, one.meaning_rank, scores[at]))
+        before = float(shaped.before[at])
+        traces.append(
+            Trace(rows[at].id, numbers, one.words_rank, one.bm25, one.meaning_rank, scores[at], before=before)
+        )
     place_of = {row.id: at for at, row in enumerate(rows)}
 
     def numbers_of(node_id: str) -> dict[str, float]:
@@ -386,11 +397,11 @@ def _evidence(index: Searchable, rows: Sequence[CandidateRow], gathered: Gathere
 
 
 def _cut(traces: list[Trace], heard: ParsedQuery) -> list[Trace]:
-    """Return the best `limit` traces with at least `MIN_SCORE`; the others get the reason in `dropped`."""
+    """Return the best `limit` traces with at least `MIN_SCORE` before the blend; the others get the reason in `dropped`."""
     results: list[Trace] = []
     for trace in traces:
-        if trace.score < MIN_SCORE:
-            trace.dropped = f"cut: a score below {MIN_SCORE}"
+        if trace.before < MIN_SCORE:
+            trace.dropped = f"cut: a score below {MIN_SCORE} before the blend"
         elif len(results) >= heard.limit:
             trace.dropped = f"cut: beyond the {heard.limit} best"
         else:

@@ -1,8 +1,8 @@
 """Shape: compute each candidate's score in 0..1 from its text's similarity and from its other properties.
 
-Steps: similarity, blend with the fused rank, title and exact names, confidence, tier, recency, access, space. All
-candidates are computed at once. A `Trace` holds one candidate's numbers, and `Trace.recompute` computes the score
-from them.
+Steps: similarity, blend with the fused rank, the learned blend (`blend.py`), title and exact names, confidence, tier,
+recency, access, space. All candidates are computed at once. A `Trace` holds one candidate's numbers, and
+`Trace.recompute` computes the score from them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ormahd.index.rows import CandidateRow, micros
 from ormahd.model.node import Tier
+from ormahd.search.blend import Witness, fitted, pieces
 from ormahd.search.exact import Exact
 from ormahd.search.fuse import Fused
 from ormahd.search.gather import Late, ParsedQuery
@@ -77,11 +78,15 @@ class Shaped(Struct, frozen=True):
     """Scores of the candidates, in their order, and the numbers that they are computed from, by name."""
 
     scores: Float
+    before: Float
+    """The scores without the learned blend: the seeds' stages alone. They decide what fits too little to be a result."""
     judged: Mapping[str, Float]
     """Numbers from the texts; valid only for candidates with vectors."""
     known: NDArray[np.bool_]
     """Which candidates have vectors."""
     factors: Mapping[str, Float]
+    evidence: Mapping[str, Float]
+    """The evidence that the blend weighs (`blend.PIECES`); empty without vectors."""
 
     def numbers(self, at: int) -> dict[str, float]:
         """Return one candidate's numbers in the form of `Trace.numbers`."""
@@ -90,13 +95,13 @@ class Shaped(Struct, frozen=True):
 
 
 def similarity(
-    rows: Sequence[CandidateRow], bm25: Float, evidence: Evidence, settings: SearchSettings
+    rows: Sequence[CandidateRow], bm25: Float, evidence: Evidence, near: NDArray[np.bool_], settings: SearchSettings
 ) -> dict[str, Float]:
     """Return how well each note's text answers, with the numbers that the similarity is computed from.
 
     It is a weighted mean of late interaction (corrected for what a note of that length reaches by chance), the cosine
-    with the focused question, and the words in common. Short notes are scaled down. Memories created close in time in
-    the same space are taken to come from one conversation, and the best of them raises the others.
+    with the focused question, and the words in common. Short notes are scaled down. The best memory of a conversation
+    (`near`) raises the others; as a memory is near itself, its score never falls below its own.
     """
     lengths = evidence.late.lengths.astype(np.float64)
     size = np.array([row.size + len(row.title or "") for row in rows], np.float64)
@@ -114,7 +119,7 @@ def similarity(
     brevity = np.where(lengths > 0, lengths / (lengths + BREVITY_TOKENS), 1.0)
     total = np.maximum(weights.sum(axis=0), 1e-9)
     own = (weights * np.stack([late, focus, shared])).sum(axis=0) / total * brevity
-    moment = best_of_moment(rows, np.where(np.isnan(evidence.focus), 0.0, own), MOMENT_S)
+    moment = np.where(near, np.where(np.isnan(evidence.focus), 0.0, own)[None, :], -1.0).max(axis=1)
     judged = (own + MOMENT_WEIGHT * moment) / (1.0 + MOMENT_WEIGHT)
     return {
         "late_rare": evidence.late.rare, "late_plain": evidence.late.plain, "chance": chance, "late": late,
@@ -123,16 +128,13 @@ def similarity(
     }  # fmt: skip
 
 
-def best_of_moment(rows: Sequence[CandidateRow], own: Float, seconds: float) -> Float:
-    """Return for each note the best `own` of the candidates of its space created within `seconds` of it, itself included.
-
-    Because the note itself is included, its score never falls below its own, and a note without neighbours is unchanged.
-    """
+def of_one_moment(rows: Sequence[CandidateRow]) -> NDArray[np.bool_]:
+    """Return which memories are taken to come from one conversation: those of a space created within `MOMENT_S` of each
+    other. Shape bool[n, n]; each is near itself."""
     times = np.array([row.created for row in rows], np.int64)
     spaces = {space: number for number, space in enumerate(dict.fromkeys(row.space for row in rows))}
     of = np.array([spaces[row.space] for row in rows])
-    near = (np.abs(times[:, None] - times[None, :]) <= seconds * 1e6) & (of[:, None] == of[None, :])
-    return np.asarray(np.where(near, own[None, :], -1.0).max(axis=1), np.float64)
+    return np.asarray((np.abs(times[:, None] - times[None, :]) <= MOMENT_S * 1e6) & (of[:, None] == of[None, :]))
 
 
 def shape(
@@ -148,13 +150,26 @@ def shape(
     judged: dict[str, Float] = {}
     known = np.zeros(len(rows), np.bool_)
     if evidence is not None and rows:
-        judged = similarity(rows, np.array([one.bm25 or 0.0 for one in fused], np.float64), evidence, settings)
+        near = of_one_moment(rows)
+        judged = similarity(rows, np.array([one.bm25 or 0.0 for one in fused], np.float64), evidence, near, settings)
         known = ~np.isnan(evidence.focus)
+    learned: dict[str, Float] = {}
     factors = _factors(rows, fused, heard, named, settings, spaces)
-    base = factors["dampening"] * factors["rrf_share"]
-    if judged:
+    earlier = factors["dampening"] * factors["rrf_share"]
+    if evidence is not None and judged:
         blended = (1.0 - factors["blend"]) * factors["rrf_norm"] + factors["blend"] * judged["similarity"]
-        base = np.where(known, blended, base)
+        earlier = np.where(known, blended, earlier)
+        late = evidence.late
+        witness = Witness(earlier, judged["late_plain"], late.matches, late.shares, late.lengths, near)
+        learned = pieces(heard.text, rows, witness)
+        judged |= {"earlier": earlier} | fitted().weigh(learned)
+    before = _scores(earlier, factors)
+    scores = _scores(np.where(known, judged["likely"], earlier), factors) if judged else before
+    return Shaped(scores, before, judged, known, factors, learned)
+
+
+def _scores(base: Float, factors: Mapping[str, Float]) -> Float:
+    """Return the scores that follow from how well the texts fit (`base`) and from the other properties."""
     rest = 1.0 - np.minimum(base, 1.0)
     boost = factors["title"] + factors["exact"]
     for at in np.flatnonzero(boost):
@@ -163,7 +178,7 @@ def shape(
     adjusted = (1.0 - rest) * factors["without"] * factors["confidence"]
     used = factors["tier"] + factors["recency"] + factors["access"]
     scores = np.minimum(1.0, adjusted * used * factors["period"] * factors["kind"]) * factors["space"]
-    return Shaped(np.array([round(score, 6) for score in scores.tolist()], np.float64), judged, known, factors)
+    return np.array([round(score, 6) for score in scores.tolist()], np.float64)
 
 
 def _factors(

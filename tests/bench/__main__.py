@@ -9,6 +9,7 @@ NAMES = {
     "foundation": "foundation",
     "writers": "writers",
     "retrieval": "retrieval",
+    "fit": "fit",
     "merge-driver": "merge_driver_cost",
     "as-of": "as_of",
     "purge": "purge_cost",

@@ -1,0 +1,305 @@
+"""Fits the weights of `ormahd/search/blend.json` on the shared benchmarks' dev sets and on `tests/quality/memory.tsv`.
+
+    python -m tests.bench fit [--shared DIR] [--evidence FILE] [--write]
+
+The first run embeds the texts, searches each question, and keeps the evidence of all candidates in FILE; later runs only
+fit, which takes seconds and gives the same table. Without the shared directory (`../shared/bench`) there is nothing to
+fit on, and it says so.
+
+The fit is a conditional logistic regression: the weights make the right candidates of a question more likely than the
+others that were found for it. It is regularised, each set has the same influence, and evidence that speaks for a note
+cannot get a weight against it. The base is then set so that the chances to be right add up to what is right. The figures printed are of held folds: a conversation (a fifth of the questions of `memory`) is
+ranked by weights fitted without it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+import tempfile
+import uuid
+import zlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from ormahd.embedding.embedder import Embedder
+from ormahd.embedding.model import load
+from ormahd.index.index import Index
+from ormahd.model.node import SearchQuery
+from ormahd.search import blend
+from ormahd.search.blend import PIECES
+from ormahd.search.exact import look
+from ormahd.search.fuse import fuse
+from ormahd.search.gather import gather, hear
+from ormahd.search.search import Rules, score
+from ormahd.settings import EmbeddingSettings
+from tests.contract.index_notes import NOW, apply, note
+from tests.quality.sets import memory
+
+TABLE = Path(blend.__file__).with_name("blend.json")
+AGAINST = ("other_named", "asks")
+"""Evidence that may only lower a note's chance; all other may only raise it."""
+RIDGE = 5.0
+"""Strength of the regularisation, of 1,000 questions a set."""
+BLOCK = 8
+"""Turns of a conversation that make one long note of the set `blocks`."""
+FOLDS = 5
+K = 10
+
+
+@dataclass(frozen=True)
+class Asked:
+    text: str
+    space: str | None
+    gold: frozenset[str]
+    fold: str
+
+
+@dataclass(frozen=True)
+class Stated:
+    key: str
+    space: str | None
+    created: datetime
+    title: str | None
+    content: str
+
+
+@dataclass
+class Question:
+    """A question's candidates: their evidence float64[n, pieces], which of them are right, and today's order."""
+
+    name: str
+    fold: str
+    evidence: Any
+    right: Any
+    tie: Any
+
+
+def sets(shared: Path) -> dict[str, tuple[list[Stated], list[Asked]]]:
+    """Return the notes and the questions of each set."""
+    sys.path.insert(0, str(shared))
+    locomo, proactive = importlib.import_module("locomo"), importlib.import_module("proactive")
+    spoken = locomo.load(str(shared / "data/locomo-dev"), "dev")
+    turns = [Stated(n.id, n.space, _utc(n.created), None, n.content) for n in spoken.notes]
+    asked = [Asked(q.text, q.space, frozenset(q.gold), q.space) for q in spoken.recall_questions]
+    planted, prompts = proactive.load(shared / "data/proactive-dev")
+    texts, questions = memory()
+    return {
+        "locomo": (turns, asked),
+        "blocks": _blocks(spoken.notes, asked[::2]),
+        "proactive": (
+            [Stated(n.id, n.space, _utc(n.created), None, n.content) for n in planted],
+            [Asked(q.text, q.space, q.gold, q.space) for q in prompts if q.gold],
+        ),
+        "memory": (
+            [Stated(text.key, None, NOW, text.title, text.content) for text in texts],
+            [Asked(q.text, None, frozenset([q.gold]), f"memory-{zlib.crc32(q.text.encode()) % FOLDS}") for q in questions],
+        ),
+    }  # fmt: skip
+
+
+def _blocks(turns: Sequence[Any], asked: Sequence[Asked]) -> tuple[list[Stated], list[Asked]]:
+    """Return long notes, each of `BLOCK` turns of one session, and the questions with the notes that hold their gold turns."""
+    sessions: dict[str, list[Any]] = {}
+    for turn in turns:
+        sessions.setdefault(turn.session, []).append(turn)
+    notes, home = [], {}
+    for session, some in sessions.items():
+        for at in range(0, len(some), BLOCK):
+            key, part = f"{session}+{at}", some[at : at + BLOCK]
+            content = "\n".join(turn.content for turn in part)
+            notes.append(Stated(key, part[0].space, _utc(part[0].created), None, content))
+            home |= {turn.id: key for turn in part}
+    return notes, [Asked(q.text, q.space, frozenset(home[one] for one in q.gold), q.fold) for q in asked]
+
+
+def _utc(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def gather_all(shared: Path, keep: Path) -> None:
+    """Search every question in an index of its set, its own space alone and all spaces, and keep the evidence in `keep`."""
+    held: dict[str, Any] = {}
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as place:
+        embedder = load(EmbeddingSettings(), Path(place, "models"))
+        for name, (notes, questions) in sets(shared).items():
+            index = Index.open(Path(place, name), clock=lambda: NOW)
+            index.attach(embedder)
+            key_of = {str(uuid.uuid5(uuid.NAMESPACE_URL, one.key)): one.key for one in notes}
+            apply(index, {
+                f"{at}/n_{node_id[:8]}.md": note(node_id, one.content, title=one.title, space=one.space, created=one.created)
+                for at, (node_id, one) in enumerate(zip(key_of, notes, strict=True))
+            })  # fmt: skip
+            index.wait_filled(3600.0)
+            for asked in questions:
+                for spaces in ([asked.space], None) if asked.space else (None,):
+                    query = SearchQuery(query=asked.text, limit=K, spaces=spaces)
+                    ids, pieces = evidence_of(index, query, embedder)
+                    number = len(rows)
+                    held[f"e{number}"] = np.stack([pieces[piece] for piece in PIECES], axis=1)
+                    held[f"r{number}"] = np.array([key_of[one] in asked.gold for one in ids])
+                    held[f"t{number}"] = np.argsort(np.argsort(ids))
+                    rows.append({"name": f"{name}/{'own' if spaces else 'all'}", "fold": asked.fold})
+            index.close()
+            print(f"{name}: {len(notes)} notes, {len(questions)} questions", flush=True)
+    np.savez_compressed(keep, rows=json.dumps(rows), pieces=json.dumps(PIECES), **held)
+
+
+def evidence_of(index: Index, query: SearchQuery, embedder: Embedder) -> tuple[list[str], Mapping[str, Any]]:
+    """Return the candidates that ranking finds for a query, and the evidence that the blend weighs."""
+    rules = Rules()
+    heard = hear(query, space=None, now=NOW, settings=rules.search)
+    gathered = gather(index, heard, embedder.embed_query, rules.search, rules.min_pool)
+    exact = look(index, heard)
+    fused = fuse(
+        gathered, question=heard.question, keep=rules.compared, settings=rules.search, exact=exact.boost.keys()
+    )
+    _, rows, _, shaped = score(index, fused, gathered, heard, exact, rules)
+    return [row.id for row in rows], shaped.evidence
+
+
+def kept(file: Path) -> list[Question]:
+    """Return the questions that `gather_all` kept."""
+    data = np.load(file)
+    if json.loads(str(data["pieces"])) != list(PIECES):
+        raise SystemExit(f"{file} holds other evidence than blend.PIECES; delete it, so that it is gathered again")
+    rows = json.loads(str(data["rows"]))
+    return [
+        Question(row["name"], row["fold"], data[f"e{at}"], data[f"r{at}"], data[f"t{at}"])
+        for at, row in enumerate(rows)
+    ]
+
+
+def fit(questions: Sequence[Question]) -> tuple[Any, float]:
+    """Return the weights and the base."""
+    some = [one for one in questions if one.right.any()]
+    counts = Counter(_set(one) for one in some)
+    worth = np.array([1000 / counts[_set(one)] for one in some])
+    evidence = np.concatenate([one.evidence for one in some])
+    right = np.concatenate([one.right for one in some]).astype(np.float64)
+    sizes = np.array([len(one.right) for one in some])
+    first, owner = np.r_[0, np.cumsum(sizes)[:-1]], np.repeat(np.arange(len(some)), sizes)
+    spread = evidence.std(axis=0) + 1e-9
+    scaled = (evidence - evidence.mean(axis=0)) / spread
+
+    def loss(weights: Any) -> tuple[float, Any]:
+        score = scaled @ weights
+        share = np.exp(score - np.maximum.reduceat(score, first)[owner])
+        every = np.add.reduceat(share, first)
+        good = np.maximum(np.add.reduceat(share * right, first), 1e-300)
+        slope = scaled.T @ (worth[owner] * (share / every[owner] - share * right / good[owner])) + RIDGE * weights
+        return float((worth * (np.log(every) - np.log(good))).sum() + RIDGE / 2 * weights @ weights), slope
+
+    bounds = [(None, 0.0) if piece in AGAINST else (0.0, None) for piece in PIECES]
+    weights = _least(loss, np.zeros(len(PIECES)), bounds) / spread
+    return weights, _base(evidence @ weights, right, worth[owner] / sizes[owner])
+
+
+def _base(score: Any, right: Any, worth: Any) -> float:
+    """Return the base with which the scores, as logits, tell as much chance to be right in all as there is."""
+
+    def loss(base: Any) -> tuple[float, Any]:
+        logit = score + base[0]
+        off = worth * (1 / (1 + np.exp(-logit)) - right)
+        return float((worth * (np.logaddexp(0, logit) - right * logit)).sum()), np.array([off.sum()])
+
+    return float(_least(loss, np.array([-float(score.mean())]), [(None, None)])[0])
+
+
+def _least(loss: Any, start: Any, bounds: Sequence[Any]) -> Any:
+    found = minimize(
+        loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 1000, "ftol": 1e-12, "gtol": 1e-8}
+    )
+    return found.x
+
+
+def _set(one: Question) -> str:
+    return one.name.split("/")[0]
+
+
+def figures(
+    questions: Sequence[Question], weights: Mapping[str, tuple[Any, float]]
+) -> dict[str, tuple[float, float, float]]:
+    """Return (any@10, mean reciprocal rank, calibration error) of each set; `weights`: by fold."""
+    ranks: dict[str, list[int]] = {}
+    chances: dict[str, list[Any]] = {}
+    for one in questions:
+        by, base = weights[one.fold]
+        logit = one.evidence @ by + base
+        order = np.lexsort((one.tie, -logit))
+        hits = np.flatnonzero(one.right[order][:K])
+        ranks.setdefault(one.name, []).append(int(hits[0]) + 1 if len(hits) else 0)
+        chances.setdefault(one.name, []).append(np.stack([1 / (1 + np.exp(-logit)), one.right]))
+    return {
+        name: (
+            sum(rank > 0 for rank in places) / len(places),
+            sum(1 / rank for rank in places if rank) / len(places),
+            calibration_error(*np.concatenate(chances[name], axis=1)),
+        )
+        for name, places in sorted(ranks.items())
+    }
+
+
+def calibration_error(chance: Any, right: Any, bins: int = 10) -> float:
+    """Return the mean distance between the chance told and the share that is right, over equal intervals of chance."""
+    of = np.minimum((chance * bins).astype(int), bins - 1)
+    return float(
+        sum(
+            abs(chance[of == at].mean() - right[of == at].mean()) * (of == at).mean()
+            for at in range(bins)
+            if (of == at).any()
+        )
+    )
+
+
+def main(args: list[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--shared", type=Path, default=Path("../shared/bench"), help="the directory of the shared benchmarks"
+    )
+    parser.add_argument("--evidence", type=Path, default=Path(tempfile.gettempdir(), "ormah-evidence.npz"))
+    parser.add_argument("--write", action="store_true", help=f"write the table to {TABLE.name}")
+    chosen = parser.parse_args(args)
+    if not chosen.evidence.exists():
+        if not (chosen.shared / "locomo.py").exists():
+            print(f"fit: {chosen.shared} is missing: the shared benchmarks are needed to fit the blend")
+            return
+        gather_all(chosen.shared, chosen.evidence)
+    questions = kept(chosen.evidence)
+    folds = sorted({one.fold for one in questions})
+    held = {fold: fit([one for one in questions if one.fold != fold]) for fold in folds}
+    weights, base = fit(questions)
+    now = blend.fitted()
+    shipped = (np.array([now.weights[piece] for piece in PIECES]), now.base)
+    for title, by in (("held folds", held), ("shipped table", dict.fromkeys(folds, shipped))):
+        print(title)
+        for name, (any10, mrr, error) in figures(questions, by).items():
+            print(f"  {name:15} any@10 {any10:.3f}  MRR {mrr:.3f}  calibration error {error:.4f}")
+    for at, piece in enumerate(PIECES):
+        print(
+            f"  {piece:12} {weights[at]:+8.3f}  over the folds {min(w[at] for w, _ in held.values()):+8.3f} to {max(w[at] for w, _ in held.values()):+8.3f}"
+        )
+    print(f"  base         {base:+8.3f}")
+    if chosen.write:
+        table = {
+            "made": date.today().isoformat(),
+            "sets": dict(sorted(Counter(one.name for one in questions).items())),
+            "base": round(base, 4),
+            "weights": {piece: round(float(weights[at]), 4) for at, piece in enumerate(PIECES)},
+        }
+        TABLE.write_text(json.dumps(table, indent=1) + "\n")
+        print(f"written: {TABLE}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
