@@ -129,7 +129,7 @@ def _names(index: Searchable, text: str, counts: Mapping[str, int], heard: Parse
         ids = _spelled(index, acronym, heard)
         if ids:
             yield Sign(ids | _abbreviated(index, acronym, heard))
-    for acronym in _acronyms_of(text):
+    for acronym in _acronyms_in_use(index, text):
         # a note that has both says what the acronym stands for
         both = _abbreviated(index, acronym, heard)
         if both and both & _spelled(index, acronym, heard):
@@ -175,6 +175,15 @@ def _acronyms_of(text: str) -> list[str]:
     letters = [(fold(word)[0], fold(word) in _FUNCTION) for word in known]
     runs = [letters[at : at + size] for size in (3, 4, 5) for at in range(len(letters) - size + 1)]
     return list(dict.fromkeys("".join(one for one, _ in run) for run in runs if not run[0][1] and not run[-1][1]))
+
+
+def _acronyms_in_use(index: Searchable, text: str) -> list[str]:
+    """Return the initials of words of a question that stand in notes, with a long form in notes too."""
+    several = _acronyms_of(text)
+    if not several:
+        return []
+    counts, _ = index.frequencies([*several, *(term for one in several for term in forms.initials_terms(one))])
+    return [one for one in several if counts[one] and all(counts[term] for term in forms.initials_terms(one))]
 
 
 def _spelled(index: Searchable, acronym: str, heard: ParsedQuery) -> frozenset[str]:

@@ -22,6 +22,10 @@ MIN_SPREAD = 0.05
 """Minimum spread of fused scores for min-max normalisation, as a share of the largest: below it, noise would be amplified."""
 
 
+EXACT = 0.3
+"""Least share of a candidate that was found by an exact thing alone, where words alone decide."""
+
+
 class Fused(Struct, frozen=True):
     """A candidate after fusion. Ranks count from 1; None: the candidate is not on that list."""
 
@@ -63,6 +67,7 @@ def fuse(
     shares = normalise(values, 1.0)
     if not meaning_rank:  # the words alone decide, and by how much
         shares = normalise([bm25.get(node_id, 0.0) for node_id in best], 1.0)
+        shares = [max(share, EXACT) if one in exact else share for one, share in zip(best, shares, strict=True)]
     return [
         Fused(node_id, words_rank.get(node_id), bm25.get(node_id), meaning_rank.get(node_id), value, norm, share)
         for node_id, value, norm, share in zip(best, values, normalise(values, MIN_SPREAD), shares, strict=True)

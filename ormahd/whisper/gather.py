@@ -24,6 +24,7 @@ from ormahd.search.search import BEHIND, Hit, Holds, Ranked, Reworded, Rules, ne
 from ormahd.text.quoting import beginning
 from ormahd.text.words import query_terms, stems, words
 from ormahd.whisper.by_words import relevance_by_words, weights
+from ormahd.whisper.named import by_names, has_twin, unknown_names
 from ormahd.whisper.relevance import FEW, common_words, few_words, relevance
 from ormahd.whisper.types import Asked, Candidate, Heard, Intent
 
@@ -91,6 +92,16 @@ class Pool(Struct, frozen=True):
     degraded: tuple[str, ...] = ()
 
 
+class PromptEvidence(Struct, frozen=True):
+    """A prompt as candidates are compared with it. `notes`: in the vault; `said`: its stemmed words; `words`: the weight of
+    each, if the model does not read the prompt; `unknown`: its exact names that no memory has."""
+
+    notes: int
+    said: frozenset[str]
+    words: Mapping[str, float]
+    unknown: tuple[str, ...]
+
+
 def gather(
     index: Readable, heard: Heard, asked: Asked, *, self_id: str, embed: EmbedQuery, now: datetime, rules: Rules,
     limit: int, preferences: bool,
@@ -109,8 +120,9 @@ def gather(
     rows = index.notes([*ids, *(one.node_id for one in standing), *(identity - ids.keys())], connections=False)
     notes = index.count()
     said = stems(query_terms(heard.query))
-    weighed = weights(index, heard.query, embed)
-    candidates = list(_candidates(results, rows, self_id, notes, said, weighed))
+    words_alone = weights(index, heard.query, embed)
+    weighed = PromptEvidence(notes, said, words_alone, tuple(unknown_names(index, heard.query)))
+    candidates = list(_candidates(results, rows, self_id, weighed))
     for node_id in sorted(identity - ids.keys()):
         row = rows.get(node_id)
         if row is not None and row.tier in SPOKEN_OF and not row.expired(now):
@@ -120,7 +132,7 @@ def gather(
     elsewhere, better = max(((late, space) for space, late in best if not asked.at_home(space)), default=(0.0, None))
     return Pool(
         candidates,
-        list(_candidates(standing, rows, self_id, notes, said, weighed)),
+        list(_candidates(standing, rows, self_id, weighed)),
         identity,
         max(here, default=0.0),
         elsewhere,
@@ -139,9 +151,7 @@ def _candidates(
     hits: Sequence[Hit],
     rows: Mapping[str, NodeRow],
     self_id: str,
-    notes: int,
-    said: frozenset[str],
-    weighed: Mapping[str, float],
+    prompt: PromptEvidence,
 ) -> Iterable[Candidate]:
     for hit in hits:
         row = rows.get(hit.node_id)
@@ -149,15 +159,16 @@ def _candidates(
             continue  # forgotten meanwhile; or the self node, whose title says nothing
         numbers = dict(hit.numbers)
         if "words" in numbers:
-            numbers["common"] = common_words(numbers["words"], notes)
-            if notes < FEW:
-                numbers["common"] = max(numbers["common"], few_words(len(said & stemmed([row])[row.digest])))
-        if weighed and hit.source == "search":
-            numbers["by_words"] = relevance_by_words(row, weighed)
-            yield Candidate(row, hit.score, hit.source, numbers["by_words"], numbers=numbers)
-            continue
+            numbers["common"] = common_words(numbers["words"], prompt.notes)
+            if prompt.notes < FEW:
+                numbers["common"] = max(numbers["common"], few_words(len(prompt.said & stemmed([row])[row.digest])))
         # a memory found by an edge has no numbers of its own text, and so no relevance
-        yield Candidate(row, hit.score, hit.source, relevance(numbers) or 0.0, numbers=numbers)
+        fits = relevance(numbers) or 0.0
+        if prompt.words and hit.source == "search":
+            fits = numbers["by_words"] = relevance_by_words(row, prompt.words)
+        twin = has_twin(prompt.unknown, row)
+        numbers["twin"] = float(twin)
+        yield Candidate(row, hit.score, hit.source, by_names(fits, numbers, twin=twin), numbers=numbers)
 
 
 def _archive(

@@ -10,6 +10,14 @@ from pathlib import Path
 import pytest
 
 from ormahd.embedding.embedder import Embedder
+from ormahd.model.node import SearchQuery
+from ormahd.search.search import Rules, rank
+from ormahd.text.words import query_terms, stems
+from ormahd.whisper import gather
+from ormahd.whisper.by_words import weights
+from ormahd.whisper.choose import COMPANIONS
+from ormahd.whisper.named import unknown_names
+from tests.contract.index_notes import NOW
 from tests.quality.sets import Text
 from tests.quality.test_floors import Stand
 
@@ -20,6 +28,8 @@ ROWS = [
 ]
 TEXTS = [Text(row[3], row[4] or None, row[5]) for row in ROWS if row[0] == "memory"]
 ASKED = [row[1:] for row in ROWS if row[0] == "asked"]
+UNKNOWN = [row for row in ROWS if row[0] == "unknown"]
+GATE = 0.5
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +37,39 @@ def stand(tmp_path_factory: pytest.TempPathFactory, model: Embedder) -> Iterator
     made = Stand(tmp_path_factory.mktemp("exact"), model, TEXTS)
     yield made
     made.index.close()
+
+
+def relevances(stand: Stand, prompt: str) -> dict[str, float]:
+    """The relevance of each candidate for a whisper, by node id."""
+    found = rank(
+        stand.index,
+        SearchQuery(query=prompt, limit=30),
+        embed=stand.model.embed_query,
+        space=None,
+        now=NOW,
+        rules=Rules(),
+    )
+    rows = stand.index.notes([hit.node_id for hit in found.results], connections=False)
+    weighed = gather.PromptEvidence(
+        len(TEXTS), stems(query_terms(prompt)), weights(stand.index, prompt, stand.model.embed_query),
+        tuple(unknown_names(stand.index, prompt)),
+    )  # fmt: skip
+    return {one.id: one.relevance for one in gather._candidates(found.results, rows, "", weighed)}
+
+
+def test_a_whisper_brings_the_memory_with_the_name_and_no_look_alike(stand: Stand) -> None:
+    named = [row for row in ASKED if row[1] in {"identifier", "path", "version", "address", "code", "hash", "typo"}]
+    brought = alone = 0
+    for _, _, gold, prompt in named:
+        found = relevances(stand, prompt)
+        best = max(found.values())
+        chosen = [node_id for node_id, value in found.items() if value >= GATE and value >= best - COMPANIONS]
+        brought += stand.ids[gold] in chosen
+        alone += chosen == [stand.ids[gold]]
+    assert brought >= 0.95 * len(named)
+    assert alone >= 0.9 * len(named)
+    spoken = [row[4] for row in UNKNOWN if max(relevances(stand, row[4]).values(), default=0.0) >= GATE]
+    assert len(spoken) <= 0.08 * len(UNKNOWN), spoken
 
 
 def test_the_exact_one_is_first(stand: Stand) -> None:

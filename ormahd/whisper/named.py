@@ -1,0 +1,75 @@
+"""Exact names in a prompt, for the whisper's gate: a memory with the name is relevant, a look-alike is not.
+
+What the words and vectors of a prompt say of a name is blind: a year counts as a word in common, and two ticket numbers
+look alike. The search has compared names letter by letter (`search.exact`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ormahd.index.rows import NodeRow
+from ormahd.search.exact import BOOST
+from ormahd.search.gather import Searchable
+from ormahd.text.facts import exact_tokens
+from ormahd.text.words import fold
+
+RARE: Final = 0.6 * BOOST
+"""Boost from which a memory has most of the exact things of a prompt, and these are rare in the vault."""
+RELEVANT: Final = 0.58
+"""Relevance of such a memory at least: above the default gate, also where nothing else of the prompt fits."""
+TWIN: Final = 0.55
+"""Factor on the relevance of a memory with a look-alike of a name that no memory has."""
+ALIKE: Final = 0.33
+"""Share of a name's parts that a look-alike has."""
+READ: Final = 4_000
+"""Characters of a memory in which look-alikes are searched."""
+
+_PARTS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+|\d+")
+_DIGITS: Final = re.compile(r"\d+")
+_HASH: Final = re.compile(r"(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{6,64}")
+
+
+def unknown_names(index: Searchable, query: str) -> list[str]:
+    """Return the exact names of a prompt that no memory has."""
+    names = [token.text for token in exact_tokens(query) if not token.plain]
+    if not names:
+        return []
+    counts, _ = index.frequencies(names)
+    return [name for name in names if not counts[name]]
+
+
+def has_twin(names: Sequence[str], row: NodeRow) -> bool:
+    """Return whether a memory has a look-alike of one of `names`: a name with a third of its parts, or the same but for
+    digits, or a hash for a hash."""
+    if not names:
+        return False
+    others = [token.text for token in exact_tokens(f"{row.title or ''}\n{row.content[:READ]}")]
+    return any(_alike(name, other) for name in names for other in others)
+
+
+def _alike(name: str, other: str) -> bool:
+    if _HASH.fullmatch(fold(name)):
+        return _HASH.fullmatch(fold(other)) is not None
+    form = _DIGITS.sub("0", fold(name))
+    if form != fold(name) and form == _DIGITS.sub("0", fold(other)):
+        return True
+    parts = _parts(name)
+    return len(parts & _parts(other)) >= ALIKE * len(parts) > 0
+
+
+def _parts(name: str) -> frozenset[str]:
+    return frozenset(part.lower() for part in _PARTS.findall(name))
+
+
+def by_names(relevance: float, numbers: Mapping[str, float], *, twin: bool) -> float:
+    """Return a memory's relevance with what the names in the prompt say. `numbers`: those of the search; `twin`: it has a
+    look-alike of a name that no memory has."""
+    boost = numbers.get("exact", 0.0)
+    if boost >= RARE:
+        return max(relevance, RELEVANT)
+    if boost <= 0.0:
+        relevance *= numbers.get("without", 1.0)  # below 1 where another memory has a name that this one lacks
+    return relevance * TWIN if twin else relevance
