@@ -67,6 +67,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     },
     "Settings": {
         "config": ("config", "config"),
+        "model": ("model", "model"),
         "completion": ("config", "completion"),
     },
 }

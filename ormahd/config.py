@@ -5,7 +5,9 @@ Settings of earlier versions are never an error: `config check` names them and s
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -248,6 +250,37 @@ def _read(path: Path, *, must_exist: bool) -> dict[str, Any]:
         raise BadRequest(f"{path} is not valid TOML: {exc}") from exc
     except OSError as exc:
         raise BadRequest(f"{path} cannot be read: {exc.strerror}") from exc
+
+
+def write_setting(file: Path, key: str, value: str) -> None:
+    """Set one setting in the configuration file, which is made if it is not there. Everything else in it stays.
+
+    Raises BadRequest if the file cannot be read as TOML, or not be written.
+    """
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    group, _, name = key.partition(".")
+    _read(file, must_exist=False)
+    before = file.read_bytes() if file.exists() else b""
+    try:
+        document = tomlkit.parse(before.decode("utf-8-sig"))
+        table = document.setdefault(group, tomlkit.table())
+        table[name] = value
+        after = tomlkit.dumps(document).encode()
+    except (TOMLKitError, TypeError) as exc:
+        raise BadRequest(f"{file} cannot be changed: {exc}", hint=f"set {key} by hand") from exc
+    new = file.with_name(f".{file.name}.{os.getpid()}.new")
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new.write_bytes(after)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copymode(file, new)
+        new.replace(file.resolve())  # a symlink stays one
+    except OSError as exc:
+        raise BadRequest(f"{file} cannot be written: {exc.strerror}", hint=f"set {key} by hand") from exc
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def default_document() -> str:

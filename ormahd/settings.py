@@ -126,8 +126,14 @@ class EmbeddingSettings(Group):
         "once for each model) and it is at least a fifth faster on this processor (measured once), "
         "otherwise `fp32`. A change embeds all notes again.",
     )
-    query_prefix: str = Field(default="", description="Text that the model expects before a query (bge, e5).")
-    document_prefix: str = Field(default="", description="Text that the model expects before a document (e5).")
+    query_prefix: str = Field(
+        default="",
+        description="Text that the model expects before a query. Empty: what its files or its family say (bge, e5, arctic).",
+    )
+    document_prefix: str = Field(
+        default="",
+        description="Text that the model expects before a document. Empty: what its files or its family say (e5).",
+    )
     threads: Annotated[int, Field(ge=0, le=256)] = Field(
         default=0, description="Threads of the model; 0: one for each core, at most 8."
     )

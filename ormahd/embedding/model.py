@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from ormahd.api import EmbeddingHealth
 from ormahd.embedding import token_vectors
 from ormahd.embedding.embedder import About, DocumentVectors, Embedder, Piece, QueryVectors
+from ormahd.embedding.families import family_of
 from ormahd.embedding.model_files import in_place
 from ormahd.embedding.reading import read_share
 from ormahd.embedding.token_vectors import (
@@ -205,13 +206,27 @@ class Model:
         self._pad = about.pad
         self._specials = int(about.tokenizer.num_special_tokens_to_add(is_pair=False))
         self._window = about.window
-        self._query_prefix = settings.query_prefix or about.query
-        self._prefix = settings.document_prefix or about.document
+        family = family_of(settings.model, *identity[:1]) if not (about.query or about.document) else None
+        self._query_prefix = settings.query_prefix or about.query or (family.query if family else "")
+        self._prefix = settings.document_prefix or about.document or (family.document if family else "")
         self.fingerprint = self._fingerprint(identity, token_vectors.DIMENSIONS)
         self._basis: Float | None = None
         self._basis = self._load_basis(directory, token_vectors.DIMENSIONS)
         self.dimensions = len(self.embed_query("dimensions").vector)
         self.late_dimensions = int(self._basis.shape[1])
+
+    @property
+    def window(self) -> int:
+        """Tokens of a text in one forward pass."""
+        return self._window
+
+    @property
+    def query_prefix(self) -> str:
+        return self._query_prefix
+
+    @property
+    def document_prefix(self) -> str:
+        return self._prefix
 
     def embed_documents(
         self, texts: Sequence[str], headings: Sequence[str | None] | None = None, *, urgent: bool = False

