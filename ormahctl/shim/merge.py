@@ -7,8 +7,6 @@ needed. Exit statuses are of our own, because Python exits with 1 when it cannot
 configuration (`ormahd.vault.merge_driver`) maps them to git's 0 and 1; any other status leads to a text merge.
 """
 
-from __future__ import annotations
-
 import _socket
 import posix
 import sys
