@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from ormahd.api import EmbeddingHealth
 from ormahd.embedding import token_vectors
+from ormahd.embedding.scale import Scale
 from ormahd.embedding.token_vectors import Float, Int8, split
 from ormahd.text.words import words
 
@@ -63,6 +64,8 @@ class QueryVectors(Struct, frozen=True):
     """The token vectors before projection to fewer dimensions: unit, float32[m, dimensions]."""
     read: float = 1.0
     """How well the model reads the text's language, from 0 to 1, see `reading.read_share`."""
+    scale: Scale | None = None
+    """The scale of the model's similarities; None for the default model and for those without meaning."""
 
 
 class Embedder(Protocol):

@@ -26,16 +26,18 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import msgspec
 import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from ormahd.api import EmbeddingHealth
-from ormahd.embedding import token_vectors
+from ormahd.embedding import scale, token_vectors
 from ormahd.embedding.embedder import About, DocumentVectors, Embedder, Piece, QueryVectors
 from ormahd.embedding.families import family_of
-from ormahd.embedding.model_files import in_place
+from ormahd.embedding.model_files import in_place, is_default
 from ormahd.embedding.reading import read_share
+from ormahd.embedding.scale import Scale
 from ormahd.embedding.token_vectors import (
     OVERLAP,
     SEARCH_BACK,
@@ -212,6 +214,9 @@ class Model:
         self.fingerprint = self._fingerprint(identity, token_vectors.DIMENSIONS)
         self._basis: Float | None = None
         self._basis = self._load_basis(directory, token_vectors.DIMENSIONS)
+        self._scale: Scale | None = None
+        if not is_default(settings.model):
+            self._scale = self._load_scale(directory)
         self.dimensions = len(self.embed_query("dimensions").vector)
         self.late_dimensions = int(self._basis.shape[1])
 
@@ -252,7 +257,7 @@ class Model:
             half = self._window // 2
             window = Ids(window.ids[:half] + window.ids[-half:], window.special[:half] + window.special[-half:])
         vectors, ids, wide = run(self._runtime, [window], self._pad)
-        return QueryVectors(vectors[0], ids[0], self._small(wide[0]), wide[0], read)
+        return QueryVectors(vectors[0], ids[0], self._small(wide[0]), wide[0], read, self._scale)
 
     def give_back(self) -> None:
         """Free memory, see `embedder.Embedder`."""
@@ -395,6 +400,19 @@ class Model:
         found = token_vectors.basis(np.concatenate([tokens for _, _, tokens in made]), dimensions)
         with in_place(path) as opened:
             np.save(opened, found)
+        return found
+
+    def _load_scale(self, directory: Path) -> Scale:
+        """Return the scale of the model's similarities from `directory`. Measure it if missing or damaged."""
+        path = directory / f"scale-{self.fingerprint[:16]}.json"
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Scale)
+        except (OSError, msgspec.DecodeError):
+            log.info("measuring the scale of the similarities of %s", self.name)
+        texts = scale.texts()
+        found = scale.measure([self.embed_query(text) for text in texts], self.embed_documents(texts))
+        with in_place(path) as opened:
+            opened.write(msgspec.json.encode(found))
         return found
 
 

@@ -43,10 +43,15 @@ PARTS = {".json", ".safetensors", ".bin", ".txt", ".model"}
 log = logging.getLogger(__name__)
 
 
+def is_default(name: str) -> bool:
+    """Return whether a name is that of the default model."""
+    return name in {DEFAULT_MODEL, f"sentence-transformers/{DEFAULT_MODEL}"}
+
+
 def find_model(name: str) -> Path | str:
     """Return where the model's files are: the folder of the default model's package, a path that exists, the folder of a
     model that a person brought here, or else the name itself."""
-    if name in {DEFAULT_MODEL, f"sentence-transformers/{DEFAULT_MODEL}"}:
+    if is_default(name):
         spec = importlib.util.find_spec(BUNDLED)  # finds the folder without running the package
         for folder in [] if spec is None else spec.submodule_search_locations or []:
             if (Path(folder) / "model" / "model.safetensors").is_file():

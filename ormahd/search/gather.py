@@ -25,6 +25,7 @@ from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from ormahd.embedding.reading import READABLE
+from ormahd.embedding.scale import Scale
 from ormahd.embedding.token_vectors import cosines
 from ormahd.index.rows import CandidateRow, EdgeRow, Filter, NodeRow
 from ormahd.model.node import ABOUT_SELF, Found, NodeType, SearchQuery
@@ -321,6 +322,11 @@ class Query(Protocol):
     @property
     def read(self) -> float:
         """How well the model reads the question's language, from 0 to 1."""
+        ...
+
+    @property
+    def scale(self) -> Scale | None:
+        """The scale of the model's similarities; None for that of the default model."""
         ...
 
 

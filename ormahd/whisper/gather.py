@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ormahd.embedding.scale import Scale, usual_cosine, usual_late
 from ormahd.index.rows import EdgeRow, Filter, NodeRow
 from ormahd.model.node import EdgeType, NodeType, SearchQuery, Tier
 from ormahd.search.gather import EmbedQuery, Searchable
@@ -100,6 +101,8 @@ class PromptEvidence(Struct, frozen=True):
     said: frozenset[str]
     words: Mapping[str, float]
     unknown: tuple[str, ...]
+    scale: Scale | None = None
+    """The scale of the model's similarities; None for that of the default model."""
 
 
 def gather(
@@ -121,7 +124,9 @@ def gather(
     notes = index.count()
     said = stems(query_terms(heard.query))
     words_alone = weights(index, heard.query, embed)
-    weighed = PromptEvidence(notes, said, words_alone, tuple(unknown_names(index, heard.query)))
+    vectors = embed(heard.query)
+    scale = None if vectors is None else vectors.scale
+    weighed = PromptEvidence(notes, said, words_alone, tuple(unknown_names(index, heard.query)), scale)
     candidates = list(_candidates(results, rows, self_id, weighed))
     for node_id in sorted(identity - ids.keys()):
         row = rows.get(node_id)
@@ -158,6 +163,9 @@ def _candidates(
         if row is None or row.id == self_id:
             continue  # forgotten meanwhile; or the self node, whose title says nothing
         numbers = dict(hit.numbers)
+        if prompt.scale is not None and "late_rare" in numbers:  # the gate was fitted with the default model
+            numbers["cosine"] = usual_cosine(prompt.scale, numbers["cosine"])
+            numbers["late_rare"] = usual_late(prompt.scale, numbers["late_rare"])
         if "words" in numbers:
             numbers["common"] = common_words(numbers["words"], prompt.notes)
             if prompt.notes < FEW:
