@@ -22,7 +22,9 @@ from ormahd.watch.reading import state_of
 from ormahd.watch.reconciler import Reconciler
 
 SECONDS: Final = 0.4
-"""Seconds that one question may read files of the vault."""
+"""Seconds that one question may read files of the vault, if they are more than `AT_LEAST`."""
+AT_LEAST: Final = 200
+"""Files that a question reads however long it takes, so that a small vault is searched whole on a busy machine too."""
 MOST: Final = 24
 """Files that are indexed for one question: more than its answer shows."""
 STEM: Final = 4
@@ -72,10 +74,9 @@ class Fetcher:
         ]
         known, end = self._index.known(), time.monotonic() + SECONDS
         scored = []
-        for path in self._tree():
-            if path in known or not is_note_name(path.rpartition("/")[2]):
-                continue
-            if time.monotonic() > end:
+        unknown = (path for path in self._tree() if path not in known and is_note_name(path.rpartition("/")[2]))
+        for count, path in enumerate(unknown):
+            if count >= AT_LEAST and time.monotonic() > end:
                 break
             data = self._vault.read(path)
             text = b"" if data is None else data
