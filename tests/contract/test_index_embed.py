@@ -130,7 +130,7 @@ def test_missing_files_name_the_mend(tmp_path: Path) -> None:
     with pytest.raises(Unavailable) as unavailable:
         choose.load(EmbeddingSettings(model="nobody/no-such-model"), tmp_path)
     assert "nobody/no-such-model" in unavailable.value.message
-    assert "hf download" in (unavailable.value.hint or "")
+    assert "ormahctl model use nobody/no-such-model --download" in (unavailable.value.hint or "")
     (tmp_path / "empty").mkdir()
     with pytest.raises(Unavailable):
         choose.load(EmbeddingSettings(model=str(tmp_path / "empty")), tmp_path)
