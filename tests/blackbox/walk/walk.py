@@ -19,8 +19,8 @@ from tests.house import open_house
 
 MEMORIES = 20
 """About so many at a time, so that operations meet each other."""
-ROOM = 96 << 20
-"""Bytes of the disk that a walk fills, where it may have one of its own."""
+ROOM = 256 << 20
+"""Bytes of the disk that a walk fills, where it may have one of its own: the history of 5,000 steps needs some 100 MB."""
 
 
 class Walk(World):
