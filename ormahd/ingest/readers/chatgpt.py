@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
 from ormahd.ingest.readers.arrays import items, number
-from ormahd.ingest.readers.turns import Reading, SessionTurn, iso_time, key_of, said, text_at
+from ormahd.ingest.readers.turns import Reading, SessionTurn, iso_time, key_of, said, text_at, with_last_answers
 
 NAME: Final = "chatgpt"
 
@@ -31,7 +31,7 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
         elif talk.get("is_do_not_remember") is True:
             reading.dropped["not to be remembered"] += 1
         else:
-            yield from _conversation(talk, reading)
+            yield from with_last_answers(_conversation(talk, reading))
 
 
 def _conversation(talk: dict[str, Any], reading: Reading) -> Iterator[SessionTurn]:
@@ -42,22 +42,13 @@ def _conversation(talk: dict[str, Any], reading: Reading) -> Iterator[SessionTur
     if title:
         reading.titles[session] = title
     begun = iso_time(talk.get("create_time"))
-    answer: SessionTurn | None = None
     for node_id, message in _shown(talk):
         role, text = _said(message, reading)
         if not text:
             continue
         time = iso_time(message.get("create_time")) or begun
         key = key_of(role, session, text_at(message, "id") or node_id)
-        if role == "user":
-            if answer is not None:
-                yield answer
-            answer = None
-            yield SessionTurn("user", text, time, session, key)
-        else:
-            answer = SessionTurn("assistant", text, time, session, key)
-    if answer is not None:
-        yield answer
+        yield SessionTurn("user" if role == "user" else "assistant", text, time, session, key)
 
 
 def _shown(talk: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
 from ormahd.ingest.readers.arrays import items
-from ormahd.ingest.readers.turns import Reading, SessionTurn, iso_time, key_of, said, text_at
+from ormahd.ingest.readers.turns import Reading, SessionTurn, iso_time, key_of, said, text_at, with_last_answers
 
 NAME: Final = "claude-ai"
 
@@ -17,7 +17,7 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
     """Yield the turns of all conversations."""
     for talk in items(stream, reading):
         if isinstance(talk.get("chat_messages"), list):
-            yield from _conversation(talk, reading)
+            yield from with_last_answers(_conversation(talk, reading))
         else:
             reading.unknown["conversation without messages"] += 1
 
@@ -28,7 +28,6 @@ def _conversation(talk: dict[str, Any], reading: Reading) -> Iterator[SessionTur
     if title:
         reading.titles[session] = title
     begun = iso_time(talk.get("created_at"))
-    answer: SessionTurn | None = None
     for place, message in enumerate(_shown(talk, reading)):
         sender = message.get("sender")
         if sender not in {"human", "assistant"}:
@@ -39,15 +38,7 @@ def _conversation(talk: dict[str, Any], reading: Reading) -> Iterator[SessionTur
             continue
         time = iso_time(message.get("created_at")) or begun
         key = key_of(sender, session, text_at(message, "uuid") or place)
-        if sender == "human":
-            if answer is not None:
-                yield answer
-            answer = None
-            yield SessionTurn("user", text, time, session, key)
-        else:
-            answer = SessionTurn("assistant", text, time, session, key)
-    if answer is not None:
-        yield answer
+        yield SessionTurn("user" if sender == "human" else "assistant", text, time, session, key)
 
 
 def _shown(talk: dict[str, Any], reading: Reading) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
@@ -42,7 +42,7 @@ class Reading(Struct):
     cwd: str | None = None
     """The project's folder, where only the place of the file tells it."""
     rested: bool = True
-    """True if nobody writes the file any more: an answer at its end is then closed."""
+    """True if no program writes the file any more: an answer at its end is then closed."""
     unknown: Counter[str] = field(default_factory=Counter)
     """Kinds of lines and parts that no reader knows, counted."""
     dropped: Counter[str] = field(default_factory=Counter)
@@ -117,3 +117,18 @@ def text_at(value: Any, *path: str) -> str | None:
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value if isinstance(value, str) and value else None
+
+
+def with_last_answers(turns: Iterable[SessionTurn]) -> Iterator[SessionTurn]:
+    """Yield the turns of one conversation with only the last of the agent's answers to each turn of the person."""
+    answer: SessionTurn | None = None
+    for turn in turns:
+        if turn.role == "assistant":
+            answer = turn
+            continue
+        if answer is not None:
+            yield answer
+        answer = None
+        yield turn
+    if answer is not None:
+        yield answer
