@@ -192,7 +192,7 @@ GUARD: Final = " 2>/dev/null || true"
 removed environment), and harnesses take a 2 as "block the prompt"."""
 
 OBSOLETE: Final = ("args", "async", "shell")
-"""Keys of a hook that would change what our command does. They are removed, whoever set them."""
+"""Keys of a hook that would change what our command does. They are removed, whichever program set them."""
 
 
 def command(event: str, harness: str, *, socket: str | None, deadline: int) -> str:

@@ -4,7 +4,7 @@ JSON may have comments, trailing commas and a byte order mark. These are replace
 library parses the file; this module only finds the position of each value. Known Python editors of JSON do not keep a
 file's layout, and tree-sitter's grammar rejects numbers such as `1e+16`.
 
-TOML is read by tomllib. Our part is appended as text and cut out again; tomlkit edits it only if somebody rewrote it.
+TOML is read by tomllib. Our part is appended as text and cut out again; tomlkit edits it only if a person or a program rewrote it.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int, str], None]
 
 REST: Final = 600.0
-"""Seconds after which nobody writes a transcript any more: its last answer is whole."""
+"""Seconds without a write after which a transcript counts as finished: its last answer is whole."""
 BATCH: Final = 500
 """Turns that are kept together."""
 

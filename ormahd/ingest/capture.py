@@ -1,7 +1,7 @@
 """Archives sessions while they go on: hooks tell that a transcript has grown, and a thread of its own reads it.
 
 A hook may fire before the harness has written the answer. So the file is looked at again for up to two seconds; then the answer counts as
-the hook told it. A file whose last answer is still open is looked at again once nobody writes it any more.
+the hook told it. A file whose last answer is still open is looked at again once the agent has stopped writing it.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Failed(Exception):
 
 
 class Stopping(Exception):
-    """The daemon stops, so nobody waits for the answer any more."""
+    """The daemon stops, so no job waits for the answer any more."""
 
 
 class JudgeReply(Struct, frozen=True):

@@ -1,7 +1,7 @@
 """Recognise requests that are about programming in general, and drop memories that merely share a language or a library.
 
 "Write a Kafka consumer in Go" names nothing of this project. A memory of the project's Kafka topics resembles it, and
-helps nobody. What tells is which words both share: words of programming in general (`technical.txt`), or words that
+is of no help. What tells is which words both share: words of programming in general (`technical.txt`), or words that
 few memories of this vault have.
 """
 

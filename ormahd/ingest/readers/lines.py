@@ -20,7 +20,7 @@ _decode = msgspec.json.Decoder().decode
 def lines(stream: BinaryIO, reading: Reading) -> Iterator[bytes]:
     """Yield the lines of a stream without their ends; one that is too long is counted and left out.
 
-    The last one comes too if it has no end: whoever parses it sees whether it is whole.
+    The last one comes too if it has no end: the reader that parses it sees whether it is whole.
     """
     kept: list[bytes] = []
     size = 0
