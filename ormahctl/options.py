@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 import click
@@ -105,6 +105,14 @@ class LinkType(click.ParamType[Link]):
         return [CompletionItem(f"{edge}:") for edge in EDGES if edge.startswith(incomplete)]
 
 
+def limit_option(most: int, *, default: int, what: str = "results") -> Callable[[F], F]:
+    """Return the option `-n`, `--limit` of a command that lists at most so many of `what`."""
+    return click.option(
+        "-n", "--limit", type=click.IntRange(1, most), metavar="N", default=default, show_default=True,
+        help=f"Largest number of {what}.",
+    )  # fmt: skip
+
+
 def text_or_stdin(value: str, what: str) -> str:
     """Return `value`, or the text on stdin (UTF-8) if it is `-`."""
     if value != "-":
@@ -126,6 +134,7 @@ def text_or_stdin(value: str, what: str) -> str:
 
 
 R = TypeVar("R", bound=Result)
+F = TypeVar("F", bound=Callable[..., Any])
 
 SECONDS: Final = 1.0
 MOST: Final = 50

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ormahctl import render
-from ormahctl.options import JobName, NodeId, OneOf, OpName, Words
+from ormahctl.options import JobName, NodeId, OneOf, OpName, Words, limit_option
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
 from ormahctl.times import Until, When
@@ -146,15 +146,7 @@ KINDS = (
 )
 @click.option("--kind", type=OneOf(KINDS), metavar="KIND", help="Only changes of this kind, such as edit or merge.")
 @click.option("--no-diff", is_flag=True, help="With an ID: only the list, without differences.")
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1, 10_000),
-    metavar="N",
-    default=50,
-    show_default=True,
-    help="Largest number of results.",
-)
+@limit_option(10_000, default=50)
 @pass_session
 def history(
     session: Session,

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from ormahctl import render
-from ormahctl.options import TIER, TYPE, SpaceName, near
+from ormahctl.options import TIER, TYPE, SpaceName, limit_option, near
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
 from ormahctl.times import When
@@ -103,15 +103,7 @@ def there(session: Session) -> Mapping[str, int]:
     short_help="List the newest memories.",
     example="ormahctl list\normahctl list --space ormah --tier core\normahctl list --type decision --after 'last week' -n 50",
 )
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1, 10_000),
-    metavar="N",
-    default=20,
-    show_default=True,
-    help="Largest number of results.",
-)
+@limit_option(10_000, default=20)
 @click.option("--space", "spaces", type=SpaceName(), multiple=True, metavar="NAME", help="Only this space; 'global': memories without a space.")  # fmt: skip
 @click.option("--tier", "tiers", type=TIER, multiple=True, help="Only this tier; may be given several times.")
 @click.option("--type", "types", type=TYPE, metavar="TYPE", multiple=True, help="Only this type; may be given several times.")  # fmt: skip
@@ -171,15 +163,7 @@ SNIPPET = 160
     short_help="List beliefs that changed, and contradictions.",
     example="ormahctl insights\normahctl insights --space ormah -n 5",
 )
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1, 1000),
-    metavar="N",
-    default=50,
-    show_default=True,
-    help="Largest number of each.",
-)
+@limit_option(1_000, default=50, what="each")
 @click.option(
     "--space",
     type=SpaceName(),

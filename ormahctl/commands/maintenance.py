@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from ormahctl import render
-from ormahctl.options import JobOrAll, OneOf, ProposalId, Unknown, Words
+from ormahctl.options import JobOrAll, OneOf, ProposalId, Unknown, Words, limit_option
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
 from ormahctl.session import Session, pass_session
@@ -311,15 +311,7 @@ DECIDE_SECONDS = 120.0
     help="With approve: which memory's text holds. both: both hold, and this is not proposed again.",
 )
 @click.option("--edit", is_flag=True, help="With approve and one ID: edit the remaining text in your editor.")
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1, 1000),
-    metavar="N",
-    default=200,
-    show_default=True,
-    help="Largest number of proposals.",
-)
+@limit_option(1_000, default=200, what="proposals")
 @pass_session
 def proposals(
     session: Session, words: tuple[str, ...], status: str | None, everything: bool, kind: str | None, keep: str | None,

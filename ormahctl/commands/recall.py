@@ -16,7 +16,7 @@ import msgspec
 from ormahctl import render
 from ormahctl.commands.lists import there, unknown_spaces
 from ormahctl.commands.sessions import print_exchange
-from ormahctl.options import TIER, TYPE, SpaceName, text_or_stdin
+from ormahctl.options import TIER, TYPE, SpaceName, limit_option, text_or_stdin
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
 from ormahctl.session import Session, pass_session, space
@@ -141,15 +141,7 @@ SNIPPET = 220
     "ormahctl recall which database --as-of 2026-11-01\normahctl recall --sessions what did we say about rounding",
 )
 @click.argument("query", nargs=-1, required=True)
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1, 100),
-    metavar="N",
-    default=10,
-    show_default=True,
-    help="Largest number of results.",
-)
+@limit_option(100, default=10)
 @click.option(
     "--type", "types", type=TYPE, metavar="TYPE", multiple=True, help="Only this type; may be given several times."
 )

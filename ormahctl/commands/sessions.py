@@ -7,6 +7,7 @@ from pathlib import PurePath
 import click
 
 from ormahctl import render
+from ormahctl.options import limit_option
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
 from ormahd.api import Exchange, SessionInfo, SessionsParams, SessionsResult
@@ -24,9 +25,7 @@ WHO = {"user": "you", "assistant": "agent"}
     example="ormahctl sessions\normahctl sessions -n 100\normahctl sessions show 0199f3a1",
 )
 @click.argument("words", nargs=-1, metavar="[show ID]")
-@click.option(
-    "-n", "--limit", type=click.IntRange(1, 10_000), metavar="N", default=20, show_default=True, help="At most so many."
-)
+@limit_option(10_000, default=20)
 @pass_session
 def sessions(session: Session, words: tuple[str, ...], limit: int) -> None:
     """List the archived sessions, newest first; `show ID` prints one. A unique prefix of the id is enough.

@@ -15,7 +15,7 @@ from ormahctl import render
 from ormahctl.commands.hook import HookVerb, answer, deadline_option, harness_option
 from ormahctl.commands.lists import there, unknown_spaces
 from ormahctl.commands.recall import flat, shown
-from ormahctl.options import NodeId, SpaceName, text_or_stdin
+from ormahctl.options import NodeId, SpaceName, limit_option, text_or_stdin
 from ormahctl.registry import Verb
 from ormahctl.session import PERSON, Session, pass_session, space
 from ormahctl.times import When
@@ -227,15 +227,7 @@ SHOWN = {"title": "by title", "preference": "as a preference", "exploring": "as 
 @click.option("--since", type=When(), help="Since then, instead of today: 2026-11-21, 'last week', 7d, 12h.")
 @click.option("--before", type=When(end=True), help="Only before; a day is included.")
 @click.option("--space", "space_", type=SpaceName(), metavar="NAME", help="Only prompts from this space; 'global': prompts without a space.")  # fmt: skip
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1, 10_000),
-    metavar="N",
-    default=50,
-    show_default=True,
-    help="Largest number of results.",
-)
+@limit_option(10_000, default=50)
 @pass_session
 def log(session: Session, since: str | None, before: str | None, space_: str | None, limit: int) -> None:
     """List today's prompts, newest first: time, agent, session, space, the beginning of the prompt, and which memories
