@@ -229,8 +229,19 @@ def _choose_anew(ormah: Ormah, before: Mapping[str, Folder]) -> None:
     now = ormah.vault.folders
     other = tuple(f"{path}/" for path in before.keys() | now.keys() if before.get(path) != now.get(path))
     paths = {path for path in ormah.index.known() if path.startswith(other)} if other else set()
-    if paths:
-        ormah.reconciler.take_again(paths, wanted=False)
+    if not paths:
+        return
+    # A file that was written just now waits until it is quiet; its space must not wait with it.
+    waiting = ormah.reconciler.take_again(paths, wanted=False)
+    known = ormah.index.known()
+    files = {path: ormah.vault.read(path) for path in waiting & known.keys()}
+    upserts = {
+        path: (data, known[path])
+        for path, data in files.items()
+        if data is not None and sha256(data) == known[path].digest
+    }
+    ormah.reconciler.complete(upserts)
+    ormah.index.apply(upserts, (), head=None)
 
 
 def _attempt(ormah: Ormah, task: UndoTask, caller: Caller) -> UndoneOp | Left:
