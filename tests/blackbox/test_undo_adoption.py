@@ -140,8 +140,11 @@ def test_what_the_person_tracked_stays_tracked(house: House) -> None:
     write(house, files)
     before = house.git("status", "--porcelain")
     house.start()
-    commit = adopted(house, files)
-    house.json("undo", commit)
+    adopted(house, files)
+    adoptions = [
+        op["commit"] for op in house.json("history", "--kind", "adopt")
+    ]  # two, where a file became quiet later
+    house.json("undo", *adoptions)
     assert bytes_of(house, files) == files
     assert house.git("status", "--porcelain") == before
     stays(house, files)
