@@ -9,6 +9,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+COMPILED := $(VENV)/.compiled
 
 # Bytecode is kept, whatever the shell says: the suite starts hundreds of daemons, and each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -19,14 +20,20 @@ install: $(STAMP)
 
 # torch first and pinned (constraints.txt): left to itself pip fetches the CUDA build, several GB that nothing here uses. Python
 # compiles what is imported (the last line: once, not in every process of the suite); compiling all that is installed takes longer
-# and 300 MB more.
-$(STAMP): pyproject.toml constraints.txt
+# and 300 MB more. tests/versions.txt: the same versions on every machine, so that the suite gives the same verdict on each.
+$(STAMP): pyproject.toml constraints.txt tests/versions.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable . --group dev
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --constraint tests/versions.txt torch
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --constraint tests/versions.txt --editable '.[torch]' --group dev
 	$(BIN)/python -c 'import chromadb, sentence_transformers'
 	touch $(STAMP)
+
+# pytest rewrites the assertions of every test file and keeps the bytecode: once, before workers do it side by side, each for itself.
+# What cannot be imported is told by the run that follows.
+$(COMPILED): $(STAMP)
+	-$(BIN)/pytest --collect-only -q -q > /dev/null
+	touch $(COMPILED)
 
 run: install
 	$(BIN)/python tests/tour.py
@@ -42,13 +49,13 @@ format: install
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-check: lint
+check: lint $(COMPILED)
 	$(BIN)/pytest tests/architecture tests/unit -m "not soak" -n 2 --dist loadfile
 
 # Most tests wait for processes, disks and quiet files: four at a time keep two cores busy. In the order of the folders: the files
 # with the most tests first, as xdist would have it, leaves the long ones for the end. Where something is broken for all, the
 # run ends and says so (--maxfail, --session-timeout) before a CI service would cut it off.
-test: lint
+test: lint $(COMPILED)
 	$(BIN)/pytest -m "not soak and not bench" -n 4 --dist loadfile --no-loadscope-reorder \
 		--maxfail 20 --session-timeout 4000
 
