@@ -10,6 +10,7 @@ import os
 import shutil
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 
 from ormahd import paths
-from ormahd.errors import BadRequest, faults, near, shown
+from ormahd.errors import BadRequest, Conflict, NotFound, either, faults, near, shown
 from ormahd.settings import Settings
 
 FORMER: dict[str, str] = {
@@ -77,9 +78,42 @@ FORMER: dict[str, str] = {
     "jobs.auto_cluster_hours": "jobs.nightly_hours sets when it runs; `ormahctl jobs pause` turns it off",
     "jobs.consolidator_hours": "jobs.nightly_hours sets when it runs; `ormahctl jobs pause` turns it off",
     "jobs.decay_manager_hours": "jobs.nightly_hours sets when it runs; `ormahctl jobs pause` turns it off",
-    "search.vector_weight": "the weight of vector search in rank fusion is always 0.6; search.fts_weight sets that of full-text search",
+    "search.vector_weight": "the weight of vector search in rank fusion is always 0.6",
+    "search.fts_weight": "the weight of full-text search in rank fusion is always 0.4",
+    "search.rrf_k": "the constant of reciprocal rank fusion is always 60",
+    "search.similarity_threshold": "a memory with a cosine below 0.1 is never a candidate",
+    "search.similarity_blend_weight": "the share of the similarity in a score is always 0.98",
+    "search.length_penalty_threshold": "the correction for a note's length always begins at 600 characters",
+    "search.question_fts_weight_scale": "questions always have the same weights in rank fusion",
+    "search.question_vector_weight_scale": "questions always have the same weights in rank fusion",
+    "search.question_similarity_blend_weight": "for questions the similarity alone is always the score",
+    "search.title_match_boost": "words in the title always add at most a boost of 2",
+    "search.tier_boost_core": "memories in core always score a tenth more",
+    "search.tier_boost_archival": "archived memories always score a tenth less",
+    "space.boost_global": "memories without a space always count in full",
+    "whisper.min_relevance": "candidates below a relevance of 0.10, or below whisper.injection_gate if that is lower, are dropped early",
+    "whisper.log_relevance": "candidates are always logged from a relevance of 0.07, or from whisper.injection_gate if that is lower",
+    "whisper.reranker_blend": "the share of the cross-encoder in a candidate's score is always 0.6",
+    "whisper.session_gap_minutes": "a prompt older than 10 minutes never counts as context of the next one",
+    "whisper.intent_threshold": "a cosine of 0.55 always classifies a prompt; it is converted to the scale of another model",
+    "whisper.topic_shift_threshold": "the topic always counts as the same from a cosine of 0.75; it is converted to the scale of another model",
+    "affinity.implicit_weight": "a judgement that was inferred always weighs 0.8",
+    "linking.neighbours": "a memory is always linked to at most 6 neighbours; with linking.similarity = 1 it is linked to none",
+    "decay.archive_below": "the lease of a used memory always ends at a retrievability of 0.3",
+    "jobs.catch_up_seconds": "a run that was missed is always made up for 2 minutes after the start",
+    "jobs.max_share": "a run of a job always changes at most a tenth of the memories, but at least 20",
+    "jobs.judge_questions": "a run of a job always asks the judge at most 200 questions; judge.calls_a_day limits the cost",
+    "jobs.importance_scorer_hours": "it runs every 2 hours; `ormahctl jobs pause` turns it off",
+    "jobs.index_updater_hours": "it runs every hour, and vault.scan_seconds sets when the vault is scanned besides",
+    "maintenance.pairs": "8 pairs of each kind are handed out at once, always",
+    "daemon.threads": "8 questions are always answered at the same time",
+    "activation.decay": "half of the activation is always passed on along an edge",
+    "activation.seed_count": "activation always spreads from the best 5 results",
+    "activation.max_per_seed": "each of the best results always adds at most 3 neighbours",
     "search.min_result_score": "results below a score of 0.1 are always dropped",
     "search.tier_boost_working": "memories in working never get a boost",
+    "decay.days": "decay.event_days, decay.fact_days and decay.decision_days set it for each type",
+    "embedding.question_precision": "embedding.precision sets it, for questions and notes alike",
     "linking.cross_space_penalty": "0.1 is always subtracted from the cosine of memories of two spaces",
 }
 """`{group.name: what holds instead}` for settings of earlier versions; a sentence without its full stop."""
@@ -88,6 +122,9 @@ FORMER: dict[str, str] = {
 OUTSIDE = frozenset({"ORMAH_SOCKET", "ORMAH_SPACE", "ORMAH_CONFIG", "ORMAH_VAULT", "ORMAH_JUDGING"})
 """Variables that are not of the form `ORMAH_<GROUP>_<SETTING>`: the client's socket, the caller's space, the
 configuration file, the vault, and the mark of a command that runs as the judge (`judge.own_sessions`)."""
+
+
+_DEFAULTS = Settings()
 
 
 class Config(Struct, frozen=True):
@@ -111,6 +148,29 @@ def keys() -> Iterator[tuple[str, str]]:
         assert issubclass(annotation, BaseModel)
         for name in annotation.model_fields:
             yield group, name
+
+
+def chosen(key: str | None) -> list[tuple[str, str]]:
+    """Return the setting `key` (`group.name`) as (group, name), all settings of the group `key`, or all that there are.
+
+    Raises:
+        NotFound: there is none; the message says what became of one of an earlier version.
+    """
+    known = list(keys())
+    some = [one for one in known if key is None or key in {one[0], ".".join(one)}]
+    if key is not None and not some:
+        if key in FORMER:
+            raise NotFound(_became(key), hint="ormahctl config show lists all")
+        of_another = [f"{group}.{name}" for group, name in known if name == key.rpartition(".")[2]]
+        close = of_another[:2] or get_close_matches(key, [*map(".".join, known), *dict(known)], 2)
+        hint = f"did you mean {either(close)}?" if close else "ormahctl config show lists all"
+        raise NotFound(f"there is no setting {key!r}", hint=hint)
+    return some
+
+
+def _became(key: str) -> str:
+    """Return what became of a setting of an earlier version."""
+    return f"{key} is no setting any more: {FORMER[key]}"
 
 
 def load(
@@ -141,7 +201,8 @@ def load(
         all_of_them = [{"what": one.message, "mend": one.hint or ""} for one in found.faults]
         more = len(found.faults) - 1
         said = f" (and {more} more: ormahctl config check)" if more else ""
-        raise BadRequest(first.message + said, hint=first.hint, data={"faults": all_of_them}) from first.__cause__
+        data = {"faults": all_of_them, "former": found.former}
+        raise BadRequest(first.message + said, hint=first.hint, data=data) from first.__cause__
     return Config(settings, path, found.origins, found.former)
 
 
@@ -204,8 +265,13 @@ def _from_environ(found: _FoundSettings, environ: Mapping[str, str]) -> None:
 
 def _checked(found: _FoundSettings) -> Settings | None:
     """Return the validated settings, or None if a value is not allowed; then `found.faults` has the error."""
+    unset = {key for key in keys() if getattr(getattr(_DEFAULTS, key[0]), key[1]) is None}
     values = {
-        group: {name: value for name, value in table.items() if value is not None}
+        group: {
+            name: value
+            for name, value in table.items()
+            if value is not None and not (value == "" and (group, name) in unset)  # as `default_document` writes it
+        }
         for group, table in found.values.items()
     }
     try:
@@ -252,7 +318,31 @@ def _read(path: Path, *, must_exist: bool) -> dict[str, Any]:
         raise BadRequest(f"{path} cannot be read: {exc.strerror}") from exc
 
 
-def write_setting(file: Path, key: str, value: str) -> None:
+def set_setting(key: str, text: str) -> Config:
+    """Check one setting and write it into the configuration file. `text`: its value as in TOML; a text needs no quotes.
+
+    Raises:
+        BadRequest: there is no such setting, the value is not allowed, or the file cannot be changed.
+        Conflict: the environment sets it, and wins over the file.
+    """
+    if key in FORMER:
+        raise BadRequest(_became(key), hint="ormahctl config show lists all")
+    if tuple(key.split(".", 1)) not in set(keys()):
+        raise BadRequest(f"there is no setting {key!r}", hint="ormahctl config show lists all")
+    now = load()
+    origin = now.origin(key)
+    if origin not in {"default", str(now.file)}:
+        raise Conflict(f"{origin} sets {key}, and wins over the file", hint=f"unset {origin} first")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    load(flags={key: value})
+    write_setting(now.file, key, value)
+    return load()
+
+
+def write_setting(file: Path, key: str, value: Any) -> None:
     """Set one setting in the configuration file, which is made if it is not there. Everything else in it stays.
 
     Raises BadRequest if the file cannot be read as TOML, or not be written.

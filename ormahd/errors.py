@@ -8,6 +8,7 @@ allowed, and what was probably meant.
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -278,3 +279,41 @@ def in_words(text: str) -> str:
     said = _TICKED.sub(word, text)
     said = said.replace(" >= ", " of at least ").replace(" <= ", " of at most ")
     return said[:1].lower() + said[1:]
+
+
+_PLACE = re.compile(r" - at `(?:key in )?\$(?P<path>[^`]*)`$")
+_FIELD = re.compile(r"^Object (?P<fault>contains unknown|missing required) field `(?P<field>[^`]*)`")
+
+
+def field_and_fault(text: str) -> tuple[str, str]:
+    """Return the field that msgspec's message is about ("" for the whole), and what is wrong with it in plain words."""
+    place = _PLACE.search(text)
+    path = place["path"].lstrip(".") if place else ""
+    text = text[: place.start()] if place else text
+    named = _FIELD.match(text)
+    if named is None:
+        return path, in_words(text)
+    fault = "there is no such field" if named["fault"] == "contains unknown" else "is missing"
+    return f"{path}.{named['field']}".lstrip("."), fault
+
+
+LONE_SURROGATE: Final = re.compile("[\\ud800-\\udfff]")
+"""Matches half of a surrogate pair: JSON can escape it, and UTF-8 cannot write it."""
+
+
+def json_fault(data: bytes | bytearray | memoryview, otherwise: str) -> str:
+    """Return why `data` cannot be read as JSON; `otherwise` where Python can read it and it has no half of a surrogate pair."""
+    try:
+        found = json.dumps(json.loads(str(data, "utf-8")), ensure_ascii=False)
+    except RecursionError:
+        return "it is nested too deeply"
+    except UnicodeDecodeError as exc:
+        return f"it is no UTF-8 (byte {exc.start + 1})"
+    except ValueError as exc:
+        return str(exc)
+    half = LONE_SURROGATE.search(found)
+    return half_of_a_pair(half[0]) if half else otherwise
+
+
+def half_of_a_pair(half: str) -> str:
+    return f"it has half of a surrogate pair (\\u{ord(half):04x}), which is no character: send both halves, or none"

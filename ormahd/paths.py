@@ -121,6 +121,11 @@ def sessions_dir(vault_id: str) -> Path:
     return _base("data") / "sessions" / vault_id
 
 
+def purged_file(vault_id: str) -> Path:
+    """Return the file that remembers, as keyed hashes, which archived turns of a vault were purged."""
+    return _base("data") / "purged" / vault_id
+
+
 def setup_dir() -> Path:
     """Return the folder where `ormahctl setup` records its changes to other programs' settings; it belongs to no
     vault."""
@@ -133,7 +138,7 @@ def released_marker(root: Path) -> Path:
     return _base("state") / "released" / _key(root)
 
 
-class Wired(TypedDict):
+class AgentConnection(TypedDict):
     """How an agent reaches Ormah, as recorded by `ormahctl setup`: `program` is the shell command for ormahctl,
     quoted."""
 
@@ -187,11 +192,13 @@ def _scripts(name: str) -> Iterator[str]:
 
 
 def inherit(root: Path, former: str, vault_id: str) -> None:
-    """Rename index, state and sessions of the vault at `root` for its new id; existing folders of the new id are left alone."""
+    """Rename index, state, sessions and purged turns of the vault at `root` for its new id; existing folders of the new id are left alone."""
     pairs = [(place(root, former), place(root, vault_id)) for place in (index_dir, state_dir)]
     for old, new in [*pairs, (sessions_dir(former), sessions_dir(vault_id))]:
         if old.is_dir() and not new.exists():
             old.rename(new)
+    if purged_file(former).is_file() and not purged_file(vault_id).exists():
+        purged_file(former).rename(purged_file(vault_id))
 
 
 def runtime_dir() -> Path:
@@ -263,6 +270,14 @@ def autostart(environ: Mapping[str, str] | None = None) -> bool:
     return str(given).strip().lower() not in {"0", "false", "no", "off", "f", "n"}
 
 
+def whispers_at_tools(environ: Mapping[str, str] | None = None) -> bool:
+    """Return the setting `whisper.tools`, for the setup of agents."""
+    environ = os.environ if environ is None else environ
+    table = _tables(environ).get("whisper")
+    given = environ.get("ORMAH_WHISPER_TOOLS") or (table.get("tools", "") if isinstance(table, dict) else "")
+    return str(given).strip().lower() in {"1", "true", "yes", "on", "t", "y"}
+
+
 def spool_dir(socket: Path) -> Path:
     """Return the folder beside a socket where hooks leave events while no daemon listens (`ormahctl/shim/prompt.py` knows the name
     too)."""
@@ -309,3 +324,28 @@ def find_socket(flag: str | None = None, environ: Mapping[str, str] | None = Non
     usual = Path(known["vault"]) if "vault" in known else default_vault()
     vault = environ.get("ORMAH_VAULT") or environ.get("ORMAH_VAULT_PATH")
     return socket_path(expand(Path(vault)) if vault else usual, usual=usual)
+
+
+def transcript_folders(environ: Mapping[str, str] | None = None) -> list[tuple[str, Path]]:
+    """Return (agent, folder) for each folder in which an agent keeps transcripts, whether it exists or not.
+
+    The variables by which a person moves an agent's home are honoured. Empty without a home directory.
+    """
+    environ = os.environ if environ is None else environ
+    person = known_home()
+
+    def place(variable: str, usual: str) -> Path | None:
+        given = environ.get(variable)
+        if given:
+            return Path(os.path.abspath(os.path.expanduser(given)))
+        return None if person is None else person / usual
+
+    claude, codex = place("CLAUDE_CONFIG_DIR", ".claude"), place("CODEX_HOME", ".codex")
+    gemini = place("GEMINI_CLI_HOME", "")
+    found = [
+        ("claude-code", claude and claude / "projects"),
+        ("codex", codex and codex / "sessions"),
+        ("codex", codex and codex / "archived_sessions"),
+        ("gemini", gemini and gemini / ".gemini" / "tmp"),
+    ]
+    return [(agent, folder) for agent, folder in found if folder is not None]

@@ -8,25 +8,11 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import Field
 
-Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
-Weight = Annotated[float, Field(ge=0.0, le=100.0, allow_inf_nan=False)]
-Seconds = Annotated[float, Field(ge=0.0, le=86_400.0, allow_inf_nan=False)]
-
-
-def _listed(value: object) -> object:
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-
-
-Names = Annotated[list[str], BeforeValidator(_listed)]
-"""A list in `config.toml`; in the environment, names separated by commas."""
-
-
-class Group(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+from ormahd.settings.base import Group, Names, Seconds, Share, Weight, WholePath
+from ormahd.settings.learning import ExtractionSettings, HippocampusSettings, JudgeSettings, SessionSettings
 
 
 class SyncSettings(Group):
@@ -50,9 +36,6 @@ class DaemonSettings(Group):
         default=True,
         description="Start the daemon when a command or the session of an agent needs it. Not after `ormahctl "
         "down`, and not at another socket. Off: only `ormahctl up` or a service starts it.",
-    )
-    threads: Annotated[int, Field(ge=2, le=256)] = Field(
-        default=8, description="Number of questions answered at the same time. Writes have 32 threads of their own."
     )
     socket: Path | None = Field(
         default=None, description="The path of the Unix socket. Unset: `ormah/ormahd.sock` in the runtime directory."
@@ -78,8 +61,9 @@ class LogSettings(Group):
 
 
 class VaultSettings(Group):
-    path: Path | None = Field(
-        default=None, description="The folder of notes. Unset: `ormah/vault` in the user's data directory."
+    path: WholePath | None = Field(
+        default=None,
+        description="The folder of notes, a path from / or ~/ on. Unset: `ormah/vault` in the user's data directory.",
     )
     adopt: Literal["auto", "all", "index", "ours", "none"] = Field(
         default="auto",
@@ -155,12 +139,13 @@ class VectorSettings(Group):
 class LinkingSettings(Group):
     similarity: Share = Field(
         default=0.65,
-        description="Cosine from which a new memory is linked to a neighbour at once, and an older memory by the "
-        "job auto_linker.",
+        description="Cosine from which a new memory is linked to its nearest neighbours at once, and an older memory by "
+        "the job auto_linker (at most 6 each). 1: none is.",
     )
-    neighbours: Annotated[int, Field(ge=0, le=100)] = Field(
-        default=6, description="Number of nearest neighbours considered for each memory."
-    )
+
+    def near(self, similarity: float) -> bool:
+        """Whether memories of this similarity are linked without a judge."""
+        return self.similarity <= similarity and self.similarity < 1.0
 
 
 class TierSettings(Group):
@@ -176,95 +161,20 @@ class SecretSettings(Group):
     )
 
 
-class SessionSettings(Group):
-    keep: bool = Field(
-        default=True,
-        description="Keep what you and your agents said in an archive below the data directory, without secrets.",
-    )
-    keep_days: Annotated[int, Field(ge=0, le=36_500)] = Field(
-        default=365,
-        description="Days that a session is kept after its last turn, and after it was archived; 0: for ever.",
-    )
-    exclude: Names = Field(
-        default=[],
-        description="Folders whose sessions are not archived, with all folders below them; `*` stands for any part of a path.",
-    )
-
-
 class SearchSettings(Group):
-    fts_weight: Weight = Field(
-        default=0.4, description="Weight of full-text search in rank fusion; vector search has 0.6."
-    )
-    similarity_threshold: Share = Field(
-        default=0.1,
-        description="Cosine below which a memory is no candidate. 0.1 and not 0.4, which was chosen for bge-base: "
-        "with MiniLM right answers have cosines of 0.31 to 0.57.",
-    )
-    rrf_k: Annotated[int, Field(ge=1, le=10_000)] = Field(default=60, description="Constant of reciprocal rank fusion.")
-    similarity_blend_weight: Share = Field(
-        default=0.98,
-        description="Share of the similarity in a score; the rest is the fused rank. 0.98 and not 0.5, because late "
-        "interaction makes the similarity far better than the rank.",
-    )
-    length_penalty_threshold: Annotated[int, Field(ge=1)] = Field(
-        default=600,
-        description="Length in characters from which a note's late interaction is corrected for its length. 600 and "
-        "not 300, because notes of a few sentences need no correction.",
-    )
-    question_fts_weight_scale: Weight = Field(
-        default=1.0,
-        description="Factor on `fts_weight` for questions. 1.0 and not 0.3, which loses right answers among the "
-        "candidates.",
-    )
-    question_vector_weight_scale: Weight = Field(
-        default=1.0,
-        description="Factor on the weight of vector search for questions. 1.0 and not 1.5, for the same reason.",
-    )
-    question_similarity_blend_weight: Share = Field(
-        default=1.0,
-        description="`similarity_blend_weight` for questions. 1.0: the fused rank chooses the candidates, the "
-        "similarity orders them.",
-    )
-    title_match_boost: Weight = Field(
-        default=2.0,
-        description="Largest boost for words of the query in the title, given if the title has all of its rare "
-        "words. Questions get none. A boost moves a score towards 1, never beyond it.",
-    )
     time_phrases: Literal["off", "favour", "filter"] = Field(
         default="favour",
         description='What "last week" in a query does if the caller gives no time. `favour`: memories of that '
         "period score a tenth more. `filter`: only these are found. `off`: nothing. A query that names "
         "only a time always filters.",
     )
-    tier_boost_core: Annotated[float, Field(ge=-1.0, le=1.0)] = Field(
-        default=0.10, description="Boost of memories in core: the factor is 1 plus this value."
-    )
-    tier_boost_archival: Annotated[float, Field(ge=-1.0, le=1.0)] = Field(
-        default=-0.10, description="Boost of archived memories: the factor is 1 plus this value."
-    )
 
 
 class SpaceSettings(Group):
-    boost_global: Weight = Field(
-        default=1.0, description="Factor for memories without a space, if the caller works in a space."
-    )
     boost_other: Weight = Field(default=0.6, description="Factor for memories of other spaces.")
 
 
-class ActivationSettings(Group):
-    decay: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
-        default=0.5, description="Share of the activation that is passed on along an edge."
-    )
-    seed_count: Annotated[int, Field(ge=0, le=100)] = Field(
-        default=5, description="Number of best results from which activation spreads."
-    )
-    max_per_seed: Annotated[int, Field(ge=0, le=100)] = Field(
-        default=3, description="Largest number of neighbours added for each of these results."
-    )
-
-
 Cosine = Annotated[float, Field(ge=-1.0, le=1.0, allow_inf_nan=False)]
-Minutes = Annotated[float, Field(ge=0.0, le=10_080.0, allow_inf_nan=False)]
 Days = Annotated[float, Field(gt=0.0, le=36_500.0, allow_inf_nan=False)]
 
 
@@ -273,24 +183,25 @@ class WhisperSettings(Group):
     silent_spaces: Names = Field(
         default=[], description="Spaces in which nothing is whispered (`global`: prompts without a space)."
     )
+    tools: bool = Field(
+        default=False,
+        description="Whether an agent that is about to edit a file or run a command is told of decisions, procedures, preferences and "
+        "observations that name that file or command. `ormahctl setup claude-code` adds or removes the hook for it.",
+    )
     max_nodes: Annotated[int, Field(ge=1, le=50)] = Field(
         default=6, description="Largest number of memories in one whisper."
     )
     total_characters: Annotated[int, Field(ge=500, le=9_000)] = Field(
         default=4_000, description="Largest number of characters in one whisper. Harnesses cut at 10,000."
     )
-    min_relevance: Share = Field(default=0.45, description="Relevance below which a candidate is dropped early.")
-    log_relevance: Share = Field(
-        default=0.40,
-        description="Relevance (after feedback) from which a candidate is logged, so that feedback can refer to it.",
-    )
     injection_gate: Share = Field(
-        default=0.50,
+        default=0.15,
         description="Relevance from which a memory is whispered. If no memory reaches it, the whisper is silent. "
-        "Relevance is absolute: it depends on the memory and the prompt, not on other candidates.",
+        "Relevance is the chance that a memory belongs to a prompt by its text alone, whatever else was found. Other rules "
+        "then choose among those that pass, so that most of what is whispered belongs. A gate below 0.10 also lowers the relevance from which candidates are considered at all.",
     )
     archive_gate: Share = Field(
-        default=0.60,
+        default=0.35,
         description="The same for archived memories, which have to fit better. 1: none is whispered.",
     )
     reranker: Literal["auto", "off"] = Field(
@@ -303,24 +214,9 @@ class WhisperSettings(Group):
         description="A sentence-transformers CrossEncoder: a name whose files are on this machine, or a path. "
         "Nothing is downloaded. Without it late interaction is used alone.",
     )
-    reranker_blend: Share = Field(
-        default=0.6,
-        description="Share of the cross-encoder in a candidate's score; the rest is the score of the search.",
-    )
-    session_gap_minutes: Minutes = Field(
-        default=10.0, description="Minutes after which an earlier prompt no longer counts as context of the next one."
-    )
-    intent_threshold: Share = Field(
-        default=0.55,
-        description="Cosine with an example from which a prompt is classified like it. 0.55 suits MiniLM; 0.65 "
-        "suits bge, whose cosines are larger.",
-    )
     topic_shift: bool = Field(
         default=True,
         description="Be silent while the topic stays the same and its memories were whispered in this session.",
-    )
-    topic_shift_threshold: Share = Field(
-        default=0.75, description="Cosine with the last prompts from which the topic counts as the same."
     )
     exploration: bool = Field(
         default=True,
@@ -365,12 +261,14 @@ class WhisperSettings(Group):
 
 class AffinitySettings(Group):
     similarity_threshold: Cosine = Field(
-        default=0.70, description="Cosine with an earlier prompt from which that prompt's feedback counts."
+        default=0.70,
+        description="Cosine with an earlier prompt from which that prompt's feedback counts. It is converted to the scale of another "
+        "model.",
     )
     half_life_days: Days = Field(default=30.0, description="Days after which a judgement counts half.")
-    max_boost: Share = Field(default=0.15, description="Largest change of a memory's relevance by feedback.")
-    implicit_weight: Share = Field(
-        default=0.8, description="Weight of a judgement that was inferred; an explicit one has 1."
+    max_boost: Share = Field(
+        default=0.15,
+        description="How far feedback changes a memory's relevance at most: with 0.15 from 0.5 to 0.2 or 0.8.",
     )
 
 
@@ -389,98 +287,22 @@ class JobSettings(Group):
     enabled: bool = Field(
         default=True, description="Whether jobs run automatically. `ormahctl jobs run` works in any case."
     )
-    catch_up_seconds: Annotated[float, Field(ge=0.0, le=86_400.0, allow_inf_nan=False)] = Field(
-        default=120.0,
-        description="Seconds after the start until a run is made up for that was missed while the daemon was off.",
-    )
     max_changes: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         default=200,
         description="Largest number of commits in one run of a job (merges, consolidations, conflicts, faded "
-        "memories). More wait for the next run, or for `--force`.",
-    )
-    max_share: Share = Field(
-        default=0.1,
-        description="Largest share of the vault's memories that one run of a job changes, but at least 20. More "
-        "wait for the next run, or for `--force`, so that a faulty job is noticed early.",
+        "memories). It also changes at most a tenth of the memories, but at least 20. More wait for the next run, or for "
+        "`--force`.",
     )
     judge: Literal["none", "command", "openai"] = Field(
         default="none",
         description="What answers questions that arithmetic cannot decide: `none` (agents can, with `ormahctl "
         "maintenance`), `command` (a program, such as a coding agent) or `openai` (an OpenAI-compatible endpoint).",
     )
-    judge_questions: Annotated[int, Field(ge=0, le=100_000)] = Field(
-        default=200, description="Largest number of questions that one run of a job asks the judge."
-    )
-    importance_scorer_hours: Hours = Field(default=2.0, description="Hours between two runs; 0: no automatic runs.")
-    index_updater_hours: Hours = Field(default=1.0, description="The same for the scan of the whole vault.")
     nightly_hours: Hours = Field(
         default=24.0,
-        description="The same for the other jobs (merges, conflicts, links, clusters, consolidation, fading). To "
-        "turn one off: `ormahctl jobs pause NAME`.",
+        description="Hours between two runs of the jobs that merge, find conflicts, link, cluster, consolidate and fade; 0: "
+        "none runs by itself. Uses are counted every 2 hours. To turn one job off: `ormahctl jobs pause NAME`.",
     )
-
-
-class JudgeSettings(Group):
-    """Settings of the judge: how it is reached, how long it may take, and what it may cost a day."""
-
-    command: str = Field(
-        default="claude",
-        min_length=1,
-        description="The program for `jobs.judge = command`. `claude`, `codex` and `gemini` run that coding agent "
-        "without tools. Anything else is a command line; it reads the prompt on stdin and prints the answer.",
-    )
-    url: str = Field(
-        default="http://localhost:11434/v1",
-        description="The address for `jobs.judge = openai`, without `/chat/completions`. The default is Ollama; LM "
-        "Studio has port 1234, llama.cpp 8080.",
-    )
-    model: str = Field(
-        default="",
-        description="The model's name, as the endpoint or the coding agent knows it. An endpoint needs one; a coding "
-        "agent has a default.",
-    )
-    key_variable: str = Field(
-        default="",
-        description="The environment variable of the daemon that holds the endpoint's key. The key is never in the "
-        "configuration.",
-    )
-    key_file: Path | None = Field(
-        default=None,
-        description="The file that holds the endpoint's key, for a daemon that a service starts without your "
-        "environment.",
-    )
-    timeout_seconds: Annotated[float, Field(ge=1.0, le=3_600.0, allow_inf_nan=False)] = Field(
-        default=120.0,
-        description="Longest time in seconds that one answer may take. A large model on a small machine needs more.",
-    )
-    calls_a_day: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
-        default=200,
-        description="Largest number of calls in a day (UTC). It limits what a hosted model costs; more questions wait "
-        "for the next day.",
-    )
-    tokens_a_day: Annotated[int, Field(ge=1_000, le=1_000_000_000)] = Field(
-        default=500_000,
-        description="The same for tokens of prompts and answers. They are estimated if the judge does not count them.",
-    )
-
-    @field_validator("url")
-    @classmethod
-    def _an_address(cls, url: str) -> str:
-        try:
-            parts = urlsplit(url)
-            usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
-        except ValueError:
-            usable = False
-            parts = None
-        if not usable or parts is None:
-            raise ValueError("must be an address such as http://localhost:11434/v1")
-        if parts.username or parts.password:
-            raise ValueError(
-                "must hold no user name and no key; judge.key_file or judge.key_variable says where the key is"
-            )
-        if parts.query or parts.fragment:
-            raise ValueError("must end with a path, such as /v1: no ? and no #")
-        return url.rstrip("/").removesuffix("/chat/completions")
 
 
 class MaintenanceSettings(Group):
@@ -490,9 +312,6 @@ class MaintenanceSettings(Group):
         default=24.0,
         description="Hours after an agent's last results (or the vault's creation) until `maintenance_due` is "
         "whispered.",
-    )
-    pairs: Annotated[int, Field(ge=0, le=100)] = Field(
-        default=8, description="Largest number of pairs of each kind (links, conflicts, merges) handed out at once."
     )
 
 
@@ -531,11 +350,6 @@ class DecaySettings(Group):
         description="How much of a day counts on which nothing was asked (no prompt, no recall), so that holidays "
         "cause no forgetting. 1: all of it; 0: nothing.",
     )
-    archive_below: Annotated[float, Field(ge=0.01, le=0.99, allow_inf_nan=False)] = Field(
-        default=0.3,
-        description="Retrievability e^(-days/stability) below which a used memory moves to the archive. A lower "
-        "value keeps it longer.",
-    )
 
 
 class Settings(Group):
@@ -546,7 +360,6 @@ class Settings(Group):
     vectors: VectorSettings = VectorSettings()
     search: SearchSettings = SearchSettings()
     space: SpaceSettings = SpaceSettings()
-    activation: ActivationSettings = ActivationSettings()
     whisper: WhisperSettings = WhisperSettings()
     affinity: AffinitySettings = AffinitySettings()
     feedback: FeedbackSettings = FeedbackSettings()
@@ -559,6 +372,8 @@ class Settings(Group):
     merging: MergingSettings = MergingSettings()
     secrets: SecretSettings = SecretSettings()
     sessions: SessionSettings = SessionSettings()
+    extraction: ExtractionSettings = ExtractionSettings()
+    hippocampus: HippocampusSettings = HippocampusSettings()
     sync: SyncSettings = SyncSettings()
     daemon: DaemonSettings = DaemonSettings()
     log: LogSettings = LogSettings()

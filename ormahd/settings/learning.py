@@ -1,0 +1,149 @@
+"""Settings of what Ormah learns by itself: the archive of sessions, watched folders, and the judge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator
+
+from ormahd.settings.base import Folders, Group, Names
+
+
+class SessionSettings(Group):
+    keep: bool = Field(
+        default=True,
+        description="Keep what you and your agents said in an archive below the data directory, without secrets.",
+    )
+    keep_days: Annotated[int, Field(ge=0, le=36_500)] = Field(
+        default=365,
+        description="Days that a session is kept after its last turn, and after it was archived; 0: for ever.",
+    )
+    exclude: Names = Field(
+        default=[],
+        description="Folders of whose sessions nothing is stored, neither in the archive nor in the whisper log, with all folders "
+        "below them; `*` stands for any part of a path.",
+    )
+
+    watch: bool = Field(
+        default=False,
+        description="Watch the folders of transcripts, and archive sessions that no hook reports: of an agent without "
+        "hooks, or one whose hooks you have not trusted.",
+    )
+    folders: Folders = Field(
+        default=[],
+        description="The folders that are watched. Empty: those in which Claude Code, Codex and Gemini CLI keep their "
+        "transcripts. Set it if an agent keeps them somewhere else.",
+    )
+    ignore: Names = Field(
+        default=[],
+        description="Transcripts that are not watched: patterns as in `.gitignore`, relative to each of the folders.",
+    )
+    quiet_seconds: Annotated[float, Field(ge=0.05, le=86_400.0, allow_inf_nan=False)] = Field(
+        default=60.0,
+        description="Seconds without a change after which a watched transcript is read. Longer: fewer reads of a "
+        "session that goes on; shorter: what was said is found sooner.",
+    )
+    min_turns: Annotated[int, Field(ge=1, le=100)] = Field(
+        default=1,
+        description="Number of your prompts from which a watched session is archived, to leave out those that ask one "
+        "thing and end.",
+    )
+    lookback_hours: Annotated[float, Field(ge=0.0, le=87_600.0, allow_inf_nan=False)] = Field(
+        default=72.0,
+        description="Hours of transcripts that the watcher reads when it starts. Older ones need `ormahctl ingest "
+        "--backfill`. 0: only what is written from now on.",
+    )
+
+
+class ExtractionSettings(Group):
+    by: Literal["auto", "rules", "judge", "agent", "off"] = Field(
+        default="auto",
+        description="Who makes memories of sessions. `rules`: they take what you say plainly, and cost nothing. `judge`: the one "
+        "of `jobs.judge`, which is sent what was said. `agent`: only your agent, by `ormahctl maintenance`. `auto`: the judge if there is one, else rules. `off`: sessions are only "
+        "archived.",
+    )
+
+
+class HippocampusSettings(Group):
+    """Settings of watched folders of documents."""
+
+    folders: Folders = Field(
+        default=[],
+        description="Folders of markdown whose sections become memories and follow their files. Nothing is ever written "
+        "there. The vault itself is never watched.",
+    )
+    ignore: Names = Field(
+        default=[],
+        description="Files in them that are left out: patterns as in `.gitignore`, relative to each of the folders. "
+        "Hidden files always are.",
+    )
+    quiet_seconds: Annotated[float, Field(ge=0.05, le=86_400.0, allow_inf_nan=False)] = Field(
+        default=2.0,
+        description="Seconds without a change after which a file is read. Longer: fewer commits while you write with an "
+        "editor that saves by itself.",
+    )
+
+
+class JudgeSettings(Group):
+    """Settings of the judge: how it is reached, how long it may take, and what it may cost a day."""
+
+    command: str = Field(
+        default="claude",
+        min_length=1,
+        description="The program for `jobs.judge = command`. `claude`, `codex` and `gemini` run that coding agent "
+        "without tools. Anything else is a command line; it reads the prompt on stdin and prints the answer.",
+    )
+    url: str = Field(
+        default="http://localhost:11434/v1",
+        description="The address for `jobs.judge = openai`, without `/chat/completions`. The default is Ollama; LM "
+        "Studio has port 1234, llama.cpp 8080.",
+    )
+    model: str = Field(
+        default="",
+        description="The model's name, as the endpoint or the coding agent knows it. An endpoint needs one; a coding "
+        "agent has a default.",
+    )
+    key_variable: str = Field(
+        default="",
+        description="The environment variable of the daemon that holds the endpoint's key. The key is never in the "
+        "configuration.",
+    )
+    key_file: Path | None = Field(
+        default=None,
+        description="The file that holds the endpoint's key, for a daemon that a service starts without your "
+        "environment.",
+    )
+    timeout_seconds: Annotated[float, Field(ge=1.0, le=3_600.0, allow_inf_nan=False)] = Field(
+        default=120.0,
+        description="Longest time in seconds that one answer may take. A large model on a small machine needs more.",
+    )
+    calls_a_day: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        default=200,
+        description="Largest number of calls in a day (UTC). It limits what a hosted model costs; more questions wait "
+        "for the next day.",
+    )
+    tokens_a_day: Annotated[int, Field(ge=1_000, le=1_000_000_000)] = Field(
+        default=500_000,
+        description="The same for tokens of prompts and answers. They are estimated if the judge does not count them.",
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _an_address(cls, url: str) -> str:
+        try:
+            parts = urlsplit(url)
+            usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
+        except ValueError:
+            usable = False
+            parts = None
+        if not usable or parts is None:
+            raise ValueError("must be an address such as http://localhost:11434/v1")
+        if parts.username or parts.password:
+            raise ValueError(
+                "must hold no user name and no key; judge.key_file or judge.key_variable says where the key is"
+            )
+        if parts.query or parts.fragment:
+            raise ValueError("must end with a path, such as /v1: no ? and no #")
+        return url.rstrip("/").removesuffix("/chat/completions")
