@@ -28,7 +28,8 @@ Verdict = Literal["approved", "rejected"]
 
 
 class ProposalDecision(Struct, frozen=True):
-    """One decision. `nodes`: full ids; `texts`: the sha256 of each text (`state.proposals.text_key`); both sorted."""
+    """One decision. `nodes`: full ids; `texts`: the sha256 of each text (`state.proposals.text_key`); both sorted. A proposed new memory
+    has no node, and its own text."""
 
     type: ProposalType
     nodes: tuple[str, ...]
@@ -72,15 +73,16 @@ def decode(line: bytes) -> ProposalDecision | str:
     if isinstance(row, str):
         return row
     if row.get("type") not in tuple(ProposalType):
-        return "`type` is none of merge, conflict, decay"
+        return "`type` is none of merge, conflict, decay, memory"
     if row.get("verdict") not in ("approved", "rejected"):
         return "`verdict` is neither approved nor rejected"
     if not isinstance(row.get("by"), str) or not row["by"]:
         return "`by` is missing"
     nodes, texts = _texts(row, "nodes"), _texts(row, "texts")
-    if not nodes or not all(map(is_node_id, nodes)):
+    new = row["type"] == ProposalType.MEMORY
+    if bool(nodes) is new or not all(map(is_node_id, nodes)):
         return "`nodes` are no ids of memories"
-    if len(texts) != len(nodes) or not all(map(_SHA256.fullmatch, texts)):
+    if len(texts) != (1 if new else len(nodes)) or not all(map(_SHA256.fullmatch, texts)):
         return "`texts` are no digests, one for each of `nodes`"
     when = read_time(row.get("decided_at"))
     if when is None:

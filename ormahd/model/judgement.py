@@ -30,14 +30,14 @@ Source = Literal["explicit", "implicit"]
 """`explicit`: stated on purpose. `implicit`: inferred by an agent."""
 
 
-class Small(Struct, frozen=True):
+class Int8Vector(Struct, frozen=True):
     """An int8 vector: its components are `steps` times `scale`."""
 
     steps: bytes
     scale: float
 
     @classmethod
-    def of(cls, vector: Float) -> Small:
+    def of(cls, vector: Float) -> Int8Vector:
         """Return the nearest int8 vector. This changes the cosine of unit vectors by at most 0.002; zeros stay zeros."""
         scale = float(np.abs(vector).max(initial=0.0)) / _STEPS or 1.0
         return cls(np.rint(vector / scale).astype(np.int8).tobytes(), float(f"{scale:.6g}"))
@@ -59,7 +59,7 @@ class Judgement(Struct, frozen=True):
     """The id of the judged whisper."""
     model: str
     """The name of the embedding model (`model_name`); vectors of other models are not comparable."""
-    vector: Small
+    vector: Int8Vector
     prompt_hash: str
     space: str | None = None
     session_id: str | None = None
@@ -123,7 +123,7 @@ def decode(line: bytes) -> Judgement | str:
     )  # fmt: skip
 
 
-def _small(row: dict[str, Any]) -> Small | None:
+def _small(row: dict[str, Any]) -> Int8Vector | None:
     text, scale = row.get("vector"), row.get("scale")
     if not isinstance(text, str) or not isinstance(scale, (int, float)) or isinstance(scale, bool):
         return None
@@ -131,7 +131,7 @@ def _small(row: dict[str, Any]) -> Small | None:
         steps, size = base64.b64decode(text, validate=True), float(scale)
     except (binascii.Error, ValueError, OverflowError):
         return None
-    return Small(steps, size) if steps and math.isfinite(size) and size > 0 else None
+    return Int8Vector(steps, size) if steps and math.isfinite(size) and size > 0 else None
 
 
 FILES: Final[MonthFiles[Judgement]] = MonthFiles(

@@ -277,6 +277,8 @@ class ProposalType(StrEnum):
     MERGE = "merge"
     CONFLICT = "conflict"
     DECAY = "decay"
+    MEMORY = "memory"
+    """A new memory: it concerns none that exists."""
 
 
 Found = Literal["search", "activated", "conflict", "temporal"]

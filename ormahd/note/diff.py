@@ -20,8 +20,9 @@ from typing import Any
 from msgspec import Struct
 
 from ormahd.note.frontmatter import FrontmatterError, Unusual
-from ormahd.note.merge import Sheet
-from ormahd.note.note import Note, NoteKind, NoteLink, parse
+from ormahd.note.merge import DividedNote
+from ormahd.note.read import parse
+from ormahd.note.values import Note, NoteKind, NoteLink
 from ormahd.text.diff import LINES, clip, text_diff
 
 FIELDS = ("title", "type", "tier", "space", "source", "confidence", "created", "updated", "valid_until",
@@ -106,7 +107,7 @@ def _extra(version: Version | None) -> dict[str, str]:
     if version is None:
         return {}
     try:
-        return dict(Sheet(version[1], parse(version[1], version[0])).side().extra)
+        return dict(DividedNote(version[1], parse(version[1], version[0])).side().extra)
     except (Unusual, FrontmatterError):
         return {}  # YAML that cannot be divided into keys; the other differences are still shown
 

@@ -22,10 +22,10 @@ from ormahd.note.fields import (
     FIELD_KEYS,
     NO_DETAIL,
     OWN,
-    Detail,
+    EdgeDetail,
+    InvalidValue,
     NoteReader,
     Written,
-    Wrong,
     as_utc,
     clean_tag,
     one_line,
@@ -185,7 +185,7 @@ class Editor:
         for name, edge in EDGES.items():
             try:
                 items = self.fields.targets(name)
-            except Wrong:
+            except InvalidValue:
                 if any(key.startswith(f"{name}:") for key in [*gone, *new]):
                     raise
                 continue  # the key holds an unrelated value, and no edge of this type is to be changed
@@ -301,9 +301,9 @@ def _quoted_link(names: Mapping[str, str], text: str, _flow: bool) -> str:
     return quoted(names.get(text, text))
 
 
-def detail_of(link: NoteLink) -> Detail:
+def detail_of(link: NoteLink) -> EdgeDetail:
     reason = link.reason if link.reason and link.reason.strip() else None
-    return Detail(link.weight, None if link.created is None else as_utc(link.created), reason)
+    return EdgeDetail(link.weight, None if link.created is None else as_utc(link.created), reason)
 
 
 def edit(
@@ -351,7 +351,7 @@ def edit(
         result = editor.apply().encode()
     except UnicodeEncodeError as exc:
         raise unfit("") from exc
-    except (Unusual, Wrong, FrontmatterError) as exc:
+    except (Unusual, InvalidValue, FrontmatterError) as exc:
         raise _unsafe(path, str(exc)) from exc
     if result != data:
         _check(note, parse(result, path), changed, link, unlink, content)

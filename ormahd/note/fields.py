@@ -204,7 +204,7 @@ _SHOWN = 40
 _YES = frozenset({"true", "yes", "on"})
 
 
-class Wrong(Exception):
+class InvalidValue(Exception):
     """A value that is invalid for its key. `index`: its position in the block, in characters."""
 
     def __init__(self, what: str, node: Node, mend: str) -> None:
@@ -266,7 +266,7 @@ class FieldReader:
     def warn(self, what: str, node: Node, mend: str) -> None:
         self.problems.append(Problem("warning", what, self.line(node.start_mark.index), mend))
 
-    def report(self, wrong: Wrong) -> None:
+    def report(self, wrong: InvalidValue) -> None:
         self.problems.append(Problem("warning", wrong.what, self.line(wrong.index), wrong.mend))
 
     def line(self, index: int) -> int:
@@ -287,14 +287,14 @@ class FieldReader:
         if own is not None and not is_null(own):
             try:
                 value = read(OWN + key, own)
-            except Wrong as wrong:
+            except InvalidValue as wrong:
                 self.taken.append(OWN + key)
                 self.report(wrong)
         if node is not None and not is_null(node):
             try:
                 there = read(key, node)
                 value = there if value is None else value
-            except Wrong as wrong:
+            except InvalidValue as wrong:
                 self.taken.append(key)
                 if value is None and not quiet:
                     self.report(wrong)
@@ -311,22 +311,24 @@ class FieldReader:
             if node.value and all(isinstance(item, ScalarNode) for item in node.value):
                 return ", ".join(filter(None, (self.text(key, item) for item in node.value))) or None
         if not isinstance(node, ScalarNode):
-            raise Wrong(f"{key} must be one text, it says {self.shown(node)}", node, "write a single text, in quotes")
+            raise InvalidValue(
+                f"{key} must be one text, it says {self.shown(node)}", node, "write a single text, in quotes"
+            )
         value: str = node.value
         if not value.isascii():
             try:
                 value.encode()
             except UnicodeEncodeError:
-                raise Wrong(f"{key} holds half of a character", node, "remove the \\ud… escape") from None
+                raise InvalidValue(f"{key} holds half of a character", node, "remove the \\ud… escape") from None
         if "\0" in value:
-            raise Wrong(f"{key} holds a NUL character", node, "remove it")
+            raise InvalidValue(f"{key} holds a NUL character", node, "remove it")
         return value if value.strip() else None
 
     def node_id(self, key: str, node: Node) -> str | None:
         """Return an id of Ormah. Raises Wrong for other values, such as the number of a Zettelkasten."""
         value = (self.text(key, node) or "").strip().lower()
         if value and not is_node_id(value):
-            raise Wrong(f"{key} must be a UUID, it says {value[:_SHOWN]}", node, "remove the line")
+            raise InvalidValue(f"{key} must be a UUID, it says {value[:_SHOWN]}", node, "remove the line")
         return value or None
 
     def prose(self, key: str) -> str | None:
@@ -353,12 +355,14 @@ class FieldReader:
 
     def _space(self, key: str, node: Node) -> str | None:
         if isinstance(node, SequenceNode) and len(node.value) > 1:
-            raise Wrong(f"{key} must be one project, it says {self.shown(node)}", node, "name one project")
+            raise InvalidValue(f"{key} must be one project, it says {self.shown(node)}", node, "name one project")
         value = one_line(self.text(key, node) or "")
         if value in {".", ".."}:
-            raise Wrong(f"{key} cannot be {value!r}", node, "name a project, or remove the line")
+            raise InvalidValue(f"{key} cannot be {value!r}", node, "name a project, or remove the line")
         if len(value) > MAX_SPACE:
-            raise Wrong(f"{key} has {len(value)} characters, at most {MAX_SPACE} are allowed", node, "shorten it")
+            raise InvalidValue(
+                f"{key} has {len(value)} characters, at most {MAX_SPACE} are allowed", node, "shorten it"
+            )
         return value or None
 
     def flag(self, key: str) -> bool:
@@ -374,7 +378,7 @@ class FieldReader:
             try:
                 return kinds(value.strip().lower())
             except ValueError:
-                raise Wrong(f"{name} must be one of {', '.join(kinds)}, it says {one_line(value)[:_SHOWN]}", node,
+                raise InvalidValue(f"{name} must be one of {', '.join(kinds)}, it says {one_line(value)[:_SHOWN]}", node,
                             "write one of these words, or remove the line") from None  # fmt: skip
 
         return self.field(key, one_of, otherwise, quiet=quiet)
@@ -386,7 +390,7 @@ class FieldReader:
             return otherwise
         number = _share(value.strip())
         if number is None or not 0.0 <= number <= 1.0:
-            raise Wrong(f"{key} must be between 0 and 1, it says {value.strip()[:_SHOWN]}", node,
+            raise InvalidValue(f"{key} must be between 0 and 1, it says {value.strip()[:_SHOWN]}", node,
                         "write a number such as 0.8, or remove the line")  # fmt: skip
         return number + 0.0  # -0 is 0
 
@@ -395,14 +399,14 @@ class FieldReader:
 
     def time(self, key: str, node: Node | None) -> datetime | None:
         if isinstance(node, SequenceNode) and len(node.value) > 1:
-            raise Wrong(f"{key} must be one time, it says {self.shown(node)}", node, "write one, as 2026-11-21")
+            raise InvalidValue(f"{key} must be one time, it says {self.shown(node)}", node, "write one, as 2026-11-21")
         value = self.text(key, node)
         if value is None or node is None:
             return None
         try:
             return read_time(value)
         except (ValueError, OverflowError):
-            raise Wrong(f"{key} must be a date or a time, it says {one_line(value)[:_SHOWN]}", node,
+            raise InvalidValue(f"{key} must be a date or a time, it says {one_line(value)[:_SHOWN]}", node,
                         "write it as 2026-11-21 or 2026-11-21T20:00:00Z, or remove the line") from None  # fmt: skip
 
     def moment(self, key: str) -> datetime | None:
@@ -414,7 +418,7 @@ class FieldReader:
         for name in (key, *OTHER_NAMES[key]):
             try:
                 found = self.time(name, plain.get(_plain_key(name)))
-            except Wrong:
+            except InvalidValue:
                 continue  # another program's key: an invalid value is no error
             if found is not None:
                 return found
@@ -459,7 +463,7 @@ class FieldReader:
     def aliases(self) -> tuple[str, ...]:
         try:
             found = self.items("aliases", split=re.compile(","))
-        except Wrong as wrong:
+        except InvalidValue as wrong:
             self.report(wrong)
             return ()
         return tuple(dict.fromkeys(one_line(value) for value, *_ in found))
@@ -468,7 +472,7 @@ class FieldReader:
 EDGES: dict[str, EdgeType] = {str(edge): edge for edge in EdgeType}
 
 
-class Detail(NamedTuple):
+class EdgeDetail(NamedTuple):
     """Details of one edge, from `edges`."""
 
     weight: float
@@ -476,7 +480,7 @@ class Detail(NamedTuple):
     reason: str | None
 
 
-NO_DETAIL = Detail(DEFAULT_WEIGHT, None, None)
+NO_DETAIL = EdgeDetail(DEFAULT_WEIGHT, None, None)
 
 
 class NoteReader(FieldReader):
@@ -499,19 +503,19 @@ class NoteReader(FieldReader):
             try:
                 for target, *_ in self.targets(key):
                     found.setdefault(edge_key(EDGES[key], target), (EDGES[key], target))
-            except Wrong as wrong:
+            except InvalidValue as wrong:
                 wrong.mend = 'write a wikilink in quotes: ["[[name of the note]]"]'
                 self.report(wrong)
         details = self.details
         return [NoteLink(edge, target, *details.get(key, NO_DETAIL)) for key, (edge, target) in found.items()]
 
     @cached_property
-    def details(self) -> dict[str, Detail]:
+    def details(self) -> dict[str, EdgeDetail]:
         """Details of the edges, by edge key, as written under the key `edges`."""
-        out: dict[str, Detail] = {}
+        out: dict[str, EdgeDetail] = {}
         node = self.block.get("edges")
         if node is not None and not is_null(node) and not isinstance(node, MappingNode):
-            self.report(Wrong(f'edges must be lines of "edge:short id", it says {self.shown(node)}', node,
+            self.report(InvalidValue(f'edges must be lines of "edge:short id", it says {self.shown(node)}', node,
                               'write lines such as  "supports:1a2b3c4d": {weight: 0.8}'))  # fmt: skip
         for key, name, value in self.detail_nodes():
             try:
@@ -520,9 +524,9 @@ class NoteReader(FieldReader):
                               'write "edge:short id", for example "supports:1a2b3c4d"')  # fmt: skip
                     continue
                 if key in out:
-                    raise Wrong(f"{key} stands twice under edges", name, "keep one of the two")
+                    raise InvalidValue(f"{key} stands twice under edges", name, "keep one of the two")
                 out[key] = self.detail(key, value)
-            except Wrong as wrong:
+            except InvalidValue as wrong:
                 self.report(wrong)
         return out
 
@@ -540,21 +544,21 @@ class NoteReader(FieldReader):
             edge, _, target = (name.value if isinstance(name, ScalarNode) else "").partition(":")
             yield edge_key(EDGES[edge], target) if edge in EDGES and target else "", name, value
 
-    def detail(self, key: str, node: Node) -> Detail:
+    def detail(self, key: str, node: Node) -> EdgeDetail:
         if is_null(node):
             return NO_DETAIL
         if isinstance(node, ScalarNode):
-            return Detail(self.share(f"the weight of {key}", DEFAULT_WEIGHT, node), None, None)
+            return EdgeDetail(self.share(f"the weight of {key}", DEFAULT_WEIGHT, node), None, None)
         if not isinstance(node, MappingNode):
-            raise Wrong(f"{key} under edges must be a line such as {{weight: 0.8}}, it says {self.shown(node)}", node,
+            raise InvalidValue(f"{key} under edges must be a line such as {{weight: 0.8}}, it says {self.shown(node)}", node,
                         "write weight, created or reason, or remove the line")  # fmt: skip
         parts: dict[str, Node] = {}
         for name, value in node.value:
             part = name.value if isinstance(name, ScalarNode) else ""
             if part in parts and part in {"weight", "created", "reason"}:
-                raise Wrong(f"{part} stands twice under {key}", name, "keep one of the two")
+                raise InvalidValue(f"{part} stands twice under {key}", name, "keep one of the two")
             parts[part] = value
-        return Detail(
+        return EdgeDetail(
             self.share(f"the weight of {key}", DEFAULT_WEIGHT, parts.get("weight")),
             self.time(f"created of {key}", parts.get("created")),
             self.text(f"reason of {key}", parts.get("reason")),

@@ -20,9 +20,10 @@ from msgspec.structs import replace
 from ormahd.errors import InvalidNote
 from ormahd.model.node import EdgeType, NodeType, Tier, short_id
 from ormahd.note import markdown
+from ormahd.note.edit import edit
 from ormahd.note.markdown import link_target
-from ormahd.note.note import Note, NoteKind, edit, parse, stem_short_id
-from ormahd.note.read import KNOWN
+from ormahd.note.read import KNOWN, parse
+from ormahd.note.values import Note, NoteKind, stem_short_id
 
 GONE = "(purged)"
 """Replacement for purged text. Safe in YAML, JSON, links and file names."""

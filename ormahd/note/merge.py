@@ -19,12 +19,13 @@ from msgspec.structs import replace
 from ormahd.errors import InvalidNote
 from ormahd.model.lines import merge_lines, one_side
 from ormahd.model.node import EdgeType, Tier
+from ormahd.note.edit import edit
 from ormahd.note.fields import NoteReader
 from ormahd.note.frontmatter import Frontmatter, FrontmatterError, KeyLines, Splices, Unusual, is_block, read, scalar
 from ormahd.note.markdown import conflict_line, dominant_eol, normalise
-from ormahd.note.note import Note, NoteKind, NoteLink, adopt, edit, parse, unadopted
-from ormahd.note.read import KNOWN
-from ormahd.note.values import file_title
+from ormahd.note.read import KNOWN, parse
+from ormahd.note.values import Note, NoteKind, NoteLink, file_title
+from ormahd.note.write import adopt, unadopted
 from ormahd.text.diff import three_ways
 
 FIELDS = ("type", "tier", "space", "title", "source", "confidence", "created", "updated", "valid_until",
@@ -54,7 +55,7 @@ def property_links(note: Note) -> dict[str, NoteLink]:
     return {link.key: link for link in note.links if not link.body}
 
 
-class Side(Struct, frozen=True):
+class MergeSide(Struct, frozen=True):
     """One version of a note, with the keys that are not Ormah's and all details under `edges`."""
 
     note: Note
@@ -92,7 +93,7 @@ _ABSENT = _Absent()
 class FieldMerge:
     """Merges two sides field by field, and collects `conflicts` and `reasons`."""
 
-    def __init__(self, base: Side | None, ours: Side, theirs: Side) -> None:
+    def __init__(self, base: MergeSide | None, ours: MergeSide, theirs: MergeSide) -> None:
         self.base, self.ours, self.theirs = base, ours, theirs
         self.conflicts: list[MergeConflict] = []
         self.reasons: list[str] = []
@@ -210,7 +211,7 @@ TextMerge = Callable[[list[str], list[str], list[str]], list[str] | None]
 """Merges three lists of lines into one, or returns None for a conflict."""
 
 
-class Sheet(Struct, frozen=True, dict=True):
+class DividedNote(Struct, frozen=True, dict=True):
     """The text of a readable note, divided into the lines of each key. Raises Unusual if the YAML cannot be divided."""
 
     data: bytes
@@ -252,12 +253,14 @@ class Sheet(Struct, frozen=True, dict=True):
         """Return the lines of a key, without comments above."""
         return _unix(self.text[self.pairs[key].start : self.pairs[key].end]).rstrip()
 
-    def side(self) -> Side:
+    def side(self) -> MergeSide:
         extra = {key: self.lines(key) for key in self.pairs if key not in _OURS or key in self.note.taken}
-        return Side(self.note, extra, NoteReader(self.block).details)
+        return MergeSide(self.note, extra, NoteReader(self.block).details)
 
 
-def write(base: Sheet | None, ours: Sheet, theirs: Sheet, wanted: Wanted, merge: TextMerge) -> bytes | None:
+def write(
+    base: DividedNote | None, ours: DividedNote, theirs: DividedNote, wanted: Wanted, merge: TextMerge
+) -> bytes | None:
     """Return the bytes of a note with the wanted values, keeping both sides' lines as far as possible; None if it
     cannot be written safely."""
     for candidate in _candidates(base, ours, theirs, wanted, merge):
@@ -268,7 +271,9 @@ def write(base: Sheet | None, ours: Sheet, theirs: Sheet, wanted: Wanted, merge:
     return None
 
 
-def _candidates(base: Sheet | None, ours: Sheet, theirs: Sheet, wanted: Wanted, merge: TextMerge) -> list[bytes]:
+def _candidates(
+    base: DividedNote | None, ours: DividedNote, theirs: DividedNote, wanted: Wanted, merge: TextMerge
+) -> list[bytes]:
     texts = []
     if base is not None:
         whole = merge(*(sheet.text.splitlines(keepends=True) for sheet in (base, ours, theirs)))
@@ -279,7 +284,7 @@ def _candidates(base: Sheet | None, ours: Sheet, theirs: Sheet, wanted: Wanted, 
     return [text.encode() for text in [*texts, ours.text]]
 
 
-def _spliced(base: Sheet | None, ours: Sheet, theirs: Sheet, wanted: Wanted, merge: TextMerge) -> str:
+def _spliced(base: DividedNote | None, ours: DividedNote, theirs: DividedNote, wanted: Wanted, merge: TextMerge) -> str:
     """Return our text with the lines of the keys that only they changed, and with their changes to the body."""
     eol = dominant_eol(ours.text)
     splices = Splices(ours.block, eol)
@@ -322,7 +327,7 @@ def _finished(data: bytes, path: str, wanted: Wanted) -> bytes:
         for key, link in present.items()
         if key not in wanted.links or wanted.links[key].target != link.target
     ]
-    for key in Sheet(data, note).side().details.keys() - wanted.links.keys() - wanted.details.keys():
+    for key in DividedNote(data, note).side().details.keys() - wanted.links.keys() - wanted.details.keys():
         if key not in present:  # the link itself is removed already, its details under `edges` are not
             edge, _, target = key.partition(":")
             gone.append((EdgeType(edge), target))
@@ -330,13 +335,13 @@ def _finished(data: bytes, path: str, wanted: Wanted) -> bytes:
     present = property_links(parse(data, path))
     data = edit(data, path, link=[link for key, link in wanted.links.items() if present.get(key) != link])
     data = _with_lines(data, path, wanted)
-    _check(Sheet(data, parse(data, path)), wanted)
+    _check(DividedNote(data, parse(data, path)), wanted)
     return data
 
 
 def _with_lines(data: bytes, path: str, wanted: Wanted) -> bytes:
     """Write the keys that `edit` cannot write: aliases, and other programs' keys as one side wrote them."""
-    sheet = Sheet(data, parse(data, path))
+    sheet = DividedNote(data, parse(data, path))
     said = sheet.side().extra
     keys = [key for key in dict.fromkeys([*said, *wanted.extra]) if said.get(key) != wanted.extra.get(key)]
     lines: dict[str, str | None] = {key: wanted.extra.get(key) for key in keys}
@@ -353,7 +358,7 @@ def _with_lines(data: bytes, path: str, wanted: Wanted) -> bytes:
     return splices.apply().encode()
 
 
-def _aliases(sheet: Sheet, aliases: tuple[str, ...]) -> str | None:
+def _aliases(sheet: DividedNote, aliases: tuple[str, ...]) -> str | None:
     if not aliases:
         return None
     margin = " " * sheet.block.column
@@ -363,7 +368,7 @@ def _aliases(sheet: Sheet, aliases: tuple[str, ...]) -> str | None:
     return f"{margin}aliases: [{', '.join(scalar(alias, flow=True) for alias in aliases)}]"
 
 
-def _check(sheet: Sheet, wanted: Wanted) -> None:
+def _check(sheet: DividedNote, wanted: Wanted) -> None:
     note, side = sheet.note, sheet.side()
     loose: Mapping[str, Any] = {key: value for key, value in side.details.items() if key not in wanted.links}
     same = (
@@ -464,13 +469,13 @@ def _without_adoption(base: bytes | None, ours: bytes, theirs: bytes, path: str)
 
 def _sheets(
     data: tuple[bytes | None, bytes, bytes], notes: tuple[Note | None, Note, Note], path: str
-) -> tuple[Sheet | None, Sheet, Sheet] | None:
+) -> tuple[DividedNote | None, DividedNote, DividedNote] | None:
     """Return the versions as notes; one without an id is treated as adopted with the other's id. None if one is no note."""
     adopted = next((note for note in notes if note is not None and note.kind is NoteKind.NOTE), None)
     if adopted is None or adopted.id is None or notes[1].kind is notes[2].kind is NoteKind.BARE:
         return None
     created = next((note.created for note in notes if note is not None and note.created is not None), None)
-    sheets: list[Sheet | None] = []
+    sheets: list[DividedNote | None] = []
     for version, note in zip(data, notes, strict=True):
         if version is None or note is None:
             sheets.append(None)
@@ -483,12 +488,12 @@ def _sheets(
             note = parse(version, path)
         if note.kind is not NoteKind.NOTE:
             return None
-        sheets.append(Sheet(version, note))
+        sheets.append(DividedNote(version, note))
     first, second, third = sheets
     return None if second is None or third is None else (first, second, third)
 
 
-def _merge_sheets(base: Sheet | None, ours: Sheet, theirs: Sheet, *, keep_ours: bool) -> Merged:
+def _merge_sheets(base: DividedNote | None, ours: DividedNote, theirs: DividedNote, *, keep_ours: bool) -> Merged:
     merge = FieldMerge(base.side() if base else None, ours.side(), theirs.side())
     wanted = merge.wanted()
     contents = [sheet.note.content if sheet else None for sheet in (base, ours, theirs)]

@@ -31,6 +31,7 @@ from ormahd.note.frontmatter import Frontmatter, FrontmatterError, read
 from ormahd.note.markdown import body_links, conflict_line, normalise
 from ormahd.note.values import (
     DEFAULT_SOURCE,
+    SAID_IN,
     Note,
     NoteKind,
     NoteLink,
@@ -66,7 +67,7 @@ _PLACEHOLDER = re.compile(r"<%.*?%>|\{\{[^{}\n]+\}\}", re.DOTALL)
 """Placeholders of Templater, the core plug-ins and QuickAdd."""
 
 
-class Head(Struct, frozen=True):
+class ForeignHead(Struct, frozen=True):
     """Another tool's head at the top of a file, with the fields that Ormah uses too. `end`: position of the first
     character after it."""
 
@@ -77,45 +78,45 @@ class Head(Struct, frozen=True):
     tags: tuple[str, ...] = ()
 
 
-def other_head(text: str) -> Head | None:
+def other_head(text: str) -> ForeignHead | None:
     """Return the head of another tool (Hugo, Logseq, Org, …) at the beginning of a text, even a damaged one; None if
     there is none."""
     begin = 1 if text.startswith("\ufeff") else 0
     return next((head for read in _READERS if (head := read(text, begin)) is not None), None)
 
 
-def _toml(text: str, begin: int) -> Head | None:
+def _toml(text: str, begin: int) -> ForeignHead | None:
     found = _TOML.match(text, begin, MAX_HEAD)
     if found is None:
         found = _TOML_OPEN.match(text, begin, MAX_HEAD)
-        return None if found is None else Head("TOML (+++), not closed", found.end())
+        return None if found is None else ForeignHead("TOML (+++), not closed", found.end())
     values: Mapping[str, Any] = {}
     with suppress(ValueError, RecursionError):  # the person may repair it; the text is indexed anyway
         values = tomllib.loads(found[1].replace("\r\n", "\n"))
     return _head_of("TOML (+++)", found.end(), values)
 
 
-def _json(text: str, begin: int) -> Head | None:
+def _json(text: str, begin: int) -> ForeignHead | None:
     if not text.startswith("{", begin):
         return None
     try:
         value, end = json.JSONDecoder().raw_decode(text[begin : begin + MAX_HEAD])
     except (ValueError, RecursionError):
-        return Head("JSON, which cannot be read", begin) if _JSON_OPEN.match(text, begin, MAX_HEAD) else None
+        return ForeignHead("JSON, which cannot be read", begin) if _JSON_OPEN.match(text, begin, MAX_HEAD) else None
     return _head_of("JSON", begin + end, value)
 
 
-def _fenced(text: str, begin: int) -> Head | None:
+def _fenced(text: str, begin: int) -> ForeignHead | None:
     found = _FENCED.match(text, begin, MAX_HEAD)
-    return None if found is None else Head(f"{found[1]}, as gray-matter has it", found.end())
+    return None if found is None else ForeignHead(f"{found[1]}, as gray-matter has it", found.end())
 
 
-def _logseq(text: str, begin: int) -> Head | None:
+def _logseq(text: str, begin: int) -> ForeignHead | None:
     found = _LOGSEQ.match(text, begin, MAX_HEAD)
     return None if found is None else _head_of("Logseq's properties", found.end(), dict(_PROPERTY.findall(found[0])))
 
 
-def _org(text: str, begin: int) -> Head | None:
+def _org(text: str, begin: int) -> ForeignHead | None:
     found = _ORG.match(text, begin, MAX_HEAD)
     if found is None or not found[0]:
         return None
@@ -124,7 +125,7 @@ def _org(text: str, begin: int) -> Head | None:
     return _head_of("Org's", found.end(), {**said, "tags": tags, "date": said.get("date", "").strip("[]<>")})
 
 
-def _metadata(text: str, begin: int) -> Head | None:
+def _metadata(text: str, begin: int) -> ForeignHead | None:
     for tool, pattern in (("MultiMarkdown's metadata", _METADATA), ("Zim's", _ZIM)):
         found = pattern.match(text, begin, MAX_HEAD)
         if found is not None:
@@ -133,7 +134,7 @@ def _metadata(text: str, begin: int) -> Head | None:
     return None
 
 
-def _pandoc(text: str, begin: int) -> Head | None:
+def _pandoc(text: str, begin: int) -> ForeignHead | None:
     found = _PANDOC.match(text, begin, MAX_HEAD)
     if found is None:
         return None
@@ -141,9 +142,9 @@ def _pandoc(text: str, begin: int) -> Head | None:
     return _head_of("Pandoc's title block", found.end(), {"title": title})
 
 
-def _program(text: str, begin: int) -> Head | None:
+def _program(text: str, begin: int) -> ForeignHead | None:
     found = _PROGRAM.match(text, begin, MAX_HEAD)
-    return None if found is None else Head("the line that says which program runs it (#!)", found.end())
+    return None if found is None else ForeignHead("the line that says which program runs it (#!)", found.end())
 
 
 _READERS = (_toml, _json, _fenced, _logseq, _org, _metadata, _pandoc, _program)
@@ -155,13 +156,13 @@ def is_template(text: str) -> bool:
     return found is not None and _PLACEHOLDER.search(found[1]) is not None
 
 
-def _head_of(tool: str, end: int, values: Mapping[str, Any]) -> Head:
+def _head_of(tool: str, end: int, values: Mapping[str, Any]) -> ForeignHead:
     title, tags = values.get("title"), values.get("tags")
     if isinstance(tags, str):
         tags = tags.split(",")
     listed = [clean_tag(tag.strip(" []")) for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
     created = next(filter(None, (_time(values.get(key)) for key in ("created", "created-at", "date"))), None)
-    return Head(
+    return ForeignHead(
         tool,
         end,
         one_line(title)[:MAX_TITLE] or None if isinstance(title, str) else None,
@@ -278,12 +279,18 @@ def _read(block: Frontmatter, path: str, mark: str, kind_by_folder: NodeType, sp
         "valid_until": reader.moment("valid_until"),
         "outdated_reason": reader.prose("outdated_reason"),
         "aliases": reader.aliases() if "aliases" in pairs else (),
+        "said_in": _said_in(reader) if "from" in pairs else None,
     }
     links = _links(reader, content)
     problems = tuple(sorted(reader.problems, key=lambda problem: problem.line or 0))
     kind, problems = _kind(block, node_id, problems)
     return Note(path, kind, mark, id=node_id, links=links, content=content, problems=problems,
                 taken=tuple(reader.taken), **fields)  # fmt: skip
+
+
+def _said_in(reader: NoteReader) -> str | None:
+    value = reader.prose("from")
+    return value if value is not None and SAID_IN.fullmatch(value) else None
 
 
 def _kind(

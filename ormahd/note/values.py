@@ -33,6 +33,8 @@ _RESERVED = _DEVICES | {GLOBAL_FOLDER, "template", "templates"}
 """Device names of Windows, the folder of global notes, and the folders of templates."""
 
 
+SAID_IN = re.compile(r"\S{1,1000}#[0-9a-f]{24}")
+"""The value of `from` in a note that was extracted from a session. Any other value is the person's."""
 _SUFFIX = re.compile(r"(?<=\S) \([^()]+\)$")
 
 
@@ -233,6 +235,8 @@ class Note(Struct, frozen=True):
     problems: tuple[Problem, ...] = field(default=())
     everywhere: bool = False
     """`global: true`: no job assigns a space to the note."""
+    said_in: str | None = None
+    """`from: <session>#<turn>`: the archived turn that says it, if it was extracted from a session."""
     taken: tuple[str, ...] = ()
     """Keys of Ormah that hold an unrelated value (`type: meeting`); Ormah's value is under the key prefixed `ormah_`."""
 

@@ -38,6 +38,7 @@ def compose(
     valid_until: datetime | None = None,
     outdated_reason: str | None = None,
     everywhere: bool = False,
+    said_in: str | None = None,
 ) -> bytes:
     r"""Return the bytes of a new note: UTF-8, `\n`, keys in the order of FORMAT.md. `parse` returns the same values.
 
@@ -54,6 +55,8 @@ def compose(
     if tags:
         lines.append(f"tags: {flow_tags(tags)}")
     lines.append(f"source: {text(source)}")
+    if said_in is not None:
+        lines.append(f"from: {text(said_in)}")
     lines.append(f"confidence: {number(confidence)}")
     lines.append(f"created: {moment(created)}")
     lines.append(f"updated: {moment(updated)}")

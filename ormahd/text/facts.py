@@ -181,6 +181,12 @@ def pieces(text: str) -> Iterator[Term]:
 
 
 def _piece(piece: re.Match[str], found: list[re.Match[str]], at: int) -> tuple[Term | None, int]:
+    if (plain := piece["plain"]) is None:  # most pieces are plain words, and need none of the other tests
+        return _value(piece, found, at)
+    return _term(plain, plain.lower() if plain.isascii() else fold(plain), piece, found, at)
+
+
+def _value(piece: re.Match[str], found: list[re.Match[str]], at: int) -> tuple[Term | None, int]:
     said, start = piece[0], piece.start()
     if piece["link"] or piece["address"]:
         key = fold(said).rstrip("/.")
@@ -212,12 +218,16 @@ def _piece(piece: re.Match[str], found: list[re.Match[str]], at: int) -> tuple[T
         return None, at
     if piece["han"]:
         return Term(said, Sort.HAN, said, start), at
-    word = piece["plain"] or piece["word"]
+    word = piece["word"]
     low = fold(word).strip("'").removesuffix("'s")
     if "'" in low and not low.endswith("n't"):
         low = low.partition("'")[2] if low.index("'") <= 2 else low.partition("'")[0]
-    if not low:
-        return None, at
+    return _term(word, low, piece, found, at) if low else (None, at)
+
+
+def _term(word: str, low: str, piece: re.Match[str], found: list[re.Match[str]], at: int) -> tuple[Term | None, int]:
+    """Return a word as a term: an amount, a weekday, a month, a name or a plain word. `low`: its folded form."""
+    start = piece.start()
     if low in AMOUNTS:
         return _number(piece, found, at, low)
     if low in WEEKDAYS and (word[0].isupper() or low in ("lunes", "lundi", "mardi", "mercredi", "jeudi", "vendredi", "samedi", "dimanche",

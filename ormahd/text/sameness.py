@@ -92,7 +92,16 @@ def same(title: str | None, content: str, other_title: str | None, other_content
 @lru_cache(maxsize=1_000)
 def gist(content: str) -> int:
     """Return a hash that is equal for texts for which `same` holds, to compare many contents quickly."""
-    return hash(tuple(part for part in retold(list(tokens(content)), english=False) if part not in _ARTICLES))
+    return hash(_core(content))
+
+
+def essence(content: str) -> str:
+    """Return a normal form of a text that is equal for texts for which `same` holds, and lasts: it may be hashed and stored."""
+    return " ".join(_core(content))
+
+
+def _core(content: str) -> tuple[str, ...]:
+    return tuple(part for part in retold(list(tokens(content)), english=False) if part not in _ARTICLES)
 
 
 def _titles_agree(one: tuple[str, ...], other: tuple[str, ...], text: tuple[str, ...]) -> bool:

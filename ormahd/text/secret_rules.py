@@ -1,10 +1,11 @@
 """Rules for secrets that detect-secrets lacks: our additions to `ormahd.text.secrets`. Every rule is linear in the text.
 
-- private keys with their body; `Authorization` headers and bearer tokens; passwords in URLs;
+- private keys with their body; `Authorization` and `Cookie` headers, bearer tokens; passwords in URLs;
 - tokens by their issuer's prefix: Anthropic, OpenAI, `github_pat_`, Google, npm, Stripe, …;
 - assignments such as `password = …` or `"api_key": "…"`: the value is one word of at least 8 characters (6 in quotes) that mixes
   letters with digits or signs. Variables, calls, paths, URLs, versions, dates, stock words, masks and slugs are no secrets; a UUID or
   digest is one only as the value of an assignment;
+- passwords of letters alone (`ormahd.text.letter_passwords`);
 - secrets as people tell them: `the wifi password at home is …`, a PIN, recovery codes, `curl -u me:…`. The names come from
   `secret_labels.txt` in many languages; cards and account numbers are verified by their checksum.
 """
@@ -19,6 +20,8 @@ from importlib.resources import files
 from typing import Final, NamedTuple
 
 from ormahd.model.strength import Pace
+from ormahd.text import letter_passwords
+from ormahd.text.letter_passwords import SHORT, USER
 
 
 class Span(NamedTuple):
@@ -68,6 +71,8 @@ _BEARER = re.compile(r"(?i)(?<![a-z0-9_-])bearer[ \t]{1,8}(?=[a-z0-9._~+/-]{16})
 _HEADER = re.compile(
     r"(?i)(?<![a-z0-9_])(?:proxy-|x-)?authorization[\"']?[ \t]{0,8}[:=][ \t]{0,8}[\"']?(?:[a-z]{3,16}[ \t]{1,8}+)?"
 )
+_COOKIES = re.compile(r"(?i)(?<![a-z0-9_-])(?:set-)?cookie[\"']?[ \t]{0,8}[:=][ \t]{0,8}[\"']?(?=[a-z0-9_.$-]{1,64}=)")
+_COOKIE = re.compile(r"(?P<name>[A-Za-z0-9_.$-]{1,64})=(?P<value>[^\s;,\"'<>]{0,4096})(?:;[ \t]{0,8})?")
 _CREDENTIALS = re.compile(r"[A-Za-z0-9._~+/-]{8,8192}+={0,2}")
 _CASES = re.compile(r"[a-z0-9][A-Z]|=$")
 _URL_PASSWORD = re.compile(r"://[^\s/:@\"'<>]{0,255}:([^\s/@\"'<>]{1,255})@(?=[\w\[])")
@@ -101,6 +106,7 @@ _STAND_IN = re.compile(
     | [A-Za-z_.]\w*(?:\.\w+)*[\[(].* | (?i:.*[*.•…x]{4}.*) | .*://.*                    # calls, masks, URLs
     | (?:~|\.{1,2})/.* | /(?=.{0,30}$|.*[._-])[\w./-]* | [\w./-]+\.(?:pem|key|txt|json|ya?ml|toml|env|py|[jt]s|md|pub|crt|gpg)
     | [\w.+-]+@[\w-]+(?:\.[\w-]+)+ | v?\d+(?:\.\d+)+.* | \d{4}-\d\d-\d\d.*              # addresses, versions, dates
+    | [a-z_]+(?::[\w,]+)?(?:\|[a-z_]+(?::[\w,]+)?)+                                     # required|min:8
     | [a-z_][a-z_0-9]{0,24}(?:\.[a-z_][a-z_0-9]{0,24})+ | [A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+ # settings.password, DB_PASS_2
     | (?i:(?:sha|md|argon|bcrypt|scrypt|pbkdf|base|aes|rsa|ed|hs|rs|utf|oauth|hmac)-?\d.{0,12}|x-?(?:509|25519|448|86|64)(?:[_-](?:64|v\d))?)
     | (?i:(?:your|my|the|some|test|new|old)?[_-]?(?:changeme|example|placeholder|password|secret|dummy)
@@ -154,6 +160,19 @@ def _credentials(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
         value = _CREDENTIALS.match(text, found.end())
         if value and (looks_real(value[0]) or (pattern is _HEADER and _CASES.search(value[0]))):
             yield Span(value.start(), value.end(), "Authorization")
+
+
+def _cookies(text: str) -> Iterator[Span]:
+    """Yield the values of the cookies in a header that look made by a program; names, paths and dates stay."""
+    reach = 0
+    for header in _COOKIES.finditer(text):
+        at = header.end()
+        while at >= reach and (cookie := _COOKIE.match(text, at)):
+            value = cookie["value"]
+            if len(value) >= 8 and (looks_real(value) or _CASES.search(value)):
+                yield Span(*cookie.span("value"), "Cookie")
+            at = cookie.end()
+        reach = max(reach, at)
 
 
 def _assignments(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
@@ -255,10 +274,10 @@ _MEASURE: Final = re.compile(
 )
 
 _FLAGS: Final = re.compile(
-    r"(?<![\w-])(?:-u|--user|--proxy-user|--basic)[ =]{1,2}[\"']?[\w.@+-]{1,64}:(?P<user>[^\s\"'@/]{4,128})"
+    rf"(?<![\w-]){USER}(?P<user>[^\s\"'@/]{{4,128}})"
     r"|(?<![\w-])--?(?:pass|password|passwd|passphrase|secret|token|api[-_]?key|auth[-_]?token|access[-_]?token|secret[-_]?key|client[-_]?secret)"
     r"[ =]{1,2}[\"']?(?P<flag>[^\s\"'`<>$|;]{4,256})"
-    r"|(?<![\w-])(?:mysql|mysqldump|mysqladmin|mariadb|sshpass)\b[^\n|;&]{0,120}?[ ]-p[ ]?[\"']?(?P<short>[^\s\"'`<>$|;-][^\s\"'`<>$|;]{5,127})",
+    rf"|(?<![\w-]){SHORT}[ ]?[\"']?(?P<short>[^\s\"'`<>$|;-][^\s\"'`<>$|;]{{5,127}})",
     re.IGNORECASE,
 )  # fmt: skip
 _CALLED: Final = re.compile(
@@ -332,6 +351,11 @@ def _password(text: str, start: int, end: int) -> Iterator[Span]:
         yield Span(start, start + len(value), "Password")
 
 
+def _letters(text: str) -> Iterator[Span]:
+    for found in letter_passwords.spans(text):
+        yield Span(found.start, found.end, _KINDS["password"])
+
+
 def is_product(text: str, end: int) -> bool:
     """Whether the value that ends at `end` is the name of a program."""
     return _PRODUCT.match(text, end) is not None
@@ -387,6 +411,8 @@ def _tells(text: str, place: tuple[int, int], kind: str, how: str, *, quoted: bo
     """Whether the value after a name is the secret itself, and not a description of it."""
     value = text[slice(*place)]
     if how == "marked" and (kind != "password" or _SIGNS.isdisjoint(value) or not _END.match(text, place[1])):
+        return False
+    if kind == "password" and value.endswith("!") and letter_passwords.describes(value.rstrip("!")):
         return False
     if is_product(text, place[1]) or (how in ("verb", "next", "marked") and _MEASURE.fullmatch(value)):
         return False
@@ -469,11 +495,13 @@ _RULES: Final[tuple[tuple[tuple[str, ...], Callable[[str], Iterator[Span]]], ...
     (("://",), _passwords_of_urls),
     (("bearer",), partial(_credentials, _BEARER)),
     (("authorization",), partial(_credentials, _HEADER)),
+    (("cookie",), _cookies),
     (("pass", "pwd", "pw", "secret", "token", "key", "credential"), partial(_assignments, _ASSIGNED)),
     (("pass", "pwd"), partial(_assignments, _TOLD)),
     (("-u", "--user", "--basic", "--proxy", "-pass", "-secret", "-token", "-api", "-auth", "-access", "-client", "mysql", "mariadb", "sshpass"), _flags),
     (("log in", "login", "sign in", "cred", "account", "anmeldung", "zugang", "identifiant", "acceso", "доступ", "логин"), _pairs),
     (("pass", "pin", "token", "key"), _called),
+    (("pass", "pw", "kennwort", "contrase", "-u", "--user", "--basic", "mysql", "mariadb", "redis-cli", " login"), _letters),
     (("",), _labelled),
     (("",), _cards),
     (("",), _ibans),

@@ -13,6 +13,7 @@ from difflib import SequenceMatcher
 from enum import StrEnum
 from functools import cache
 from importlib import resources
+from operator import mul
 
 from msgspec import Struct
 
@@ -93,6 +94,7 @@ def weigh(older: Statement, newer: Statement, cosine: float) -> StandingEvidence
     numbers |= _scope(older, newer)
     numbers |= _general(older, newer)
     numbers |= _said_last(older, newer)
+    numbers |= _spoken(older, newer)
     numbers |= _combined(numbers)
     return StandingEvidence(
         _related(older, newer, cosine, sum(old[key] for key in met_old), numbers), numbers, best, rivals
@@ -148,6 +150,13 @@ def _combined(numbers: Mapping[str, float]) -> dict[str, float]:
         "agree_whole": numbers["cover_least"] ** 3 * (1.0 - numbers["rival"]) * (1.0 - numbers["denied"]) * (1.0 - max(numbers["opposite"], numbers["opposite_place"])),
         "near_agree": numbers["near"] * (1.0 - numbers["rival"]) * (1.0 - changed) * (1.0 - numbers["denied"]),
         "near_rival": numbers["near"] * numbers["rival"],
+        "talk_rival": numbers["talk_most"] * numbers["rival"],
+        "talk_changed": numbers["talk_most"] * changed,
+        "talk_cosine": numbers["talk_most"] * numbers["cosine"],
+        "talk_self": numbers["talk_most"] * numbers["self_both"],
+        "sentences_rival": numbers["sentences"] * numbers["rival"],
+        "sentences_changed": numbers["sentences"] * changed,
+        "sentences_self": numbers["sentences"] * numbers["self_both"],
     }  # fmt: skip
 
 
@@ -297,7 +306,10 @@ def _align(one: Sentence, other: Sentence) -> Aligned:
 
 
 def _like(key: str, keys: Sequence[str]) -> str:
-    return key if key in keys else next((known for known in keys if alike(key, known)), key)
+    if key in keys:
+        return key
+    begins = key[:3]  # forms of one word begin alike
+    return next((known for known in keys if known[:3] == begins and alike(key, known)), key)
 
 
 def _where(best: Aligned | None) -> dict[str, float]:
@@ -415,6 +427,17 @@ def _said_last(older: Statement, newer: Statement) -> dict[str, float]:
     }  # fmt: skip
 
 
+def _spoken(older: Statement, newer: Statement) -> dict[str, float]:
+    """Return features on how much of both is talk, and on their number of sentences: people who talk rarely state that
+    something changed."""
+    return {
+        "talk_old": older.talk, "talk_new": newer.talk, "talk_least": min(older.talk, newer.talk),
+        "talk_most": max(older.talk, newer.talk),
+        "sentences": min(1.0, max(0, older.count + newer.count - 2) / 8),
+        "sentences_most": min(1.0, max(0, older.count - 1, newer.count - 1) / 4),
+    }  # fmt: skip
+
+
 def _last(one: Statement) -> Token | None:
     sentences = one.sentences[1:] if one.titled and len(one.sentences) > 1 else one.sentences
     return next((sentence.tokens[-1] for sentence in sentences if sentence.tokens), None)
@@ -491,8 +514,7 @@ def compare(older: Statement, newer: Statement, cosine: float) -> Compared:
     told = weights()
     values = [evidence.numbers[name] for name in told.names]
     logits = {
-        standing: told.constants[standing] + sum(a * b for a, b in zip(told.weights[standing], values, strict=True))
-        for standing in Relation
+        standing: told.constants[standing] + sum(map(mul, told.weights[standing], values)) for standing in Relation
     }
     most = max(logits.values())
     powers = {standing: math.exp(logit - most) for standing, logit in logits.items()}

@@ -15,6 +15,7 @@ from ormahd.model.node import NodeType
 from ormahd.text.facts import Sort, Term, pieces
 from ormahd.text.statement_words import (
     ADDED,
+    ADDRESSING,
     CHANGED,
     CHANGED_RUNS,
     CHANGED_STEMS,
@@ -111,6 +112,10 @@ class Statement(Struct, frozen=True):
     about_self: bool
     conditions: frozenset[str]
     """Words after if, when or unless."""
+    talk: float
+    """Share of the sentences that ask, exclaim or address somebody: what people say to each other states little."""
+    count: int
+    """Number of sentences of the content."""
 
 
 def read(title: str | None, content: str, type: NodeType) -> Statement:  # noqa: A002 - a memory's word
@@ -153,7 +158,16 @@ def read(title: str | None, content: str, type: NodeType) -> Statement:  # noqa:
         states=words & DOMAINS["state"] | _runs(folded, DOMAINS["state"]),
         about_self=bool(words & SELF) or SELF_RUNS.search(folded) is not None,
         conditions=_conditions(body),
+        talk=_talk(said := [part for part in raw[1 if title else 0 : MAX_SENTENCES + 1] if part.strip()]),
+        count=len(said),
     )  # fmt: skip
+
+
+def _talk(parts: Sequence[str]) -> float:
+    """Return the share of sentences that ask, exclaim or address somebody."""
+    return sum(_SPOKEN.search(part) is not None or ADDRESSING.search(fold(part)) is not None for part in parts) / max(
+        1, len(parts)
+    )
 
 
 def _sentence(text: str) -> Sentence:
@@ -275,5 +289,6 @@ _CONDITION = re.compile(rf"\b(?:{'|'.join(sorted(CONDITIONS))})\s+((?:[^\W_]+\s*
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _BULLET = re.compile(r"^\s*(?:[-*+>]|\d+[.)]|#+)\s+")
 _SENTENCE = re.compile(r"(?<!\b[A-Z][a-z]\.)(?<!\bProf\.)(?<=[.!?])\s+(?=\S)|\s*;\s+|\s+[–—]\s+|(?<=[。！？；])")
+_SPOKEN = re.compile(r"[!?！？]\W*$")
 _WORD = re.compile(r"[^\W_]+(?:'t)?")
 _HAN = re.compile("[\u3400-\u9fff]")

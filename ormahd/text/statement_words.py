@@ -90,19 +90,25 @@ NOW = _set(
     """
 )
 NOW_PHRASES = re.compile(
-    r"\bthese days\b|\bfrom (?:now|today|then|\w+day|next|this|january|february|march|april|may|june|july|august|september|october|november|december)\b"
-    r"|\bas of\b|\bsince\b|\bafter all\b|\bfrom .{2,24} on(?:wards)?\b|\bab (?:dem|sofort|heute|januar|februar|marz|april|mai|juni|juli|august|september|oktober|november|dezember|montag|\d)"
-    r"|\bseit\b|\bvon nun an\b|\bfortan\b|\ba partir d\w*|\bdesde\b|\bde ahora en adelante\b|\ba compter d\w*|\bdepuis\b|\bd'ores et deja\b"
+    r"\b(?:these days\b|"
+    r"from (?:now|today|then|\w+day|next|this|january|february|march|april|may|june|july|august|september|october|november|december)\b|"
+    r"as of\b|since\b|after all\b|from .{2,24} on(?:wards)?\b|"
+    r"ab (?:dem|sofort|heute|januar|februar|marz|april|mai|juni|juli|august|september|oktober|november|dezember|montag|\d)|seit\b|"
+    r"von nun an\b|fortan\b|a partir d\w*|desde\b|de ahora en adelante\b|a compter d\w*|depuis\b|d'ores et deja\b)"
     r"|现在|目前|如今|今后|以后|从.{1,8}起|开始|已经?|最近|新的?|起[，,]|改"
 )
 INSTEAD = re.compile(
-    r"\binstead of\b|\brather than\b|\bin place of\b|\breplac(?:ed|es|ing)\b|\bsupersed\w+|\bswitch\w* .{0,24}\bfrom\b|\bfrom\b|\bno longer\b|\bleft\b|\bnot\b|\bdropped\b|\babandoned\b|\bgave up\b|\bgiven up\b"
-    r"|\bover from\b|\bsucceed\w*\b|\bstatt\b|\banstatt\b|\banstelle\b|\bersetzt\b|\bersetz\w*\b|\bnicht mehr\b|\bkeine?[nmrs]?\b|\bvon\b|\bablos\w*|\blost\b|\ben lugar de\b|\ben vez de\b|\bsustituye\b|\breemplaz\w+|\bya no\b|\bde\b"
-    r"|\bau lieu de\b|\ba la place de\b|\bremplac\w+|\bquitt\w+|\bne\b|\bdu\b|\bdes\b|不再|代替|取代|接替|而不是|替换|从",
+    r"\b(?:instead of\b|rather than\b|in place of\b|replac(?:ed|es|ing)\b|supersed\w+|switch\w* .{0,24}\bfrom\b|from\b|no longer\b|"
+    r"left\b|not\b|dropped\b|abandoned\b|gave up\b|given up\b|over from\b|succeed\w*\b|statt\b|anstatt\b|anstelle\b|ersetzt\b|"
+    r"ersetz\w*\b|nicht mehr\b|keine?[nmrs]?\b|von\b|ablos\w*|lost\b|en lugar de\b|en vez de\b|sustituye\b|reemplaz\w+|ya no\b|"
+    r"de\b|au lieu de\b|a la place de\b|remplac\w+|quitt\w+|ne\b|du\b|des\b)"
+    r"|不再|代替|取代|接替|而不是|替换|从"
 )
 """Matches words after which a statement names what was before."""
 FORMER = re.compile(
-    r"\bused to\b|\bformer(?:ly)?\b|\bprevious(?:ly)?\b|\bback then\b|\bin the past\b|\bold\b|\bfruher\b|\behemal\w+|\bbisher\w*|\balte[rns]?\b|\bantes\b|\banterior\w*|\bavant\b|\bancien\w*|\bprecedent\w*|以前|原来|之前|曾"
+    r"\b(?:used to\b|former(?:ly)?\b|previous(?:ly)?\b|back then\b|in the past\b|old\b|fruher\b|ehemal\w+|bisher\w*|alte[rns]?\b|"
+    r"antes\b|anterior\w*|avant\b|ancien\w*|precedent\w*)"
+    r"|以前|原来|之前|曾"
 )
 ADDED = {
     "en": re.compile(
@@ -176,6 +182,11 @@ PAST = re.compile(
     r"\b(?:was|were|had|did|went|ran|happened|occurred|met|visited|saw|found|yesterday|last (?:week|month|year|night)|ago|war|waren|hatte|hatten|gestern|letzte\w*|fue|estuvo|ayer|hubo|etait|a eu|hier|a ete)\b"
     r"|昨天|上周|上个月|去年|曾"
 )
+ADDRESSING = re.compile(
+    r"\b(?:you|your|yours|thanks|thank|thx|hey|hi|hello|wow|yeah|yep|yup|cool|awesome|bye|haha|lol|congrats|sure"
+    r"|du|dir|dich|dein\w*|danke|hallo|tu|te|gracias|hola|vous|merci|salut|bonjour)\b|你|您|谢谢"
+)
+"""Matches words of somebody who talks to somebody: addresses, thanks and exclamations."""
 OPPOSITES = tuple(
     frozenset(pair.split())
     for pair in """

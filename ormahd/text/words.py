@@ -368,6 +368,7 @@ stems = _Stemmer()
 """Returns the stems that the index holds of these words, as a set."""
 
 
+@lru_cache(1 << 14)
 def stem(word: str) -> str:
     """Return a cheap stem: the word without a common ending."""
     if len(word) <= 3 or not word.isalpha():
@@ -383,9 +384,9 @@ def alike(one: str, other: str) -> bool:
     """Return whether two keys are forms of one word: deploy and deployment, Rechnung and Rechnungen."""
     if one == other:
         return True
-    if not (one.isalpha() and other.isalpha()) or min(len(one), len(other)) < 3:
+    if one[:3] != other[:3] or min(len(one), len(other)) < 3 or not (one.isalpha() and other.isalpha()):
         return False
-    short, long = sorted((one, other), key=len)
+    short, long = (one, other) if len(one) <= len(other) else (other, one)
     if len(short) == 3:
         return len(long) == 4 and long.startswith(short)
     shared = next((at for at, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))

@@ -1,0 +1,108 @@
+"""What is not to be extracted again, one JSON line each in `.ormah/forgotten/YYYY-MM.jsonl`. No I/O; FORMAT.md specifies the format.
+
+A line is written when a memory that was extracted from a session is taken away. It holds keyed hashes of the statement and of the turn,
+never a text, so that it may stay after a purge.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+import secrets
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+from msgspec import Struct
+
+from ormahd.model.lines import MonthFiles, read_row
+from ormahd.model.node import read_time, write_time
+
+FORGOTTEN: Final = ".ormah/forgotten"
+"""The folder of the files, relative to the vault."""
+_HEX = re.compile(r"[0-9a-f]{32}")
+
+
+class Tombstone(Struct, frozen=True):
+    """A memory that is not to come back. `salt`: the key of the hashes, one for all lines of a vault (two after a join)."""
+
+    salt: str
+    statement: str
+    """Hash of the normalised statement; "" if it is not known."""
+    turn: str
+    """Hash of the key of the turn that said it; "" if it is not known."""
+    gone_at: datetime
+
+    @property
+    def id(self) -> str:
+        return sealed(self.salt, "line", f"{self.statement} {self.turn}")
+
+
+def sealed(salt: str, kind: str, text: str) -> str:
+    """Return the keyed hash of a text: 32 hexadecimal digits."""
+    return hmac.new(salt.encode(), f"{kind}\n{text}".encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:32]
+
+
+def new_salt() -> str:
+    return secrets.token_hex(16)
+
+
+def tombstone(salt: str, statement: str | None, turn: str | None, now: datetime) -> Tombstone:
+    """Return the line for a memory. `statement`: normalised, see `actions.tombstones.statement`; `turn`: a turn's key."""
+    one = "" if statement is None else sealed(salt, "statement", statement)
+    return Tombstone(salt, one, "" if turn is None else sealed(salt, "turn", turn), now)
+
+
+class Tombstones(Struct, frozen=True):
+    """All tombstones of a vault, for questions."""
+
+    hashes: frozenset[str] = frozenset()
+    salts: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, lines: Iterable[Tombstone]) -> Tombstones:
+        some = list(lines)
+        found = frozenset(one for line in some for one in (line.statement, line.turn) if one)
+        return cls(found, frozenset(line.salt for line in some))
+
+    def statement(self, statement: str) -> bool:
+        """Whether a memory with this normalised statement was taken away."""
+        return any(sealed(salt, "statement", statement) in self.hashes for salt in self.salts)
+
+    def turn(self, key: str) -> bool:
+        """Whether a memory that this turn said was taken away."""
+        return any(sealed(salt, "turn", key) in self.hashes for salt in self.salts)
+
+
+def encode(line: Tombstone) -> bytes:
+    """Return the JSON line without its newline."""
+    row = {
+        "id": line.id, "gone_at": write_time(line.gone_at, "milliseconds"), "salt": line.salt, "statement": line.statement,
+        "turn": line.turn,
+    }  # fmt: skip
+    return json.dumps(row).encode()
+
+
+def decode(line: bytes) -> Tombstone | str:
+    """Return the tombstone of a line, or a sentence that says why it is invalid. Unknown keys are ignored."""
+    row = read_row(line)
+    if isinstance(row, str):
+        return row
+    for name in ("salt", "statement", "turn"):
+        value = row.get(name)
+        if not isinstance(value, str) or not (_HEX.fullmatch(value) or (name != "salt" and value == "")):
+            return f"`{name}` is not 32 hexadecimal digits"
+    if not row["statement"] and not row["turn"]:
+        return "neither `statement` nor `turn` says what it is about"
+    when = read_time(row.get("gone_at"))
+    if when is None:
+        return "`gone_at` is no time with a zone"
+    found = Tombstone(row["salt"], row["statement"], row["turn"], when)
+    return found if row.get("id") == found.id else "`id` is not made of the other fields"
+
+
+FILES: Final[MonthFiles[Tombstone]] = MonthFiles(
+    FORGOTTEN, encode, decode, id=lambda one: one.id, said=lambda one: one.gone_at
+)

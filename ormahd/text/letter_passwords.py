@@ -1,0 +1,176 @@
+"""Rules for passwords of letters alone: `password = swordfish`, "my password is swordfish", `--password swordfish`.
+
+Such a word looks like any other, so three things must agree: what stands before it (a label of a password and a sign or verb), what
+follows it (the end of the line or clause), and the word itself. It is none of `plain_words.txt`, and no participle, type or name of
+a variable. Labels are those of English, German, French and Spanish, for which the words are known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from typing import Final, NamedTuple
+
+
+class LetterSpan(NamedTuple):
+    """Where a password lies in a text: characters `start` to `end` (exclusive)."""
+
+    start: int
+    end: int
+
+
+SENTENCES: Final = "words of sentences"
+"""The section of words of which no phrase of random words has any."""
+_OWNERS: Final = [
+    "db",
+    "smtp",
+    "imap",
+    "mail",
+    "ftp",
+    "ssh",
+    "sudo",
+    "root",
+    "admin",
+    "user",
+    "wifi",
+    "redis",
+    "mysql",
+    "postgres",
+]
+_OF: Final = "|".join(f"(?<={owner}_pass)" for owner in _OWNERS)
+_LABEL: Final = (  # each alternative begins with letters, and looks back afterwards: so it is three times as quick
+    rf"(?:password|passphrase|passwd|passcode|pwd(?<![a-z]pwd)|pw(?<![^\W_]pw)|_pass(?:{_OF})|passwort|kennwort|mot de passe|contrase[ñn]a)"
+    r"(?:[_-](?:prod|production|staging|stage|dev|test|live|local|old|new|main|root|admin|v?\d{1,2})){0,2}"
+)
+_CLOSED: Final = r"(?:\\?[\"'`]\]?|\*\*)?"
+_ABOUT: Final = (
+    r"(?:[ \t]?\([^()\n]{1,30}\))?(?:[ \t]{1,4}(?:for|of|on|at|in|to|from|für|vom|von|am|im|zum|zur|der|des|du|de|del|pour|para)"
+    r"(?:[ \t]{1,4}[^\s:=|,;.!?\"'`<>]{1,24}){1,6}?)?"
+)
+_SIGN: Final = r"[ \t]{0,8}(?::=|=>|->|→|[:=：](?!=))(?:\*\*)?[ \t]{0,8}(?:\r?\n[ \t>*-]{0,8})?"
+_VERB: Final = (
+    r"[ \t]{1,4}(?:is|was|ist|war|lautet|lautete|heißt|est|était|es|era)"
+    r"(?:[ \t]{1,4}(?:now|still|currently|jetzt|nun|noch|maintenant|ahora))?[ \t]{0,4}:?[ \t]{1,4}"
+)
+_BEFORE: Final = re.compile(rf"{_LABEL}(?![\w-]){_CLOSED}{_ABOUT}(?P<how>{_SIGN}|(?P<verb>{_VERB}))", re.IGNORECASE)
+_BESIDE: Final = re.compile(
+    rf"{_LABEL}(?![\w-])(?:[ \t]+(?:to|auf|à|a|en))?[ \t]+(?=[\"'`“„«])|"
+    rf"(?:set|chang|reset|updat)\w{{0,3}}[ \t](?:[^\s.,;:=!?]{{1,20}}[ \t]){{0,4}}?{_LABEL}(?![\w-])[ \t]+to[ \t]+",
+    re.IGNORECASE,
+)
+"""Matches a label with a quoted word right behind it (`the password "swordfish"`), and `set the password to`."""
+_LETTERS: Final = r"[^\W\d_]"
+_QUOTED: Final = re.compile(rf"\\?(?P<mark>[\"'`“„«*])(?P<word>{_LETTERS}{{6,64}})(?=\\?[\"'`”“»*])")
+_CLOSER: Final = re.compile(r"\\?[\"'`”“»*]")
+_BARE: Final = re.compile(rf"(?P<word>{_LETTERS}{{6,64}}+)")
+_SLUG: Final = re.compile(r"[\"'`]?(?P<word>[a-z]{3,12}(?:-[a-z]{3,12}){3,9}+)")
+_PHRASE: Final = re.compile(r"(?P<mark>[\"'`“„«])(?P<word>[a-z]{3,12}(?: [a-z]{3,12}){3,9}+)(?=[\"'`”“»])")
+_ENDS: Final = re.compile(
+    r"[\"'`*_]{0,2}[ \t]*(?:[.,;!]?[ \t]*(?:\r?\n|\Z)|[.,;!][ \t]|[ \t][|#/(]|(?<=[ \t])(?:on|for|in|at|and|but|since|until|unless|now|auf|für"
+    r"|und|seit|et|pour|sur|en|para|y)[ \t])",
+    re.IGNORECASE,
+)
+"""Matches what may follow a bare password: the end of a line or clause, a comment, or a word that begins another part."""
+_GOES_ON: Final = re.compile(
+    r"[ \t](?:is|was|which|that|because|so|if|when|to|or|with|please|thanks|then|ist|war|bitte|danke|est|merci|es|gracias)(?![\w-])",
+    re.IGNORECASE,
+)
+"""Matches words by which a sentence goes on behind `password = swordfish`. Behind a colon they would follow any topic:
+`password: rotation is due`."""
+_PARTICIPLE: Final = re.compile(
+    r"[a-z]+(?:ed|(?<!l)ing|able|ible|ful|less|tive|ous|ical|ory|ary)|ge[a-zäöüß]+t|(?:ab|ver|be|er|ent|zer|aus|ein|an|zurück|unver)[a-zäöüß]+(?:t|en)"
+    r"|[a-zäöüß]+(?:ig|lich|bar|los|isch|haft)|[a-zéèêç]+(?:ée?s?|eux|euse)|[a-záéíóúñ]+(?:ad[oa]s?|id[oa]s?)"
+)
+_CAPITAL_INSIDE: Final = re.compile(r"[a-zß-ÿ][A-ZÀ-Þ]")
+_OF_A_LABEL: Final = re.compile(
+    r"pass|pwd|secret|token|kennwort|contrase|user|admin|input|placeholder|your", re.IGNORECASE
+)
+USER: Final = r"(?:-u|--user|--proxy-user|--basic)[ =]{1,2}[\"']?[\w.@+-]{1,64}:"
+"""Matches a flag that takes a user and a password, up to the password."""
+SHORT: Final = (
+    r"(?:(?:mysql|mysqldump|mysqladmin|mariadb)\b[^\n|;&]{0,120}?[ ]-p|sshpass\b[^\n|;&]{0,120}?[ ]-p[ ]?|redis-cli\b[^\n|;&]{0,120}?[ ]-a[ ]"
+    r"|(?:docker|podman)[ ]login\b[^\n|;&]{0,120}?[ ]-p[ ])"
+)
+"""Matches a program with a flag of one letter that takes a password, up to the password."""
+_FLAG: Final = re.compile(
+    rf"(?<![\w\\-])(?:{USER}|--?(?:pass|password|passwd|passphrase)[ =]{{1,2}}[\"']?|{SHORT}[\"']?)"
+    r"(?P<word>[A-Za-z]{6,64})(?![\w.:/@<$({-])",
+    re.IGNORECASE,
+)
+_CALLED: Final = re.compile(
+    rf"[\"'`“„](?P<word>{_LETTERS}{{6,64}})[\"'`”“][ \t]{{1,4}}(?:is|as|ist|als)[ \t]{{1,4}}(?:the|my|our|a|das|mein|unser)[ \t]{{1,4}}"
+    r"(?:[^\s.,;:!?]{1,20}[ \t]{1,4}){0,3}?(?:password|passphrase|passcode|passwort|kennwort)\b",
+    re.IGNORECASE,
+)
+
+
+def spans(text: str) -> Iterator[LetterSpan]:
+    """Yield every password of letters alone, in no order. Linear in the text."""
+    for found in _BEFORE.finditer(text):
+        word = _after(text, found.end(), verb=found["verb"] is not None, sign=found["how"])
+        if word is not None:
+            yield LetterSpan(*word.span("word"))
+    for found in _BESIDE.finditer(text):
+        word = _after(text, found.end(), verb=True)
+        if word is not None and _alone(text, word):
+            yield LetterSpan(*word.span("word"))
+    for pattern in (_FLAG, _CALLED):
+        for found in pattern.finditer(text):
+            if not is_plain(found["word"]) and not found["word"].isupper():
+                yield LetterSpan(*found.span("word"))
+
+
+def _after(text: str, start: int, *, verb: bool, sign: str = "") -> re.Match[str] | None:
+    """Return the password that begins at `start`, as the group `word`; None if something else stands there."""
+    if quoted := _QUOTED.match(text, start):
+        return None if is_plain(quoted["word"]) else quoted
+    if phrase := _PHRASE.match(text, start):
+        return phrase if _words()[SENTENCES].isdisjoint(phrase["word"].split()) else None
+    if slug := _SLUG.match(text, start):
+        return (
+            slug
+            if not verb and _words()[SENTENCES].isdisjoint(slug["word"].split("-")) and _ENDS.match(text, slug.end())
+            else None
+        )
+    bare = _BARE.match(text, start)
+    if bare is None:
+        return None
+    end = bare.end()
+    goes_on = ("=" in sign and _GOES_ON.match(text, end)) or (sign == "=" and text[end : end + 1] == " ")
+    if not goes_on and not _ENDS.match(text, end):
+        return None
+    word = bare["word"]
+    is_code = word.isupper() or _CAPITAL_INSIDE.search(word) is not None
+    return None if is_code or describes(word) else bare
+
+
+def _alone(text: str, found: re.Match[str]) -> bool:
+    """Whether the word is the end of its clause, and does not tell what the password is like or go with a noun: `password "reset" link`."""
+    closed = _CLOSER.match(text, found.end())
+    end = closed.end() if closed else found.end()
+    return not describes(found["word"]) and (_ENDS.match(text, end) or _GOES_ON.match(text, end)) is not None
+
+
+def describes(word: str) -> bool:
+    """Whether a word tells what a password is like, and is none: `wrong`, `required`, `abgelaufen`."""
+    return is_plain(word) or _PARTICIPLE.fullmatch(word.casefold()) is not None
+
+
+def is_plain(word: str) -> bool:
+    """Whether a word is one that people write in the place of a password: a type, a state, a label, a name of a program."""
+    known = any(word.casefold() in some for some in _words().values())
+    return known or len(set(word)) < 4 or _OF_A_LABEL.search(word) is not None
+
+
+@cache
+def _words() -> dict[str, frozenset[str]]:
+    """Return `{section: folded words}`."""
+    found: dict[str, set[str]] = {}
+    for line in files("ormahd.text").joinpath("plain_words.txt").read_text("utf-8").splitlines():
+        if line.startswith("["):
+            section = found.setdefault(line.strip("[]"), set())
+        elif line and not line.startswith("#"):
+            section.update(line.casefold().split())
+    return {name: frozenset(words) for name, words in found.items()}
