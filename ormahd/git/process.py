@@ -1,7 +1,9 @@
 """Start git: every git process of Ormah gets its environment and configuration here, whatever the caller's are.
 
 A caller's `GIT_DIR` or `GIT_INDEX_FILE` would send commits to another repository if a git hook had started the
-daemon. GitPython's children inherit these variables; it is therefore used only to open and read.
+daemon. GitPython's children inherit these variables, and it cannot unset them. Its writer of configuration drops a
+person's comments, it knows no sha256 repository, and its bound on a fetch counts the whole transfer. It is therefore
+used only to open and read.
 """
 
 from __future__ import annotations

@@ -106,10 +106,10 @@ def sync_directory(directory: Path | str) -> None:
         os.close(fd)
 
 
-def write_durably(path: Path, data: bytes) -> None:
-    """Replace a file atomically: write a temporary file, fsync it, rename it, fsync the folder."""
+def write_durably(path: Path, data: bytes, *, mode: int = 0o666) -> None:
+    """Replace a file atomically: write a temporary file, fsync it, rename it, fsync the folder. `mode`: before the umask."""
     temporary = path.with_name(f".{path.name}.part")
-    write_and_sync(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666), data)
+    write_and_sync(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode), data)
     os.replace(temporary, path)
     sync_directory(path.parent)
 

@@ -90,7 +90,7 @@ def give() -> None:
     _mine.worked = time.thread_time()
 
 
-class Beside:
+class ParallelThreads:
     """Threads that work out a part of an answer in parallel. They are urgent if the caller is."""
 
     def __init__(self, name: str) -> None:

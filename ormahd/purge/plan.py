@@ -28,7 +28,7 @@ from ormahd.git.oplog import Kept
 from ormahd.model.change import Kind
 from ormahd.model.node import short_id
 from ormahd.note.forgetting import GONE, Forgotten, link_targets
-from ormahd.note.note import parse
+from ormahd.note.read import parse
 
 SHOWN = "\x1e"
 """Prefix of progress lines on the child's stdout, to tell them from git-filter-repo's own output."""

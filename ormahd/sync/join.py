@@ -22,7 +22,7 @@ from ormahd.git import oplog
 from ormahd.model.change import Committed, Kind, sha256
 from ormahd.model.node import short_id
 from ormahd.note.merge import merge_file
-from ormahd.note.note import unadopted
+from ormahd.note.write import unadopted
 from ormahd.vault import releasing
 from ormahd.vault.conflicts import ConflictVersions, drop, set_aside
 from ormahd.vault.create import CARD, Card, read_card

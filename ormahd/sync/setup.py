@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from ormahd.errors import InvalidNote
 from ormahd.model.node import short_id
-from ormahd.note.edit import retarget
-from ormahd.note.note import Note, NoteKind, NoteLink, edit, parse
+from ormahd.note.edit import edit, retarget
+from ormahd.note.read import parse
+from ormahd.note.values import Note, NoteKind, NoteLink
 from ormahd.sync.join import Plan, check_files, link_entries, part, settle
 from ormahd.vault.create import CARD, SELF_TEXT, UNNAMED, Card
 from ormahd.vault.three_way import Version, changed, node_of

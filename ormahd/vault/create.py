@@ -32,7 +32,9 @@ from ormahd.model import spaces, strength
 from ormahd.model.change import Entropy, Kind, sha256
 from ormahd.model.node import ABOUT_SELF, NodeType, Tier, is_node_id
 from ormahd.note.merge import is_lines
-from ormahd.note.note import NoteKind, compose, parse, path_for
+from ormahd.note.read import parse
+from ormahd.note.values import NoteKind, path_for
+from ormahd.note.write import compose
 from ormahd.paths import released_marker
 from ormahd.process.disk import sync_directory, write_durably
 from ormahd.vault.intents import Intents
@@ -222,7 +224,7 @@ def find_card(root: Path) -> Card | None:
     return None if data is None else read_card(data, root)
 
 
-class Beginning(Struct, frozen=True):
+class VaultKind(Struct, frozen=True):
     """What kind of vault a folder becomes."""
 
     own: bool
@@ -231,18 +233,22 @@ class Beginning(Struct, frozen=True):
     """Whether the folder was empty, so that every file in it is to be adopted."""
 
 
-def choose(root: Path) -> Beginning:
+def choose(root: Path) -> VaultKind:
     """Return what kind of vault a folder becomes.
 
     (a) Absent or empty: Ormah makes a repository, and adopts all notes. (b) A folder with files, outside of any
     repository: Ormah makes a repository, which holds only Ormah's notes. (c) Inside a repository: that one is used, for
     Ormah's notes only. A folder that the surrounding repository ignores counts as (a) or (b). Raises Unavailable for a
-    bare repository.
+    bare repository, for `/` and for the home directory.
     """
+    if root in (Path(root.anchor), Path(os.path.realpath(os.path.expanduser("~")))):
+        raise Unavailable(
+            f"{root} is no folder of notes", hint="set vault.path to a folder of its own, such as ~/notes"
+        )
     marker = root / UNDER_WAY
     if marker.exists():
         words = marker.read_text("ascii").split()
-        return Beginning("own" in words, "fresh" in words)
+        return VaultKind("own" in words, "fresh" in words)
     around = root
     while not around.is_dir():
         around = around.parent
@@ -253,8 +259,8 @@ def choose(root: Path) -> Beginning:
         )
     empty = not root.is_dir() or not set(os.listdir(root)) - {".ormah"}
     if place is not None and not (place.top != root and ignored_around(place, root)):
-        return Beginning(own=False, fresh=False)
-    return Beginning(own=True, fresh=empty)
+        return VaultKind(own=False, fresh=False)
+    return VaultKind(own=True, fresh=empty)
 
 
 def lay_ground(root: Path) -> None:
@@ -279,7 +285,7 @@ def lay_ground(root: Path) -> None:
         ) from exc
 
 
-def begin(root: Path, beginning: Beginning) -> RepositoryFolders:
+def begin(root: Path, beginning: VaultKind) -> RepositoryFolders:
     """Return the repository of a new vault, made by `git init` where `beginning.own` says so."""
     words = [word for word, true in (("own", beginning.own), ("fresh", beginning.fresh)) if true]
     write_durably(root / UNDER_WAY, " ".join(words).encode())
@@ -298,7 +304,7 @@ def begin(root: Path, beginning: Beginning) -> RepositoryFolders:
 
 
 def first_files(
-    root: Path, beginning: Beginning, who: Signature | None, *, setting: str, now: datetime, entropy: Entropy
+    root: Path, beginning: VaultKind, who: Signature | None, *, setting: str, now: datetime, entropy: Entropy
 ) -> tuple[Card, Mapping[str, bytes]]:
     """Return the card and the files of the first commit, including the self node's note (seeds/data-model, "Self
     node"). `setting`: the value of `vault.adopt`."""
@@ -348,7 +354,7 @@ RESTORING: Final = frozenset({Kind.INIT, Kind.SYNC, Kind.UNDO, Kind.PURGE})
 """Kinds of ops that copy files from another state of the vault as they are; no empty file is committed before them."""
 
 
-class Beginnings:
+class NewLineFiles:
     """Creates the JSON-lines files of one vault. Safe for many threads."""
 
     def __init__(self, vault: Vault) -> None:

@@ -23,7 +23,8 @@ from ormahd.git import oplog
 from ormahd.git.oplog import UNTOLD, LogEntry, LogView
 from ormahd.model.change import Kind, is_op
 from ormahd.model.node import is_node_id
-from ormahd.note.note import parse, stem_short_id
+from ormahd.note.read import parse
+from ormahd.note.values import stem_short_id
 from ormahd.vault.vault import Vault
 
 MIN_PREFIX = 4

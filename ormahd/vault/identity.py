@@ -19,8 +19,8 @@ from msgspec import Struct
 from ormahd.git.process import GitFailed
 from ormahd.model.change import Committed, Kind
 from ormahd.model.node import short_id
-from ormahd.note.note import Note, adopted_id, parse, stem_short_id
-from ormahd.note.values import claim
+from ormahd.note.read import parse
+from ormahd.note.values import Note, adopted_id, claim, stem_short_id
 from ormahd.vault.conversion import FilterFailed
 from ormahd.vault.create import RENAMED
 from ormahd.vault.create import read as read_renamed
@@ -178,15 +178,25 @@ class RepositoryView:
             self._ours.update(paths)
 
     def first(self, paths: Sequence[str]) -> str:
-        """Return the path whose file was added first; without a history, the shorter name ("note.md" before "note
-        copy.md"). A path that was removed and added again counts from its last addition: the note that was moved away
-        meanwhile keeps its new path."""
-        return min(paths, key=lambda path: (self._added(path), len(path), path))
+        """Return the path whose file was added first, by the order of the commits (clocks may differ); without a
+        history, the shorter name ("note.md" before "note copy.md"). A path that was removed and added again counts
+        from its last addition: the note that was moved away meanwhile keeps its new path."""
+        added = self._added(paths)
+        never = -1  # not in the history yet: after all others
+        return min(paths, key=lambda path: (-added.get(path, never), len(path), path))
 
-    def _added(self, path: str) -> float:
-        last = self.vault.git.log("-1", "--format=%ct", "--diff-filter=A", "--no-renames", "--",
-                                  self.vault.prefix + path)  # fmt: skip
-        return next((float(time) for time in last if time.strip()), float("inf"))
+    def _added(self, paths: Sequence[str]) -> dict[str, int]:
+        """Return, by path, how many commits that added one of these paths are newer than its last addition."""
+        prefix, found, number = self.vault.prefix, dict[str, int](), -1
+        for record in self.vault.git.log("--date-order", "--format=%x01", "--name-only", "--diff-filter=A", "--no-renames",
+                                         "--", *(prefix + path for path in paths)):  # fmt: skip
+            if record == b"\x01":
+                if len(found) == len(paths):
+                    break
+                number += 1
+            elif record:
+                found.setdefault(os.fsdecode(record.lstrip(b"\n")).removeprefix(prefix), number)
+        return found
 
 
 KEPT = 2_000

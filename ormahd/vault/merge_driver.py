@@ -37,7 +37,7 @@ def command(socket: Path, *, interpreter: str = sys.executable, shim: Path = SHI
     """
     python, script, where = _quoted(interpreter), _quoted(str(shim)), _quoted(str(socket))
     return (
-        f"test -x {python} && {python} -I -S {script} --merge --socket {where} --git $PPID %O %A %B %L %P; "
+        f"test -x {python} && {python} -I -S {script} --merge --socket {where} %O %A %B %L %P; "
         f"case $? in 0) ;; 65) exit 1 ;; 66) {_MARKS}; exit 1 ;; *) {_ALONE} {_MARKS} || exit 1 ;; esac"
     )
 

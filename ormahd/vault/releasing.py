@@ -23,8 +23,9 @@ from ormahd.git.oplog import LogEntry, LogView
 from ormahd.model.change import Kind, Stat, sha256
 from ormahd.model.lines import merge_lines
 from ormahd.note.merge import merge_file, merge_texts
-from ormahd.note.note import parse, unadopted
+from ormahd.note.read import parse
 from ormahd.note.values import claim
+from ormahd.note.write import unadopted
 from ormahd.vault.conversion import as_it_stands
 from ormahd.vault.create import RELEASED
 from ormahd.vault.history import made_by_person
@@ -33,7 +34,7 @@ from ormahd.vault.vault import Vault
 T = TypeVar("T")
 
 
-class Reread(Generic[T]):
+class CachedFile(Generic[T]):
     """The parsed content of one file, read again when its stat changes. Safe for many threads."""
 
     def __init__(self, vault: Vault, path: str, understand: Callable[[bytes], T]) -> None:
@@ -120,15 +121,15 @@ class ReleasedFiles:
     def __init__(self, vault: Vault) -> None:
         self._lock = threading.Lock()
         self._paths: set[str] = set()
-        self._dropped: set[str] = set()
-        self._list = Reread(vault, PATH, self._understand)
+        self._changed: set[str] = set()
+        self._list = CachedFile(vault, PATH, self._understand)
 
     def _understand(self, data: bytes) -> tuple[Mapping[str, Released], set[str]]:
-        """Return (`{path: file}`, the sha256 of each file's released content), and note which paths are no longer
-        listed."""
+        """Return (`{path: file}`, the sha256 of each file's released content), and note which paths were added or
+        removed."""
         files = read(data)
         with self._lock:
-            self._dropped |= self._paths - files.keys()
+            self._changed |= self._paths ^ files.keys()
             self._paths = set(files)
         return files, {one.sha256 for one in files.values()}
 
@@ -141,12 +142,13 @@ class ReleasedFiles:
         files, digests = self._list.said()
         return bool(files) and (path in files or sha256(data) in digests)
 
-    def take_dropped(self) -> set[str]:
-        """Return the paths that were removed from the list since the last call: files there may be adopted now."""
+    def take_changed(self) -> set[str]:
+        """Return the paths that were added to the list or removed from it since the last call; at the first call all
+        that are listed. What becomes of the files there may be another decision now."""
         self.files()
         with self._lock:
-            dropped, self._dropped = self._dropped, set()
-            return dropped
+            changed, self._changed = self._changed, set()
+            return changed
 
 
 THEIRS = frozenset({Kind.EDIT, Kind.SYNC, Kind.INIT, Kind.PURGE})

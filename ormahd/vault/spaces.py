@@ -21,7 +21,7 @@ from ormahd.git.remote import RemoteUrl, read_remote
 from ormahd.model.node import write_time
 from ormahd.model.spaces import FILE, ProjectKey, free_name, read, spaces, suffixes
 from ormahd.paths import known_home
-from ormahd.vault.releasing import Reread
+from ormahd.vault.releasing import CachedFile
 from ormahd.vault.vault import Vault
 
 ORIGINS: Final = 3
@@ -237,7 +237,7 @@ def _git(*arguments: str) -> bytes | None:
 GLOBAL = "global"
 
 
-class Home(Struct, frozen=True):
+class ProjectSpace(Struct, frozen=True):
     """The space of a project, which is identified by `key`. `line`: the line to add to the file with the project's
     first memory; None: the file has it."""
 
@@ -250,33 +250,33 @@ class Spaces:
     """Finds the spaces of projects in one vault. Safe for many threads."""
 
     def __init__(self, vault: Vault) -> None:
-        self._file = Reread(vault, FILE, _understand)
+        self._file = CachedFile(vault, FILE, _understand)
 
     def lines(self) -> tuple[list[ProjectKey], dict[str, str]]:
         """Return (all lines, oldest first; `{key: space}`)."""
         return self._file.said()
 
-    def home(self, project: Project, now: datetime) -> Home:
+    def home(self, project: Project, now: datetime) -> ProjectSpace:
         """Return the space of a project: the recorded one, found by key or, when its remote is new, by folder and
         history; else a new one, called like the project, with a suffix when another project has that name."""
         lines, named = self.lines()
         key = project.key
         if key in named:
             if not _is_copy(project, lines):
-                return Home(named[key], key)
+                return ProjectSpace(named[key], key)
             key = f"folder:{project.folder}"  # the original still exists, so its copy is another project
             if key in named:
-                return Home(named[key], key)
+                return ProjectSpace(named[key], key)
         since = write_time(now, "auto")
         before = next((line for line in reversed(lines) if _was(line, project)), None)
         if before is not None:
             space = named[before.key]
-            return Home(
+            return ProjectSpace(
                 space, key, ProjectKey(key=key, space=space, since=since, folder=project.folder, same=before.key)
             )
         name = f"{GLOBAL}-repo" if project.name.casefold() == GLOBAL else project.name
         space = free_name(name, project.ways, {one.casefold() for one in named.values()})
-        return Home(space, key, ProjectKey(key=key, space=space, since=since, folder=project.folder))
+        return ProjectSpace(space, key, ProjectKey(key=key, space=space, since=since, folder=project.folder))
 
 
 def _understand(data: bytes) -> tuple[list[ProjectKey], dict[str, str]]:

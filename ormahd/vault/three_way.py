@@ -22,8 +22,9 @@ from ormahd.git.oplog import FILES, LEFT, TAKEN
 from ormahd.model.change import Kind, sha256
 from ormahd.model.lines import merge_lines
 from ormahd.note.merge import MergeConflict, is_lines, merge_file, merge_texts
-from ormahd.note.note import parse, unadopted
+from ormahd.note.read import parse
 from ormahd.note.values import claim
+from ormahd.note.write import unadopted
 from ormahd.vault.conversion import as_it_stands
 from ormahd.vault.history import Op
 from ormahd.vault.transaction import Transaction
@@ -172,7 +173,7 @@ LEFT_OUT: Final = (FILES, LEFT)
 """The trailer of an op that released files."""
 
 
-class Did(Struct):
+class OpEffects(Struct):
     """The effects of an op. `pairs`: `{key: (before, after)}`, for a person's file as it was in the folder."""
 
     pairs: dict[str, Pair]
@@ -183,7 +184,7 @@ class Did(Struct):
     """Keys of the files that the op released."""
 
 
-def read(vault: Vault, op: Op) -> Did:
+def read(vault: Vault, op: Op) -> OpEffects:
     """Return the effects of an op, read from the history alone."""
     between = vault.git.resolve(f"{op.commit}^1")
     before = between
@@ -191,7 +192,7 @@ def read(vault: Vault, op: Op) -> Did:
     if between is not None and between in vault.oplog.view().firsts:
         before = vault.git.resolve(f"{between}^1")
         middle = vault.tree(between)
-    did = Did(changed(vault, before, op.commit))
+    did = OpEffects(changed(vault, before, op.commit))
     for key, pair in list(did.pairs.items()):
         place = pair[1] or pair[0]
         if place is None or not place.path.lower().endswith(".md"):
@@ -203,7 +204,7 @@ def read(vault: Vault, op: Op) -> Did:
     return did
 
 
-def _left(vault: Vault, did: Did, key: str, pair: Pair, middle: Mapping[str, str]) -> None:
+def _left(vault: Vault, did: OpEffects, key: str, pair: Pair, middle: Mapping[str, str]) -> None:
     was = pair[0]
     if was is not None:
         left = Version(was.path, vault.blob(middle[was.path], was.path)) if was.path in middle else was
@@ -211,7 +212,7 @@ def _left(vault: Vault, did: Did, key: str, pair: Pair, middle: Mapping[str, str
         did.left.add(key)
 
 
-def _taken(vault: Vault, did: Did, op: Op, key: str, pair: Pair, middle: Mapping[str, str]) -> None:
+def _taken(vault: Vault, did: OpEffects, op: Op, key: str, pair: Pair, middle: Mapping[str, str]) -> None:
     was, now = pair
     if now is None or (was is not None and (op.kind == Kind.EDIT or was.path != now.path)):
         return

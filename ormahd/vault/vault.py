@@ -32,12 +32,12 @@ from ormahd.vault import writer
 from ormahd.vault.apply import Applier
 from ormahd.vault.conflicts import drop_unfinished
 from ormahd.vault.conversion import Conversion, FilterFailed
-from ormahd.vault.create import Beginnings, Card, refuse_released, remove_leftovers
+from ormahd.vault.create import Card, NewLineFiles, refuse_released, remove_leftovers
 from ormahd.vault.intents import Intents
 from ormahd.vault.lock import VaultLock
 from ormahd.vault.recovery import sweep
 from ormahd.vault.transaction import Transaction
-from ormahd.vault.versions import Touched, Versions
+from ormahd.vault.versions import NoteCommits, Versions
 from ormahd.vault.worktree import STAGING, Worktree, safe_path
 from ormahd.vault.writer import Listener, Writer
 
@@ -96,11 +96,11 @@ class Vault:
         worktree = Worktree(root)
         self.conversion = Conversion(self.git, self.attributes, worktree, self.prefix)
         self.versions = Versions(self.git, self.prefix, self.conversion.checked_out)
-        self.touched = Touched(self.oplog, self.versions)
+        self.touched = NoteCommits(self.oplog, self.versions)
         self.lineage = threading.Lock()
         """Held by a caller that replaces the history or its packs, or fetches commits that no ref leads to yet."""
         self._lock = lock
-        self._beginnings = Beginnings(self)
+        self._beginnings = NewLineFiles(self)
         self._here = threading.local()
         self._recovered = False
         self._unpurged: str | None = None
@@ -158,7 +158,7 @@ class Vault:
         root: Path,
         settings: VaultSettings,
         lock: VaultLock,
-        beginning: creation.Beginning | None,
+        beginning: creation.VaultKind | None,
         clock: Clock,
         entropy: Entropy,
         at: Callable[[str], None],
@@ -437,7 +437,7 @@ class Vault:
                 self.conversion.reopen()
                 self.oplog = OpLog(self.git, self.prefix)
                 self.versions = Versions(self.git, self.prefix, self.conversion.checked_out)
-                self.touched = Touched(self.oplog, self.versions)
+                self.touched = NoteCommits(self.oplog, self.versions)
 
     @property
     def waiting(self) -> int:

@@ -23,8 +23,8 @@ from ormahd.git.blobs import ask_many
 from ormahd.git.oplog import LogView, OpLog
 from ormahd.git.repository import Git
 from ormahd.model.node import short_id
-from ormahd.note.note import parse, stem_short_id
-from ormahd.note.values import claim
+from ormahd.note.read import parse
+from ormahd.note.values import claim, stem_short_id
 from ormahd.vault.conversion import FilterFailed
 
 READ = 2_000
@@ -226,7 +226,7 @@ class _Trail(Struct):
     touched: set[str] = field(default_factory=set)
 
 
-class Touched:
+class NoteCommits:
     """Finds commits by note, for one vault. Safe for many threads."""
 
     def __init__(self, oplog: OpLog, versions: Versions) -> None:

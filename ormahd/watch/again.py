@@ -23,14 +23,14 @@ from ormahd.vault.conversion import FilterFailed
 from ormahd.vault.create import CARD, read_card
 from ormahd.watch.decide import BUSY_S
 from ormahd.watch.reading import read_stable
-from ormahd.watch.scan import FileStat, Walk, seen
+from ormahd.watch.scan import FileStat, WalkResult, seen
 
 if TYPE_CHECKING:
     from ormahd.watch.round import Round
 from collections.abc import Mapping
 
 from ormahd.git.oplog import FOLLOWS, TAKEN, LogEntry, LogView
-from ormahd.note.note import parse
+from ormahd.note.read import parse
 from ormahd.vault import releasing, three_way
 from ormahd.vault.history import read_ops
 from ormahd.vault.releasing import Released
@@ -39,7 +39,7 @@ from ormahd.vault.vault import Vault
 from ormahd.watch.decide import label, subject
 
 
-def led_elsewhere(scan: Round, found: Walk) -> set[str]:
+def led_elsewhere(scan: Round, found: WalkResult) -> set[str]:
     """Return the paths of known notes whose content in HEAD has changed; add those unchanged in the folder to
     `found.changed`.
 
@@ -59,18 +59,30 @@ def led_elsewhere(scan: Round, found: Walk) -> set[str]:
 def decided_anew(scan: Round) -> None:
     """Decide again on files that have not changed but may now get another decision.
 
-    These are files whose release was cancelled, files that were staged and are now committed, files that git can
-    convert again, and those in `scan.again`.
+    These are files that were released or whose release was cancelled, files that were staged and are now committed,
+    files that git can convert again, and those in `scan.again`. A file that has to wait is decided on by a later scan.
     """
     owner = scan.owner
     committed = owner.staged - owner.look.staged() if owner.staged else set()
     owner.staged -= committed
-    paths = (
-        (owner.released.take_dropped() | committed | owner.given_back_by_git())
-        .union(scan.again)
-        .difference(scan.decided)
-    )
+    owner.undecided |= _released_anew(scan) | committed | owner.given_back_by_git()
+    paths = owner.undecided.union(scan.again).difference(scan.decided)
     scan.take(_seen(scan, filter(scan.owner.identity.present, paths)), forced=True)
+
+
+def _released_anew(scan: Round) -> set[str]:
+    """Return the files whose release was recorded or cancelled by a change of the list alone.
+
+    A release by Ormah also gives the index the file as one that is only found; such files are left out.
+    """
+    owner = scan.owner
+    changed = owner.released.take_changed()
+    listed = owner.released.files() if changed else {}
+    return {
+        path
+        for path in changed
+        if path not in listed or ((row := scan.known.get(path)) is not None and row.lent is None)
+    }
 
 
 def copies_of_the_taken(scan: Round) -> None:

@@ -23,8 +23,9 @@ from msgspec.structs import replace
 from ormahd.errors import Conflict, VaultBusy
 from ormahd.model.change import Kind, finding
 from ormahd.model.node import short_id
-from ormahd.note.note import Note, NoteKind, Problem, adopt, adopted_id, parse
-from ormahd.note.values import claim
+from ormahd.note.read import parse
+from ormahd.note.values import Note, NoteKind, Problem, adopted_id, claim
+from ormahd.note.write import adopt
 from ormahd.process import priority
 from ormahd.text.secrets import redact
 from ormahd.vault.choices import Choices
@@ -35,7 +36,7 @@ from ormahd.vault.vault import Vault
 from ormahd.watch.scan import FileStat
 
 
-class Act(StrEnum):
+class FileAction(StrEnum):
     """What to do with a file."""
 
     HOLD = "hold"
@@ -78,7 +79,7 @@ class Decision(Struct, frozen=True):
     """`node_id`: the file's id from now on; None: plain text. `data`: what the index (PLAIN) or the file (ADOPT,
     EDIT) gets."""
 
-    act: Act
+    act: FileAction
     node_id: str | None
     data: bytes
     problems: tuple[dict[str, Any], ...] = ()
@@ -165,7 +166,7 @@ def decide(file: File, context: Context) -> Decision:
     indexed.
     """
     decision = _decide(file, context)
-    new = decision.act in {Act.ADOPT, Act.EDIT} and context.identity.at_head(file.path) is None
+    new = decision.act in {FileAction.ADOPT, FileAction.EDIT} and context.identity.at_head(file.path) is None
     if new and context.staged(file.path):
         said = finding(file.path, "info", "it is staged for a commit of yours, and becomes a memory after that",
                        "commit it, or take it out of the index: git restore --staged")  # fmt: skip
@@ -176,7 +177,7 @@ def decide(file: File, context: Context) -> Decision:
 def _decide(file: File, context: Context) -> Decision:
     note = file.note
     if note.kind is NoteKind.CONFLICTED:
-        return Decision(Act.HOLD, None, file.data, of_codec(file.path, note.problems))
+        return Decision(FileAction.HOLD, None, file.data, of_codec(file.path, note.problems))
     mode = context.mode_of(file.path, file.data)
     ours = context.is_ours(file.path, file.data, note)
     left = context.unwritable(file.path)
@@ -188,15 +189,15 @@ def _decide(file: File, context: Context) -> Decision:
     elif ours and file.unconverted is not None:
         mode, ours, failed = "index", False, (_unconverted(file.path, file.unconverted),)
     if not ours and mode != "index":
-        return Decision(Act.PLAIN, None, file.data)
+        return Decision(FileAction.PLAIN, None, file.data)
     if not file.at_head and context.check_secrets:
         text = file.data.decode("utf-8", "replace")
         redacted = redact(text, pace=priority.giving)
         if redacted.found:
             said += tuple(_secret(file.path, found.kind, found.line) for found in redacted.found)
-            return Decision(Act.PLAIN, None, redacted.text.encode(), said)
+            return Decision(FileAction.PLAIN, None, redacted.text.encode(), said)
     if note.kind is NoteKind.APART:
-        return Decision(Act.INDEX if file.at_head else Act.PLAIN, None, file.data, said)
+        return Decision(FileAction.INDEX if file.at_head else FileAction.PLAIN, None, file.data, said)
     if note.kind is NoteKind.FOREIGN or not ours:
         found = _find(file, context, said, mode)
         return replace(found, problems=found.problems + failed)
@@ -206,8 +207,8 @@ def _decide(file: File, context: Context) -> Decision:
         if holder is not None:
             copy = finding(file.path, "warning", f"its id {short_id(note.id)} is that of {holder}, so it is no memory of its own",
                            "`ormahctl doctor --fix` gives it an id of its own; or remove its `id` line")  # fmt: skip
-            return Decision(Act.PLAIN, None, file.data, (*said, copy))
-        return Decision(Act.INDEX if file.at_head else Act.EDIT, note.id, file.data, said)
+            return Decision(FileAction.PLAIN, None, file.data, (*said, copy))
+        return Decision(FileAction.INDEX if file.at_head else FileAction.EDIT, note.id, file.data, said)
     own = note.id if note.kind is NoteKind.BROKEN and not file.at_head else None
     if own is not None and context.identity.owner(own, file.path) is not None:
         return _find(file, context, said, mode)  # a copy of another note: indexed, but not under that id
@@ -216,8 +217,8 @@ def _decide(file: File, context: Context) -> Decision:
         return _adopt(file, context, said)
     # An emptied file is not committed: its path keeps its id for when the person types into it again.
     if note.kind is NoteKind.BARE or mode == "none":
-        return Decision(Act.INDEX if file.at_head else Act.PLAIN, None, file.data, said)
-    return Decision(Act.INDEX if file.at_head else Act.EDIT, None, file.data, said)
+        return Decision(FileAction.INDEX if file.at_head else FileAction.PLAIN, None, file.data, said)
+    return Decision(FileAction.INDEX if file.at_head else FileAction.EDIT, None, file.data, said)
 
 
 def _left_to_git(path: str, why: str) -> dict[str, Any]:
@@ -241,11 +242,11 @@ def _find(file: File, context: Context, said: tuple[dict[str, Any], ...], mode: 
     # In a note that belongs to the person alone, a warning asks for no action.
     said = tuple({**one, "level": "info"} if one["level"] == "warning" else one for one in said)
     if mode == "none" or not file.data.strip():
-        return Decision(Act.PLAIN, None, file.data, said)
+        return Decision(FileAction.PLAIN, None, file.data, said)
     own = claim(note.kind, note.id)
     if own is not None and context.identity.owner(own, file.path) is not None:
         own = None
-    return Decision(Act.FIND, own or context.identity.lent(context.vault_id, file.path), file.data, said)
+    return Decision(FileAction.FIND, own or context.identity.lent(context.vault_id, file.path), file.data, said)
 
 
 def _adopt(file: File, context: Context, said: tuple[dict[str, Any], ...]) -> Decision:
@@ -259,8 +260,8 @@ def _adopt(file: File, context: Context, said: tuple[dict[str, Any], ...]) -> De
     data = adopt(file.data, file.path, id=node_id, created=moment)
     if parse(data, file.path).id != node_id:
         odd = finding(file.path, "error", "it could not be given an id", "give it a frontmatter with an id by hand")
-        return Decision(Act.PLAIN, None, file.data, (*said, odd))
-    return Decision(Act.ADOPT, node_id, data, said)
+        return Decision(FileAction.PLAIN, None, file.data, (*said, odd))
+    return Decision(FileAction.ADOPT, node_id, data, said)
 
 
 def _made(met: FileStat) -> datetime:
@@ -291,7 +292,7 @@ def plain(file: File, decision: Decision) -> bytes:
     it one."""
     if decision.node_id is not None or file.note.kind not in {NoteKind.NOTE, NoteKind.BROKEN}:
         return decision.data
-    if file.note.kind is NoteKind.BROKEN and decision.act is not Act.PLAIN:
+    if file.note.kind is NoteKind.BROKEN and decision.act is not FileAction.PLAIN:
         return decision.data
     if decision.data is file.data:
         return b"\n" + file.note.content.encode()
@@ -403,7 +404,7 @@ BUSY_S = 1.0
 """Seconds until a repository that another program has locked is tried again."""
 
 
-class Item(Struct, frozen=True):
+class CommitItem(Struct, frozen=True):
     """One file of a commit.
 
     `data`: the new bytes; None: deleted. `moved`: the note's earlier paths. `first`: the person's own bytes,
@@ -428,7 +429,7 @@ class Item(Struct, frozen=True):
 
 
 def commit(
-    vault: Vault, verb: str, items: list[Item], *, kind: Kind, quiet: float, wait: Callable[[str, float], None],
+    vault: Vault, verb: str, items: list[CommitItem], *, kind: Kind, quiet: float, wait: Callable[[str, float], None],
     run: str | None = None,
 ) -> int:  # fmt: skip
     """Commit the files as one op. Return how many it contains.
@@ -436,7 +437,7 @@ def commit(
     A file that was saved again since it was read is left out and waits (`wait` gets path and seconds), so that the
     newer save wins.
     """
-    left: Mapping[str, Item] = {item.path: item for item in items}
+    left: Mapping[str, CommitItem] = {item.path: item for item in items}
     while left:
         sentence = subject(verb, [item.name for item in left.values()], left)
         theirs = {item.path: item.name for item in left.values() if item.first is not None}

@@ -18,7 +18,7 @@ from ormahd.vault.create import RENAMED, write
 from ormahd.vault.excluded import is_note_name
 from ormahd.vault.vault import Vault
 from ormahd.watch.decide import BUSY_S
-from ormahd.watch.scan import FileStat, Walk, mtime_ns
+from ormahd.watch.scan import FileStat, WalkResult, mtime_ns
 
 if TYPE_CHECKING:
     from ormahd.watch.round import Round
@@ -72,7 +72,7 @@ def state_of(root: Path, path: str, data: bytes, given: Stat | None = None) -> F
     return FileState(path, seen.size, seen.mtime_ns, seen.inode, sha256(data))
 
 
-class Rest:
+class RestCheck:
     """Whether files have been at rest for `quiet` seconds: by their times, or because their stat was the same that
     long ago.
 
@@ -189,7 +189,7 @@ def commit_renamed(vault: Vault, moved: Mapping[str, str], renamed: Mapping[str,
     return True
 
 
-def follow(turn: Round, found: Walk) -> dict[str, str]:
+def follow(turn: Round, found: WalkResult) -> dict[str, str]:
     """Keep the ids of notes that are only indexed and were moved. Return `{new path: id}`.
 
     The renames are committed first. While git is busy, the files are removed from `found` and wait.
@@ -215,7 +215,7 @@ def follow(turn: Round, found: Walk) -> dict[str, str]:
     return {}
 
 
-def follow_released(turn: Round, found: Walk) -> None:
+def follow_released(turn: Round, found: WalkResult) -> None:
     """Update the list of released files for files that were moved.
 
     A moved file is recognised by its inode, even if it was edited too, or by its bytes. While git is busy, the files

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from msgspec.structs import replace
@@ -20,8 +21,8 @@ from msgspec.structs import replace
 from ormahd.errors import Conflict
 from ormahd.git.attributes import Rule
 from ormahd.model.change import Committed, FileState, Kind, finding, sha256
-from ormahd.note.note import Note, NoteKind, parse
-from ormahd.note.values import claim
+from ormahd.note.read import parse
+from ormahd.note.values import Note, NoteKind, claim
 from ormahd.process import disk, priority
 from ormahd.settings import VaultSettings
 from ormahd.vault.choices import Choices, agree, agreed
@@ -31,10 +32,10 @@ from ormahd.vault.identity import Identity, RepositoryView
 from ormahd.vault.releasing import ReleasedFiles
 from ormahd.vault.vault import Vault
 from ormahd.watch.again import OwnData, Reverts
-from ormahd.watch.decide import Act, Context, Decision, File, Guard, decide, of_skipped, plain
-from ormahd.watch.reading import Rest, read_stable
+from ormahd.watch.decide import Context, Decision, File, FileAction, Guard, decide, of_skipped, plain
+from ormahd.watch.reading import RestCheck, read_stable
 from ormahd.watch.round import Round
-from ormahd.watch.scan import FileStat, ScanResult, Walk, below, hidden, homes, walk
+from ormahd.watch.scan import FileStat, MetFiles, ScanResult, WalkResult, below, differs, hidden, homes, seen, walk
 
 OURS_S = 1.0
 """Seconds that a scan waits, at most, until a commit of Ormah's own is reported. Without waiting, it would scan the
@@ -42,6 +43,40 @@ whole folder needlessly."""
 FEW = 10
 """Largest number of paths for which git is asked about all of them whether they are ignored. For more, folders with
 files of HEAD are not asked about, because git checks each against its whole index."""
+LEAST_FILES = 200
+"""Number of files that a comparison reads between two scans that it lets go first, so that it comes to an end."""
+MOST_WALKS = 100
+"""Number of walks of the folder that a comparison makes at most, however many scans it lets go first."""
+
+
+class _ScanLock:
+    """A lock whose holder sees that others wait for it, and may let them go first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._change = threading.Condition()
+        self._waiting = 0
+
+    def __enter__(self) -> None:
+        with self._change:
+            self._waiting += 1
+        self._lock.acquire()
+        with self._change:
+            self._waiting -= 1
+            self._change.notify_all()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    @property
+    def wanted(self) -> bool:
+        """Whether another thread waits for the lock."""
+        return self._waiting > 0
+
+    def stand_aside(self) -> None:
+        """Wait, without the lock, until each thread that waited for it has had it."""
+        with self._change:
+            self._change.wait_for(lambda: not self._waiting)
 
 
 class Apply(Protocol):
@@ -57,6 +92,11 @@ class Apply(Protocol):
 class Reconciler:
     """Keeps history and index in step with the folder. One scan at a time; thread-safe."""
 
+    undecided: frozenset[str] = frozenset()
+    """Unchanged files that need another decision, and have to wait for it."""
+    asked: Mapping[str, str] = MappingProxyType({})
+    """{path: run} of the files that a request is adopting."""
+
     def __init__(
         self,
         vault: Vault,
@@ -69,10 +109,9 @@ class Reconciler:
         position: Callable[[], str | None],
         check_secrets: bool = True,
     ) -> None:
-        """`known` returns every file as the index has it. `apply` updates the index with files that are in the
-        history without a commit by Ormah, and with plain text. `touched` gives the index the new stat of files whose
-        bytes did not change. `position` returns the commit up to which the index is complete. Commits by Ormah, also
-        those in the person's name, reach the index only through `vault.listen`."""
+        """`known` returns every file as the index has it. `apply` updates the index with files that are in the history
+        without a commit by Ormah, and with plain text. `touched` gives it the new stat of files whose bytes did not change.
+        `position` returns the commit up to which it is complete. Ormah's commits reach it through `vault.listen` only."""
         self.vault = vault
         self.known = known
         self.settings = settings
@@ -94,8 +133,8 @@ class Reconciler:
             unwritable=vault.attributes.unwritable,
         )  # fmt: skip
         self.excluded = Excluded(vault.root, self._ignored, self.look.ignore_files)
-        self.rest = Rest(settings.quiet_seconds)
-        self._scanning = threading.Lock()
+        self.rest = RestCheck(settings.quiet_seconds)
+        self._scanning = _ScanLock()
         self.book = threading.Lock()
         self.overlay: dict[str, FileState] = {}
         self.racy: set[str] = set()
@@ -107,6 +146,7 @@ class Reconciler:
         self.said: dict[str, tuple[dict[str, Any], ...]] = {}
         self.skipped: list[tuple[str, str]] = []
         self.own = OwnData()
+        self.met = MetFiles()
         self.cold = True
         self.anew = 0
         """How often the index was replaced: a scan that was running then is aborted."""
@@ -147,13 +187,24 @@ class Reconciler:
             agree(vault, here)
             self.context = replace(self.context, mode=vault.adopt, folders=vault.folders, agreed=agreed(vault))
 
-    def take_again(self, paths: Collection[str], *, wanted: bool, run: str | None = None) -> set[str]:
-        """Decide again on unchanged files; with `wanted` adopt them, as part of `run`. Return those that could not
-        be brought in yet."""
+    @contextmanager
+    def asked_for(self, paths: Collection[str], run: str) -> Iterator[None]:
+        """Make adoptions of these files during the block part of `run`, whichever scan adopts them."""
+        asked = dict.fromkeys(paths, run)
+        with self.book:
+            self.asked = {**self.asked, **asked}
+        try:
+            yield
+        finally:
+            with self.book:
+                self.asked = {path: by for path, by in self.asked.items() if asked.get(path) != by}
+
+    def take_again(self, paths: Collection[str], *, wanted: bool) -> set[str]:
+        """Decide again on unchanged files; with `wanted` adopt them. Return those that could not be brought in yet."""
         with self._scanning:
             self.context = replace(self.context, wanted=set(paths) if wanted else set())
             try:
-                out = Round(self, None, None, lambda: False, again=paths, run=run).run()
+                out = Round(self, None, None, lambda: False, again=paths).run()
             finally:
                 self.context = replace(self.context, wanted=set())
         return out.waiting & set(paths)
@@ -164,7 +215,7 @@ class Reconciler:
         with self._scanning:
             with self.book:
                 self.head = self.vault.head()
-            self.begin(Walk())
+            self.begin(WalkResult())
             yield
 
     @contextmanager
@@ -191,7 +242,7 @@ class Reconciler:
         """Compare the folder with what is known, and bring in the differences; with `paths` (files or folders at
         rest) only those.
 
-        Raises Unavailable if the vault is missing, and Leaving once `stopping` returns true. What was brought in
+        Raises Unavailable if the vault is missing, and ScanAborted once `stopping` returns true. What was brought in
         until then stays; the next scan continues.
         """
         with self._scanning:
@@ -213,6 +264,24 @@ class Reconciler:
         while moving() and self.vault.writing and time.monotonic() < end:
             time.sleep(0.005)
         return moving()
+
+    def unread(self, paths: set[str]) -> set[str]:
+        """Return which of these files were created, or changed, since a scan met them last."""
+        known = self.known()
+        with self.book:
+            rows = {**known, **self.overlay}
+        found = set()
+        for path in paths:
+            with suppress(OSError):  # it is gone: a scan tells whether the path rests
+                stat = os.lstat(self.vault.root / path)
+                if path in rows:
+                    new = differs(rows[path], seen(path, stat))
+                else:
+                    with self.book:
+                        new = self.met.lacks(path, stat.st_ctime_ns)  # else the index has lost it
+                if new:
+                    found.add(path)
+        return found
 
     def folders(self) -> set[str]:
         """Return the folders that contain files of HEAD, directly or below."""
@@ -242,36 +311,51 @@ class Reconciler:
             finding(None, "warning", *one) for one in disk.findings(self.vault.root, self.vault.git.git_dir)
         ]
 
-    def files(self) -> Iterator[tuple[str, bytes, FileState]]:
+    def files(self, *, gives_way: bool = False) -> Iterator[tuple[str, bytes, FileState]]:
         """Yield every file with the bytes that the index should have, for `rebuild` and `verify`.
 
-        A file that is not at rest, conflicted or not committed yet is given as HEAD has it.
+        A file that is not at rest, conflicted or not committed yet is given as HEAD has it. With `gives_way` scans that
+        wait go first, so that edits are found meanwhile: then the files are not all of one moment.
         """
-        with self._scanning:
-            self.head = self.vault.head()
-            found = walk(self.vault.root, {}, self.excluded, max_bytes=self.settings.max_note_bytes)
-            self.skipped = found.skipped
-            self.begin(found)
-            self.said = {path: said for path, said in self.said.items() if path in found.present}
-            tree = self.look.tree(self.head)
-            guard = Guard(self.skipped)
-            for path, seen in priority.giving(sorted(found.changed.items(), key=lambda item: (len(item[0]), item[0]))):
-                ought: list[tuple[str, bytes, FileState]] = []
-                with guard.file(path):
-                    file = self.read(seen, tree)
-                    ought = [] if file is None else list(self._indexed(file, tree))
-                yield from ought
-            for path in [*hidden(found, tree), *sorted(guard.refused & tree.keys())]:
-                yield path, *self.as_committed(path, tree[path])
+        done: set[str] = set()
+        while True:
+            with self._scanning:
+                if (yield from self._files(done, gives_way=gives_way)):
+                    return
+            self._scanning.stand_aside()
 
-    def passed_by(self, found: Walk, paths: Collection[str]) -> None:
+    def _files(self, done: set[str], *, gives_way: bool) -> Generator[tuple[str, bytes, FileState], None, bool]:
+        """Yield the files that are not in `done`, and add them to it. Return False if a scan waits: then there are more."""
+        self.head = self.vault.head()
+        found = walk(self.vault.root, {}, self.excluded, max_bytes=self.settings.max_note_bytes)
+        self.skipped = found.skipped
+        self.begin(found)
+        self.said = {path: said for path, said in self.said.items() if path in found.present}
+        tree = self.look.tree(self.head)
+        guard = Guard(self.skipped)
+        least = max(LEAST_FILES, len(found.changed) // MOST_WALKS)
+        left = sorted(found.changed.keys() - done, key=lambda path: (len(path), path))
+        for count, path in enumerate(priority.giving(left)):
+            if gives_way and count >= least and self._scanning.wanted:
+                return False
+            ought: list[tuple[str, bytes, FileState]] = []
+            with guard.file(path):
+                file = self.read(found.changed[path], tree)
+                ought = [] if file is None else list(self._indexed(file, tree))
+                done.add(path)  # not if it failed: a later walk reports it again
+            yield from ought
+        for path in [*hidden(found, tree), *sorted(guard.refused & tree.keys())]:
+            yield path, *self.as_committed(path, tree[path])
+        return True
+
+    def passed_by(self, found: WalkResult, paths: Collection[str]) -> None:
         """Update the list of skipped files after a walk of some paths: paths that it could read are removed from the
         list."""
         looked, still = below(list(paths)), self.still_refused(found)
         kept = [one for one in self.skipped if not looked(one[0]) or one in still]
         self.skipped = [one for one in kept if one not in found.skipped] + found.skipped
 
-    def still_refused(self, found: Walk) -> list[tuple[str, str]]:
+    def still_refused(self, found: WalkResult) -> list[tuple[str, str]]:
         """Return the notes that could not be read before and still cannot, though nothing else about them changed:
         no scan reads them."""
         named = {path for path, _ in found.skipped} | found.changed.keys()
@@ -297,17 +381,17 @@ class Reconciler:
             self.identity.took(file.path, decision.node_id)
         seen = file.seen
         row = self.known().get(file.path)
-        if decision.act in {Act.INDEX, Act.PLAIN, Act.FIND}:
+        if decision.act in {FileAction.INDEX, FileAction.PLAIN, FileAction.FIND}:
             yield file.path, plain(file, decision), self.state(file, decision)
         elif file.path not in tree and row is not None and row.digest == file.digest:
             # It may now be committed, and could not be before. Until it is, it stays indexed as it was.
-            was = Decision(Act.PLAIN if row.lent is None else Act.FIND, row.lent, file.data)
+            was = Decision(FileAction.PLAIN if row.lent is None else FileAction.FIND, row.lent, file.data)
             yield file.path, plain(file, was), replace(self.state(file, was), size=0, mtime_ns=0, inode=0)
         elif file.path in tree and not file.at_head:
             data = self.vault.readable(tree[file.path], file.path)
             if data is None or parse(data, file.path).kind is NoteKind.CONFLICTED:
                 return
-            held = decision.act is Act.HOLD
+            held = decision.act is FileAction.HOLD
             # The next scan must find an edit that is not committed yet: leave its stat unknown.
             stat = (seen.size, seen.mtime_ns, seen.inode) if held else (0, 0, 0)
             yield file.path, data, FileState(file.path, *stat, sha256(data))
@@ -319,7 +403,7 @@ class Reconciler:
     def state(self, file: File, decision: Decision | None = None, digest: str | None = None) -> FileState:
         """Return what the index keeps of a file; for one that is only indexed, also its id and space."""
         seen = file.seen
-        lent = decision.node_id if decision is not None and decision.act is Act.FIND else None
+        lent = decision.node_id if decision is not None and decision.act is FileAction.FIND else None
         space = self.context.space_at(file.path)
         return FileState(file.path, seen.size, seen.mtime_ns, seen.inode, digest or file.digest, lent, space)
 
@@ -370,10 +454,12 @@ class Reconciler:
                 self.racy.add(change.path)
                 self.wrote.add(change.path)
                 self.overlay.pop(change.path, None)
+            if done.kind is not Kind.SYNC:
+                self.met.some([change.path for change in done.changes])
         self.look.written([change.path for change in done.changes])
         self.look.follow(done)
 
-    def begin(self, found: Walk) -> None:
+    def begin(self, found: WalkResult) -> None:
         """Load the file list of the last known HEAD, and the ids of the changed files.
 
         A commit of our own that is not reported yet is not waited for: its report follows soon, and is faster than

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -12,13 +13,13 @@ from msgspec.structs import replace
 from ormahd.errors import BegunAnew
 from ormahd.git.index import under_way
 from ormahd.model.change import FileState, Kind, sha256
-from ormahd.note.note import Note, NoteKind, parse
-from ormahd.note.values import claim
+from ormahd.note.read import parse
+from ormahd.note.values import Note, NoteKind, claim
 from ormahd.process import priority
 from ormahd.watch import again
-from ormahd.watch.decide import BUSY_S, Act, Decision, File, Guard, Item, commit, decide, label, plain
+from ormahd.watch.decide import BUSY_S, CommitItem, Decision, File, FileAction, Guard, commit, decide, label, plain
 from ormahd.watch.reading import follow, follow_released, read_stable
-from ormahd.watch.scan import FileStat, Leaving, ScanResult, Walk, below, differs, hidden, unseen, walk
+from ormahd.watch.scan import FileStat, ScanAborted, ScanResult, WalkResult, below, differs, hidden, unseen, walk
 
 if TYPE_CHECKING:
     from ormahd.watch.reconciler import Reconciler
@@ -43,15 +44,13 @@ class Round:
 
     def __init__(
         self, owner: Reconciler, paths: Collection[str] | None, progress: Callable[[int, int], None] | None,
-        stopping: Callable[[], bool], *, again: Collection[str] = (), run: str | None = None,
+        stopping: Callable[[], bool], *, again: Collection[str] = (),
     ) -> None:  # fmt: skip
         self.owner = owner
         self.vault = owner.vault
         self.paths = paths
         self.again = again
         """Unchanged files that need a new decision."""
-        self.part_of = run
-        """The run that its adoptions belong to."""
         self.progress = progress
         self.stopping = stopping
         self.out = ScanResult()
@@ -67,7 +66,7 @@ class Round:
         self.removals: list[str] = []
         self.restated: list[FileState] = []
         self.bytes = 0
-        self.items: dict[str, list[Item]] = {"Adopt": [], "Edit": [], "Move": []}
+        self.items: dict[str, list[CommitItem]] = {"Adopt": [], "Edit": [], "Move": []}
         self.reverted: list[str] = []
         """Files whose adoption was reverted by hand."""
         self.waiting_ids: set[str | None] = set()
@@ -121,10 +120,11 @@ class Round:
             owner.cold = False
         else:
             owner.passed_by(found, self.paths)
+        owner.undecided &= self.out.waiting
         self.out.problems = [p for problems in owner.said.values() for p in problems]
         return self.out
 
-    def walk(self) -> tuple[Walk, set[str] | None]:
+    def walk(self) -> tuple[WalkResult, set[str] | None]:
         """Return the walk, and which of the absent paths are known to be at rest (None: none)."""
         owner = self.owner
         settings = owner.settings
@@ -145,6 +145,7 @@ class Round:
         with owner.book:
             owner.head = owner.walked
         options: dict[str, Any] = {"doubted": doubted, "max_bytes": settings.max_note_bytes}
+        begun = time.time_ns()
         found = walk(self.vault.root, self.known, owner.excluded, paths=self.paths, **options)
         rested: set[str] | None = None
         if self.paths is not None and (found.gone or self.behind):
@@ -153,6 +154,11 @@ class Round:
             rested = set(found.gone)
             self.paths = None
             found = walk(self.vault.root, self.known, owner.excluded, **options)
+        with owner.book:
+            if self.paths is None:
+                owner.met.whole(begun, found.changed)
+            else:
+                owner.met.some(found.changed)
         return found, rested
 
     def not_told(self) -> bool:
@@ -171,7 +177,7 @@ class Round:
     def take(self, changed: Mapping[str, FileStat], *, forced: bool = False) -> None:
         for count, path in enumerate(priority.giving(sorted(changed, key=lambda path: (len(path), path)))):
             if self.stopping():
-                raise Leaving
+                raise ScanAborted
             with self.guard.file(path):
                 self.one(changed[path], forced)
             if self.bytes > BATCH_BYTES or len(self.upserts) + len(self.restated) >= BATCH:
@@ -244,11 +250,11 @@ class Round:
         return promised
 
     def act(self, file: File, decision: Decision) -> None:
-        if decision.act is Act.HOLD:
+        if decision.act is FileAction.HOLD:
             self.hold(file)
-        elif decision.act in {Act.INDEX, Act.PLAIN, Act.FIND}:
+        elif decision.act in {FileAction.INDEX, FileAction.PLAIN, FileAction.FIND}:
             self.upsert(file, plain(file, decision), decision=decision)
-        elif decision.act is Act.ADOPT and file.at_head and file.path in self.owner.reverts.files():
+        elif decision.act is FileAction.ADOPT and file.at_head and file.path in self.owner.reverts.files():
             self.reverted.append(file.path)
         else:
             self.enlist(file, decision)
@@ -301,9 +307,9 @@ class Round:
         if decision.node_id is not None and file.path not in self.tree:
             moved = tuple(self.owner.identity.moved_from(decision.node_id, file.path))
             self.moved.update(moved)
-        adopted = decision.act is Act.ADOPT
+        adopted = decision.act is FileAction.ADOPT
         first = file.data if adopted and self.owner.identity.at_head(file.path) is None else None
-        item = Item(file.path, decision.data, decision.node_id, file.digest, name, moved, first)
+        item = CommitItem(file.path, decision.data, decision.node_id, file.digest, name, moved, first)
         verb = "Adopt" if adopted else "Move" if moved else "Edit"
         self.items[verb].append(item)
         self.bytes += len(decision.data)
@@ -312,7 +318,7 @@ class Round:
 
     # Gone files
 
-    def gone(self, found: Walk, rested: set[str] | None) -> None:
+    def gone(self, found: WalkResult, rested: set[str] | None) -> None:
         """Remove absent files from the index, and commit deletions by the person."""
         owner = self.owner
         instead = below(found.instead)
@@ -352,7 +358,7 @@ class Round:
             self.delete([path for path in deleted if path not in left_out])
         owner.rest.forget_gone(self.out.waiting)
 
-    def kept(self, found: Walk) -> None:
+    def kept(self, found: WalkResult) -> None:
         """Index notes as HEAD has them if something else is at their path (such as a link), or if they cannot be read.
         Such notes do not count as deleted."""
         for path in [*hidden(found, self.tree), *sorted(self.guard.refused & self.tree.keys())]:
@@ -368,7 +374,7 @@ class Round:
             items = []
             for path in paths[at : at + BATCH]:
                 note = parse(self.vault.readable(self.tree[path], path) or b"", path)
-                items.append(Item(path, None, claim(note.kind, note.id), None, label(note)))
+                items.append(CommitItem(path, None, claim(note.kind, note.id), None, label(note)))
             self.out.removed += self.commit("Delete", Kind.EDIT, items)
 
     # Output: to the index and to the history
@@ -407,17 +413,19 @@ class Round:
             else:
                 self.out.edited += done
 
-    def commit(self, verb: str, kind: Kind, items: list[Item]) -> int:
+    def commit(self, verb: str, kind: Kind, items: list[CommitItem]) -> int:
         quiet = self.owner.settings.quiet_seconds
-        run = self.part_of if kind is Kind.ADOPT else None
         done = 0
+        runs: dict[str | None, list[CommitItem]] = {}
+        for item in items:
+            runs.setdefault(self.owner.asked.get(item.path) if kind is Kind.ADOPT else None, []).append(item)
 
-        def some(part: list[Item]) -> None:
+        def some(part: list[CommitItem], run: str | None) -> None:
             nonlocal done
             done += commit(self.vault, verb, part, kind=kind, quiet=quiet, wait=self.out.wait, run=run)
 
-        if items:
-            self.guard.all(items, lambda item: item.path, some)
+        for run, of_run in runs.items():
+            self.guard.all(of_run, lambda item: item.path, functools.partial(some, run=run))
         return done
 
     def finish(self) -> bool:

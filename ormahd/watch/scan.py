@@ -1,4 +1,5 @@
-"""Walk the vault and list the files that differ from what is known, by `stat` alone; and the result of a scan."""
+"""Walk the vault and list the files that differ from what is known, by `stat` alone; the result of a scan; and which files
+scans have met."""
 
 from __future__ import annotations
 
@@ -17,8 +18,11 @@ from ormahd.process import priority
 from ormahd.vault.excluded import Excluded, is_note_name
 
 
-class Leaving(Exception):
-    """The scan was aborted without a result, because its caller is stopping."""
+class ScanAborted(Unavailable):
+    """The vault was not read to its end, because Ormah is stopping."""
+
+    def __init__(self) -> None:
+        super().__init__("the vault was not read to its end: Ormah is stopping", hint="`ormahctl up` starts it again")
 
 
 class ScanResult(Struct):
@@ -72,7 +76,7 @@ class FileStat(Struct, frozen=True):
     changed_ns: int
 
 
-class Walk(Struct):
+class WalkResult(Struct):
     """The result of a walk. Paths are posix and relative to the vault's root."""
 
     changed: dict[str, FileStat] = field(default_factory=dict)
@@ -141,7 +145,7 @@ def walk(
     paths: Collection[str] | None = None,
     doubted: Collection[str] = (),
     max_bytes: int | None = None,
-) -> Walk:
+) -> WalkResult:
     """Compare the folder with `known`; with `paths` (files or folders, existing or not) only these.
 
     `doubted`: paths that count as changed whatever their stat. Raises Unavailable if the vault is missing, also if
@@ -158,7 +162,7 @@ def walk(
     return walker.out
 
 
-def unseen(found: Walk, tree: Iterable[str], known: Collection[str], excluded: Excluded) -> list[str]:
+def unseen(found: WalkResult, tree: Iterable[str], known: Collection[str], excluded: Excluded) -> list[str]:
     """Return the notes in HEAD (`tree`) that neither the folder nor the index has: they were deleted while no daemon
     ran."""
     shields = tuple(path + "/" for path, _ in found.skipped)
@@ -171,7 +175,7 @@ def unseen(found: Walk, tree: Iterable[str], known: Collection[str], excluded: E
     ]  # fmt: skip
 
 
-def hidden(found: Walk, tree: Iterable[str]) -> list[str]:
+def hidden(found: WalkResult, tree: Iterable[str]) -> list[str]:
     """Return the notes in HEAD (`tree`) that are hidden by something else at their path, or cannot be read.
 
     Each such place is added to `found.skipped` with the number of notes that it hides.
@@ -203,7 +207,7 @@ class _Walker:
         self.excluded = excluded
         self.doubted = doubted
         self.max_bytes = max_bytes
-        self.out = Walk()
+        self.out = WalkResult()
         self.fresh: dict[str, FileStat] = {}
         self.old: list[str] = []
         self.homes: set[str] | None = None
@@ -428,3 +432,38 @@ def _shown(path: str) -> str:
 
 def _is_text(path: str) -> bool:
     return path.isascii() or not any("\ud800" <= c <= "\udfff" for c in path)
+
+
+GRAIN_NS = 20_000_000
+"""Nanoseconds by which a file system's time may lag behind the clock."""
+
+
+class MetFiles:
+    """The files of one vault that scans have met: tells a file that is newer than every scan from one that the index has
+    lost. Not thread-safe.
+
+    What is older than the last scan of the whole folder was met by it, so only the paths of newer files are kept.
+    """
+
+    def __init__(self) -> None:
+        self._since: int | None = None
+        """When that scan began, in nanoseconds since 1970; None: there was none."""
+        self._now: set[str] = set()
+        self._before: set[str] = set()
+        """Paths that were met between that scan and the one before: some may be from while it ran."""
+
+    def whole(self, begun: int, changed: Mapping[str, FileStat]) -> None:
+        """Record a scan of the whole folder. `begun`: when, in nanoseconds; `changed`: the files that differ from the index."""
+        self._since = begun - GRAIN_NS
+        self._before = self._now
+        self._now = {path for path, found in changed.items() if found.changed_ns >= self._since}
+
+    def some(self, paths: Collection[str]) -> None:
+        """Record files that a scan of some paths met, or that a commit of our own wrote."""
+        self._now |= set(paths)
+
+    def lacks(self, path: str, ctime_ns: int) -> bool:
+        """Whether no scan can have met this file. False as long as the whole folder was not scanned."""
+        return (
+            self._since is not None and ctime_ns >= self._since and path not in self._now and path not in self._before
+        )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ormahd.git.blobs import read_blobs
-from ormahd.note.note import NoteKind, parse
+from ormahd.note.read import parse
+from ormahd.note.values import NoteKind
 from ormahd.vault.create import RENAMED
 from ormahd.vault.create import read as read_renamed
 from ormahd.vault.excluded import is_note_name

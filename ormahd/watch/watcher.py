@@ -37,13 +37,15 @@ from ormahd.settings import VaultSettings
 from ormahd.vault.excluded import is_note_name
 from ormahd.vault.vault import Vault
 from ormahd.watch.reconciler import Reconciler
-from ormahd.watch.scan import Leaving, ScanResult
+from ormahd.watch.scan import ScanAborted, ScanResult
 
 KINDS: list[type[FileSystemEvent]] = [
     DirCreatedEvent, DirDeletedEvent, DirModifiedEvent, DirMovedEvent, FileCreatedEvent, FileDeletedEvent, FileModifiedEvent,
     FileMovedEvent,
 ]  # fmt: skip
 """The events to receive: all except opening, reading and closing a file."""
+CHANGES: list[type[FileSystemEvent]] = [kind for kind in KINDS if kind is not DirModifiedEvent]
+"""The same without the event that a folder gets whenever a file in it is created or deleted, which has an event of its own."""
 
 Told = Callable[[str, bool], None]
 """Called with (absolute path, whether it is a folder)."""
@@ -52,9 +54,10 @@ Told = Callable[[str, bool], None]
 class FolderEvents(FileSystemEventHandler):
     """Calls `told` for each change below the added folders, until `stop`."""
 
-    def __init__(self, told: Told) -> None:
+    def __init__(self, told: Told, kinds: list[type[FileSystemEvent]] = KINDS) -> None:
         """Raises OSError if the system has no room for a watcher."""
         self._told = told
+        self._kinds = kinds
         self._observer = Observer()
         self._observer.start()
         self._folders: dict[str, tuple[int, int]] = {}
@@ -66,7 +69,7 @@ class FolderEvents(FileSystemEventHandler):
         if folder in self._folders:
             return
         identity = _identity(folder)
-        self._observer.schedule(self, folder, recursive=True, event_filter=KINDS)
+        self._observer.schedule(self, folder, recursive=True, event_filter=self._kinds)
         self._folders[folder] = identity
         self.check()
 
@@ -202,7 +205,7 @@ duration."""
 TIMES = 4
 
 
-class Gaps:
+class ScanThrottle:
     """Spaces scans. The expected duration of a scan is the shorter one of the last two of its kind (some paths, or
     everything).
 
@@ -263,7 +266,7 @@ class Watcher:
         # Whether files wait for another git: an event in `.git` then starts a scan even if HEAD is the same.
         self._held = False
         self._trouble: str | None = None
-        self._gaps = Gaps()
+        self._gaps = ScanThrottle()
         self._thread: threading.Thread | None = None
         self.scans = 0
         """Scans since `start`."""
@@ -349,7 +352,7 @@ class Watcher:
             while not self._stopping:
                 try:
                     self._turn()
-                except Leaving:
+                except ScanAborted:
                     return
                 except (OrmahError, OSError) as exc:
                     self._failed(str(exc))
