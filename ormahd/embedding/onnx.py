@@ -128,11 +128,11 @@ class OnnxRuntime:
         return {onnx_graph.WORDS: self._table.rows(ids), onnx_graph.POSITIONS: places}
 
 
-def unfit(folder: Path, why: str, *, fault: bool = False) -> Unavailable:
+def unfit(folder: Path, why: str, *, fault: bool = False, hint: str = HINT) -> Unavailable:
     """Return an Unavailable error for this model. `fault`: the model should run, so the failure is worth a warning."""
     return Unavailable(
         f"the embedding model in {folder} does not run on ONNX Runtime: {why}",
-        hint=HINT,
+        hint=hint,
         data={"why": why, "fault": fault},
     )
 

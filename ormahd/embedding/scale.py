@@ -75,7 +75,17 @@ def usual_late(scale: Scale, value: float) -> float:
     return _convert(value, scale.late, USUAL.late)
 
 
+def own_cosine(scale: Scale | None, value: float) -> float:
+    """Return the cosine of a model that means as much as `value` with the default model (`scale` None)."""
+    return value if scale is None else float(np.interp(value, [-1.0, *USUAL.cosine, 1.0], _rising(scale.cosine)))
+
+
 def _convert(value: float, own: Sequence[float], usual: Sequence[float]) -> float:
     """Convert by the quantiles, linearly between them; the same text (1) and the opposite (-1) keep their values."""
+    return float(np.interp(value, _rising(own), [-1.0, *usual, 1.0]))
+
+
+def _rising(own: Sequence[float]) -> list[float]:
+    """Return quantiles that rise strictly, between those of the opposite and the same text."""
     rising = np.maximum.accumulate(np.array([-1.0, *own], np.float64)) + APART * np.arange(len(own) + 1)
-    return float(np.interp(value, [*rising, max(1.0, rising[-1] + APART)], [-1.0, *usual, 1.0]))
+    return [*rising.tolist(), max(1.0, float(rising[-1]) + APART)]

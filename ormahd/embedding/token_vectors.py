@@ -204,7 +204,7 @@ class Ids(Struct, frozen=True):
     """1 for a special token, 0 for a token of the text."""
 
 
-class Pass(Struct, frozen=True):
+class ForwardPass(Struct, frozen=True):
     """The results of a forward pass over some windows. The vectors are not normalised."""
 
     pooled: Float
@@ -216,7 +216,7 @@ class Pass(Struct, frozen=True):
     """Number of own tokens of each window."""
 
 
-def forward_pass(runtime: Runtime, windows: Sequence[Ids], pad: int) -> Pass:
+def forward_pass(runtime: Runtime, windows: Sequence[Ids], pad: int) -> ForwardPass:
     longest = max(len(window.ids) for window in windows)
     ids = np.full((len(windows), longest), pad, np.int64)
     mask = np.zeros((len(windows), longest), bool)
@@ -227,7 +227,7 @@ def forward_pass(runtime: Runtime, windows: Sequence[Ids], pad: int) -> Pass:
         mask[row, :length] = True
         ours[row, :length] = np.array(window.special) == 0
     pooled, tokens = runtime.forward(ids, mask)
-    return Pass(pooled, ids[ours].astype(np.uint32), tokens[ours], ours.sum(axis=1).tolist())
+    return ForwardPass(pooled, ids[ours].astype(np.uint32), tokens[ours], ours.sum(axis=1).tolist())
 
 
 def run(runtime: Runtime, windows: Sequence[Ids], pad: int) -> tuple[Float, list[NDArray[np.uint32]], list[Float]]:

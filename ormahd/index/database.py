@@ -50,6 +50,8 @@ _READS_TEXT = ("forms", "language", "quoting", "words")
 _MAKES_ROWS = ("rows", "write")
 _DERIVED = ("file", "text", "node", "tag", "name", "edge", "words_instance", "words_term", "words")
 """Tables that are filled from the notes. The tables of embeddings are not among them."""
+_ADDED = ("position",)
+"""Tables that a file of an earlier version lacks. They are created, and never dropped."""
 
 ANEW = "it is made anew from the vault by itself, and nothing is lost: ask again in a moment"
 
@@ -283,7 +285,8 @@ class Database:
                 _create(connection)
             elif _meta(connection, "reading") != reading():
                 self.dropped = "the program reads notes differently now"
-                _create(connection, only=_DERIVED)
+                there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+                _create(connection, only=(*_DERIVED, *(one for one in _ADDED if one not in there)))
             connection.execute("SELECT count(*) FROM file").fetchone()
         except BaseException:
             connection.close()

@@ -27,7 +27,7 @@ from ormahd.index.vector_store import VectorStore
 from ormahd.index.write import FirstPath, ParsedFile
 from ormahd.model.change import FileState
 from ormahd.model.node import Strength
-from ormahd.note.note import Note
+from ormahd.note.values import Note
 from ormahd.process import priority
 from ormahd.settings import EmbeddingSettings, VectorSettings
 
@@ -360,6 +360,15 @@ class Index(Reader):
                 store.distrust()
         self.indexer.wake()
         return done
+
+    def holding(self, holds: Callable[[bytes], bool]) -> list[str]:
+        """Return the paths of the files of which the path, id, title or text makes `holds` true."""
+        with self.database.read() as connection:
+            rows = connection.execute(
+                "SELECT f.path, coalesce(f.node_id, '') || char(10) || coalesce(n.title, '') || char(10) || t.content "
+                "FROM file f JOIN text t USING (number) LEFT JOIN node n USING (number)"
+            )
+            return [path for path, text in rows if holds(f"{path}\n{text}".encode("utf-8", "surrogateescape"))]
 
     def scour(self, seconds: float = 60.0) -> None:
         """Remove every trace of deleted notes from the index: embeddings, words, and freed pages of SQLite and Chroma.

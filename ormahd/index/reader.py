@@ -10,7 +10,7 @@ import functools
 import os
 import re
 import sqlite3
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 import numpy as np
@@ -25,7 +25,7 @@ from ormahd.index import write as full_text
 from ormahd.index.database import Database
 from ormahd.index.embedding_cache import Pieces, TokenVectors
 from ormahd.index.indexer import Indexer
-from ormahd.index.query_cache import CANDIDATES, COMPARED, COUNTS, QueryCache, top
+from ormahd.index.query_cache import CANDIDATES, COMPARED, COUNTS, QueryCache, Stated, top
 from ormahd.index.rows import (
     CANDIDATE_COLUMNS,
     NODE_COLUMNS,
@@ -45,7 +45,7 @@ from ormahd.index.vector_store import VectorStore
 from ormahd.index.write import fingerprint
 from ormahd.model.change import FileState
 from ormahd.model.node import Connection, NodeType, Strength, is_node_id
-from ormahd.note.note import NoteKind
+from ormahd.note.values import NoteKind
 from ormahd.process import priority, sql
 from ormahd.text.standing import Compared, Relation, comparable, compare
 from ormahd.text.statement import read as read_statement
@@ -218,9 +218,8 @@ def full(ids: Sequence[str]) -> list[str]:
 EVERYTHING = Filter()
 FEW = 0.05
 """Largest share of all nodes that may pass a filter for all of them to be scored exactly (DESIGN section 9)."""
-EXACT = 2000
-"""Largest number of nodes that may pass a filter for all of them to be scored exactly, which takes no longer than
-asking Chroma."""
+EXACT = 3
+"""Nodes that are scored exactly in the time in which one is fetched and filtered."""
 SPARE = 20
 """Number of neighbours fetched in addition to those that the filter is expected to exclude."""
 WIDENINGS = 3
@@ -239,7 +238,7 @@ class Reader:
         """Strength of nodes, by id. Nodes that are not in it have the default."""
         self._frequencies = full_text.Frequencies()
         self._kept = QueryCache()
-        self._beside = priority.Beside("search-text")
+        self._beside = priority.ParallelThreads("search-text")
         self.fetch_id: Callable[[str], bool] = lambda _: False
         """Called when the index lacks an id: brings in the note with that id and returns whether it did. Set by
         `Ormah`."""
@@ -384,6 +383,11 @@ class Reader:
         with self.database.ask() as connection:
             return equal(connection, space, type, title, content)
 
+    def extracted(self) -> dict[str, str]:
+        """Return `{id: from}` of the memories that were extracted from sessions; `from` is `<session>#<turn>`."""
+        with self.database.read() as connection:
+            return dict(connection.execute("SELECT id, said_in FROM node WHERE held = 1 AND said_in IS NOT NULL"))
+
     def resolve_link(self, target: str) -> str | None:
         """Return the id of the one node that a wikilink's text means, or None."""
         with self.database.read() as connection:
@@ -468,9 +472,9 @@ class Reader:
         passing = everything
         if chosen.narrow:
             passing = self.count(replace(chosen, alive_at=None))  # few nodes have expired
-            if passing <= max(EXACT, FEW * everything):
-                return self._exact(store, vector, limit, chosen)
         pool = int(1.25 * limit * everything / passing) + SPARE if passing else limit
+        if chosen.narrow and passing <= max(EXACT * pool, FEW * everything):
+            return self._exact(store, vector, limit, chosen)
         for _ in range(WIDENINGS):
             found = store.search(vector, pool)
             kept = set(self.keep([node_id for node_id, _ in found], chosen))
@@ -543,16 +547,10 @@ class Reader:
         """Return the pairs in which the newer memory replaced the older one, judged by their words. `pairs`: (older,
         newer, cosine)."""
         kept = self._kept
-        known = kept.statements
         known_pairs = kept.compared.copy()  # other threads change it meanwhile
         said = {pair[:2]: known_pairs[pair[:2]] for pair in pairs if pair[:2] in known_pairs}
         new_pairs = [pair for pair in pairs if pair[:2] not in said]
-        ids = list(dict.fromkeys(node_id for pair in new_pairs for node_id in pair[:2]))
-        there = {node_id: one for node_id in ids if (one := known.get(node_id)) is not None}
-        rows = self.notes([node_id for node_id in ids if node_id not in there], connections=False)
-        new = {row.id: (read_statement(row.title, row.content, row.type), row.type, row.space) for row in rows.values()}
-        kept.learn(new)
-        there |= new
+        there = self.statements(node_id for pair in new_pairs for node_id in pair[:2])
         for older, newer, cosine in new_pairs:
             one, other = there.get(older), there.get(newer)
             compared = None
@@ -563,6 +561,16 @@ class Reader:
             kept.compared.clear()
         kept.compared.update({pair[:2]: said[pair[:2]] for pair in new_pairs})
         return {two: one for two, one in said.items() if one is not None}
+
+    def statements(self, ids: Iterable[str]) -> dict[str, Stated]:
+        """Return nodes as statements, each with its type and its space; read once until the node changes."""
+        kept = self._kept
+        wanted = list(dict.fromkeys(ids))
+        there = {node_id: one for node_id in wanted if (one := kept.statements.get(node_id)) is not None}
+        rows = self.notes([node_id for node_id in wanted if node_id not in there], connections=False)
+        new = {row.id: (read_statement(row.title, row.content, row.type), row.type, row.space) for row in rows.values()}
+        kept.learn(new)
+        return there | new
 
     def idf(self, token_ids: NDArray[np.uint32]) -> Float:
         """Return how rare each of the embedder's tokens is among the notes: ln((notes + 1) / (notes with it + 1))."""

@@ -34,7 +34,7 @@ from ormahd.model.node import (
     is_node_id,
     short_id,
 )
-from ormahd.note.note import Note, NoteKind, stem_short_id
+from ormahd.note.values import Note, NoteKind, stem_short_id
 from ormahd.process import sql
 from ormahd.text.traits import BEGINNING, ENDING, Traits, traits
 
@@ -113,6 +113,8 @@ class NodeRow(Struct, frozen=True):
     strength: Strength = field(default=_DEFAULT_STRENGTH)
     lent: bool = False
     """Whether Ormah never writes to the note's file: it is only indexed, or cannot be read as a note."""
+    said_in: str | None = None
+    """`<session>#<turn>`: the archived turn that it was extracted from; None if it was not extracted."""
 
     @property
     def short_id(self) -> str:
@@ -144,7 +146,7 @@ _CONFIDENCE = sql.exact("n.confidence")
 NODE_COLUMNS = (
     "n.id", "n.type", "n.tier", "n.space", "n.title", "t.content", "n.tags", "n.aliases", "n.source", _CONFIDENCE, "n.created",
     "n.updated", "n.valid_until", "n.outdated_reason", "f.path", "n.digest",
-    f"f.kind IN {UNWRITTEN}",
+    f"f.kind IN {UNWRITTEN}", "n.said_in",
 )  # fmt: skip
 NODE_FROM = "node n JOIN text t USING (number) JOIN file f USING (number)"
 
@@ -156,7 +158,7 @@ def node_row(row: Sequence[Any], connections: Sequence[Connection], strength: Ma
         tags=_texts(row[6]), aliases=_texts(row[7]), source=row[8],
         connections=tuple(connections), confidence=float(row[9]), created=moment(row[10]), updated=moment(row[11]),
         valid_until=moment_or_none(row[12]), outdated_reason=row[13], path=row[14], digest=row[15],
-        strength=strength.get(row[0], _DEFAULT_STRENGTH), lent=bool(row[16]),
+        strength=strength.get(row[0], _DEFAULT_STRENGTH), lent=bool(row[16]), said_in=row[17],
     )  # fmt: skip
 
 

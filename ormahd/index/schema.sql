@@ -38,6 +38,7 @@ CREATE TABLE node (
     aliases TEXT NOT NULL,      -- JSON
     outdated_reason TEXT,
     digest TEXT NOT NULL,       -- sha256 of the bytes this row was read from
+    said_in TEXT,               -- session#turn that it was extracted from
     same INTEGER NOT NULL       -- hash of space, type, title and content: finds equal memories
 );
 CREATE UNIQUE INDEX node_held ON node (id) WHERE held = 1;
@@ -45,6 +46,7 @@ CREATE INDEX node_filter ON node (tier, type, space, created, valid_until, id) W
 CREATE INDEX node_until ON node (valid_until, id) WHERE held = 1 AND valid_until IS NOT NULL;
 CREATE INDEX node_created ON node (created) WHERE held = 1;
 CREATE INDEX node_same ON node (same) WHERE held = 1;
+CREATE INDEX node_said_in ON node (said_in) WHERE held = 1 AND said_in IS NOT NULL;
 
 CREATE TABLE tag (tag TEXT NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (tag, number)) WITHOUT ROWID;
 CREATE INDEX tag_number ON tag (number);
@@ -111,3 +113,7 @@ CREATE TABLE token_df (model INTEGER NOT NULL, token INTEGER NOT NULL, n INTEGER
 CREATE TABLE chroma_pending (
     model INTEGER NOT NULL, id TEXT NOT NULL, pieces INTEGER NOT NULL, PRIMARY KEY (model, id)
 ) WITHOUT ROWID;
+
+-- Where memories stand in pictures of the graph, in thousandths: `layout.py`. Not derived from the notes alone: what was
+-- there first keeps its place.
+CREATE TABLE position (id TEXT PRIMARY KEY, x INTEGER NOT NULL, y INTEGER NOT NULL) WITHOUT ROWID;

@@ -31,7 +31,7 @@ from ormahd.index.rows import micros
 from ormahd.index.vector_store import VectorStore
 from ormahd.model.change import FileState
 from ormahd.model.node import Strength
-from ormahd.note.note import NoteKind
+from ormahd.note.values import NoteKind
 from ormahd.settings import VectorSettings
 
 EMBEDDED = 500

@@ -18,11 +18,12 @@ from ormahd.index import rows as links
 from ormahd.index import write as full_text
 from ormahd.index.vector_store import VectorStore
 from ormahd.model.change import FileState
-from ormahd.note.note import NoteKind, digest, parse
+from ormahd.note.read import digest, parse
+from ormahd.note.values import NoteKind
 from ormahd.process import priority, sql
 from ormahd.text.words import FTS_TOKENIZE
 from ormahd.vectors.chroma import Chroma, ChromaTrouble
-from ormahd.vectors.matrix import Frozen
+from ormahd.vectors.matrix import MatrixSnapshot
 
 T = TypeVar("T")
 
@@ -86,6 +87,7 @@ def words(connection: sqlite3.Connection, progress: Progress = silent) -> Iterat
     ):
         if number % GIVE_WAY_EVERY == 0:
             priority.give()
+            progress(0, 0, "words")
         found[doc] = found.get(doc, 0) ^ hash((column, term, offset))
     fresh = sqlite3.connect(":memory:")
     try:
@@ -123,7 +125,7 @@ def edges(connection: sqlite3.Connection, progress: Progress = silent) -> Iterat
 
 
 def vectors(
-    connection: sqlite3.Connection, model: int, memory: Frozen, progress: Progress = silent
+    connection: sqlite3.Connection, model: int, memory: MatrixSnapshot, progress: Progress = silent
 ) -> Iterator[Difference]:
     """Compare texts with the stored vectors of their nodes, and the stored vectors with those in memory, as of one
     moment."""
@@ -169,7 +171,9 @@ def chroma(store: VectorStore, progress: Progress = silent) -> list[Difference]:
     return found
 
 
-def _chroma(collection: Chroma, memory: Frozen, excused: Collection[str], progress: Progress) -> Iterator[Difference]:
+def _chroma(
+    collection: Chroma, memory: MatrixSnapshot, excused: Collection[str], progress: Progress
+) -> Iterator[Difference]:
     total = sum(count for _, count in memory.places.values())
     seen: set[str] = set()
     for piece, vector in shown(collection.contents(), total, "Chroma", progress):

@@ -21,7 +21,8 @@ from msgspec.structs import replace
 from ormahd.index import rows as links
 from ormahd.index.rows import Filter, micros, stem
 from ormahd.model.change import FileState
-from ormahd.note.note import Note, NoteKind, parse, stem_short_id
+from ormahd.note.read import parse
+from ormahd.note.values import Note, NoteKind, stem_short_id
 from ormahd.process import sql
 from ormahd.process.sql import Snapshot
 from ormahd.text.forms import forms
@@ -415,7 +416,8 @@ def _put(
         nodes.append((
             number, note.id, 0, note.tier, note.type, note.space, one.created, until, one.updated, note.confidence,
             note.source, note.title, json.dumps(note.tags, ensure_ascii=False),
-            json.dumps(note.aliases, ensure_ascii=False), note.outdated_reason, note.digest, one.same,
+            json.dumps(note.aliases, ensure_ascii=False), note.outdated_reason, note.digest, note.said_in,
+            one.same,
         ))  # fmt: skip
         tags += [(tag, number) for tag in {tag.casefold() for tag in note.tags}]
         linked.append((number, note))

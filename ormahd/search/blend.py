@@ -8,11 +8,8 @@ at all (`whisper.relevance` is).
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import resources
 from typing import Final
 
 import numpy as np
@@ -20,6 +17,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ormahd.index.rows import CandidateRow
+from ormahd.model.chance import FittedWeights, sigmoid
 from ormahd.text.traits import asks_for_time
 from ormahd.text.words import words
 
@@ -40,7 +38,7 @@ LONGEST: Final = 240.0
 """Tokens from which all notes count as equally long: of two documents the longer one is not favoured."""
 
 
-class Witness(Struct, frozen=True):
+class StageEvidence(Struct, frozen=True):
     """What the earlier stages found about the candidates, in their order."""
 
     earlier: Float
@@ -57,7 +55,7 @@ class Witness(Struct, frozen=True):
     """Which candidates are of one conversation, bool[n, n]."""
 
 
-def pieces(text: str, rows: Sequence[CandidateRow], found: Witness) -> dict[str, Float]:
+def pieces(text: str, rows: Sequence[CandidateRow], found: StageEvidence) -> dict[str, Float]:
     """Return the evidence for each candidate of the query `text`, by the names in `PIECES`.
 
     - `earlier`: the score of the earlier stages.
@@ -86,7 +84,7 @@ def pieces(text: str, rows: Sequence[CandidateRow], found: Witness) -> dict[str,
     }
 
 
-def _company(found: Witness) -> Float:
+def _company(found: StageEvidence) -> Float:
     """Return the late interaction of each note together with its conversation: for each token of the query, the best
     match in any of its candidates counts."""
     together = found.matches.astype(np.float64)
@@ -99,15 +97,8 @@ def _company(found: Witness) -> Float:
     return np.asarray(np.sqrt(together @ found.shares.astype(np.float64)), np.float64)
 
 
-class Blend(Struct, frozen=True):
-    """The fitted weights."""
-
-    made: str
-    """Date of the fit."""
-    sets: Mapping[str, int]
-    """Number of questions of each set it was fitted on."""
-    base: float
-    weights: Mapping[str, float]
+class Blend(FittedWeights, frozen=True):
+    """The weights of the blend."""
 
     def weigh(self, evidence: Mapping[str, Float]) -> dict[str, Float]:
         """Return the contribution of each piece, `base`, their sum `logit`, and the score `likely`."""
@@ -129,11 +120,10 @@ def recompute(numbers: Mapping[str, float]) -> float:
     logit = numbers["base"]
     for name in PIECES:
         logit = logit + numbers[PART + name]
-    return 1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, SLOPE * (logit - MIDDLE)))))
+    return sigmoid(SLOPE * (logit - MIDDLE))
 
 
 @cache
 def fitted() -> Blend:
     """Return the weights that are shipped."""
-    row = json.loads(resources.files(__package__).joinpath("blend.json").read_bytes())
-    return Blend(row["made"], row["sets"], float(row["base"]), {name: float(row["weights"][name]) for name in PIECES})
+    return Blend.shipped(__package__, "blend.json", PIECES)

@@ -36,6 +36,9 @@ MISSING = 0.5
 PLAIN = 0.5
 """Weight of a number, a hyphenated word, a name or parts of an identifier, against 1 for others: notes often spell
 these differently."""
+PLAIN_RARITY: Final = 3
+"""Power of the rarity of such a thing: an ordinary compound such as "element-wise" that a dozen notes have singles out none
+of them, while one that a single note has counts in full."""
 READ: Final = 1_000
 """Characters of a question whose words are looked up as names and acronyms."""
 MOST: Final = 4
@@ -60,10 +63,8 @@ class Sign(Struct, frozen=True):
     """A thing that the question spells out, with the nodes that have it, at least one."""
 
     ids: frozenset[str]
-    weight: float = 1.0
-    """Share of its rarity that counts."""
-    against: float = 1.0
-    """Share of it that counts against nodes without it."""
+    plain: bool = False
+    """Whether notes often spell it differently (`PLAIN`): then it says nothing against nodes without it."""
 
 
 class Exact(Struct, frozen=True):
@@ -96,17 +97,17 @@ def look(index: Searchable, heard: ParsedQuery) -> Exact:
     for token in tokens:
         if 0 < counts[token.text] <= COMMON:
             ids = _having(index, [token.text], heard, lambda row, token=token: _stands(token, row))  # type: ignore[misc]
-            found.append(Sign(ids, PLAIN, 0.0) if token.plain else Sign(ids))
+            found.append(Sign(ids, plain=token.plain))
         elif not counts[token.text]:
             found.append(Sign(_by_beginning(index, token.text, heard)))
     for pair in pairs:
         if 0 < counts[" ".join(pair)] <= COMMON:
             ids = _having(index, [" ".join(pair)], heard, lambda row, pair=pair: _has_parts(pair, row))  # type: ignore[misc]
-            found.append(Sign(ids, PLAIN, 0.0))
+            found.append(Sign(ids, plain=True))
     for word in rare:
         if _is_accented(word) and 0 < counts[fold(word)] <= COMMON:
             ids = _having(index, [fold(word)], heard, lambda row, word=word: _is_spelled_so(word, row))  # type: ignore[misc]
-            found.append(Sign(ids, PLAIN, 0.0))
+            found.append(Sign(ids, plain=True))
     found += _names(index, said, {word: counts[fold(word)] for word in rare}, heard)
     return weigh([sign for sign in found if sign.ids], files)
 
@@ -133,14 +134,14 @@ def _names(index: Searchable, text: str, counts: Mapping[str, int], heard: Parse
         # a note that has both says what the acronym stands for
         both = _abbreviated(index, acronym, heard)
         if both and both & _spelled(index, acronym, heard):
-            yield Sign(both, PLAIN, 0.0)
+            yield Sign(both, plain=True)
     unknown = [word for word, count in counts.items() if not count and len(word) >= TYPED]
     for word in sorted(unknown, key=lambda word: (not word[0].isupper(), -len(word)))[:MOST]:
         for name in _similar(index, fold(word)):
             yield Sign(_found(index, forms.name_term(name), heard))
     for word, count in counts.items():
         if 0 < count <= FEW and len(word) >= forms.SHORTEST and _is_name(word, text):
-            yield Sign(_found(index, fold(word), heard), PLAIN, 0.0)
+            yield Sign(_found(index, fold(word), heard), plain=True)
 
 
 def _is_accented(word: str) -> bool:
@@ -259,20 +260,26 @@ def rare_words(index: Searchable, topic: frozenset[str]) -> frozenset[str]:
 
 def weigh(found: Sequence[Sign], files: int) -> Exact:
     """Compute the boosts and factors. `files`: notes in the vault."""
-    worth = [(_rarity(len(sign.ids), files) * sign.weight, sign) for sign in found]
+    worth = [(_worth(sign, files), sign) for sign in found]
     total = sum(weight for weight, _ in worth)
     if not total:
         return NOTHING
     strength = max(weight for weight, _ in worth)
-    against = sum(weight * sign.against for weight, sign in worth) / total * strength * MISSING
+    against = sum(weight for weight, sign in worth if not sign.plain) / total * strength * MISSING
     boost: dict[str, float] = {}
     factor: dict[str, float] = {}
     for node_id in sorted({node_id for sign in found for node_id in sign.ids}):
         has = sum(weight for weight, sign in worth if node_id in sign.ids) / total
-        lacks = sum(weight * sign.against for weight, sign in worth if node_id not in sign.ids) / total
+        lacks = sum(weight for weight, sign in worth if not sign.plain and node_id not in sign.ids) / total
         boost[node_id] = BOOST * strength * has
         factor[node_id] = 1.0 - MISSING * strength * lacks
     return Exact(boost, factor, 1.0 - against)
+
+
+def _worth(sign: Sign, files: int) -> float:
+    """Return how much a thing counts: its rarity, or of a plain one a share of a power of it."""
+    rarity = _rarity(len(sign.ids), files)
+    return PLAIN * math.pow(rarity, PLAIN_RARITY) if sign.plain else rarity
 
 
 def _rarity(notes: int, files: int) -> float:

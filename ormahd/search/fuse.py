@@ -8,21 +8,25 @@ Spreading activation: add memories that are connected by edges to the best resul
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from msgspec import Struct
 
 from ormahd.index.rows import Filter
 from ormahd.model.node import EdgeType
 from ormahd.search.gather import Gathered, Searchable, Trace
-from ormahd.settings import ActivationSettings, SearchSettings
 
-VECTOR_WEIGHT = 0.6
-"""Weight of the vector list. Only its ratio to `search.fts_weight` matters."""
-MIN_SPREAD = 0.05
+VECTOR_WEIGHT: Final = 0.6
+WORDS_WEIGHT: Final = 0.4
+"""Weights of the two lists. Only their ratio matters. Questions have the same: with less weight for words, right answers
+are lost among the candidates."""
+RANK: Final = 60
+"""Constant of reciprocal rank fusion, the `k` of weight / (k + rank)."""
+MIN_SPREAD: Final = 0.05
 """Minimum spread of fused scores for min-max normalisation, as a share of the largest: below it, noise would be amplified."""
 
 
-EXACT = 0.3
+EXACT: Final = 0.3
 """Least share of a candidate that was found by an exact thing alone, where words alone decide."""
 
 
@@ -41,24 +45,18 @@ class Fused(Struct, frozen=True):
     vectors."""
 
 
-def fuse(
-    gathered: Gathered, *, question: bool, keep: int, settings: SearchSettings, exact: Collection[str] = ()
-) -> list[Fused]:
+def fuse(gathered: Gathered, *, keep: int, exact: Collection[str] = ()) -> list[Fused]:
     """Return the best `keep` candidates of both lists, by the sum of weight / (k + rank).
 
     Candidates in `exact` are kept whatever their rank.
     """
-    words_weight, meaning_weight = settings.fts_weight, VECTOR_WEIGHT
-    if question:
-        words_weight *= settings.question_fts_weight_scale
-        meaning_weight *= settings.question_vector_weight_scale
     words_rank = {node_id: rank for rank, (node_id, _) in enumerate(gathered.by_words, 1)}
     meaning_rank = {node_id: rank for rank, (node_id, _) in enumerate(gathered.by_meaning, 1)}
     bm25 = dict(gathered.by_words)
     score: dict[str, float] = {}
-    for weight, ranks in ((words_weight, words_rank), (meaning_weight, meaning_rank)):
+    for weight, ranks in ((WORDS_WEIGHT, words_rank), (VECTOR_WEIGHT, meaning_rank)):
         for node_id, rank in ranks.items():
-            score[node_id] = score.get(node_id, 0.0) + weight / (settings.rrf_k + rank)
+            score[node_id] = score.get(node_id, 0.0) + weight / (RANK + rank)
     for node_id in exact:
         score.setdefault(node_id, 0.0)
     best = sorted(score, key=lambda one: (-score[one], one))
@@ -84,42 +82,46 @@ def normalise(values: Sequence[float], min_spread: float) -> list[float]:
     return [value / high for value in values]
 
 
-CONFLICTS_SHARE = 5
+DECAY: Final = 0.5
+"""Share of the activation that is passed on along an edge."""
+SEEDS: Final = 5
+"""Number of best results from which activation spreads."""
+MAX_PER_SEED: Final = 3
+"""Largest number of neighbours that a seed adds."""
+CONFLICTS_SHARE: Final = 5
 """One result in this many may be a memory that contradicts another result."""
-LEAST = 2
+LEAST: Final = 2
 """Minimum number of requested results for which a place is reserved for a contradiction."""
 
 
-def activate(index: Searchable, results: Sequence[Trace], chosen: Filter, settings: ActivationSettings) -> list[Trace]:
+def activate(index: Searchable, results: Sequence[Trace], chosen: Filter, seeds: int = SEEDS) -> list[Trace]:
     """Return memories one edge away from the best results, in either direction, that are not results themselves; best first.
 
     Score = score of the seed × weight of the edge × factor of the edge's type × decay. A memory reached by several
-    edges keeps the best score. Each seed adds at most `max_per_seed` memories. The filter and expiry apply as for
+    edges keeps the best score. Each seed adds at most `MAX_PER_SEED` memories. The filter and expiry apply as for
     direct results.
     """
-    seeds = list(results[: settings.seed_count])
-    if not seeds or not settings.max_per_seed:
+    best = list(results[:seeds])
+    if not best:
         return []
     direct = {trace.node_id for trace in results}
-    by_seed: dict[str, list[Trace]] = {seed.node_id: [] for seed in seeds}
-    scores = {seed.node_id: seed.score for seed in seeds}
-    for edge in index.edges_of([seed.node_id for seed in seeds]):
+    by_seed: dict[str, list[Trace]] = {seed.node_id: [] for seed in best}
+    scores = {seed.node_id: seed.score for seed in best}
+    for edge in index.edges_of([seed.node_id for seed in best]):
         for seed_id, other in ((edge.source, edge.target), (edge.target, edge.source)):
             if seed_id not in by_seed or other in direct or other == seed_id:
                 continue
             trace = Trace(other, {
                 "activation": 1.0, "seed": scores[seed_id], "weight": edge.weight,
-                "factor": edge.edge.activation_factor, "decay": settings.decay,
+                "factor": edge.edge.activation_factor, "decay": DECAY,
             }, source="conflict" if edge.edge is EdgeType.CONTRADICTS else "activated")  # fmt: skip
             trace.score = trace.recompute()
             trace.path = [{"seed": seed_id, "edge": edge.edge.value, "out": edge.source == seed_id}]
             by_seed[seed_id].append(trace)
-    return _best(by_seed.values(), index, chosen, settings)
+    return _best(by_seed.values(), index, chosen)
 
 
-def _best(
-    found: Collection[list[Trace]], index: Searchable, chosen: Filter, settings: ActivationSettings
-) -> list[Trace]:
+def _best(found: Collection[list[Trace]], index: Searchable, chosen: Filter) -> list[Trace]:
     passing = set(index.keep(sorted({trace.node_id for some in found for trace in some}), chosen))
     best: dict[str, Trace] = {}
     for some in found:
@@ -127,7 +129,7 @@ def _best(
         for trace in sorted(some, key=lambda one: (-one.score, one.node_id)):
             if trace.node_id in passing:
                 per_seed.setdefault(trace.node_id, trace)
-        for trace in list(per_seed.values())[: settings.max_per_seed]:
+        for trace in list(per_seed.values())[:MAX_PER_SEED]:
             known = best.get(trace.node_id)
             if known is None or trace.score > known.score:
                 best[trace.node_id] = trace

@@ -65,14 +65,14 @@ def parts(text: str) -> tuple[str, ...]:
 
 def rank_parts(
     index: Searchable, query: SearchQuery, *, embed: EmbedQuery, space: str | None, now: datetime, rules: Rules,
-    holds: Holds = nobody, reworded: Reworded = never, explain: bool = True,
+    holds: Holds = nobody, reworded: Reworded = never, renewed: bool = True, explain: bool = True,
 ) -> Ranked:  # fmt: skip
     """Return `rank`'s results; for a text that asks several questions, those of the whole text and of each, joined."""
 
     def ranked(text: str) -> Ranked:
         return rank(
             index, query if text == query.query else query.model_copy(update={"query": text}), embed=embed, space=space,
-            now=now, rules=rules, holds=holds, reworded=reworded, explain=explain,
+            now=now, rules=rules, holds=holds, reworded=reworded, renewed=renewed, explain=explain,
         )  # fmt: skip
 
     whole, pieces = ranked(query.query), parts(query.query)
@@ -94,7 +94,8 @@ def join(whole: Ranked, each: Sequence[Ranked], pieces: Sequence[str], limit: in
     ordered = sorted(best.values(), key=lambda hit: (hit.node_id not in firsts, -hit.score, hit.node_id))
     degraded = list(dict.fromkeys(part for ranked in (whole, *each) for part in ranked.degraded))
     trace = {**whole.trace, "parts": list(pieces)} if whole.trace else whole.trace
-    return replace(whole, results=ordered[:limit], degraded=degraded, trace=trace)
+    pool = {node_id: row for ranked in (*each, whole) for node_id, row in ranked.pool.items()}
+    return replace(whole, results=ordered[:limit], degraded=degraded, trace=trace, pool=pool)
 
 
 def _stands_alone(part: str) -> bool:

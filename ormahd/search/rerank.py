@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ormahd.embedding.model_files import cached, find_model, stay_offline
+from ormahd.embedding.model_files import EXTRA, cached, find_model, stay_offline
 from ormahd.errors import Unavailable
 from ormahd.settings import WhisperSettings
 
@@ -53,7 +53,7 @@ class Reranker:
 
     @classmethod
     def load(cls, settings: WhisperSettings) -> Reranker | None:
-        """Load the reranker named in the settings; takes seconds. Returns None if it is unavailable (`Arriving` keeps
+        """Load the reranker named in the settings; takes seconds. Returns None if it is unavailable (`BackgroundReranker` keeps
         the reason)."""
         try:
             return _load(settings)
@@ -109,7 +109,7 @@ class Reranker:
             log.warning("%s", sentence, exc_info=error)
 
 
-class Arriving:
+class BackgroundReranker:
     """A reranker that is loaded in a background thread; callers do not wait for it."""
 
     def __init__(self, settings: WhisperSettings, warn: Callable[[str], None] = log.warning) -> None:
@@ -179,7 +179,12 @@ def _load(settings: WhisperSettings) -> Reranker:
     try:
         from sentence_transformers import CrossEncoder
         from transformers.utils import logging as chatter
-
+    except ImportError as error:
+        raise Unavailable(
+            f"the reranker ({name}) needs sentence-transformers and torch, which are not installed: {EXTRA}",
+            data={} if name == DEFAULT else {"reason": str(error)},
+        ) from error
+    try:
         chatter.disable_progress_bar()
         model = CrossEncoder(os.fspath(where), device="cpu", local_files_only=True)
         outputs = int(model.num_labels)

@@ -20,21 +20,21 @@ from msgspec.structs import replace
 from ormahd.index.rows import CandidateRow, Filter
 from ormahd.model.node import EdgeType, Found, SearchQuery, Tier
 from ormahd.search.exact import Exact, look, rare_words
-from ormahd.search.fuse import Fused, activate, fuse, seat
+from ormahd.search.fuse import SEEDS, Fused, activate, fuse, seat
 from ormahd.search.gather import MIN_POOL, EmbedQuery, Gathered, ParsedQuery, Searchable, Trace, gather, hear, max_sim
 from ormahd.search.shape import Evidence, Named, Shaped, shape
-from ormahd.settings import ActivationSettings, SearchSettings, SpaceSettings
+from ormahd.settings import SearchSettings, SpaceSettings
 from ormahd.text.standing import Compared
 
 FIRST = 10
 """Number of top results that are compared with other candidates: the ones likely to be read."""
 PARTNERS = 3
 """Number of newer memories that each of these is compared with, nearest first."""
-PAIRS = 12
+PAIRS = 8
 """Maximum number of pairs compared for one query, nearest first: comparing two texts for the first time is slow."""
 NEAREST = 12
 """Neighbours fetched by vector for a memory that no query found."""
-NEAR = 0.25
+NEAR = 0.35
 """Minimum cosine of two memories that are compared."""
 BEHIND = 0.999
 """Factor on the newer memory's score that gives the older one's: it is placed directly behind."""
@@ -247,18 +247,21 @@ class Ranked(Struct, frozen=True):
     spaces: Mapping[str | None, float] = field(default_factory=dict)
     """The largest unweighted late interaction of any candidate in each space (None: global). It shows which space the
     question belongs to, whatever the caller's space."""
+    pool: Mapping[str, CandidateRow] = field(default_factory=dict)
+    """The candidates by id, among which `replaced` finds newer memories. Only with `renewed=False`."""
 
 
 class Rules(Struct, frozen=True):
-    """The settings that ranking uses."""
+    """The settings and sizes that ranking uses."""
 
     search: SearchSettings = field(default_factory=SearchSettings)
     spaces: SpaceSettings = field(default_factory=SpaceSettings)
-    activation: ActivationSettings = field(default_factory=ActivationSettings)
     min_pool: int = MIN_POOL
     """Minimum number of candidates fetched by words and by vectors each."""
     compared: int = COMPARED
     """Minimum number of fused candidates whose texts are compared token by token."""
+    seeds: int = SEEDS
+    """Number of best results from which activation spreads."""
 
 
 def rank(
@@ -271,36 +274,40 @@ def rank(
     rules: Rules,
     holds: Holds = nobody,
     reworded: Reworded = never,
+    renewed: bool = True,
     explain: bool = True,
 ) -> Ranked:
     """Return the memories that answer `query`, best first; at most `query.limit`.
 
     `space`: the caller's space, favoured but not required. `now`: aware, UTC. Equal inputs give equal results.
-    `holds`, `reworded`: see `renew.replaced`. Without `explain` the traces stay empty, which is faster.
+    `holds`, `reworded`: see `replaced`. Without `renewed` no newer memory is put before the one it replaced: the caller
+    does that for the few that it shows. Without `explain` the traces stay empty. Both are faster.
     """
     heard = hear(query, space=space, now=now, settings=rules.search)
     if heard.only_time:
         newest = _newest(index, heard, heard.limit, ())
         return _answer(heard, None, newest, [], {}, explain=explain)
-    gathered = gather(index, heard, embed, rules.search, rules.min_pool)
+    gathered = gather(index, heard, embed, rules.min_pool)
     keep = max(rules.compared, 2 * heard.limit)
     exact = look(index, heard)
-    fused = fuse(gathered, question=heard.question, keep=keep, settings=rules.search, exact=exact.boost.keys())
+    fused = fuse(gathered, keep=keep, exact=exact.boost.keys())
     traces, spaces, rows, numbers = _shaped(index, fused, gathered, heard, exact, rules, explain=explain)
     results = _cut(traces, heard)
     late = _newest(index, heard, heard.limit - len(results), results) if heard.windowed else []
-    activated = activate(index, results, heard.chosen, rules.activation)
+    activated = activate(index, results, heard.chosen, rules.seeds)
     merged = sorted([*results, *activated], key=lambda one: -one.score) + late
     shown = seat(merged, heard.limit)
-    first = [trace.node_id for trace in shown[:FIRST]]
-    rows |= index.candidates([node_id for node_id in first if node_id not in rows])
-    marks = replaced(index, first, rows, heard.chosen, holds, reworded)
-    shown = renew(shown, marks, {trace.node_id: trace for trace in [*traces, *activated]}, heard.limit, numbers)
+    if renewed:
+        first = [trace.node_id for trace in shown[:FIRST]]
+        rows |= index.candidates([node_id for node_id in first if node_id not in rows])
+        marks = replaced(index, first, rows, heard.chosen, holds, reworded)
+        shown = renew(shown, marks, {trace.node_id: trace for trace in [*traces, *activated]}, heard.limit, numbers)
     there = {trace.node_id for trace in shown}
     for trace in merged:
         if trace.node_id not in there:
             trace.dropped = f"cut: {trace.source} beyond the {heard.limit} best"
-    return _answer(heard, gathered, shown, [*traces, *activated], spaces, explain=explain)
+    found = _answer(heard, gathered, shown, [*traces, *activated], spaces, explain=explain)
+    return found if renewed else replace(found, pool=rows)
 
 
 def score(
@@ -313,7 +320,7 @@ def score(
     rows = [known[one.node_id] for one in there]
     evidence = _evidence(index, rows, gathered)
     named = Named(exact, frozenset() if heard.question else rare_words(index, heard.topic))
-    return there, rows, evidence, shape(rows, there, evidence, heard, named, rules.search, rules.spaces)
+    return there, rows, evidence, shape(rows, there, evidence, heard, named, rules.spaces)
 
 
 def _shaped(

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
@@ -16,11 +18,11 @@ from numpy.typing import NDArray
 
 from ormahd.index.rows import CandidateRow, micros
 from ormahd.model.node import Tier
-from ormahd.search.blend import Witness, fitted, pieces
+from ormahd.search.blend import StageEvidence, fitted, pieces
 from ormahd.search.exact import Exact
 from ormahd.search.fuse import Fused
 from ormahd.search.gather import Late, ParsedQuery
-from ormahd.settings import SearchSettings, SpaceSettings
+from ormahd.settings import SpaceSettings
 from ormahd.text.words import stems, words
 
 Float = NDArray[np.float64]
@@ -46,6 +48,16 @@ BREVITY_TOKENS = 3.0
 """A note of n tokens is weighted n / (n + this): a very short note about Ana resembles every question about Ana."""
 LENGTH_CHANCE = 0.1
 """Late interaction that a note gains by chance when it becomes e times longer. Estimated on unrelated texts."""
+LENGTH_FREE: Final = 600
+"""Length in characters up to which late interaction is not corrected: notes of a few sentences need no correction."""
+BLEND: Final = 0.98
+"""Share of the similarity in the score of the earlier stages; the rest is the fused rank, which is far less exact."""
+QUESTION_BLEND: Final = 1.0
+"""The same for questions: the fused rank chooses the candidates, the similarity orders them."""
+TITLE_BOOST: Final = 2.0
+"""Largest boost for words of the query in the title, given if the title has all of its rare words. Questions get none."""
+TIER_BOOSTS: Final = {Tier.CORE: 0.1, Tier.WORKING: 0.0, Tier.ARCHIVAL: -0.1}
+"""Share added for a memory's tier."""
 FTS_ONLY_DAMPENING = 0.5
 """Factor on the score of a candidate without vectors."""
 PERIOD_BOOST = 0.1
@@ -95,7 +107,7 @@ class Shaped(Struct, frozen=True):
 
 
 def similarity(
-    rows: Sequence[CandidateRow], bm25: Float, evidence: Evidence, near: NDArray[np.bool_], settings: SearchSettings
+    rows: Sequence[CandidateRow], bm25: Float, evidence: Evidence, near: NDArray[np.bool_]
 ) -> dict[str, Float]:
     """Return how well each note's text answers, with the numbers that the similarity is computed from.
 
@@ -105,7 +117,7 @@ def similarity(
     """
     lengths = evidence.late.lengths.astype(np.float64)
     size = np.array([row.size + len(row.title or "") for row in rows], np.float64)
-    chance = LENGTH_CHANCE * np.log(np.maximum(size / settings.length_penalty_threshold, 1.0))
+    chance = LENGTH_CHANCE * np.log(np.maximum(size / LENGTH_FREE, 1.0))
     chance = np.minimum(chance, CHANCE_LIMIT)
     raw = (evidence.late.rare.astype(np.float64) + evidence.late.plain) / 2
     late = np.clip((raw - chance) / (1.0 - chance), 0.0, 1.0)
@@ -143,7 +155,6 @@ def shape(
     evidence: Evidence | None,
     heard: ParsedQuery,
     named: Named,
-    settings: SearchSettings,
     spaces: SpaceSettings,
 ) -> Shaped:
     """Return each candidate's score and all numbers it is computed from. `evidence` None: there are no vectors."""
@@ -151,16 +162,16 @@ def shape(
     known = np.zeros(len(rows), np.bool_)
     if evidence is not None and rows:
         near = of_one_moment(rows)
-        judged = similarity(rows, np.array([one.bm25 or 0.0 for one in fused], np.float64), evidence, near, settings)
+        judged = similarity(rows, np.array([one.bm25 or 0.0 for one in fused], np.float64), evidence, near)
         known = ~np.isnan(evidence.focus)
     learned: dict[str, Float] = {}
-    factors = _factors(rows, fused, heard, named, settings, spaces)
+    factors = _factors(rows, fused, heard, named, spaces)
     earlier = factors["dampening"] * factors["rrf_share"]
     if evidence is not None and judged:
         blended = (1.0 - factors["blend"]) * factors["rrf_norm"] + factors["blend"] * judged["similarity"]
         earlier = np.where(known, blended, earlier)
         late = evidence.late
-        witness = Witness(earlier, judged["late_plain"], late.matches, late.shares, late.lengths, near)
+        witness = StageEvidence(earlier, judged["late_plain"], late.matches, late.shares, late.lengths, near)
         learned = pieces(heard.text, rows, witness)
         judged |= {"earlier": earlier} | fitted().weigh(learned)
     before = _scores(earlier, factors)
@@ -186,20 +197,13 @@ def _factors(
     fused: Sequence[Fused],
     heard: ParsedQuery,
     named: Named,
-    settings: SearchSettings,
     spaces: SpaceSettings,
 ) -> dict[str, Float]:
     """Return the numbers that do not depend on the similarity of the text."""
-    tiers = {
-        Tier.CORE: settings.tier_boost_core,
-        Tier.WORKING: 0.0,
-        Tier.ARCHIVAL: settings.tier_boost_archival,
-    }
-    blend = settings.question_similarity_blend_weight if heard.question else settings.similarity_blend_weight
-    title = [
-        0.0 if heard.question else settings.title_match_boost * title_overlap(heard.topic, named.rare, row.title)
-        for row in rows
-    ]
+    overlaps = (
+        [0.0] * len(rows) if heard.question else title_overlaps(heard.topic, named.rare, [row.title for row in rows])
+    )
+    title = [TITLE_BOOST * overlap for overlap in overlaps]
     exact = [named.exact.of(row.id) for row in rows]
     idle = np.array([row.accessed for row in rows], np.int64)
     days = np.maximum(micros(heard.now) - idle, 0) / DAY_US
@@ -208,13 +212,13 @@ def _factors(
         "rrf": [one.rrf for one in fused],
         "rrf_norm": [one.rrf_norm for one in fused],
         "rrf_share": [one.rrf_share for one in fused],
-        "blend": np.full(len(rows), blend),
+        "blend": np.full(len(rows), QUESTION_BLEND if heard.question else BLEND),
         "dampening": np.full(len(rows), FTS_ONLY_DAMPENING),
         "title": title,
         "exact": [boost for boost, _ in exact],
         "without": [factor for _, factor in exact],
         "confidence": [certainty(row.confidence) for row in rows],
-        "tier": [1.0 + tiers[row.tier] for row in rows],
+        "tier": [1.0 + TIER_BOOSTS[row.tier] for row in rows],
         "recency": RECENCY_BOOST * recency,
         "access": [ACCESS_BOOST * min(1.0, _access(row.strength.use_count)) for row in rows],
         "period": [1.0 + (PERIOD_BOOST if _within(row.created, heard) else 0.0) for row in rows],
@@ -224,21 +228,36 @@ def _factors(
     return {name: np.asarray(values, np.float64) for name, values in columns.items()}
 
 
-def title_overlap(topic: frozenset[str], rare: frozenset[str], title: str | None) -> float:
-    """Return the share of the question's words that are in the title, in any inflected form.
+def title_overlaps(topic: frozenset[str], rare: frozenset[str], titles: Sequence[str | None]) -> list[float]:
+    """Return for each title the share of the question's words that are in it, in any inflected form.
 
     It is 0 if a rare word of the question is not in the title: one common word does not make a title an answer.
     """
-    if not topic or not title:
-        return 0.0
-    said = stems(words(title))
-    if not all(_all_in(word, said) for word in rare):
-        return 0.0
-    return sum(_all_in(word, said) for word in topic) / len(topic)
+    if not topic:
+        return [0.0] * len(titles)
+    said = [words(title) if title and _may_have(topic, rare, title) else [] for title in titles]
+    stems(chain(topic, rare, *said))  # learns the words of all titles at once: one by one takes five times as long
+    rare_stems = [stems((word,)) for word in rare]
+    topic_stems = [stems((word,)) for word in topic]
+    found = []
+    for title in said:
+        there = stems(title)
+        whole = bool(title) and all(one <= there for one in rare_stems)
+        found.append(sum(one <= there for one in topic_stems) / len(topic) if whole else 0.0)
+    return found
 
 
-def _all_in(word: str, said: frozenset[str]) -> bool:
-    return stems((word,)) <= said
+def _may_have(topic: frozenset[str], rare: frozenset[str], title: str) -> bool:
+    """Return False if a title cannot overlap: it lacks the first two letters of a rare word, or of every word. Stems keep them."""
+    lowered = title.lower()
+    if not title.isascii():
+        return True
+    return all(_begins(word) in lowered for word in rare) and any(_begins(word) in lowered for word in topic)
+
+
+def _begins(word: str) -> str:
+    """Return the first two letters of a word of which stemming keeps them; "" for other words."""
+    return word[:2] if len(word) > 3 and word.isascii() and word.isalpha() else ""
 
 
 def certainty(confidence: float) -> float:
@@ -247,10 +266,8 @@ def certainty(confidence: float) -> float:
 
 
 def space_factor(space: str | None, favoured: str | None, settings: SpaceSettings) -> float:
-    """Return the factor for a memory's space: 1 for the favoured space, or for all if none is favoured."""
-    if favoured is None or space == favoured:
-        return 1.0
-    return settings.boost_global if space is None else settings.boost_other
+    """Return the factor for a memory's space: 1 for the favoured space and global memories, or for all if none is favoured."""
+    return settings.boost_other if favoured is not None and space not in (None, favoured) else 1.0
 
 
 def _access(count: int) -> float:

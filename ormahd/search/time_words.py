@@ -48,7 +48,7 @@ class Pattern(Struct, frozen=True):
         return _regex(self.source)
 
 
-class Speech(Struct, frozen=True):
+class TimeLanguage(Struct, frozen=True):
     """The words and patterns for times of one language. Keys are in the form that `flat` returns."""
 
     language: str
@@ -334,7 +334,7 @@ _WAYS: Final = ("since", "after", "before", "until")
 
 
 @cache
-def load() -> tuple[Speech, ...]:
+def load() -> tuple[TimeLanguage, ...]:
     """Return the five languages. The first call loads dateparser's data; thread-safe."""
     return tuple(map(_speech, _FORMS))
 
@@ -346,7 +346,7 @@ def warm() -> None:
             _regex(pattern.source)
 
 
-def _speech(language: str) -> Speech:
+def _speech(language: str) -> TimeLanguage:
     info: Mapping[str, Any] = import_module(f"dateparser.data.date_translation_data.{language}").info
     han = language == "zh"
 
@@ -396,7 +396,7 @@ def _speech(language: str) -> Speech:
         )
         for kind, shift, form in forms
     )  # fmt: skip
-    return Speech(
+    return TimeLanguage(
         language=language, patterns=patterns, numbers=numbers | {"few": 3, "paar": 3, "pocos": 3, "几": 3}, units=units, months=months,
         weekdays=weekdays, days=days, parts=parts, years=years,
         ways={way: _before(around[way], han=han) for way in _WAYS},

@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ormahd.search.time_words import Pattern, Speech, flat, han_number, load
+from ormahd.search.time_words import Pattern, TimeLanguage, flat, han_number, load
 from ormahd.text.words import words
 
 DAY: Final = timedelta(days=1)
@@ -61,7 +61,7 @@ Span = tuple[datetime, datetime]
 class _Found(Struct, frozen=True):
     """A phrase and its meaning. `lead`: position of the first word that belongs to it, such as "in the"."""
 
-    speech: Speech
+    speech: TimeLanguage
     kind: str
     lead: int
     start: int
@@ -122,7 +122,7 @@ def _matches(seen: str, here: datetime) -> Iterator[_Found]:
                     yield _Found(speech, pattern.kind, match.start() if lead is None else lead, *match.span(), span)
 
 
-def _stands(seen: str, start: int, end: int, speech: Speech, match: re.Match[str]) -> bool:
+def _stands(seen: str, start: int, end: int, speech: TimeLanguage, match: re.Match[str]) -> bool:
     """Whether a match names a time of the past.
 
     False for a quoted match, one with words around it that exclude it ("next", "every"), and for "hier" in a text
@@ -181,7 +181,7 @@ def _directed(seen: str, one: _Found, here: datetime) -> tuple[int, int, datetim
 # ---------------------------------------------------------------- the meaning of a phrase in local time
 
 
-def _span(pattern: Pattern, match: re.Match[str], speech: Speech, here: datetime) -> Span | None:
+def _span(pattern: Pattern, match: re.Match[str], speech: TimeLanguage, here: datetime) -> Span | None:
     named = {name: value for name, value in match.groupdict().items() if value is not None}
     for name in [name for name in named if name.endswith("2") and name.rstrip("2") not in named]:
         named[name.rstrip("2")] = named[name]  # the group of another alternative
@@ -232,7 +232,7 @@ def _unit(unit: str, back: int, here: datetime) -> Span | None:
     return moment - width / 2, min(moment + width / 2, here)
 
 
-def _number(named: Mapping[str, str], speech: Speech) -> int:
+def _number(named: Mapping[str, str], speech: TimeLanguage) -> int:
     text = named.get("n")
     if text is None:
         return 3
@@ -267,7 +267,7 @@ def _latest_weekday(weekday: int, here: datetime) -> datetime:
     return day - ((day.weekday() - weekday - 1) % 7 + 1) * DAY
 
 
-def _in_year(named: Mapping[str, str], speech: Speech, here: datetime) -> int | None:
+def _in_year(named: Mapping[str, str], speech: TimeLanguage, here: datetime) -> int | None:
     if "year" in named:
         return int(named["year"])
     if "yearword" in named:
@@ -280,11 +280,11 @@ def _day_of(named: Mapping[str, str]) -> int:
     return int(text) if text.isdecimal() else han_number(text) or 0
 
 
-def _day(named: Mapping[str, str], _: int, speech: Speech, here: datetime) -> Span | None:
+def _day(named: Mapping[str, str], _: int, speech: TimeLanguage, here: datetime) -> Span | None:
     return _unit("day", speech.days[_one(named["word"])], here)
 
 
-def _part(named: Mapping[str, str], shift: int, speech: Speech, here: datetime) -> Span | None:
+def _part(named: Mapping[str, str], shift: int, speech: TimeLanguage, here: datetime) -> Span | None:
     if "weekday" in named:
         day = _latest_weekday(speech.weekdays[named["weekday"]], here)
     else:
@@ -295,11 +295,11 @@ def _part(named: Mapping[str, str], shift: int, speech: Speech, here: datetime) 
     return _parts(day, speech.parts[named["part"]])
 
 
-def _night(_: Mapping[str, str], shift: int, __: Speech, here: datetime) -> Span | None:
+def _night(_: Mapping[str, str], shift: int, __: TimeLanguage, here: datetime) -> Span | None:
     return _parts(_midnight(here) - shift * DAY, "night")
 
 
-def _today(named: Mapping[str, str], shift: int, speech: Speech, here: datetime) -> Span | None:
+def _today(named: Mapping[str, str], shift: int, speech: TimeLanguage, here: datetime) -> Span | None:
     """Return a part of today that has begun. With `shift`, "night" may also be the past night ("cette nuit", "heute Nacht")."""
     part = speech.parts[named["part"]] if "part" in named else "night"
     day = _midnight(here)
@@ -308,11 +308,11 @@ def _today(named: Mapping[str, str], shift: int, speech: Speech, here: datetime)
     return _parts(day, part)
 
 
-def _units(named: Mapping[str, str], shift: int, speech: Speech, here: datetime) -> Span | None:
+def _units(named: Mapping[str, str], shift: int, speech: TimeLanguage, here: datetime) -> Span | None:
     return _unit(speech.units[_one(named["unit"])], shift, here)
 
 
-def _span_of(named: Mapping[str, str], _: int, speech: Speech, here: datetime) -> Span | None:
+def _span_of(named: Mapping[str, str], _: int, speech: TimeLanguage, here: datetime) -> Span | None:
     unit = speech.units[_one(named["unit"])]
     plural = "n" in named or unit in {"hour", "minute"} or _one(named["unit"]) not in _SINGULAR
     return _rolling(_number(named, speech), unit, here) if plural else None
@@ -328,42 +328,42 @@ _SINGULAR: Final = frozenset(
 """Units that mean a single unit when used without a number, not "the last few"."""
 
 
-def _one_back(named: Mapping[str, str], _: int, speech: Speech, here: datetime) -> Span | None:
+def _one_back(named: Mapping[str, str], _: int, speech: TimeLanguage, here: datetime) -> Span | None:
     return _rolling(1, speech.units[named["unit"]], here)
 
 
-def _ago(named: Mapping[str, str], _: int, speech: Speech, here: datetime) -> Span | None:
+def _ago(named: Mapping[str, str], _: int, speech: TimeLanguage, here: datetime) -> Span | None:
     return _unit(speech.units[_one(named["unit"])], _number(named, speech), here)
 
 
-def _weekday(named: Mapping[str, str], _: int, speech: Speech, here: datetime) -> Span | None:
+def _weekday(named: Mapping[str, str], _: int, speech: TimeLanguage, here: datetime) -> Span | None:
     day = _latest_weekday(speech.weekdays[named["weekday"]], here)
     return day, day + DAY
 
 
-def _day_of_week(named: Mapping[str, str], shift: int, speech: Speech, here: datetime) -> Span | None:
+def _day_of_week(named: Mapping[str, str], shift: int, speech: TimeLanguage, here: datetime) -> Span | None:
     day = _midnight(here)
     day += (speech.weekdays[named["weekday"]] - day.weekday() - 7 * shift) * DAY
     return day, day + DAY
 
 
-def _month_of(named: Mapping[str, str], _: int, speech: Speech, here: datetime) -> Span | None:
+def _month_of(named: Mapping[str, str], _: int, speech: TimeLanguage, here: datetime) -> Span | None:
     month, year = speech.months[named["month"]], _in_year(named, speech, here)
     return _month(here.year - (month > here.month) if year is None else year, month)
 
 
-def _months(named: Mapping[str, str], _: int, speech: Speech, here: datetime) -> Span | None:
+def _months(named: Mapping[str, str], _: int, speech: TimeLanguage, here: datetime) -> Span | None:
     first, last = speech.months[named["month"]], speech.months[named["month2"]]
     year = int(named["year"]) if "year" in named else here.year - (last > here.month)
     return _month(year - (first > last), first)[0], _month(year, last)[1]
 
 
-def _last_month(named: Mapping[str, str], _: int, speech: Speech, here: datetime) -> Span | None:
+def _last_month(named: Mapping[str, str], _: int, speech: TimeLanguage, here: datetime) -> Span | None:
     month = speech.months[named["month"]]
     return _month(here.year - (month >= here.month), month)
 
 
-def _date(named: Mapping[str, str], _: int, speech: Speech, here: datetime) -> Span | None:
+def _date(named: Mapping[str, str], _: int, speech: TimeLanguage, here: datetime) -> Span | None:
     month, day, year = speech.months[named["month"]], _day_of(named), _in_year(named, speech, here)
     if year is None:
         year = here.year - ((month, day) > (here.month, here.day))
@@ -377,27 +377,27 @@ def _dated(year: int, month: int, day: int) -> Span:
     return first, first + DAY
 
 
-def _monthday(named: Mapping[str, str], _: int, __: Speech, here: datetime) -> Span | None:
+def _monthday(named: Mapping[str, str], _: int, __: TimeLanguage, here: datetime) -> Span | None:
     day = _day_of(named)
     first = _month(here.year, here.month - (day > here.day))[0]
     return _dated(first.year, first.month, day)
 
 
-def _year_of(named: Mapping[str, str], _: int, speech: Speech, here: datetime) -> Span | None:
+def _year_of(named: Mapping[str, str], _: int, speech: TimeLanguage, here: datetime) -> Span | None:
     year = _in_year(named, speech, here)
     return None if year is None else _year(year)
 
 
-def _recent(_: Mapping[str, str], __: int, ___: Speech, here: datetime) -> Span | None:
+def _recent(_: Mapping[str, str], __: int, ___: TimeLanguage, here: datetime) -> Span | None:
     return _midnight(here) - RECENT, here + timedelta(microseconds=1)
 
 
-def _iso(named: Mapping[str, str], _: int, __: Speech, ___: datetime) -> Span | None:
+def _iso(named: Mapping[str, str], _: int, __: TimeLanguage, ___: datetime) -> Span | None:
     year, month = int(named["year"]), int(named["m"])
     return _dated(year, month, int(named["day"])) if "day" in named else _month(year, month)
 
 
-def _numbers(named: Mapping[str, str], _: int, __: Speech, here: datetime) -> Span | None:
+def _numbers(named: Mapping[str, str], _: int, __: TimeLanguage, here: datetime) -> Span | None:
     """Interpret a numeric date. 5.11.2026 is a day in November; 5/11/2026 is ambiguous and ignored; 25/11/2026 is
     unambiguous."""
     first, second = int(named["d"]), int(named["m"])
@@ -413,7 +413,7 @@ def _one(text: str) -> str:
     return re.sub(r"\s+", " ", text)
 
 
-_KINDS: Final[Mapping[str, Callable[[Mapping[str, str], int, Speech, datetime], Span | None]]] = {
+_KINDS: Final[Mapping[str, Callable[[Mapping[str, str], int, TimeLanguage, datetime], Span | None]]] = {
     "day": _day, "part": _part, "night": _night, "today": _today, "unit": _units, "span": _span_of, "span1": _one_back,
     "ago": _ago, "weekday": _weekday, "day_of_week": _day_of_week, "month": _month_of, "last_month": _last_month, "months": _months, "date": _date,
     "monthday": _monthday, "year": _year_of, "years": _year_of, "recent": _recent, "iso": _iso, "numbers": _numbers,

@@ -67,7 +67,7 @@ class MatrixView(Struct, frozen=True):
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-class Frozen(Struct, frozen=True):
+class MatrixSnapshot(Struct, frozen=True):
     """The vectors of a `Matrix` at one moment."""
 
     places: Places
@@ -173,10 +173,10 @@ class Matrix:
             place, view = self._places.get(node_id), self._view()
         return None if place is None else view.rows(np.arange(place[0], place[0] + place[1]))
 
-    def frozen(self) -> Frozen:
+    def frozen(self) -> MatrixSnapshot:
         """Return the vectors of all nodes as they are now; later changes do not affect them."""
         with self._lock:
-            return Frozen(self._places.copy(), self._view())
+            return MatrixSnapshot(self._places.copy(), self._view())
 
     def counts(self, ids: Sequence[str]) -> list[int]:
         """Return the number of pieces of each node; 0 if it has no vectors."""

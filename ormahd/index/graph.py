@@ -1,0 +1,82 @@
+"""The graph of memories as a picture needs it: narrow rows, and the position of each memory, kept in the index."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from ormahd.index.index import Index
+from ormahd.index.layout import Placeable, arrange
+from ormahd.index.rows import Filter
+from ormahd.process import priority, sql
+
+BEGINNING = 200
+"""Number of characters of a text that are read to name a memory without a title."""
+PER_UNIT = 1000
+"""Positions are stored as integers, in thousandths of the layout's unit."""
+_COLUMNS = (
+    "n.id", "n.type", "n.tier", "n.space", "n.title", f"substr(t.content, 1, {BEGINNING})", "n.tags", "n.created",
+    "n.valid_until", "f.path",
+)  # fmt: skip
+_FROM = "FROM node n JOIN text t USING (number) JOIN file f USING (number)"
+_placing = threading.Lock()
+
+
+class PictureRow(Struct, frozen=True):
+    """What a picture shows of a memory. Times in microseconds since 1970; `tags`: JSON."""
+
+    id: str
+    type: str
+    tier: str
+    space: str | None
+    title: str | None
+    content: str
+    tags: str
+    created: int
+    valid_until: int | None
+    path: str
+
+
+def rows(index: Index, chosen: Filter) -> list[PictureRow]:
+    """Return the memories that pass the filter."""
+    where, values = chosen.sql()
+    priority.give()
+    with index.database.ask() as connection:
+        return [PictureRow(*row) for row in sql.table(connection, _COLUMNS, f"{_FROM} WHERE {where}", values)]
+
+
+def rows_of(index: Index, ids: Sequence[str]) -> list[PictureRow]:
+    """Return these memories. Unknown ids are left out."""
+    found = []
+    with index.database.read() as connection:
+        for some in sql.sets(ids):
+            found += sql.table(connection, _COLUMNS, f"{_FROM} WHERE n.held = 1 AND n.id IN ({sql.marks(some)})", some)
+    return [PictureRow(*row) for row in found]
+
+
+def positions(index: Index) -> dict[str, tuple[float, float]]:
+    """Return the position of every memory. New ones are placed now, and their positions stored.
+
+    Positions of forgotten memories are kept for a while, so that an undo brings them back to their place.
+    """
+    with _placing:
+        with index.database.read() as connection:
+            ids = sql.table(connection, ("n.id", "n.space"), "FROM node n WHERE n.held = 1", ())
+            stored = sql.table(connection, ("id", "x", "y"), "FROM position", ())
+        known = {id_: (x / PER_UNIT, y / PER_UNIT) for id_, x, y in stored}
+        nodes = [Placeable(id_, space) for id_, space in ids]
+        if all(one.id in known for one in nodes):
+            return known
+        edges = [(one.source, one.target, one.weight) for one in index.edges_of()]
+        found = arrange(nodes, edges, known, priority.give)
+        changed = [
+            (id_, round(x * PER_UNIT), round(y * PER_UNIT)) for id_, (x, y) in found.items() if known.get(id_) != (x, y)
+        ]
+        gone = known.keys() - found.keys()
+        with index.database.write() as connection:
+            if len(gone) > len(found):
+                sql.among(connection, "DELETE FROM position WHERE id IN", sorted(gone))
+            sql.put(connection, "INSERT OR REPLACE INTO position", changed)
+    return found
