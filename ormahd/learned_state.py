@@ -13,17 +13,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ormahd.errors import OrmahError
-from ormahd.model import decision
+from ormahd.model import decision, tombstone
 from ormahd.model.change import Committed, Kind
 from ormahd.model.decision import ProposalDecision, key_of, line_id
-from ormahd.model.judgement import FILES, FOLDER, Small, model_name
+from ormahd.model.judgement import FILES, FOLDER, Int8Vector, model_name
 from ormahd.model.node import ProposalType
 from ormahd.model.strength import STRENGTH_FILE as STRENGTH
 from ormahd.model.strength import Pace, read_strength
-from ormahd.note.note import digest
+from ormahd.model.tombstone import Tombstone, Tombstones
+from ormahd.note.read import digest
 from ormahd.process import priority
 from ormahd.state import whispers
-from ormahd.state.feedback import Judgements, LineFiles, Seal
+from ormahd.state.feedback import Judgements, KeyedHashes, LineFiles
 from ormahd.state.proposals import CONFLICT, Verdicts, text_key
 
 if TYPE_CHECKING:
@@ -50,14 +51,16 @@ class Learned:
         self._files = LineFiles(vault.root, FILES, self._read)
         self._decisions: LineFiles[ProposalDecision] = LineFiles(vault.root, decision.FILES, self._read)
         self._rejected: tuple[int, frozenset[str]] = (-1, frozenset())
+        self._tombstones: LineFiles[Tombstone] = LineFiles(vault.root, tombstone.FILES, self._read)
+        self._forgotten: tuple[int, Tombstones] = (-1, Tombstones())
         self._lock = threading.Lock()
         self._judgements = Judgements()
         self._made: tuple[int, str | None, int] | None = None
-        self._anew: dict[str, Small] = {}
+        self._anew: dict[str, Int8Vector] = {}
         """{judgement's line id: vector by the current model}, for judgements made with another model."""
         self._anew_of: str | None = None
         self._trouble: str | None = None
-        self.seal = Seal(state.path.parent)
+        self.seal = KeyedHashes(state.path.parent)
         """Makes keyed hashes of values that must not be readable in the vault."""
 
     # ------------------------------------------------------------ following
@@ -139,6 +142,16 @@ class Learned:
             self._rejected = version, frozenset(name for name, one in lines if one.verdict == "rejected")
         return self._rejected[1]
 
+    def forgotten(self) -> Tombstones:
+        """Return what is not to be extracted from sessions again.
+
+        Raises OSError: the files cannot be read. Then nothing may be extracted, because anything might come back.
+        """
+        self._tombstones.look()
+        if self._forgotten[0] != (version := self._tombstones.version):
+            self._forgotten = version, Tombstones.of(self._tombstones.all())
+        return self._forgotten[1]
+
     def embed_anew(self, stopping: Callable[[], bool] = lambda: False) -> int:
         """Embed the prompts of judgements made with another model again, newest first. Return how many.
 
@@ -159,7 +172,7 @@ class Learned:
                 if stopping():
                     return made
                 begun = time.monotonic()
-                vectors[one.id] = Small.of(embedder.embed_query(text).vector)
+                vectors[one.id] = Int8Vector.of(embedder.embed_query(text).vector)
                 time.sleep(min(PAUSE, 4 * (time.monotonic() - begun)))
             with self._lock:
                 self._look()
@@ -180,7 +193,7 @@ class Learned:
         """Return the judgement lines that cannot be read: (path, line number from 1, reason)."""
         with self._lock:
             self._look()
-            return self._files.bad()
+            return [*self._files.bad(), *self._tombstones.bad()]
 
     def _read(self, path: str) -> bytes | None:
         try:

@@ -22,7 +22,7 @@ import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
-from ormahd.model.judgement import Judgement, Small
+from ormahd.model.judgement import Int8Vector, Judgement
 from ormahd.model.lines import MonthFiles
 from ormahd.process import own_files
 
@@ -125,7 +125,7 @@ class Judgements(Struct, frozen=True, dict=True):
 
     @classmethod
     def of(
-        cls, judgements: Iterable[Judgement], model: str | None, *, anew: Mapping[str, Small] | None = None
+        cls, judgements: Iterable[Judgement], model: str | None, *, anew: Mapping[str, Int8Vector] | None = None
     ) -> Judgements:
         """Build the matrix from the judgements that can be compared with vectors of `model`; all others become `idle`.
 
@@ -175,7 +175,7 @@ class Judgements(Struct, frozen=True, dict=True):
         return signals.count(1), signals.count(-1)
 
 
-class Seal:
+class KeyedHashes:
     """Keyed hashes of texts that must not be readable in the vault.
 
     The key belongs to this machine and lies in the state directory: with a key in the vault, anyone with a copy of the

@@ -6,11 +6,12 @@ days. Any judgement on a reviewed memory counts as the answer to its review ques
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import secrets
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -264,6 +265,28 @@ def prune(state: State, days: float) -> int:
             return gone
 
 
+def unkeep(state: State, excluded: Callable[[str], bool]) -> int:
+    """Delete what was said in sessions that began in an excluded folder, such as before the setting named it. Return how many
+    prompts.
+
+    The counts stay: when a session asked, and whether something was whispered.
+    """
+    gone = 0
+    with state.transaction() as db:
+        places = db.execute("SELECT session_id, folder FROM session_place").fetchall()
+        for session_id in [session_id for session_id, folder in places if excluded(folder)]:
+            mine = (session_id,)
+            logged = "SELECT event FROM whisper_event WHERE session_id = ? AND prompt != ''"
+            db.execute(f"DELETE FROM whisper_log WHERE event IN ({logged})", mine)
+            gone += db.execute("DELETE FROM session_prompt WHERE session_id = ?", mine).rowcount
+            gone += db.execute(
+                "UPDATE whisper_event SET prompt = '', vector = NULL WHERE session_id = ? AND prompt != ''", mine
+            ).rowcount
+    if gone:
+        state.wipe()
+    return gone
+
+
 def _known(state: State, event: str) -> bool:
     with state.transaction() as db:
         return db.execute("SELECT 1 FROM whisper_event WHERE event = ?", (event,)).fetchone() is not None
@@ -403,3 +426,15 @@ def counts(state: State) -> tuple[int, int]:
     with state.transaction() as db:
         asked, answered = db.execute("SELECT count(*), count(answered) FROM review_log").fetchone()
     return int(asked), int(answered)
+
+
+def told_in(state: State, session_id: str) -> set[str]:
+    """Return the ids of the memories that were whispered in a session, as far as the log and the session's record go back."""
+    with state.transaction() as db:
+        rows = db.execute(
+            "SELECT DISTINCT l.node_id FROM whisper_event e JOIN whisper_log l USING (event) "
+            "WHERE e.session_id = ? AND l.shown IS NOT NULL",
+            (session_id,),
+        ).fetchall()
+        held = db.execute("SELECT holds FROM session WHERE session_id = ?", (session_id,)).fetchone()
+    return {str(node_id) for (node_id,) in rows} | set(json.loads(held[0]) if held is not None else ())

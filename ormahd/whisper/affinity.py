@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from ormahd.embedding.scale import Scale, own_cosine
 from ormahd.model.judgement import Judgement
 from ormahd.settings import AffinitySettings
 from ormahd.state.feedback import Judgements
@@ -25,6 +26,9 @@ Float = NDArray[np.float32]
 SAME: Final = 0.9
 """Minimum cosine of two prompts with the same meaning. With the default model, prompts that differ in wording only are
 above it, and prompts that differ in a port, price, version or module are below it."""
+
+IMPLICIT_WEIGHT: Final = 0.8
+"""Weight of a judgement that was inferred; an explicit one has 1."""
 
 
 class Verdict(Struct, frozen=True):
@@ -39,18 +43,29 @@ class Verdict(Struct, frozen=True):
 
 
 def verdicts(
-    vector: Float | None, prompt_hash: str, node_ids: Iterable[str], judgements: Judgements
+    vector: Float | None,
+    prompt_hash: str,
+    node_ids: Iterable[str],
+    judgements: Judgements,
+    *,
+    scale: Scale | None = None,
 ) -> dict[str, Verdict]:
-    """Return `{node id: verdict}` for nodes with an explicit judgement on a prompt with this unit vector or keyed hash."""
+    """Return `{node id: verdict}` for nodes with an explicit judgement on a prompt with this unit vector or keyed hash.
+
+    `scale`: that of the model's similarities.
+    """
+    same = own_cosine(scale, SAME)
     found: dict[str, Verdict] = {}
     for node_id in dict.fromkeys(node_ids):
-        said = list(_said(vector, prompt_hash, node_id, judgements))
+        said = list(_said(vector, prompt_hash, node_id, judgements, same))
         if said:
             found[node_id] = max(said, key=lambda one: (one.judgement.confirmed_at, one.signal))
     return found
 
 
-def _said(vector: Float | None, prompt_hash: str, node_id: str, judgements: Judgements) -> Iterator[Verdict]:
+def _said(
+    vector: Float | None, prompt_hash: str, node_id: str, judgements: Judgements, same: float
+) -> Iterator[Verdict]:
     explicit = judgements.explicit.get(node_id, ())
     if not explicit:
         return
@@ -59,7 +74,7 @@ def _said(vector: Float | None, prompt_hash: str, node_id: str, judgements: Judg
             yield Verdict(one, 1.0)
         elif place is not None and vector is not None and judgements.matrix.shape[1] == len(vector):
             cosine = float(judgements.matrix[place] @ vector)
-            if cosine >= SAME:
+            if cosine >= same:
                 yield Verdict(one, cosine)
 
 
@@ -101,9 +116,10 @@ class Boost(Struct, frozen=True):
 
 
 def boosts(
-    vector: Float | None, node_ids: Iterable[str], judgements: Judgements, *, now: datetime, settings: AffinitySettings
-) -> dict[str, Boost]:
-    """Return `{node id: boost}` for the prompt with this unit vector.
+    vector: Float | None, node_ids: Iterable[str], judgements: Judgements, *, now: datetime, settings: AffinitySettings,
+    scale: Scale | None = None,
+) -> dict[str, Boost]:  # fmt: skip
+    """Return `{node id: boost}` for the prompt with this unit vector. `scale`: that of the model's similarities.
 
     A memory without a judgement on a similar prompt is left out.
     """
@@ -116,9 +132,9 @@ def boosts(
     cosines = np.concatenate([judgements.matrix[span] @ vector for span in spans]).astype(np.float64)
     places = np.concatenate([np.arange(span.start, span.stop) for span in spans])
     of = np.repeat(np.arange(len(nodes)), [span.stop - span.start for span in spans])
-    source = np.where(judgements.implicit[places], settings.implicit_weight, 1.0)
+    source = np.where(judgements.implicit[places], IMPLICIT_WEIGHT, 1.0)
     # with a threshold below 0, prompts with a negative cosine would pass
-    like = (cosines >= settings.similarity_threshold) & (cosines > 0) & (source > 0)
+    like = (cosines >= own_cosine(scale, settings.similarity_threshold)) & (cosines > 0)
     cosines, places, of, source = cosines[like], places[like], of[like], source[like]
     # clocks of several machines differ: a judgement dated in the future counts as made now
     days = np.maximum(0.0, (now.timestamp() - judgements.times[places]) / 86_400)
@@ -146,9 +162,11 @@ def boosts(
     }  # fmt: skip
 
 
-def judged(vector: Float | None, node_id: str, judgements: Judgements, settings: AffinitySettings) -> bool:
+def judged(
+    vector: Float | None, node_id: str, judgements: Judgements, settings: AffinitySettings, scale: Scale | None = None
+) -> bool:
     """Whether a judgement on this memory exists for a similar prompt; then a review need not ask about it."""
     span = judgements.spans.get(node_id)
     if vector is None or span is None or judgements.matrix.shape[1] != len(vector):
         return False
-    return bool((judgements.matrix[span] @ vector >= settings.similarity_threshold).any())
+    return bool((judgements.matrix[span] @ vector >= own_cosine(scale, settings.similarity_threshold)).any())

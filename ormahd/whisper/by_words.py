@@ -12,6 +12,7 @@ from typing import Final
 
 from ormahd.embedding.reading import READABLE
 from ormahd.index.rows import NodeRow
+from ormahd.model.chance import log_odds, times_odds
 from ormahd.search.exact import FEW, RARE
 from ormahd.search.gather import EmbedQuery, Searchable
 from ormahd.text.language import note_stems, question_stems
@@ -23,7 +24,11 @@ READ: Final = 8_000
 TWO: Final = 2
 """Words of a prompt that a memory must have, unless the prompt has fewer: one word in common is chance."""
 HALF: Final = 0.35
-"""Share of a prompt's words at which a memory is as relevant as the default gate wants (0.5)."""
+"""Share of a prompt's words at which a memory is as relevant as the default gate wants."""
+GATE: Final = 0.15
+"""The relevance of such a memory: the default of `whisper.injection_gate`."""
+STRETCH: Final = 2.3
+"""Log odds of relevance for one of the share, where half stands for `HALF`."""
 
 
 def weights(index: Searchable, query: str, embed: EmbedQuery) -> dict[str, float]:
@@ -42,7 +47,7 @@ def weights(index: Searchable, query: str, embed: EmbedQuery) -> dict[str, float
 
 
 def relevance_by_words(row: NodeRow, weighed: Mapping[str, float]) -> float:
-    """Return the relevance of a memory, 0 to 1: 0.5 where it has `HALF` of the prompt's words, one of them rare."""
+    """Return the relevance of a memory, 0 to 1: `GATE` where it has `HALF` of the prompt's words, one of them rare."""
     text = f"{row.title or ''} {' '.join(row.tags)} {beginning(row.content, READ)}"
     said = set(words(text))
     said |= note_stems(text, said)
@@ -50,4 +55,5 @@ def relevance_by_words(row: NodeRow, weighed: Mapping[str, float]) -> float:
     if not any(weight > 0.0 for weight in there) or len(there) < min(TWO, len(weighed)):
         return 0.0
     share = sum(map(abs, there)) / sum(map(abs, weighed.values()))
-    return min(1.0, 0.5 * share / HALF) if share < HALF else 0.5 + 0.5 * (share - HALF) / (1.0 - HALF)
+    fits = 0.5 * share / HALF if share < HALF else 0.5 + 0.5 * (share - HALF) / (1.0 - HALF)
+    return times_odds(GATE, STRETCH * log_odds(fits))

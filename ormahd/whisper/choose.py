@@ -1,38 +1,54 @@
 """Choose the few candidates that are whispered. Each step drops some and records the reason in `dropped`.
 
-Order: judge, elsewhere, floor, (rerank, affinity), floor again, time, identity, topic, known to the session, archive,
-gate, exploration.
+Order: judge, elsewhere, beside, floor, (rerank, affinity), floor again, time, identity, topic, known to the session,
+archive, gate, exploration.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final
 
+from ormahd.model.chance import after_feedback, log_odds, times_odds
 from ormahd.note.values import short_name
 from ormahd.search.gather import kinds
+from ormahd.search.parts import parts
 from ormahd.search.shape import certainty
 from ormahd.settings import WhisperSettings
 from ormahd.text.sameness import says_the_same
 from ormahd.text.words import words
 from ormahd.whisper.affinity import Boost, Verdict
 from ormahd.whisper.gather import Pool
-from ormahd.whisper.types import Asked, Before, Candidate, Heard, Intent, Shown, context_key
+from ormahd.whisper.types import RERANKER_SHARE, Asked, Before, Candidate, Heard, Intent, Shown, context_key
 
 Overlaps = Callable[[Candidate], bool]
 
-TEMPORAL_RELEVANCE = 0.30
+LEAST_RELEVANCE: Final = 0.10
+"""Relevance below which a candidate is dropped early, unless `whisper.injection_gate` is lower."""
+LOG_RELEVANCE: Final = 0.07
+"""Relevance (after feedback) from which a candidate is logged, so that feedback can refer to it; never above the gate."""
+TEMPORAL_RELEVANCE = 0.03
 """Minimum relevance for prompts that ask for a time: matching the time is evidence in itself."""
-CROWDING = 0.0125
-"""Amount by which the gate rises for each memory already chosen."""
-COMPANIONS = 0.12
-"""Memories whose relevance is lower than the best one's by more than this are dropped."""
-PREFERENCE_GATE = 0.42
+CROWDING = 0.115
+"""Amount by which the gate's log odds rise for each memory already chosen."""
+COMPANIONS = 1.25
+"""Memories are dropped whose log odds are lower than the best one's by more than this (odds of less than 0.29 of the best)."""
+BESIDE = 3.0
+"""Difference of the search's logit to the best one up to which a memory joins a memory that passed the gate: the search,
+which also hears the conversation and whom the prompt names, finds it at most 20 times less likely."""
+BESIDE_RELEVANCE = 0.055
+"""Least relevance of such a memory."""
+BEHIND = 4.0
+"""Difference of the search's logit above which a memory that passes the gate is dropped."""
+CROWD = 2 / 3
+"""Share of `max_nodes` from which only memories join that the search finds as likely as the best."""
+PREFERENCE_GATE = 0.13
 """Gate for standing preferences. It is lower, because a preference applies to a task without sharing its words."""
-OTHER_SPACES = 0.5
+OTHER_SPACES = 0.12
 """Factor on the relevance of a memory of another space that the prompt does not name. With it, none passes the default gate."""
 TOPIC_COSINE = 0.55
 """Minimum cosine at which a memory without a common word with the prompt stays when other memories have one."""
-ELSEWHERE_MARGIN = -0.02
+ELSEWHERE_MARGIN = -0.015
 """Added to the best late interaction of another space; this space (or global) must reach the sum."""
 FULL_NODES = 2
 """Number of memories that are quoted in full; the others are shown by title."""
@@ -91,36 +107,63 @@ def _place(one: Candidate, asked: Asked, said: frozenset[str]) -> float:
     return 1.0 if named and named <= said else OTHER_SPACES
 
 
+def compare(candidates: Iterable[Candidate], heard: Heard) -> None:
+    """Note in `behind` by how much the search finds a better candidate of this space, or a global one, more likely.
+
+    Not for prompts about the user alone, since what belongs to the user is known by connections; nor for questions for
+    several things, since the search scored each answer against its own part.
+    """
+    if heard.identity_only or parts(heard.query):
+        return
+    some = [one for one in alive(candidates) if "logit" in one.numbers]
+    best = max((one.numbers["logit"] for one in some if one.numbers["place"] > OTHER_SPACES), default=None)
+    for one in some:
+        if best is not None:
+            one.numbers["behind"] = max(0.0, best - one.numbers["logit"])
+
+
+def _beside(one: Candidate) -> bool:
+    """Whether a memory may join one that passed the gate, although its own text does not pass it."""
+    near = one.numbers.get("behind", BESIDE + 1.0) <= BESIDE and one.numbers["place"] > OTHER_SPACES
+    return near and one.relevance >= BESIDE_RELEVANCE and one.numbers.get("affinity", 0.0) >= 0.0
+
+
+def log_relevance(settings: WhisperSettings) -> float:
+    """Return the relevance from which a candidate is logged."""
+    return min(LOG_RELEVANCE, settings.injection_gate)
+
+
 def floor(candidates: Iterable[Candidate], heard: Heard, settings: WhisperSettings) -> None:
     """Drop candidates below the least relevance, which is lower for a prompt that asks for a time."""
-    least = min(settings.min_relevance, TEMPORAL_RELEVANCE) if heard.temporal else settings.min_relevance
+    least = min(TEMPORAL_RELEVANCE if heard.temporal else LEAST_RELEVANCE, settings.injection_gate)
     for one in alive(candidates):
-        if one.relevance < least and one.source != "temporal" and not one.wanted:
+        if one.relevance < least and one.source != "temporal" and not one.wanted and not _beside(one):
             one.dropped = f"floor: relevance {one.relevance:.3f} below {least}"
 
 
-def blend(candidates: Sequence[Candidate], judged: Sequence[float], share: float) -> None:
+def blend(candidates: Sequence[Candidate], judged: Sequence[float]) -> None:
     """Mix the cross-encoder's scores (0 to 1, in the candidates' order) into relevance and order."""
     for one, word in zip(candidates, judged, strict=True):
         one.numbers["cross"] = word
-        text = share * word + (1.0 - share) * one.numbers["text"]
+        text = RERANKER_SHARE * word + (1.0 - RERANKER_SHARE) * one.numbers["text"]
         one.relevance = max(text, one.numbers["identity"]) * one.numbers["place"] * one.numbers["certain"]
-        one.order = share * word + (1.0 - share) * one.order
+        one.order = RERANKER_SHARE * word + (1.0 - RERANKER_SHARE) * one.order
 
 
 def boost(candidates: Iterable[Candidate], boosts: Mapping[str, Boost], settings: WhisperSettings) -> None:
     """Add the affinity from earlier feedback, then drop candidates judged of no use or below `log_relevance`."""
+    logged = log_relevance(settings)
     for one in alive(candidates):
         delta = boosts[one.id].value if one.id in boosts else 0.0
         one.numbers["before_feedback"] = one.relevance
         one.numbers["affinity"] = delta
-        one.relevance = min(1.0, max(0.0, one.relevance + delta))
+        one.relevance = after_feedback(one.relevance, delta)
         one.order += delta
         if one.numbers.get("verdict", 0.0) < 0:
             cosine = one.numbers["verdict_cosine"]
             one.dropped = f"feedback: said to be of no use for a prompt that means the same (cosine {cosine:.2f})"
-        elif one.relevance < settings.log_relevance and one.source != "temporal" and not one.wanted:
-            one.dropped = f"affinity: relevance {one.relevance:.3f} below {settings.log_relevance}"
+        elif one.relevance < logged and one.source != "temporal" and not one.wanted and not _beside(one):
+            one.dropped = f"affinity: relevance {one.relevance:.3f} below {logged}"
 
 
 def timely(candidates: Sequence[Candidate], heard: Heard, asked: Asked, *, topical: bool) -> None:
@@ -153,9 +196,9 @@ def identity(candidates: Sequence[Candidate], heard: Heard, settings: WhisperSet
                 one.dropped = "identity: not global"
     left = alive(candidates)
     best = max((one.numbers["text"] for one in left), default=0.0)
-    if best >= settings.log_relevance:  # the prompt asks for one trait, not for all
+    if best >= log_relevance(settings):  # the prompt asks for one trait, not for all
         for one in left:
-            if one.numbers["text"] < best - COMPANIONS:
+            if log_odds(one.numbers["text"]) < log_odds(best) - COMPANIONS:
                 one.dropped = "identity: others fit the words"
 
 
@@ -238,8 +281,9 @@ def gate(
 ) -> list[Candidate]:
     """Return the candidates that are relevant enough, best first; each further one has to be a little more relevant.
 
-    `known`: relevance of memories that the context already contains; candidates far below it are dropped. For a
-    prompt that asks for a time, types that the prompt names come first, then the newest.
+    `known`: relevance of memories that the context already contains; candidates far below it are dropped. A candidate
+    that the search finds nearly as likely as the best joins one that passes. For a prompt that asks for a time, types
+    that the prompt names come first, then the newest.
     """
     wished = kinds(heard.prompt) if heard.temporal else frozenset()  # otherwise the search's order already includes it
     left = sorted(
@@ -247,15 +291,21 @@ def gate(
         key=lambda one: (one.row.type not in wished, -one.order, -one.row.created.timestamp(), one.id),
     )
     best = max((known, *(one.relevance for one in left)))
+    # answers to two questions are not compared with each other
+    near = 0.0 if parts(heard.query) else times_odds(best, -companions)
+    speaks = any(one.relevance >= max(settings.injection_gate, near) or one.wanted for one in left)
     chosen: list[Candidate] = []
     for one in left:
-        least = settings.injection_gate + crowding * len(chosen)
-        if heard.temporal or one.wanted:  # a matching time is evidence enough; `floor` has filtered these
-            least = 0.0
-        if one.relevance < least:
+        sure = heard.temporal or one.wanted  # a matching time is evidence enough; `floor` has filtered these
+        least = 0.0 if sure else times_odds(settings.injection_gate, crowding * len(chosen))
+        joins = speaks and _beside(one)
+        behind = BEHIND if len(chosen) < CROWD * settings.max_nodes else 0.0
+        if one.relevance < least and not joins:
             one.dropped = f"{BELOW_GATE} {one.relevance:.3f} below {least:.3f}"
-        elif one.relevance < best - companions and not heard.temporal and not one.wanted:
+        elif one.relevance < near and not sure and not joins:
             one.dropped = f"companions: relevance {one.relevance:.3f} far below {best:.3f}"
+        elif one.numbers.get("behind", 0.0) > behind and not sure:
+            one.dropped = f"companions: the search finds others more likely (logit {one.numbers['behind']:.2f} below)"
         elif _joins(one, chosen):
             continue
         elif len(chosen) >= settings.max_nodes:

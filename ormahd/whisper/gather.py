@@ -1,8 +1,6 @@
-"""Gather the memories that may fit a prompt, newer ones before those that they replaced. Read-only.
+"""Gather the memories that may fit a prompt: by search, by identity, from the archive, and standing preferences. Read-only.
 
-Gather the memories that may fit a prompt: by search, by identity, from the archive, and standing preferences. Read-only.
-
-Show a memory that a newer one replaced only marked as older, and behind the newer one.
+A memory that a newer one replaced is shown only marked as older, and behind the newer one.
 """
 
 from __future__ import annotations
@@ -17,10 +15,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ormahd.embedding.scale import Scale, usual_cosine, usual_late
-from ormahd.index.rows import EdgeRow, Filter, NodeRow
+from ormahd.index.rows import CandidateRow, EdgeRow, Filter, NodeRow
 from ormahd.model.node import EdgeType, NodeType, SearchQuery, Tier
 from ormahd.search.gather import EmbedQuery, Searchable
-from ormahd.search.parts import rank_parts
+from ormahd.search.parts import parts, rank_parts
 from ormahd.search.search import BEHIND, Hit, Holds, Ranked, Reworded, Rules, never, rank, replaced
 from ormahd.text.quoting import beginning
 from ormahd.text.words import query_terms, stems, words
@@ -91,16 +89,20 @@ class Pool(Struct, frozen=True):
     better: str | None = None
     """The other space in which `elsewhere` was found."""
     degraded: tuple[str, ...] = ()
+    rows: Mapping[str, CandidateRow] = field(default_factory=dict)
+    """Everything that the searches considered, among which `renew` finds newer memories."""
 
 
 class PromptEvidence(Struct, frozen=True):
     """A prompt as candidates are compared with it. `notes`: in the vault; `said`: its stemmed words; `words`: the weight of
-    each, if the model does not read the prompt; `unknown`: its exact names that no memory has."""
+    each, if the model does not read the prompt; `unknown`: its exact names that no memory has; `terms`: number of words
+    (of its longest part, if it asks for several things)."""
 
     notes: int
     said: frozenset[str]
     words: Mapping[str, float]
     unknown: tuple[str, ...]
+    terms: int
     scale: Scale | None = None
     """The scale of the model's similarities; None for that of the default model."""
 
@@ -114,19 +116,25 @@ def gather(
         query=heard.query, limit=limit, tiers=SPOKEN_OF,
         created_after=heard.after, created_before=heard.before,
     )  # fmt: skip
-    ranked = rank_parts(index, query, embed=embed, space=asked.space, now=now, rules=rules, explain=False)
+    ranked = rank_parts(
+        index, query, embed=embed, space=asked.space, now=now, rules=rules, renewed=False, explain=False
+    )
     archive = _archive(index, query, asked, embed=embed, now=now, rules=rules)
     identity = neighbours(index.edges_of([self_id]), self_id) if Intent.IDENTITY in heard.intents else frozenset()
-    standing = _preferences(index, heard, asked, embed=embed, now=now, rules=rules) if preferences else []
+    standing = _preferences(index, heard, asked, embed=embed, now=now, rules=rules) if preferences else Ranked([])
     results = [*ranked.results, *archive.results]
     ids = dict.fromkeys([hit.node_id for hit in results])
-    rows = index.notes([*ids, *(one.node_id for one in standing), *(identity - ids.keys())], connections=False)
+    wanted = [*ids, *(one.node_id for one in standing.results), *(identity - ids.keys())]
+    rows = index.notes(wanted, connections=False)
     notes = index.count()
-    said = stems(query_terms(heard.query))
+    terms = query_terms(heard.query)
     words_alone = weights(index, heard.query, embed)
     vectors = embed(heard.query)
     scale = None if vectors is None else vectors.scale
-    weighed = PromptEvidence(notes, said, words_alone, tuple(unknown_names(index, heard.query)), scale)
+    unknown = tuple(unknown_names(index, heard.query))
+    asked_parts = parts(heard.query)  # the search scored each memory against its own part
+    size = max(len(query_terms(part)) for part in asked_parts) if asked_parts else len(terms)
+    weighed = PromptEvidence(notes, stems(terms), words_alone, unknown, size, scale)
     candidates = list(_candidates(results, rows, self_id, weighed))
     for node_id in sorted(identity - ids.keys()):
         row = rows.get(node_id)
@@ -137,12 +145,13 @@ def gather(
     elsewhere, better = max(((late, space) for space, late in best if not asked.at_home(space)), default=(0.0, None))
     return Pool(
         candidates,
-        list(_candidates(standing, rows, self_id, weighed)),
+        list(_candidates(standing.results, rows, self_id, weighed)),
         identity,
         max(here, default=0.0),
         elsewhere,
         better,
         tuple(ranked.degraded),
+        {**standing.pool, **archive.pool, **ranked.pool},
     )
 
 
@@ -171,12 +180,16 @@ def _candidates(
             if prompt.notes < FEW:
                 numbers["common"] = max(numbers["common"], few_words(len(prompt.said & stemmed([row])[row.digest])))
         # a memory found by an edge has no numbers of its own text, and so no relevance
-        fits = relevance(numbers) or 0.0
+        numbers["terms"] = float(prompt.terms)
+        numbers |= relevance(numbers)
+        fits = numbers.get("text_alone", 0.0)
         if prompt.words and hit.source == "search":
             fits = numbers["by_words"] = relevance_by_words(row, prompt.words)
         twin = has_twin(prompt.unknown, row)
         numbers["twin"] = float(twin)
-        yield Candidate(row, hit.score, hit.source, by_names(fits, numbers, twin=twin), numbers=numbers)
+        yield Candidate(
+            row, hit.score, hit.source, by_names(fits, numbers, twin=twin, absent=bool(prompt.unknown)), numbers=numbers
+        )
 
 
 def _archive(
@@ -192,7 +205,7 @@ def _archive(
         return Ranked([])
     wish = query.model_copy(update={"tiers": [Tier.ARCHIVAL], "limit": WIDE_ARCHIVE})
     few = _few(rules, 2 * WIDE_ARCHIVE)
-    found = rank(index, wish, embed=embed, space=asked.space, now=now, explain=False, rules=few)
+    found = rank(index, wish, embed=embed, space=asked.space, now=now, renewed=False, explain=False, rules=few)
     replaced = _replaced(index, [hit.node_id for hit in found.results], now)
     hits = [hit for hit in found.results if hit.source == "search" and hit.node_id not in replaced]
     return replace(found, results=hits)
@@ -208,24 +221,23 @@ def _replaced(index: Readable, ids: Sequence[str], now: datetime) -> frozenset[s
 
 def _preferences(
     index: Readable, heard: Heard, asked: Asked, *, embed: EmbedQuery, now: datetime, rules: Rules
-) -> list[Hit]:
+) -> Ranked:
     spaces = ["global"] if asked.space is None else ["global", asked.space]
     query_vectors = embed(heard.query)
     chosen = Filter(types=(NodeType.PREFERENCE,), tiers=tuple(SPOKEN_OF), spaces=tuple(spaces), alive_at=now)
     near = index.search_vectors(query_vectors.vector, 1, chosen) if query_vectors is not None else []
     if not near or near[0][1] < FAR_PREFERENCE:
-        return []  # for most prompts no preference is near; this saves the full search
+        return Ranked([])  # for most prompts no preference is near; this saves the full search
     query = SearchQuery(
         query=heard.query, limit=WIDE_PREFERENCES, tiers=SPOKEN_OF, types=[NodeType.PREFERENCE], spaces=spaces
     )
     few = _few(rules, WIDE_PREFERENCES)
-    return rank(index, query, embed=embed, space=None, now=now, explain=False, rules=few).results
+    return rank(index, query, embed=embed, space=None, now=now, renewed=False, explain=False, rules=few)
 
 
 def _few(rules: Rules, many: int) -> Rules:
     """Return rules for a search over `many` candidates, without spreading activation."""
-    still = rules.activation.model_copy(update={"seed_count": 0})
-    return replace(rules, activation=still, min_pool=many, compared=many)
+    return replace(rules, seeds=0, min_pool=many, compared=many)
 
 
 NOT_RENEWED = ("session: ", "feedback: ")
@@ -253,7 +265,8 @@ def renew(
         return [], [], frozenset()
     near = [one.id for one in sorted(everyone, key=lambda one: -one.order)[:10]]
     ids = list(dict.fromkeys([*(one.id for one in (*chosen, *preferences)), *near]))
-    marks = replaced(index, ids, index.candidates(list(by_id)), Filter(alive_at=now), holds, reworded)
+    considered = {**pool.rows, **index.candidates([node_id for node_id in by_id if node_id not in pool.rows])}
+    marks = replaced(index, ids, considered, Filter(alive_at=now), holds, reworded)
     there = {one.id for one in (*chosen, *preferences)}
     found = _in_order(index, chosen, marks, by_id, there, pool)
     standing = _in_order(

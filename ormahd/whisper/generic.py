@@ -15,13 +15,13 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from ormahd.model.chance import sigmoid
 from ormahd.note.values import short_name
 from ormahd.text.facts import ExactToken, exact_tokens
 from ormahd.text.quoting import beginning
 from ormahd.text.words import fold, stems, words
 from ormahd.whisper.gather import OVERLAP
 from ormahd.whisper.hear import topical_words
-from ormahd.whisper.relevance import sigmoid
 from ormahd.whisper.types import Candidate, Heard, Intent
 
 Frequencies = Callable[[Sequence[str]], tuple[dict[str, int], int]]

@@ -1,6 +1,6 @@
 """The text for the start of a session: core memories of the project, global ones, and the user's identity, within a budget.
 
-Memories that the session's context still contains are not repeated. `Wiring` reads how `ormahctl setup` connected
+Memories that the session's context still contains are not repeated. `AgentCommands` reads how `ormahctl setup` connected
 each agent.
 """
 
@@ -33,7 +33,7 @@ AGENT: Final = "agent:"
 """Prefix of an agent's source (`actions.amend`)."""
 
 
-class Wiring:
+class AgentCommands:
     """The commands of each agent. The file is read again when it changes; thread-safe."""
 
     def __init__(self, file: Path | None = None) -> None:
@@ -62,7 +62,7 @@ class Wiring:
 def _parsed(file: Path) -> Mapping[str, Commands]:
     """Return the commands in the file by agent; empty if it cannot be read, so that a whisper does not fail."""
     try:
-        programs = msgspec.json.decode(own_files.read(file, follow=True), type=dict[str, paths.Wired])
+        programs = msgspec.json.decode(own_files.read(file, follow=True), type=dict[str, paths.AgentConnection])
     except (OSError, msgspec.DecodeError) as exc:
         log.warning("%s cannot be read (%s); renew it: ormahctl setup AGENT", file, type(exc).__name__)
         return {}

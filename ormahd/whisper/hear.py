@@ -19,16 +19,18 @@ import numpy as np
 from msgspec import Struct
 
 from ormahd.embedding.reading import READABLE
+from ormahd.embedding.scale import own_cosine
 from ormahd.note.values import short_name
 from ormahd.search.gather import subject, topics
 from ormahd.search.times import Period, find_period
-from ormahd.settings import WhisperSettings
 from ormahd.text.harness import Author, read
 from ormahd.text.words import FUNCTION_WORDS, fold, stems, words
-from ormahd.whisper.intents import FIRST_PERSON, Archetypes, Embed, classify, resumes
+from ormahd.whisper.intents import FIRST_PERSON, Archetypes, Embed, Embedded, classify, resumes
 from ormahd.whisper.types import Asked, Before, Float, Heard, Intent, Silence
 
-MOST_WORDS = 24
+INTENT_COSINE: Final = 0.55
+"""Cosine with an example, as the default model gives it, from which a prompt is classified like it."""
+MOST_WORDS: Final = 24
 """Maximum number of words (or Chinese, Japanese, Korean characters) of a prompt that can be a mere acknowledgement."""
 
 _SIGNS = "\u3005\u3041-\u30ff\u3131-\u318e\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
@@ -187,9 +189,7 @@ def early(prompt: str, harness: str | None = None) -> Silence | None:
     return Silence.ACKNOWLEDGEMENT if acknowledges(found.text) else None
 
 
-def hear(
-    asked: Asked, before: Before, *, embed: Embed, archetypes: Archetypes, now: datetime, settings: WhisperSettings
-) -> Heard:
+def hear(asked: Asked, before: Before, *, embed: Embed, archetypes: Archetypes, now: datetime) -> Heard:
     """Analyse a prompt that `early` did not reject.
 
     The search text is the prompt; with the earlier prompts for a follow-up; without the words of a period if it asks
@@ -197,11 +197,13 @@ def hear(
     question about a time.
     """
     prompt = clean(asked.prompt, asked.harness)
-    vector = _vector(prompt, embed)
+    found = embed(prompt)
+    vector = _vector(found)
+    near = own_cosine(found.scale if found is not None else None, INTENT_COSINE)
     read = is_read(prompt, embed)  # else it would resemble every example, or none
     scores = archetypes.scores(vector) if vector is not None and read else None
     period = find_period(prompt, now)
-    intents = _kinds(prompt, scores, period, before, settings.intent_threshold)
+    intents = _kinds(prompt, scores, period, before, near)
     follow_up = bool(before.recent) and Intent.CONTINUATION in intents
     after = until = None
     if (
@@ -216,7 +218,7 @@ def hear(
         after = now - WINDOW
     query = prompt
     if follow_up:
-        by_words = scores is None or scores[Intent.CONTINUATION] < settings.intent_threshold
+        by_words = scores is None or scores[Intent.CONTINUATION] < near
         # "and in production?" has half of its topic in the previous prompt; with two of them, its own half would count too little
         query = "\n".join([*_earlier(before, 1 if by_words and topics(prompt) else EARLIER), prompt])
     if Intent.TEMPORAL in intents and period is not None:  # without a recognised period there is no window
@@ -232,6 +234,7 @@ def hear(
         after=after,
         before=until,
         scores={kind.value: round(score, 4) for kind, score in (scores or {}).items()},
+        scale=found.scale if found is not None else None,
     )
 
 
@@ -283,8 +286,7 @@ def _short(text: str) -> bool:
     return True
 
 
-def _vector(prompt: str, embed: Embed) -> Float | None:
-    found = embed(prompt)
+def _vector(found: Embedded | None) -> Float | None:
     if found is None or not np.isfinite(found.vector).all() or not found.vector.any():
         return None
     return found.vector

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from ormahd.embedding.scale import Scale, own_cosine
 from ormahd.search.gather import topics
 from ormahd.text.words import words
 from ormahd.whisper.types import Float, Intent
@@ -104,6 +105,8 @@ class Embedded(Protocol):
     def vector(self) -> Float: ...
     @property
     def read(self) -> float: ...
+    @property
+    def scale(self) -> Scale | None: ...
 
 
 Embed = Callable[[str], Embedded | None]
@@ -151,7 +154,7 @@ class Archetypes:
             return made
 
 
-def small_talk(vector: Float, archetypes: Archetypes) -> bool:
+def small_talk(vector: Float, archetypes: Archetypes, scale: Scale | None = None) -> bool:
     """Whether a prompt is nearest to a greeting or thanks, even if not near enough to be classified as such.
 
     Such a prompt is not used to ask which memory would have helped.
@@ -160,7 +163,7 @@ def small_talk(vector: Float, archetypes: Archetypes) -> bool:
     return (
         scores is not None
         and max(scores, key=scores.__getitem__) is Intent.CONVERSATIONAL
-        and scores[Intent.CONVERSATIONAL] >= POLITE
+        and scores[Intent.CONVERSATIONAL] >= own_cosine(scale, POLITE)
     )
 
 

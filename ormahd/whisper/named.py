@@ -18,10 +18,12 @@ from ormahd.text.words import fold
 
 RARE: Final = 0.6 * BOOST
 """Boost from which a memory has most of the exact things of a prompt, and these are rare in the vault."""
-RELEVANT: Final = 0.58
+RELEVANT: Final = 0.41
 """Relevance of such a memory at least: above the default gate, also where nothing else of the prompt fits."""
-TWIN: Final = 0.55
+TWIN: Final = 0.15
 """Factor on the relevance of a memory with a look-alike of a name that no memory has."""
+ABSENT: Final = 0.75
+"""Factor on the relevance of another memory, if the prompt spells out a name that no memory has."""
 ALIKE: Final = 0.33
 """Share of a name's parts that a look-alike has."""
 READ: Final = 4_000
@@ -64,12 +66,13 @@ def _parts(name: str) -> frozenset[str]:
     return frozenset(part.lower() for part in _PARTS.findall(name))
 
 
-def by_names(relevance: float, numbers: Mapping[str, float], *, twin: bool) -> float:
+def by_names(relevance: float, numbers: Mapping[str, float], *, twin: bool, absent: bool) -> float:
     """Return a memory's relevance with what the names in the prompt say. `numbers`: those of the search; `twin`: it has a
-    look-alike of a name that no memory has."""
+    look-alike of a name that no memory has; `absent`: the prompt has such a name."""
     boost = numbers.get("exact", 0.0)
     if boost >= RARE:
         return max(relevance, RELEVANT)
     if boost <= 0.0:
         relevance *= numbers.get("without", 1.0)  # below 1 where another memory has a name that this one lacks
+        relevance *= ABSENT if absent else 1.0
     return relevance * TWIN if twin else relevance

@@ -30,7 +30,7 @@ from ormahd.whisper import affinity, choose, generic, hear, intents, render, rev
 from ormahd.whisper import gather as renew
 from ormahd.whisper.affinity import Verdict, verdicts
 from ormahd.whisper.gather import Pool, gather, stemmed
-from ormahd.whisper.greet import Wiring
+from ormahd.whisper.greet import AgentCommands
 from ormahd.whisper.intents import small_talk
 from ormahd.whisper.relevance import cross
 from ormahd.whisper.session import CONTENT, Sessions
@@ -61,7 +61,7 @@ class Whisper:
         *,
         rerankers: Callable[[], Reranker | None],
         maintenance_due: Callable[[], bool] = lambda: False,
-        wiring: Wiring | None = None,
+        wiring: AgentCommands | None = None,
     ) -> None:
         """`rerankers`: returns the cross-encoder, or None while it is not loaded. `maintenance_due`: whether
         questions wait for an agent that is the judge of maintenance. `wiring`: the commands that each agent can run."""
@@ -70,7 +70,7 @@ class Whisper:
         self.sessions = sessions
         self._rerankers = rerankers
         self.maintenance_due = maintenance_due
-        self.wiring = wiring or Wiring()
+        self.wiring = wiring or AgentCommands()
         self._archetypes: intents.Archetypes | None = None
         self._archetypes_lock = threading.Lock()
 
@@ -148,14 +148,14 @@ class _Course:
             return Answer(early)
         heard = hear.hear(
             self.asked, self.before, embed=self.embed, archetypes=self.whisper.archetypes(self.ormah.embed_query),
-            now=self.now, settings=self.settings,
+            now=self.now,
         )  # fmt: skip
         if (silence := suppress.quiet(heard, self.before, self.settings)) is not None:
             return Answer(silence, heard)
         settings = self.ormah.settings
         pool = gather(
             self.ormah.index, heard, self.asked, self_id=self.ormah.vault.self_id, embed=self.embed, now=self.now,
-            rules=Rules(settings.search, settings.space, settings.activation), limit=POOL,
+            rules=Rules(settings.search, settings.space), limit=POOL,
             preferences=self.settings.preferences > 0 and applies(heard),
         )  # fmt: skip
         self.degraded += pool.degraded
@@ -172,6 +172,7 @@ class _Course:
         everyone = [*candidates, *pool.preferences]
         choose.heed(everyone, self._verdicts(heard, everyone), self.asked)
         home = choose.at_home(candidates, pool, self.asked)
+        choose.compare(candidates, heard)
         choose.floor(candidates, heard, settings)
         self._rerank(candidates, heard)
         boosts = self._boosts(heard, [*candidates, *pool.preferences])
@@ -237,7 +238,7 @@ class _Course:
         if logits is None:
             self.degraded.append("reranker")
             return
-        choose.blend(read, [cross(logit) for logit in logits], self.settings.reranker_blend)
+        choose.blend(read, [cross(logit) for logit in logits])
 
     def _boosts(self, heard: Heard, candidates: Sequence[Candidate]) -> Mapping[str, affinity.Boost]:
         """Return the affinity of each candidate; empty for prompts that ask for a time."""
@@ -245,7 +246,12 @@ class _Course:
             return {}
         ids = [one.id for one in candidates if one.dropped is None]
         return affinity.boosts(
-            heard.vector, ids, self.ormah.judgements, now=self.now, settings=self.ormah.settings.affinity
+            heard.vector,
+            ids,
+            self.ormah.judgements,
+            now=self.now,
+            settings=self.ormah.settings.affinity,
+            scale=heard.scale,
         )
 
     def _verdicts(self, heard: Heard, candidates: Sequence[Candidate]) -> Mapping[str, Verdict]:
@@ -256,7 +262,7 @@ class _Course:
             return {}
         same = self.ormah.learned.seal.prompt(whispers.kept(heard.prompt))
         vector = heard.vector if hear.is_read(heard.prompt, self.embed) else None
-        return verdicts(vector, same, ids, judgements)
+        return verdicts(vector, same, ids, judgements, scale=heard.scale)
 
     # ------------------------------------------------------------ the answer
 
@@ -272,9 +278,10 @@ class _Course:
             known = {key.partition(":")[0] for key in self.before.known}
             besides = {one.id for one in found.chosen} | known
             archetypes = self.whisper.archetypes(self.ormah.embed_query)
+            scale = found.heard.scale if found.heard is not None else None
             held = review.pick(
                 self.ormah, self.asked.space, now=self.now, besides=besides,
-                small_talk=lambda vector: small_talk(vector, archetypes),
+                small_talk=lambda vector: small_talk(vector, archetypes, scale), scale=scale,
             )  # fmt: skip
         due = (
             self.settings.maintenance and found.silence not in UNHEARD and MAINTENANCE not in self.before.known
@@ -292,6 +299,7 @@ class _Course:
         if held is not None and text.reviewed and logged:
             review.went_out(self.ormah, held, event=event)
         views = [_view(one) for one in nodes]
+        self._publish(event if logged else None, found, nodes, begun)
         return WhisperResult(
             text=text.text,
             nodes=[one for one in views if one.shown != "exploring"],
@@ -318,9 +326,9 @@ class _Course:
         shown = {context_key(one.row): one.shown for one in nodes if one.shown is not None}
         said = Said(heard.prompt if heard is not None else asked.prompt, vector, self.ormah.clock(), bool(nodes))
         if found.silence not in UNHEARD:
-            self.whisper.sessions.heard(asked.session_id, said, shown=shown)
-        pool = found.pool
-        floor = self.settings.log_relevance
+            self.whisper.sessions.heard(asked.session_id, said, shown=shown, keep=not asked.unkept)
+        pool = None if asked.unkept else found.pool
+        floor = choose.log_relevance(self.settings)
         considered: dict[str, whispers.Considered] = {}
         for one in (*pool.candidates, *pool.preferences) if pool is not None else ():
             told = one.shown is not None
@@ -330,12 +338,20 @@ class _Course:
                 before = one.numbers.get("before_feedback", one.relevance)
                 considered[one.id] = whispers.Considered(one.id, before, one.relevance, one.shown)
         whispers.record(
-            self.ormah.state, event=event, prompt=said.text, outcome=whispers.SPOKEN if nodes else str(found.silence),
-            milliseconds=(time.perf_counter() - begun) * 1000, vector=vector, model=self.ormah.learned.model,
+            self.ormah.state, event=event, prompt="" if asked.unkept else said.text, outcome=whispers.SPOKEN if nodes else str(found.silence),
+            milliseconds=(time.perf_counter() - begun) * 1000, vector=None if asked.unkept else vector, model=self.ormah.learned.model,
             candidates=considered.values(), space=asked.space,
             session_id=asked.session_id, agent=asked.agent,
         )  # fmt: skip
         return self._learnable(found)
+
+    def _publish(self, event: str | None, found: Answer, nodes: Sequence[Candidate], begun: float) -> None:
+        """Tell the readers of events, by ids only: no text of a prompt or a memory."""
+        if found.silence is not Silence.OFF:
+            self.ormah.events.publish(
+                "whisper", whisper=event, source=self.asked.agent, space=self.asked.space, nodes=[one.id for one in nodes],
+                silence=None if nodes else str(found.silence), milliseconds=round((time.perf_counter() - begun) * 1000, 1),
+            )  # fmt: skip
 
     def _use(self, found: Answer, nodes: Sequence[Candidate]) -> None:
         """Record the request, and that the memories shown with their content were used."""
@@ -353,8 +369,9 @@ class _Course:
             log.warning("what was whispered could not be noted as used: %s", exc)
 
     def _learnable(self, found: Answer) -> bool:
-        """Whether feedback can refer to this whisper: it needs a session id and the prompt's vector."""
-        return self.asked.session_id is not None and found.heard is not None and found.heard.vector is not None
+        """Whether feedback can refer to this whisper: it needs a session id and the prompt's vector, both stored."""
+        heard = None if self.asked.unkept else found.heard
+        return self.asked.session_id is not None and heard is not None and heard.vector is not None
 
 
 UNHEARD = frozenset({Silence.OFF, Silence.EMPTY, Silence.COMMAND, Silence.MACHINE})

@@ -1,32 +1,24 @@
-"""Relevance: how likely a memory belongs to a prompt, by its text alone. An absolute value from 0 to 1.
+"""Relevance: the chance that a memory belongs to a prompt, by its text alone. An absolute value from 0 to 1.
 
-A logistic regression over numbers that ranking computes. 0.5 is the default gate; `tests/quality/README.md` describes
-the data.
+It is a logistic regression over numbers that ranking computes, which do not depend on what else was found. The weights
+stand in `relevance.json`. `python -m tests.bench fit-relevance` fits them, and `tests/quality/README.md` shows how far
+they are from the truth: of the memories with a relevance of 0.7 some 70 % belong to the prompt.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
-LATE: Final = 5.2
-"""Weight of late interaction weighted by rarity."""
-WORDS: Final = 4.0
-"""Weight of the words in common (bm25 / (bm25 + half), see `search.shape.WORDS_HALF`)."""
-BREVITY: Final = 1.7
-"""Weight of `brevity`: a very short memory says little about anything."""
-FAR: Final = 7.4
-NEAR: Final = 0.4
-"""Cosine below which relevance falls, however well the words fit: each 0.1 below costs `FAR` / 10 of the logit."""
-BASE: Final = -5.0
-SLOPE: Final = 0.5
-"""Factor on the fitted logit. It puts nearly relevant memories between 0.4 and 0.5, where feedback can raise them
-over the gate."""
+from ormahd.model.chance import FittedWeights, sigmoid
 
-CROSS_MIDDLE: Final = -3.9
+FAR: Final = 0.4
+"""Cosine below which relevance falls, however well the words fit."""
+CROSS_MIDDLE: Final = -2.7
 """Logit of the cross-encoder that counts as 0.5."""
-CROSS_SCALE: Final = 0.4
+CROSS_SCALE: Final = 0.92
 
 
 FITTED: Final = 3_000
@@ -54,22 +46,52 @@ def few_words(shared: int) -> float:
     return SHARED * shared / (SHARED * shared + HALF)
 
 
-def relevance(numbers: Mapping[str, float]) -> float | None:
-    """Return one candidate's relevance from `Hit.numbers` and `common` (`common_words`); None if it has no vectors."""
+SHORT: Final = 5.0
+"""Number of words up to which prompts count as equally short: there are too few shorter ones to learn from."""
+WITNESSES: Final = ("late", "close", "common", "far", "terms")
+"""Names of the evidence, in the order of the table."""
+PART: Final = "text_"
+"""Beginning of the names of the contributions in a trace. They add up to the logit of `text_alone`."""
+
+
+class Chances(FittedWeights, frozen=True):
+    """The weights of the relevance."""
+
+    def contributions(self, evidence: Mapping[str, float]) -> dict[str, float]:
+        """Return weight × value of each piece of evidence, and `text_base`; they add up to the logit."""
+        return {PART + "base": self.base} | {PART + name: self.weights[name] * evidence[name] for name in WITNESSES}
+
+
+def witnesses(numbers: Mapping[str, float]) -> dict[str, float] | None:
+    """Return the evidence from `Hit.numbers`, `common` (`common_words`) and `terms`; None if there are no vectors.
+
+    - `late`: late interaction weighted by rarity; `close`: its square, because likeness counts more near the top.
+    - `common`: the square of the words in common.
+    - `far`: how far the cosine lies below `FAR`.
+    - `terms`: the logarithm of the number of words of the prompt. A long prompt resembles more memories by chance.
+    """
     if "late_rare" not in numbers:
         return None
-    return sigmoid(SLOPE * evidence(numbers))
+    late, common = numbers["late_rare"], numbers["common"]
+    return {
+        "late": late, "close": late * late, "common": common * common, "far": max(0.0, FAR - numbers["cosine"]),
+        "terms": math.log1p(max(SHORT, numbers["terms"])),
+    }  # fmt: skip
 
 
-def evidence(numbers: Mapping[str, float]) -> float:
-    """Return the logit before scaling by `SLOPE`."""
-    return (
-        LATE * numbers["late_rare"]
-        + WORDS * numbers["common"]
-        + BREVITY * numbers["brevity"]
-        - FAR * max(0.0, NEAR - numbers["cosine"])
-        + BASE
-    )
+def relevance(numbers: Mapping[str, float]) -> dict[str, float]:
+    """Return one candidate's relevance by its text (`text_alone`) and the contributions; empty if it has no vectors."""
+    evidence = witnesses(numbers)
+    if evidence is None:
+        return {}
+    parts = fitted().contributions(evidence)
+    return {**parts, "text_alone": sigmoid(sum(parts.values()))}
+
+
+@cache
+def fitted() -> Chances:
+    """Return the weights that are shipped."""
+    return Chances.shipped(__package__, "relevance.json", WITNESSES)
 
 
 def cross(logit: float) -> float:
@@ -80,7 +102,3 @@ def cross(logit: float) -> float:
 def _rarest(notes: int) -> float:
     """Return bm25's inverse document frequency of a word that is in one of `notes` notes."""
     return math.log((notes - 0.5) / 1.5)
-
-
-def sigmoid(value: float) -> float:
-    return 1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, value))))

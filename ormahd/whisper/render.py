@@ -35,7 +35,7 @@ from ormahd.text.quoting import beginning
 from ormahd.whisper.types import Candidate
 
 __all__ = [
-    "MARK", "REMEMBERS", "WHISPERS", "Rendered", "ReviewShown", "alone", "compose", "enclose", "line", "notice", "quoted", "render", "strip",
+    "MARK", "REMEMBERS", "WHISPERS", "Rendered", "ReviewShown", "alone", "compose", "enclose", "line", "notice", "quoted", "strip",
 ]  # fmt: skip
 
 CONTENT_CHARACTERS = 600
@@ -78,22 +78,6 @@ class Rendered(Struct, frozen=True):
     """Ids of memories for which the budget had no room."""
     reviewed: bool
     """Whether the review had room."""
-
-
-def render(
-    nodes: Sequence[Candidate],
-    *,
-    now: datetime,
-    settings: WhisperSettings,
-    maintenance_due: bool = False,
-    review: ReviewShown | None = None,
-    event: str | None = None,
-    commands: Commands = SHELL,
-) -> str:
-    """Return the text of a whisper; empty if there is nothing to say. See `compose`."""
-    return compose(
-        nodes, now=now, settings=settings, maintenance_due=maintenance_due, review=review, event=event, commands=commands
-    ).text  # fmt: skip
 
 
 def compose(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from ormahd.actions.views import replaced_today
+from ormahd.embedding.scale import Scale
 from ormahd.model.node import Tier
 from ormahd.state import whispers
 from ormahd.text.quoting import shortened
@@ -34,7 +35,7 @@ REST: Final = timedelta(days=14)
 """Time during which the same memory is not asked about again."""
 UNANSWERED: Final = 3
 """Number of unanswered reviews of a memory after which it is not asked about again."""
-RELEVANT: Final = 0.45
+RELEVANT: Final = 0.1
 """Minimum relevance of a memory to ask about."""
 CONTENT_WORDS: Final = 2
 """Minimum number of topic words of the earlier prompt: "what's 17 * 23?" has none, "tell me a joke" one."""
@@ -59,13 +60,13 @@ class Review(Struct, frozen=True):
 
 def pick(
     ormah: Ormah, space: str | None, *, now: datetime, besides: Collection[str] = (),
-    small_talk: Callable[[Float], bool] = lambda _: False,
+    small_talk: Callable[[Float], bool] = lambda _: False, scale: Scale | None = None,
 ) -> Review | None:  # fmt: skip
     """Return the memory to ask about, or None. Writes nothing: call `went_out` once the whisper with it was sent.
 
     `besides`: ids of memories in the same whisper or in the session's context. `now`: the present for the expiry of
     memories; ages of whispers use the state's clock. `small_talk`: whether a prompt with this vector is mere
-    politeness.
+    politeness. `scale`: that of the model's similarities.
     """
     present, settings = ormah.state.clock(), ormah.settings.affinity
     held = whispers.held_back(ormah.state, present - HELD, space, POOL, least=RELEVANT)
@@ -77,7 +78,7 @@ def pick(
         one = whispers.row(ormah.state, number)
         if one is None or one.model != model or not has_content(one.prompt, space) or small_talk(one.vector):
             continue
-        if not judged(one.vector, row.id, judgements, settings) and not replaced_today(ormah, [row.id]):
+        if not judged(one.vector, row.id, judgements, settings, scale) and not replaced_today(ormah, [row.id]):
             return Review(row.id, row.title, row.content, _short(one.prompt), one.time, one.event)
     return None
 

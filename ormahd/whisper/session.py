@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 BUFFER_SIZE: Final = 5
 """Number of a session's last prompts that are stored."""
+GAP: Final = timedelta(minutes=10)
+"""Age at which an earlier prompt no longer counts as context of the next one."""
 MOST_CHARACTERS: Final = 2_000
 """Maximum number of characters of a stored prompt."""
 PRUNED_EVERY: Final = 50
@@ -64,7 +66,7 @@ class Sessions:
             return Before()
         if found is None:
             return Before()
-        earliest = self._clock() - timedelta(minutes=self._settings.session_gap_minutes)
+        earliest = self._clock() - GAP
         recent = tuple(self._said(one) for one in found.spoken if one.time > earliest)
         return Before(
             recent=recent[-BUFFER_SIZE:] or None,
@@ -73,8 +75,8 @@ class Sessions:
             prompts=found.prompts,
         )
 
-    def heard(self, session_id: str | None, said: Said, *, shown: Mapping[str, Shown]) -> None:
-        """Store an answered prompt, redacted, and the memories that its whisper showed.
+    def heard(self, session_id: str | None, said: Said, *, shown: Mapping[str, Shown], keep: bool = True) -> None:
+        """Store an answered prompt, redacted, and the memories that its whisper showed. `keep` False: the prompt is only counted.
 
         Prompts that `hear.early` rejects are counted but not stored, so that several "ok" do not displace the topic.
         """
@@ -82,7 +84,7 @@ class Sessions:
         if key is None:
             return
         spoken = None
-        if early(said.text) is None:
+        if keep and early(said.text) is None:
             vector = None if said.vector is None else np.asarray(said.vector, np.float32).tobytes()
             text = redact(clean(said.text)[: 2 * MOST_CHARACTERS]).text[:MOST_CHARACTERS]
             spoken = sessions.Spoken(said.at, text, vector, self._model(), said.answered)

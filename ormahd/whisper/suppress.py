@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
+from ormahd.embedding.scale import own_cosine
 from ormahd.settings import WhisperSettings
 from ormahd.whisper.types import Before, Float, Heard, Intent, Said, Silence
 
-CENTRE: int = 3
+SAME_TOPIC: Final = 0.75
+"""Cosine with the last prompts, as the default model gives it, from which the topic counts as the same."""
+CENTRE: Final = 3
 """Number of earlier prompts whose mean vector represents the session's topic."""
 
 
@@ -19,17 +24,17 @@ def quiet(heard: Heard, before: Before, settings: WhisperSettings) -> Silence | 
     """
     if heard.intents == {Intent.CONVERSATIONAL}:
         return Silence.CONVERSATIONAL
-    return Silence.SAME_TOPIC if settings.topic_shift and _same_topic(heard, before, settings) else None
+    return Silence.SAME_TOPIC if settings.topic_shift and _same_topic(heard, before) else None
 
 
-def _same_topic(heard: Heard, before: Before, settings: WhisperSettings) -> bool:
+def _same_topic(heard: Heard, before: Before) -> bool:
     if heard.follow_up or heard.vector is None:
         return False
     said = [(one, one.vector) for one in before.recent or () if one.vector is not None]
     comparable = [(one, vector) for one, vector in said if vector.shape == heard.vector.shape]
     if not comparable:
         return False
-    threshold = settings.topic_shift_threshold
+    threshold = own_cosine(heard.scale, SAME_TOPIC)
     centre = np.mean([vector for _, vector in comparable[-CENTRE:]], axis=0)
     return _cosine(heard.vector, centre) > threshold and any(
         _served(one, vector, heard.vector, threshold) for one, vector in comparable

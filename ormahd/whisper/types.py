@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from ormahd.actions.views import headline
+from ormahd.embedding.scale import Scale
 from ormahd.index.rows import NodeRow
+from ormahd.model.chance import after_feedback
 from ormahd.model.node import Found, Tier
 
 if TYPE_CHECKING:
@@ -79,6 +81,8 @@ class Asked(Struct, frozen=True):
     agent: str = "agent"
     gone: Callable[[], bool] = bool
     """Whether the caller has disconnected; then no memory counts as shown."""
+    unkept: bool = False
+    """Whether nothing of the prompt is stored: its session is in a folder of `sessions.exclude`."""
 
     @property
     def harness(self) -> str | None:
@@ -133,6 +137,8 @@ class Heard(Struct, frozen=True):
     before: datetime | None = None
     scores: dict[str, float] = field(default_factory=dict)
     """Each kind's largest cosine with one of its examples, for the trace."""
+    scale: Scale | None = None
+    """The scale of the model's similarities; None for the default model."""
 
     @property
     def identity_only(self) -> bool:
@@ -226,13 +232,17 @@ def shown(one: Candidate) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def recompute(numbers: Mapping[str, float], reranker_blend: float) -> float:
+RERANKER_SHARE: Final = 0.6
+"""Share of the cross-encoder in a candidate's score; the rest is the score of the search."""
+
+
+def recompute(numbers: Mapping[str, float]) -> float:
     """Compute a candidate's relevance from its numbers."""
     if "renewed" in numbers:  # set by `renew`
         return numbers["renewed"]
     text = numbers["text"]
     if "cross" in numbers:
-        text = reranker_blend * numbers["cross"] + (1.0 - reranker_blend) * text
+        text = RERANKER_SHARE * numbers["cross"] + (1.0 - RERANKER_SHARE) * text
     place = numbers["place"] * numbers["certain"]
     relevance = max(text, numbers["identity"]) * place
-    return min(1.0, max(0.0, relevance + numbers.get("affinity", 0.0)))
+    return after_feedback(relevance, numbers.get("affinity", 0.0))

@@ -1,0 +1,121 @@
+"""The events of this run of the daemon: the last ones are kept in memory, so that a client can ask for what it missed.
+
+Publishing takes microseconds and waits for no reader: it appends to a ring and wakes the server's loop.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC
+from typing import Any, Final
+
+from ormahd.api import EventKind, MemoryEvent
+from ormahd.errors import BadRequest
+from ormahd.model.change import Clock, Committed, Kind
+
+KEPT_EVENTS: Final = 4_096
+"""Number of events that are kept: about a thousand writes of an agent with what they cause."""
+KEPT_IDS: Final = 40_000
+"""Number of ids in the events that are kept, each 85 bytes: ops of an import have many. So the events take 8 MB at most."""
+NODES: Final = 100
+"""Maximum number of ids in one event."""
+EDITS: Final = frozenset({Kind.EDIT, Kind.ADOPT})
+
+
+class EventStream:
+    """A ring of events, numbered from 1. Thread-safe."""
+
+    def __init__(self, clock: Clock, keep: int = KEPT_EVENTS) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._ring: deque[MemoryEvent] = deque()
+        self._keep = keep
+        self._ids = 0
+        self._epoch = secrets.token_hex(4)
+        self._last = 0
+        self._health: tuple[str, tuple[str, ...], tuple[str, ...]] | None = None
+        self.readers = 0
+        """Number of clients that are subscribed. Set by the server."""
+        self.wake: Callable[[], None] = lambda: None
+        """Called after each event if there are readers, in the thread that published it. It must not block."""
+
+    @property
+    def last(self) -> int:
+        """The number of the last event; 0 if there was none."""
+        return self._last
+
+    def id_of(self, number: int) -> str:
+        return f"{self._epoch}.{number}"
+
+    def publish(self, event: EventKind, **fields: Any) -> None:
+        time = self._clock().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        with self._lock:
+            self._last += 1
+            self._ring.append(MemoryEvent(id=self.id_of(self._last), time=time, event=event, **fields))
+            self._ids += len(self._ring[-1].nodes)
+            while len(self._ring) > self._keep or self._ids > KEPT_IDS:
+                self._ids -= len(self._ring.popleft().nodes)
+        if self.readers:
+            self.wake()
+
+    def after(self, number: int) -> list[tuple[int, MemoryEvent]] | None:
+        """Return the events after `number`, oldest first, with their numbers. None if some of them are forgotten."""
+        with self._lock:
+            missed = self._last - number
+            if not 0 <= missed <= len(self._ring):
+                return None
+            return [(self._last + at + 1, self._ring[at]) for at in range(-missed, 0)]
+
+    def number_of(self, id_: str) -> int | None:
+        """Return the number of the event with this id; None if events after it are forgotten or of another run.
+
+        Raises:
+            BadRequest: this is no id of an event.
+        """
+        epoch, dot, number = id_.partition(".")
+        if not (dot and epoch and number.isascii() and number.isdigit() and len(number) < 20):
+            raise BadRequest(
+                f"after: {id_[:60]!r} is no id of an event", hint="events have it as `id`", data={"field": "after"}
+            )
+        with self._lock:
+            known = epoch == self._epoch and self._last - len(self._ring) <= int(number) <= self._last
+            return int(number) if known else None
+
+    def forget(self) -> None:
+        """Forget all events, because they may name what was purged. Readers are told to fetch everything again."""
+        with self._lock:
+            self._ring.clear()
+            self._ids = 0
+            self._epoch = secrets.token_hex(4)
+            self._last += 1  # so that readers have missed an event, also those that had all
+        self.wake()
+
+    def committed(self, some: Iterable[Committed]) -> None:
+        """Publish the ops of a batch, in order."""
+        for done in some:
+            nodes = _ids(change.node_id for change in done.changes)
+            self.publish(
+                "edit" if done.kind in EDITS else "write",
+                op=done.op, commit=done.commit, kind=done.kind.value, source=done.source, subject=done.subject,
+                nodes=nodes, files=len(done.changes),
+            )  # fmt: skip
+
+    def health(self, phase: str, degraded: Sequence[str], warnings: Sequence[str]) -> None:
+        """Publish the daemon's health, if it differs from what was published last."""
+        with self._lock:
+            found = (phase, tuple(degraded), tuple(warnings))
+            same, self._health = self._health == found, found
+        if not same:
+            self.publish("health", phase=phase, degraded=list(degraded), warnings=list(warnings))
+
+    def observed(self, files: int, ids: Sequence[str | None]) -> None:
+        """Publish that files changed without an op; `ids`: of the memories in them."""
+        if files:
+            self.publish("outside", nodes=_ids(ids), files=files)
+
+
+def _ids(ids: Iterable[str | None]) -> list[str]:
+    return list(dict.fromkeys(one for one in ids if one))[:NODES]
