@@ -6,10 +6,9 @@ up to the last step.
 
 from __future__ import annotations
 
-import fnmatch
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,24 +18,37 @@ from msgspec.structs import replace
 
 from ormahd import paths
 from ormahd.actions.amend import clean
-from ormahd.api import IngestedFile, IngestPathResult
+from ormahd.api import WHY_OURS, IngestedFile, IngestPathResult
 from ormahd.errors import BadRequest
-from ormahd.ingest.readers.formats import READERS, format_of
-from ormahd.ingest.readers.turns import Reading, SessionTurn, key_of, said
+from ormahd.ingest import resuming
+from ormahd.ingest.readers.formats import READERS, format_of, too_long
+from ormahd.ingest.readers.lines import LONGEST, number_of
+from ormahd.ingest.readers.turns import ExportedFact, Reading, SessionTurn, key_of, said
 from ormahd.ingest.sources import SourceDocument, documents, state_of, walk
 from ormahd.judge.own_sessions import is_own_session
 from ormahd.process import priority
-from ormahd.sessions.files import Line, SessionHead
+from ormahd.sessions.excluded import is_excluded
+from ormahd.sessions.files import Line, SessionHead, path_of
+from ormahd.state.sources import SourceLog
 
 if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 Progress = Callable[[int, int, str], None]
+"""Told how far it is, between batches. It may raise ReadingStopped."""
+Propose = Callable[[Sequence[ExportedFact], bool], int]
+"""Proposes facts (True: only counts them), and returns the number of those that were not proposed before."""
+Touched = dict[str, tuple[SessionHead, list[Line]]]
+"""{file of a session in the archive: its description, and turns that it got}."""
 
 REST: Final = 600.0
 """Seconds without a write after which a transcript counts as finished: its last answer is whole."""
 BATCH: Final = 500
 """Turns that are kept together."""
+
+
+class ReadingStopped(Exception):
+    """Breaks off a file, if `Progress` raises it. What was kept by then stays, and the file counts as unread."""
 
 
 class _Taking(Struct):
@@ -52,55 +64,108 @@ class _Taking(Struct):
     """Keys that were counted in a dry run; None if turns are kept."""
     ending: str = ""
     """The last answer as a hook told it, where the file may lack it or not say that it is whole."""
+    least: int = 1
+    """Number of prompts below which nothing is kept, unless the session is known."""
+    prompts: int = 0
     tail: SessionTurn | None = None
     """The last turn so far."""
     asked: dict[str, str] = field(default_factory=dict)
     """The key of the last prompt of each session."""
     judging: set[str] = field(default_factory=set)
     """Sessions that Ormah's own judge held."""
+    homes: dict[str, str] = field(default_factory=dict)
+    """{session: the folder in which it began}."""
+    excluded: dict[str, bool] = field(default_factory=dict)
+    """{working directory: whether the settings leave its sessions out}."""
+    untitled: set[str] = field(default_factory=set)
+    """Sessions of which a turn is left out: their titles may tell what was said in it."""
     told: dict[str, str] = field(default_factory=dict)
     """{key of an answer: the key that it had if a hook told it before the file had it}."""
     waiting: list[SessionTurn] = field(default_factory=list)
     sessions: set[str] = field(default_factory=set)
+    unentitled: set[str] = field(default_factory=set)
+    """Those of them that got turns before it was known whether they may have a title."""
+    begun: set[str] = field(default_factory=set)
+    """Those of them that the archive did not have."""
+    touched: Touched = field(default_factory=dict)
     redacted: Counter[str] = field(default_factory=Counter)
 
 
-def look(ormah: Ormah, path: str, *, dry_run: bool, progress: Progress) -> IngestPathResult:
+def look(
+    ormah: Ormah, path: str, *, dry_run: bool, progress: Progress, unnamed: bool = False, propose: Propose | None = None,
+    foreseen: Callable[[IngestedFile, Touched], None] = lambda *_: None, files: Sequence[Path] | None = None,
+) -> IngestPathResult:  # fmt: skip
     """Return what is in a file or folder, and with `dry_run` what would come of it.
+
+    `foreseen` adds what would be learned. `files`: those at the path that may hold conversations, if they are known.
 
     Raises:
         BadRequest: there is nothing at this path, or archiving is switched off.
     """
-    _allowed(ormah)
-    place = _place(path)
-    files = walk(place, _ours(ormah)) if place.is_dir() else [place]
+    if files is None or files:
+        allowed(ormah)
+    if files is None:
+        place = named(path)
+        files = walk(place, ours(ormah)) if place.is_dir() else [place]
     seen: set[str] = set()
     found = []
     for number, file in enumerate(files):
         progress(number, len(files), file.name)
-        found.append(take(ormah, file, seen=seen) if dry_run else IngestedFile(str(file)))
+        if not dry_run:
+            found.append(IngestedFile(str(file)))
+            continue
+        touched: Touched = {}
+        out = take(ormah, file, seen=seen, unnamed=unnamed, touched=touched, propose=propose)
+        foreseen(out, touched)
+        found.append(out)
     return IngestPathResult(found)
 
 
-def ingest(ormah: Ormah, path: str, *, unnamed: bool, progress: Progress) -> IngestedFile:
-    """Archive the sessions of one file.
+def ingest(
+    ormah: Ormah,
+    path: str,
+    *,
+    unnamed: bool,
+    progress: Progress,
+    source: str = "ingest",
+    propose: Propose | None = None,
+    touched: Touched | None = None,
+) -> IngestedFile:
+    """Archive the sessions of one file, and add to `touched` those that grew. `source`: what it counts for. `propose`: gets what
+    another program remembered.
 
     Raises:
         BadRequest: there is no such file, or archiving is switched off.
     """
-    _allowed(ormah)
+    allowed(ormah)
     ormah.sessions.expire()
-    return take(ormah, _place(path), unnamed=unnamed, progress=progress)
+    touched = {} if touched is None else touched
+    out = take(ormah, named(path), unnamed=unnamed, progress=progress, propose=propose, touched=touched)
+    record(ormah, source, out, touched)
+    return out
 
 
-def _allowed(ormah: Ormah) -> None:
+def record(ormah: Ormah, source: str, out: IngestedFile, touched: Touched) -> None:
+    """Count what came of a file for its source, and note which sessions grew by it."""
+    log = SourceLog(ormah.state)
+    if touched:
+        log.grew(source, touched)
+    if out.status != "unchanged":
+        log.count(source, {"sessions": out.begun, "turns": out.added, "failed": int(out.status == "failed")})
+    if out.unknown:
+        log.unknown(out.formats, out.unknown)
+
+
+def allowed(ormah: Ormah) -> None:
+    """Raise BadRequest if archiving is switched off."""
     if not ormah.settings.sessions.keep:
         raise BadRequest(
             "sessions.keep is off: no session is archived", hint="set sessions.keep = true, then: ormahctl restart"
         )
 
 
-def _place(path: str) -> Path:
+def named(path: str) -> Path:
+    """Return the file or folder at an absolute path. Raises BadRequest if there is none."""
     place = Path(path)
     if not place.is_absolute():
         raise BadRequest(f"'{path[:200]}' is no absolute path")
@@ -109,9 +174,16 @@ def _place(path: str) -> Path:
     return place
 
 
-def _ours(ormah: Ormah) -> tuple[Path, ...]:
+def ours(ormah: Ormah) -> tuple[Path, ...]:
     """Return folders of our own: what we wrote there is no session."""
-    return (ormah.vault.root, ormah.index.directory, ormah.state.path.parent, paths.sessions_dir(ormah.vault.id))
+    kept = (paths.sessions_dir(ormah.vault.id).parent, paths.purged_file(ormah.vault.id).parent)
+    return (ormah.vault.root, ormah.index.directory, ormah.state.path.parent, *kept)
+
+
+def refuse_ours(ormah: Ormah, place: Path) -> None:
+    """Raise BadRequest if a path is in a folder of our own."""
+    if any(one in (place, *place.parents) for one in ours(ormah)):
+        raise BadRequest(f"{place} is in a folder of Ormah itself", hint=WHY_OURS)
 
 
 def take(
@@ -120,14 +192,12 @@ def take(
     *,
     seen: set[str] | None = None,
     unnamed: bool = False,
-    ending: str = "",
     progress: Progress = lambda *_: None,
+    propose: Propose | None = None,
+    touched: Touched | None = None,
 ) -> IngestedFile:
-    """Archive the sessions of a file, and say what came of it. With `seen`: only say it, and remember the keys there.
-
-    `ending`: the last answer, as a hook told it. If the file does not have it yet, it is archived all the same.
-    """
-    return settling(ormah, path, seen=seen, unnamed=unnamed, ending=ending, progress=progress)[0]
+    """Archive the sessions of a file, and say what came of it. With `seen`: only say it, and remember the keys there."""
+    return settling(ormah, path, seen=seen, unnamed=unnamed, progress=progress, propose=propose, touched=touched)[0]
 
 
 def settling(
@@ -137,9 +207,16 @@ def settling(
     seen: set[str] | None = None,
     unnamed: bool = False,
     ending: str = "",
+    least: int = 1,
     progress: Progress = lambda *_: None,
+    propose: Propose | None = None,
+    touched: Touched | None = None,
 ) -> tuple[IngestedFile, bool]:
-    """Do as `take`, and also say whether the file ends with a whole answer."""
+    """Do as `take`, and also say whether the file ends with a whole answer.
+
+    `ending`: the last answer, as a hook told it. If the file does not have it yet, it is archived all the same. `least`: number of
+    prompts below which a file of unknown sessions is left for later.
+    """
     out = IngestedFile(str(path))
     settled = True
     try:
@@ -155,16 +232,37 @@ def settling(
             for document in found:
                 name = None if unnamed else f"{path}!{document.member}" if document.member else str(path)
                 reading = Reading(name="" if unnamed else document.name, cwd=_project(path), rested=rested)
-                taking = _Taking(document.name, name, written, reading, out, seen, said(ending))
+                taking = _Taking(document.name, name, written, reading, out, seen, said(ending), least)
                 _document(ormah, document, taking, progress)
+                if propose is not None and reading.facts:
+                    out.proposed += propose(reading.facts, seen is not None)
+                if touched is not None:
+                    _add(touched, taking)
                 settled = taking.tail is None or (taking.tail.role == "assistant" and taking.tail.closed)
         if not out.formats:
-            out.status = "unknown"
-        elif seen is None and not unnamed and not out.open and not out.excluded and state_of(path) == before:
+            out.status, out.error = "unknown", out.error if before.size else "it is empty"
+        elif (
+            seen is None
+            and not unnamed
+            and not out.open
+            and not out.excluded
+            and not out.short
+            and state_of(path) == before
+        ):
             ormah.sessions.have_read(str(path), before)
+    except ReadingStopped:
+        settled = False
     except OSError as error:
         out.status, out.error = "failed", error.strerror or str(error)
     return out, settled
+
+
+def _add(touched: Touched, taking: _Taking) -> None:
+    """Add the sessions of a document, without turns that the person took back."""
+    gone = taking.reading.withdrawn
+    for path, (head, lines) in taking.touched.items():
+        before = touched[path][1] if path in touched else []
+        touched[path] = (head, [*before, *(one for one in lines if one.key not in gone)])
 
 
 def _project(path: Path) -> str | None:
@@ -180,35 +278,61 @@ def _document(ormah: Ormah, document: SourceDocument, taking: _Taking, progress:
     found = format_of(document.stream)
     out, reading = taking.out, taking.reading
     if found is None:
+        if long := too_long(document.stream):
+            out.too_long, out.too_long_line = out.too_long + 1, long
+            out.error = (
+                f"line {long:,} is longer than {LONGEST >> 20} MB, and no other line tells whose conversation it is"
+            )
         return
     out.formats = sorted({*out.formats, found})
+    source = taking.source if taking.seen is None and not document.member else None
+    if source is not None:
+        resuming.begin(ormah, source, document.stream, found, reading)
     for turn in priority.giving(READERS[found](document.stream, reading)):
         out.turns += 1
         turn = _heard(taking, turn)
         if not turn.closed:
             out.open += 1
-        elif turn.session in taking.judging or _excluded(ormah, turn.cwd):
+        elif _left_out(ormah, taking, turn):
             out.excluded += 1
+            taking.untitled.add(turn.session)
         else:
             taking.waiting.append(turn)
         if len(taking.waiting) >= BATCH:
-            _keep(ormah, found, taking)
-            progress(out.turns, 0, Path(out.path).name)
-    _end(taking)
-    _keep(ormah, found, taking)
+            _keep(ormah, found, taking, titled=False)
+            progress(out.added, 0, Path(out.path).name)
+    _end(ormah, taking)
+    if taking.prompts < taking.least and _unheard(ormah, found, taking):
+        out.short += len(taking.waiting)
+        taking.waiting = []
+    _keep(ormah, found, taking, titled=True)
+    _entitle(ormah, found, taking)
     out.sessions += len(taking.sessions)
     if reading.withdrawn:
         known = ormah.sessions.there(reading.withdrawn)
         out.withdrawn += len(known)
         if taking.seen is None:
             ormah.sessions.withdraw(known)
+    if source is not None and not (out.excluded or out.short or taking.judging):
+        resuming.remember(ormah, source, document.stream, reading)
+    if reading.too_long_at is not None and not out.too_long_line:
+        out.too_long_line = number_of(document.stream, reading.too_long_at)
     _count(taking)
+
+
+def _unheard(ormah: Ormah, harness: str, taking: _Taking) -> bool:
+    """Return whether the archive has none of the sessions whose turns wait."""
+    heads = [SessionHead(session, harness) for session in {turn.session for turn in taking.waiting}]
+    return len(ormah.sessions.unknown(heads)) == len(heads)
 
 
 def _heard(taking: _Taking, turn: SessionTurn) -> SessionTurn:
     """Note a turn; return it, closed if a hook said that this is the whole answer."""
+    if turn.cwd is not None:
+        taking.homes.setdefault(turn.session, turn.cwd)
     if turn.role == "user":
         taking.asked[turn.session] = turn.key
+        taking.prompts += 1
         if is_own_session(cwd=turn.cwd, transcript=taking.source, text=turn.text):
             taking.judging.add(turn.session)
     else:
@@ -219,10 +343,10 @@ def _heard(taking: _Taking, turn: SessionTurn) -> SessionTurn:
     return turn
 
 
-def _end(taking: _Taking) -> None:
+def _end(ormah: Ormah, taking: _Taking) -> None:
     """Add the answer that a hook told, where the file ends with the prompt."""
     tail = taking.tail
-    if taking.ending and tail is not None and tail.role == "user" and tail.session not in taking.judging:
+    if taking.ending and tail is not None and tail.role == "user" and not _left_out(ormah, taking, tail):
         key = key_of("told", tail.key, taking.ending)
         taking.waiting.append(SessionTurn("assistant", taking.ending, taking.written, tail.session, key, tail.cwd))
         taking.out.turns += 1
@@ -237,18 +361,21 @@ def _count(taking: _Taking) -> None:
     out.too_long += reading.too_long
 
 
-def _excluded(ormah: Ormah, cwd: str | None) -> bool:
-    """Return whether sessions of a folder are left out: those of the vault itself always are."""
-    if cwd is None:
-        return False
-    given = [str(ormah.vault.root), *(str(paths.expand(Path(one))) for one in ormah.settings.sessions.exclude)]
-    return any(
-        fnmatch.fnmatchcase(cwd, one.rstrip("/")) or fnmatch.fnmatchcase(cwd, f"{one.rstrip('/')}/*") for one in given
-    )
+def _left_out(ormah: Ormah, taking: _Taking, turn: SessionTurn) -> bool:
+    """Return whether a turn is left out: of a session of the judge, or of one that began in an excluded folder or is in one now."""
+    if turn.session in taking.judging:
+        return True
+    for cwd in {taking.homes.get(turn.session), turn.cwd} - {None}:
+        assert cwd is not None
+        if cwd not in taking.excluded:
+            taking.excluded[cwd] = is_excluded(cwd, [str(ormah.vault.root), *ormah.settings.sessions.exclude])
+        if taking.excluded[cwd]:
+            return True
+    return False
 
 
-def _keep(ormah: Ormah, harness: str, taking: _Taking) -> None:
-    """Keep the turns that wait, without those that are known."""
+def _keep(ormah: Ormah, harness: str, taking: _Taking, *, titled: bool) -> None:
+    """Keep the turns that wait, without those that are known. `titled`: no turn follows, so it is known who may have a title."""
     turns, taking.waiting = taking.waiting, []
     keys = [turn.key for turn in turns]
     known = ormah.sessions.known([*keys, *(taking.told[key] for key in keys if key in taking.told)]) | (
@@ -262,18 +389,36 @@ def _keep(ormah: Ormah, harness: str, taking: _Taking) -> None:
             known.add(turn.key)
             by_session.setdefault(turn.session, []).append(turn)
     taking.sessions |= by_session.keys()
+    taking.unentitled = taking.unentitled - by_session.keys() if titled else taking.unentitled | by_session.keys()
     taking.out.added += sum(map(len, by_session.values()))
-    rows = [(_head(ormah, harness, taking, some), _lines(ormah, taking, some)) for some in by_session.values()]
+    rows = [
+        (_head(ormah, harness, taking, some[0].session, some[0].cwd, titled=titled), _lines(ormah, taking, some))
+        for some in by_session.values()
+    ]
+    taking.out.characters += sum(len(turn.text) for some in by_session.values() for turn in some)
+    fresh = ormah.sessions.unknown([head for head, _ in rows]) - taking.begun
+    taking.begun |= fresh
+    taking.out.begun += len(fresh)
+    for head, lines in rows:
+        path = path_of(head)
+        before = taking.touched[path][1] if taking.touched.get(path) else []
+        taking.touched[path] = (head, before if taking.seen is None else [*before, *lines])
     if taking.seen is None:
         ormah.sessions.add(rows)
     else:
         taking.seen.update(turn.key for some in by_session.values() for turn in some)
 
 
-def _head(ormah: Ormah, harness: str, taking: _Taking, turns: Iterable[SessionTurn]) -> SessionHead:
-    first = next(iter(turns))
-    title = _clean(ormah, taking, taking.reading.titles.get(first.session))
-    return SessionHead(first.session, harness, first.cwd, title, taking.source)
+def _entitle(ormah: Ormah, harness: str, taking: _Taking) -> None:
+    """Store the titles of sessions that got turns before the last batch."""
+    if taking.seen is None:
+        known = sorted(taking.unentitled & taking.reading.titles.keys())
+        ormah.sessions.add([(_head(ormah, harness, taking, one, None, titled=True), []) for one in known])
+
+
+def _head(ormah: Ormah, harness: str, taking: _Taking, session: str, cwd: str | None, *, titled: bool) -> SessionHead:
+    title = taking.reading.titles.get(session) if titled and session not in taking.untitled else None
+    return SessionHead(session, harness, cwd, _clean(ormah, taking, title), taking.source)
 
 
 def _lines(ormah: Ormah, taking: _Taking, turns: Iterable[SessionTurn]) -> list[Line]:

@@ -14,8 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
+
 from ormahd.errors import OrmahError
-from ormahd.ingest.bring_in import REST, settling
+from ormahd.ingest.bring_in import REST, Touched, record, settling
 from ormahd.ingest.sources import state_of
 from ormahd.paths import known_home
 from ormahd.process import priority
@@ -34,16 +36,28 @@ LOOK: Final = 0.1
 _ID: Final = re.compile(r"[0-9a-fA-F-]{8,64}")
 
 
-class Capture:
-    """Reads the transcripts that hooks name, one at a time. Thread-safe; `hear` returns at once."""
+class _Wish(Struct, frozen=True):
+    """Why a file is to be read. `source`: `hook` or `watcher`."""
 
-    def __init__(self, ormah: Ormah, first: Callable[[], None] = lambda: None) -> None:
-        """`first` is called in the thread before anything else: it brings what hooks left while no daemon ran."""
+    source: str
+    ending: str = ""
+    """The answer that a hook told."""
+
+
+class Capture:
+    """Reads the transcripts that hooks and the watcher name, one at a time. Thread-safe; `hear` returns at once."""
+
+    def __init__(
+        self, ormah: Ormah, first: Callable[[], None] = lambda: None, archived: Callable[[], None] = lambda: None
+    ) -> None:
+        """`first` is called in the thread before anything else: it brings what hooks left while no daemon ran. `archived` is called
+        after each file."""
         self._ormah = ormah
         self._first = first
-        self._waiting: dict[Path, str] = {}
-        """Files to read, each with the answer that a hook told, "" if none."""
-        self._later: dict[Path, float] = {}
+        self._archived = archived
+        self._waiting: dict[Path, _Wish] = {}
+        """Files to read."""
+        self._later: dict[Path, tuple[float, _Wish]] = {}
         """Files that ended with an open answer: when to look again, in seconds of `time.monotonic`."""
         self._changed = threading.Condition()
         self._stopping = False
@@ -69,9 +83,22 @@ class Capture:
         if file is None or not file.is_absolute():
             return
         with self._changed:
-            self._waiting[file] = ending or self._waiting.get(file, "")
+            before = self._waiting.get(file)
+            self._waiting[file] = _Wish("hook", ending or (before.ending if before else ""))
             self._later.pop(file, None)
             self._changed.notify_all()
+
+    def read(self, file: Path) -> None:
+        """Note that the watcher saw a transcript change."""
+        with self._changed:
+            self._waiting.setdefault(file, _Wish("watcher"))
+            self._later.pop(file, None)
+            self._changed.notify_all()
+
+    def waiting(self, source: str) -> int:
+        """Return the number of files that a source named and that wait to be read."""
+        with self._changed:
+            return sum(wish.source == source for wish in self._waiting.values())
 
     def settle(self) -> None:
         """Read all files that wait now."""
@@ -83,9 +110,9 @@ class Capture:
         self._guarded(self._first)
         self._guarded(self._expire)
         while (one := self._next(wait=True)) is not None:
-            file, ending = one
+            file, wish = one
             self._guarded(self._expire)
-            self._guarded(lambda file=file, ending=ending: self._read(file, ending))  # type: ignore[misc]
+            self._guarded(lambda file=file, wish=wish: self._read(file, wish))  # type: ignore[misc]
 
     def _expire(self) -> None:
         """Delete what was kept long enough; the archive itself sees that this happens once an hour."""
@@ -99,26 +126,27 @@ class Capture:
         except Exception:
             log.exception("a session could not be archived")
 
-    def _next(self, *, wait: bool) -> tuple[Path, str] | None:
+    def _next(self, *, wait: bool) -> tuple[Path, _Wish] | None:
         with self._changed:
             while not self._stopping:
                 now = time.monotonic()
-                due = next((file for file, at in self._later.items() if at <= now), None)
+                due = next((file for file, (at, _) in self._later.items() if at <= now), None)
                 if due is not None:
-                    del self._later[due]
-                    self._waiting.setdefault(due, "")
+                    self._waiting.setdefault(due, self._later.pop(due)[1])
                 if self._waiting:
                     file = next(iter(self._waiting))
                     return file, self._waiting.pop(file)
                 if not wait:
                     return None
-                self._changed.wait(min(self._later.values()) - now if self._later else None)
+                self._changed.wait(min(at for at, _ in self._later.values()) - now if self._later else None)
         return None
 
-    def _read(self, file: Path, ending: str) -> None:
+    def _read(self, file: Path, wish: _Wish) -> None:
         """Archive what a file has. Wait for its last answer where a hook told it, but not for long."""
+        ending = wish.ending
+        least = self._ormah.settings.sessions.min_turns if wish.source == "watcher" else 1
         end = time.monotonic() + SETTLES
-        seen = None
+        seen, touched = None, Touched()
         while True:
             try:
                 now = state_of(file)
@@ -127,18 +155,20 @@ class Capture:
                 return  # a session without any, or of a harness that deletes its own
             if now != seen:
                 seen = now
-                out, settled = settling(self._ormah, file)
+                out, settled = settling(self._ormah, file, least=least, touched=touched)
                 if settled or not ending or out.status == "failed":
                     break
             if self._stopping or time.monotonic() >= end:
-                out, settled = settling(self._ormah, file, ending=ending)
+                out, settled = settling(self._ormah, file, ending=ending, touched=touched)
                 break
             time.sleep(LOOK)
+        record(self._ormah, wish.source, out, touched)
+        self._archived()
         if out.status == "failed":
             log.warning("a transcript could not be read: %s: %s", file, out.error)
         elif not settled:
             with self._changed:
-                self._later[file] = time.monotonic() + REST + 1.0
+                self._later[file] = time.monotonic() + REST + 1.0, _Wish(wish.source)
 
 
 def _of_session(harness: str, session: str | None) -> Path | None:

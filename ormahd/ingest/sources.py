@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
@@ -25,6 +26,8 @@ NOT_THIS: Final = frozenset(
 """Files of exports that are about the account."""
 LARGEST: Final = 8 << 30
 """Bytes of a file once it is decompressed."""
+PIECE: Final = 1 << 20
+"""Bytes that are decompressed at once."""
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 
 
@@ -44,6 +47,11 @@ def state_of(path: Path) -> SourceState:
     return SourceState(found.st_size, found.st_mtime_ns, found.st_ino)
 
 
+def is_session_file(path: Path) -> bool:
+    """Return whether a path, relative to a folder of transcripts, may hold a session, judged by its name."""
+    return path.name.endswith(ENDINGS) and path.name not in NOT_THIS and not NOT_HERE.intersection(path.parts[:-1])
+
+
 def walk(folder: Path, without: tuple[Path, ...]) -> list[Path]:
     """Return the files in a folder that may hold sessions, oldest first; folders of `without` are left out.
 
@@ -57,8 +65,9 @@ def walk(folder: Path, without: tuple[Path, ...]) -> list[Path]:
             file = here / name
             if not name.endswith(ENDINGS) or name in NOT_THIS or (name.endswith(".json") and f"{name}l" in names):
                 continue
-            if not file.is_symlink() and file.is_file():
-                found.append((file.stat().st_mtime_ns, file))
+            with suppress(FileNotFoundError):  # it was deleted meanwhile
+                if not file.is_symlink() and file.is_file():
+                    found.append((file.stat().st_mtime_ns, file))
     return [file for _, file in sorted(found)]
 
 
@@ -99,18 +108,24 @@ def _members(opened: BinaryIO) -> Iterator[SourceDocument]:
 
 def _unpack(packed: BinaryIO, whole: BinaryIO) -> None:
     """Decompress a stream; of one that is cut off, as much as there is."""
-    import zstandard
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
 
     size = 0
     try:
-        for chunk in zstandard.ZstdDecompressor().read_to_iter(packed):
-            size += len(chunk)
-            if size > LARGEST:
-                raise OSError(0, f"it has more than {LARGEST >> 30} GB")
-            whole.write(chunk)
-    except zstandard.ZstdError as error:
+        with zstd.ZstdFile(packed) as stream:
+            while chunk := stream.read1(PIECE):
+                size += len(chunk)
+                if size > LARGEST:
+                    raise OSError(0, f"it has more than {LARGEST >> 30} GB")
+                whole.write(chunk)
+    except zstd.ZstdError as error:
         if not size:
             raise OSError(0, f"it cannot be decompressed: {error}") from error
+    except EOFError:
+        pass  # cut off
     if not size:
         raise OSError(0, "it cannot be decompressed: it is cut off")
     whole.seek(0)

@@ -56,7 +56,8 @@ class JudgeQuestion(Struct, frozen=True):
     """What a judge is asked. `task`: a name for status and log. `item`: what its list of answers holds.
 
     `data`: builtins that are shown as JSON. Every text in it is redacted and made harmless before it is sent. `numbers`: the
-    answers that must come, by their field `q`, one for each of the list `data`; None: any number of items, also none.
+    answers that must come, by their field `q`, one for each of the list `data`; None: any number of items, also none. `whole`: an
+    answer of which a part cannot be used counts as unusable, because that part would be lost.
     """
 
     task: str
@@ -64,9 +65,10 @@ class JudgeQuestion(Struct, frozen=True):
     data: Any
     item: type[Struct]
     numbers: tuple[int, ...] | None = None
+    whole: bool = False
 
 
-class Trial(Struct, frozen=True):
+class JudgeCall(Struct, frozen=True):
     """One question, and what came of it. `counted`: whether the judge counted the tokens, else they are estimated."""
 
     said: str
@@ -128,6 +130,11 @@ class Asker:
         now = self._clock()
         return until if until is not None and now < until <= now + LONGEST_ASKED else None
 
+    def within(self, share: float) -> bool:
+        """Return whether less than this share of today's budget is spent."""
+        calls, tokens = self._ledger.spent(self._clock().date().isoformat())
+        return calls < share * self.limits.calls and tokens < share * self.limits.tokens
+
     def ask(self, question: JudgeQuestion) -> tuple[Any, ...]:
         """Return the usable items of the answer; some of `question.numbers` may be missing, and stay open.
 
@@ -146,7 +153,7 @@ class Asker:
                 if not self._stopping():
                     self._ledger.keep(question.task, keys.values(), str(exc))
                 raise
-            if not trial.usable:
+            if not trial.usable or (question.whole and trial.why is not None):
                 self._unusable += 1
                 self._ledger.keep(question.task, keys.values(), f"unusable answer: {trial.why}")
                 self._ledger.trouble("rude", f"its answers cannot be used: {trial.why}")
@@ -161,7 +168,7 @@ class Asker:
                 self._ledger.keep(question.task, missing, f"unusable answer: {trial.why}")
             return trial.items
 
-    def attempt(self, question: JudgeQuestion) -> Trial:
+    def attempt(self, question: JudgeQuestion) -> JudgeCall:
         """Ask once for a person who tries the judge, also while it is left alone. Raises JudgeGone if no answer comes."""
         with self._lock:
             trial = self._ask(question)
@@ -173,7 +180,7 @@ class Asker:
 
     # ------------------------------------------------------------ one question
 
-    def _ask(self, question: JudgeQuestion) -> Trial:
+    def _ask(self, question: JudgeQuestion) -> JudgeCall:
         begun = time.monotonic()
         form = answers.schema(question.item)
         first = _prompt(question, form)
@@ -194,7 +201,7 @@ class Asker:
                 items = found | before if question.numbers is not None else found or before
                 why = None if _whole(items, question, reading) else _fault(reading, question) or why
         usable = bool(items) or (why is None)
-        return Trial(
+        return JudgeCall(
             harmless(redact(said.text[: 4 * SHOWN]).text)[:SHOWN], usable, why, time.monotonic() - begun, calls, spent,
             counted, tuple(items[key] for key in sorted(items)),
         )  # fmt: skip

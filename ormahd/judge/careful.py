@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from ormahd.judge.port import Contrast, Duplicate, Judge, JudgeGone, Linked, Pair, Shown, Summary
+from ormahd.judge.port import Contrast, Duplicate, Judge, JudgeGone, Linked, Pair, ShownMemory, Summary
 from ormahd.text.quoting import harmless, shortened
 
 REASON = 1_000
@@ -44,7 +44,7 @@ class Careful:
     def conflicts(self, pairs: Sequence[Pair]) -> Sequence[Contrast | None]:
         return self._checked(lambda: self._judge.conflicts(pairs), len(pairs), Contrast)
 
-    def summaries(self, clusters: Sequence[Sequence[Shown]]) -> Sequence[Summary | None]:
+    def summaries(self, clusters: Sequence[Sequence[ShownMemory]]) -> Sequence[Summary | None]:
         return self._checked(lambda: self._judge.summaries(clusters), len(clusters), Summary)
 
     def left_open(self) -> str | None:

@@ -115,6 +115,8 @@ class Command:
         if not words:
             raise Failed("judge.command is empty", sent=False)
         found = shutil.which(words[0])
+        if found is None and Path(words[0]).is_file():
+            raise Failed(f"{words[0]!r} is no program that may be run: chmod +x makes it one", sent=False)
         if found is None:
             raise Failed(
                 f"there is no program {words[0]!r} where the daemon runs: judge.command takes its full path too",

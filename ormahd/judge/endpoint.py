@@ -21,7 +21,7 @@ from ormahd.judge.transport import ANSWER_BYTES, POLL_S, Failed, JudgeReply, Sto
 if TYPE_CHECKING:
     import httpx
 
-    from ormahd.settings import JudgeSettings
+    from ormahd.settings.learning import JudgeSettings
 
 CONNECT_SECONDS: Final = 10.0
 """Seconds to connect; a server that is there takes milliseconds."""

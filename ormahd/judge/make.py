@@ -13,7 +13,7 @@ from ormahd.judge.endpoint import Endpoint
 from ormahd.judge.model_judge import SAME, SameAnswer
 from ormahd.judge.own_sessions import FOLDER
 from ormahd.judge.transport import Transport
-from ormahd.settings import JudgeSettings
+from ormahd.settings.learning import JudgeSettings
 
 TRIAL: Final = JudgeQuestion(
     "trial", SAME,

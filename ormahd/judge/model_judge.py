@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeVar
 from msgspec import Struct
 
 from ormahd.judge.asking import Asker, JudgeQuestion, Unusable
-from ormahd.judge.port import Contrast, Duplicate, Linked, Pair, Shown, Summary
+from ormahd.judge.port import Contrast, Duplicate, Linked, Pair, ShownMemory, Summary
 from ormahd.model.node import EdgeType, NodeType
 from ormahd.text.quoting import harmless, shortened
 from ormahd.text.secrets import MARGIN, redact
@@ -118,12 +118,12 @@ class ModelJudge:
 
         return self._each("conflicts", CONFLICTS, pairs, lambda pair: _pair(pair, SHORT), ContrastAnswer, verdict)
 
-    def summaries(self, clusters: Sequence[Sequence[Shown]]) -> Sequence[Summary | None]:
-        def verdict(_: Sequence[Shown], said: SummaryAnswer) -> Summary:
+    def summaries(self, clusters: Sequence[Sequence[ShownMemory]]) -> Sequence[Summary | None]:
+        def verdict(_: Sequence[ShownMemory], said: SummaryAnswer) -> Summary:
             content = _text(said.content) if said.together else None
             return Summary(_text(said.title) if content is not None else None, content, said.type, said.reason)
 
-        def fits(cluster: Sequence[Shown]) -> bool:
+        def fits(cluster: Sequence[ShownMemory]) -> bool:
             # A summary takes the place of all: of a text that is not shown as it is, none can be written
             return sum(len(one.content) for one in cluster) <= CALL and all(_faithful(one) for one in cluster)
 
@@ -174,7 +174,7 @@ def _pair(pair: Pair, characters: int) -> dict[str, Any]:
     return {"a": _shown(pair.a, characters), "b": _shown(pair.b, characters)}
 
 
-def _shown(one: Shown, characters: int) -> dict[str, Any]:
+def _shown(one: ShownMemory, characters: int) -> dict[str, Any]:
     # Redacted in one piece: a label in the title tells that the content is a secret
     beginning = one.content[: characters + MARGIN]  # a secret that the cut divides is whole in here
     title, _, content = redact(f"{_title(one)}\n{beginning}").text.partition("\n")
@@ -184,13 +184,13 @@ def _shown(one: Shown, characters: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _faithful(one: Shown) -> bool:
+def _faithful(one: ShownMemory) -> bool:
     """Return whether a memory is shown exactly as it is: without secrets or signs that were taken out."""
     whole = f"{_title(one)}\n{one.content}"
     return not redact(whole).found and harmless(whole) == whole
 
 
-def _title(one: Shown) -> str:
+def _title(one: ShownMemory) -> str:
     return " ".join((one.title or "").split())
 
 

@@ -21,7 +21,7 @@ class JudgeGone(Exception):
     """The judge did not answer: it is missing, too slow, or over budget. All questions stay open."""
 
 
-class Shown(Struct, frozen=True):
+class ShownMemory(Struct, frozen=True):
     """A memory as shown to a judge."""
 
     id: str
@@ -35,8 +35,8 @@ class Shown(Struct, frozen=True):
 class Pair(Struct, frozen=True):
     """Two memories to compare. `score`: the similarity that made them candidates, 0 to 1."""
 
-    a: Shown
-    b: Shown
+    a: ShownMemory
+    b: ShownMemory
     score: float
 
 
@@ -86,4 +86,4 @@ class Judge(Protocol):
 
     def conflicts(self, pairs: Sequence[Pair]) -> Sequence[Contrast | None]: ...
 
-    def summaries(self, clusters: Sequence[Sequence[Shown]]) -> Sequence[Summary | None]: ...
+    def summaries(self, clusters: Sequence[Sequence[ShownMemory]]) -> Sequence[Summary | None]: ...

@@ -18,18 +18,21 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ormahd.errors import Ambiguous, NotFound, Unavailable
 from ormahd.index.write import Frequencies, split
 from ormahd.process import disk, priority, sql
 from ormahd.sessions import files
 from ormahd.sessions.files import Line, SessionHead
+from ormahd.sessions.passages import PassageVectors
+from ormahd.sessions.purged import PurgedTurns
 from ormahd.text.words import FTS_TOKENIZE, fts_match, fts_text, query_terms
 
 log = logging.getLogger("ormah")
 
 PURGED: Final = "purged"
-VERSION: Final = 1
+VERSION: Final = 2
 COLUMNS: Final = "number, id, harness, cwd, title, source, first, last, turns, path"
 """Columns of a session, in the order of `SessionRow`."""
 TURN: Final = "number, key, session, place, role, time, text"
@@ -61,6 +64,18 @@ class SessionRow(Struct, frozen=True):
     path: str
 
 
+class SessionTail(Struct, frozen=True):
+    """How far a session has come. `path`: its file, which identifies it; `key`: that of its last turn."""
+
+    path: str
+    id: str
+    harness: str
+    cwd: str | None
+    last: str | None
+    turns: int
+    key: str
+
+
 class SourceState(Struct, frozen=True):
     """The state of a source's file when it was read."""
 
@@ -69,22 +84,50 @@ class SourceState(Struct, frozen=True):
     inode: int
 
 
+class SourcePlace(Struct, frozen=True):
+    """Where the next read of a source may begin. `digest`: of the bytes before it; `leaf`: the id of the line before it."""
+
+    offset: int
+    digest: str
+    leaf: str
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """Open the database; in memory where its folder cannot be used. It is filled from the files either way."""
+    try:
+        db = sqlite3.connect(path, check_same_thread=False)
+        os.chmod(path, 0o600)
+    except (sqlite3.OperationalError, OSError) as error:
+        log.warning("the archive's index is kept in memory: %s cannot be used: %s", path, error)
+        return sqlite3.connect(":memory:", check_same_thread=False)
+    return db
+
+
 class SessionArchive:
     """All archived sessions of one vault. Thread-safe; files and database are created when they are first needed."""
 
     def __init__(
-        self, folder: Callable[[], Path], database: Callable[[], Path], *, keep_days: int, clock: Callable[[], datetime]
+        self,
+        folder: Callable[[], Path],
+        database: Callable[[], Path],
+        purged: Callable[[], Path],
+        *,
+        keep_days: int,
+        clock: Callable[[], datetime],
     ) -> None:
-        """`folder` and `database` are called at the first use, because a vault's id may change while it is open.
-        `keep_days` 0: keep sessions for ever."""
-        self._places = folder, database
+        """`folder`, `database` and `purged` (see `PurgedTurns`) are called at the first use, because a vault's id may change
+        while it is open. `keep_days` 0: keep sessions for ever."""
+        self._places = folder, database, purged
         self._keep_days = keep_days
         self._clock = clock
         self._lock = threading.RLock()
         self._db: sqlite3.Connection | None = None
         self._folder = Path()
+        self._purged = PurgedTurns(Path())
         self._expired: datetime | None = None
         self._counts = Frequencies()
+        self.passages = PassageVectors()
+        """Vectors of passages that searches compared lately."""
 
     # ------------------------------------------------------------ life
 
@@ -104,11 +147,10 @@ class SessionArchive:
                 raise Unavailable(f"the archive of sessions cannot be used: {error}") from error
 
     def _open(self) -> sqlite3.Connection:
-        folder, path = (place() for place in self._places)
+        folder, path, purged = (place() for place in self._places)
         for attempt in (1, 2):
-            db = sqlite3.connect(path, check_same_thread=False)
+            db = _connect(path)
             try:
-                os.chmod(path, 0o600)
                 db.execute("PRAGMA journal_mode = WAL")
                 db.execute("PRAGMA synchronous = NORMAL")
                 (found,) = db.execute("PRAGMA user_version").fetchone()
@@ -120,6 +162,7 @@ class SessionArchive:
                     db.executescript(f"BEGIN;{schema}PRAGMA user_version = {VERSION};COMMIT;")
                 with db:
                     self._folder = folder
+                    self._purged = PurgedTurns(purged)
                     self._catch_up(db)
             except sqlite3.DatabaseError as error:
                 db.close()
@@ -139,7 +182,8 @@ class SessionArchive:
             self._db.close()
             self._db = None
         for file in sql.files(self._places[1]()):
-            file.unlink(missing_ok=True)
+            with contextlib.suppress(NotADirectoryError):  # a file in the place of its folder: nothing of ours is there
+                file.unlink(missing_ok=True)
 
     def close(self) -> None:
         with self._lock:
@@ -159,7 +203,8 @@ class SessionArchive:
         for number in gone:
             self._forget(db, number)
         if gone:  # what they held may stand in a source that was read to its end
-            db.execute("DELETE FROM cursor")
+            db.execute("DELETE FROM cursor WHERE source NOT LIKE 'document:%'")
+            db.execute("DELETE FROM place")
         for path, size in there.items():
             number, taken = known.get(path, (0, 0)) if there[path] >= known.get(path, (0, 0))[1] else (0, 0)
             if size > taken:
@@ -228,7 +273,7 @@ class SessionArchive:
     def known(self, keys: Sequence[str]) -> set[str]:
         """Return those of `keys` that the archive has, or had until a purge."""
         with self._opened() as db:
-            return _known(db, keys)
+            return _known(db, keys) | self._purged.among(keys)
 
     def there(self, keys: Collection[str]) -> set[str]:
         """Return those of `keys` whose turns the archive has now."""
@@ -239,12 +284,21 @@ class SessionArchive:
                 found.update(key for (key,) in db.execute(select, some))
         return found
 
+    def unknown(self, heads: Sequence[SessionHead]) -> set[str]:
+        """Return the ids of those sessions that the archive does not have."""
+        with self._opened() as db:
+            select = "SELECT 1 FROM session WHERE path = ?"
+            return {head.session for head in heads if db.execute(select, (files.path_of(head),)).fetchone() is None}
+
     def add(self, turns: Sequence[tuple[SessionHead, Sequence[Line]]]) -> int:
         """Store turns durably that are not known yet. Return the number added."""
         added = 0
         with self._opened() as db:
             for head, lines in turns:
-                known = _known(db, [row.key for row in lines])
+                keys = [row.key for row in lines]
+                known = _known(db, keys) | self._purged.among(keys)
+                if head.title and self._purged.among([_of_title(head.title)]):
+                    head = replace(head, title=None)
                 fresh = list({row.key: row for row in lines if row.key not in known}.values())
                 if fresh:
                     added += len(fresh)
@@ -317,8 +371,13 @@ class SessionArchive:
         with self._opened() as db:
             for number, title in db.execute("SELECT number, title FROM session WHERE title IS NOT NULL").fetchall():
                 if holds(title.encode("utf-8", "replace")):
+                    self._purged.add([_of_title(title)])
                     db.execute("UPDATE session SET title = NULL WHERE number = ?", (number,))
                     self._write_anew(db, number)
+            select = "SELECT key, text FROM turn"
+            rows = priority.giving(db.execute(select).fetchall())
+            self._purged.add(key for key, text in rows if text is None or holds(text.encode("utf-8", "replace")))
+        self.passages.clear()
         gone = self._remove(lambda _key, text: holds(text.encode("utf-8", "replace")), None, gone=PURGED)
         with self._lock:
             if gone and self._db is not None:
@@ -372,6 +431,27 @@ class SessionArchive:
                 "INSERT OR REPLACE INTO cursor (source, size, mtime_ns, inode) VALUES (?, ?, ?, ?)",
                 (source, state.size, state.mtime_ns, state.inode),
             )
+
+    def place(self, source: str) -> SourcePlace | None:
+        """Return where the next read of a source may begin; None: at its beginning."""
+        with self._opened() as db:
+            row = db.execute("SELECT start, digest, leaf FROM place WHERE source = ?", (source,)).fetchone()
+        return None if row is None else SourcePlace(*row)
+
+    def keep_place(self, source: str, place: SourcePlace) -> None:
+        """Store where the next read of a source may begin, once its turns before that are durable."""
+        with self._opened() as db:
+            row = (source, place.offset, place.digest, place.leaf)
+            db.execute("INSERT OR REPLACE INTO place (source, start, digest, leaf) VALUES (?, ?, ?, ?)", row)
+
+    def was_read(self, source: str) -> bool:
+        """Whether a source was ever read to its end, in whatever state."""
+        with self._opened() as db:
+            return db.execute("SELECT 1 FROM cursor WHERE source = ?", (source,)).fetchone() is not None
+
+    def forget_read(self, source: str) -> None:
+        with self._opened() as db:
+            db.execute("DELETE FROM cursor WHERE source = ?", (source,))
 
     # ------------------------------------------------------------ finding
 
@@ -449,6 +529,22 @@ class SessionArchive:
             ).fetchone()
             return sessions, turns
 
+    def tails(self) -> list[SessionTail]:
+        """Return all sessions that have turns, newest first."""
+        with self._opened() as db:
+            rows = db.execute(
+                "SELECT s.path, s.id, s.harness, s.cwd, s.last, s.turns, t.key FROM session s JOIN turn t ON t.number = "
+                "(SELECT number FROM turn WHERE session = s.number AND text IS NOT NULL ORDER BY place DESC LIMIT 1) "
+                "ORDER BY coalesce(s.last, '') DESC, s.number DESC"
+            )
+            return [SessionTail(*row) for row in rows]
+
+    def turns_of(self, path: str) -> list[Archived]:
+        """Return the turns of the session with this file, in order."""
+        with self._opened() as db:
+            select = f"SELECT {TURN} FROM turn WHERE session = (SELECT number FROM session WHERE path = ?) AND text IS NOT NULL"
+            return [Archived(*row) for row in db.execute(f"{select} ORDER BY place", (path,))]
+
     def session(self, prefix: str) -> tuple[SessionRow, list[Archived]]:
         """Return a session and its turns, by its id or a unique prefix. Raises NotFound, Ambiguous."""
         escaped = prefix.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
@@ -469,6 +565,11 @@ class SessionArchive:
                 )
             select = f"SELECT {TURN} FROM turn WHERE session = ? AND text IS NOT NULL ORDER BY place"
             return found[0], [Archived(*row) for row in db.execute(select, (found[0].number,))]
+
+
+def _of_title(title: str) -> str:
+    """Return the key under which a purged title is remembered."""
+    return f"title\n{title}"
 
 
 def _known(db: sqlite3.Connection, keys: Sequence[str]) -> set[str]:

@@ -47,6 +47,11 @@ _head = msgspec.json.Decoder(SessionHead).decode
 _encode = msgspec.json.Encoder().encode
 
 
+def word_of(session: str) -> str:
+    """Return a session's id as a note's `from` may hold it: without white space, and not too long."""
+    return "_".join(session.split())[:1_000] or "-"
+
+
 def path_of(head: SessionHead) -> str:
     """Return the path of a session's file, relative to the archive."""
     name = head.session
@@ -106,6 +111,5 @@ def _whole(fd: int) -> int:
 def rewrite(file: Path, rows: Sequence[SessionHead | Line]) -> int:
     """Replace a file's rows durably. Return its size."""
     data = encoded(rows)
-    disk.write_durably(file, data)
-    file.chmod(0o600)
+    disk.write_durably(file, data, mode=0o600)
     return len(data)

@@ -52,6 +52,31 @@ def items(stream: BinaryIO, reading: Reading) -> Iterator[dict[str, Any]]:
             reading.damaged += 1
 
 
+def members(stream: BinaryIO, reading: Reading, name: str) -> Iterator[dict[str, Any]]:
+    """Yield the objects in the list `name` of the one object there is, one at a time, and at last that object without its lists
+    and maps. Where it breaks off, that is counted as damage."""
+    import ijson
+
+    item = f"{name}.item"
+    head: dict[str, Any] = {}
+    builder: Any = None
+    try:
+        for prefix, event, value in ijson.parse(Repaired(stream), use_float=True):
+            if prefix == item and event == "start_map":
+                builder = ijson.ObjectBuilder()
+            if builder is not None:
+                builder.event(event, value)
+                if prefix == item and event == "end_map":
+                    yield builder.value
+                    builder = None
+            elif prefix and "." not in prefix and event in {"string", "number", "boolean"}:
+                head[prefix] = value
+    except (ijson.JSONError, ValueError, RecursionError):
+        reading.damaged += 1
+    if head:
+        yield head
+
+
 def first_sign(stream: BinaryIO) -> bytes:
     """Return the first byte of a stream that says something, and go back to its beginning."""
     found = Repaired(stream).read(4096).lstrip()[:1]

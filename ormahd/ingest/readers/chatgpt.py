@@ -7,7 +7,16 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
 from ormahd.ingest.readers.arrays import items, number
-from ormahd.ingest.readers.turns import Reading, SessionTurn, iso_time, key_of, said, text_at, with_last_answers
+from ormahd.ingest.readers.turns import (
+    ExportedFact,
+    Reading,
+    SessionTurn,
+    iso_time,
+    key_of,
+    said,
+    text_at,
+    with_last_answers,
+)
 
 NAME: Final = "chatgpt"
 
@@ -20,6 +29,7 @@ _OTHER: Final = frozenset(
     ]
 )
 _CITED = re.compile(r"【[^】\n]{0,200}†[^】\n]{0,200}】|\ue200[^\ue201\n]{0,500}\ue201")
+_FENCED = re.compile(r"```(?:\w*\n)?(?P<text>.*?)```", re.DOTALL)
 _PRIVATE = re.compile(r"[\ue000-\uf8ff]")
 
 
@@ -42,6 +52,7 @@ def _conversation(talk: dict[str, Any], reading: Reading) -> Iterator[SessionTur
     if title:
         reading.titles[session] = title
     begun = iso_time(talk.get("create_time"))
+    _instructions(talk["mapping"], reading)
     for node_id, message in _shown(talk):
         role, text = _said(message, reading)
         if not text:
@@ -73,6 +84,26 @@ def _shown(talk: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
             found.append((at, node["message"]))
         at = node.get("parent")
     return found[::-1]
+
+
+def _instructions(nodes: dict[str, Any], reading: Reading) -> None:
+    """Take the custom instructions, which every conversation repeats, as facts to propose."""
+    for node in nodes.values():
+        content = node.get("message", {}).get("content") if isinstance(node, dict) and node.get("message") else None
+        if not isinstance(content, dict) or content.get("content_type") != "user_editable_context":
+            continue
+        for field, kind, title in (
+            ("user_profile", "fact", "What you told ChatGPT about yourself"),
+            ("user_instructions", "preference", "How you asked ChatGPT to answer"),
+        ):
+            text = said(text_at(content, field) or "")
+            fenced = _FENCED.search(text)
+            text = (fenced["text"] if fenced else text).strip()
+            one = ExportedFact(
+                title, text, "fact" if kind == "fact" else "preference", "custom instructions of ChatGPT"
+            )
+            if text and one not in reading.facts:
+                reading.facts.append(one)
 
 
 def _said(message: dict[str, Any], reading: Reading) -> tuple[str, str]:

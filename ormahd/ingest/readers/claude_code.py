@@ -54,6 +54,10 @@ class _Line(Struct):
     whole: bool = False
     root: bool = False
     """True for a prompt that says that nothing came before it."""
+    at: int = 0
+    """Offset of the line in its file."""
+    parent: str | None = None
+    """The line that a prompt follows."""
 
 
 class _Tree(Struct):
@@ -113,6 +117,9 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
         reading.dropped["rewound"] += len(left)
         reading.withdrawn.update(turn.key for turn in _turns(left, rested=True))
         reading.withdrawn.difference_update(turn.key for turn in _turns(kept, rested=True))
+    prompt = next((one for one in reversed(kept) if one.role == "user"), None)
+    if prompt is not None and prompt.parent is not None:
+        reading.resume = prompt.at, prompt.parent
     yield from _turns(kept, rested=reading.rested)
 
 
@@ -167,7 +174,20 @@ def _line(
 ) -> _Line:  # fmt: skip
     session = text_at(line, "sessionId") or reading.name
     cwd = text_at(line, "cwd") or reading.cwd
-    return _Line(text_at(line, "uuid"), role, text, iso_time(line.get("timestamp")), session, cwd, message, whole, root)
+    parent = text_at(line, "parentUuid")
+    return _Line(
+        text_at(line, "uuid"),
+        role,
+        text,
+        iso_time(line.get("timestamp")),
+        session,
+        cwd,
+        message,
+        whole,
+        root,
+        reading.at,
+        parent,
+    )
 
 
 def _prompt(line: dict[str, Any], reading: Reading) -> str:

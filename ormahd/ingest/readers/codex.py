@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, BinaryIO, Final
 
+import msgspec
 from msgspec import Struct, field
 
 from ormahd.ingest.readers.lines import decoded, objects
@@ -64,6 +65,8 @@ EVENTS: Final = frozenset(
 )
 """Events that say nothing of the conversation."""
 TEXTS: Final = ("input_text", "output_text", "text", "Text")
+ROLLED_BACK: Final = b"thread_rolled_back"
+"""The event that takes turns back."""
 _ENDED: Final = frozenset({"task_complete", "turn_complete"})
 _BEGUN: Final = frozenset({"task_started", "turn_started"})
 _CWD = re.compile(r"<cwd>(.*?)</cwd>", re.DOTALL)
@@ -86,6 +89,10 @@ class _Exchange(Struct):
     """What the person answered to questions of the agent."""
     answer: _Asked | None = None
     begun: bool = False
+    at: int = 0
+    """Offset of the line that began it."""
+    before: tuple[int, str | None] = (0, None)
+    """What the rollout had counted, and its folder, before that line."""
     closed: bool = False
     aborted: bool = False
 
@@ -97,6 +104,8 @@ class _Rollout(Struct):
     """Unix seconds at which a fork was made, as long as its parent's history is repeated."""
     exchanges: list[_Exchange] = field(default_factory=list)
     counted: int = 0
+    at: int = 0
+    """Offset of the line that is being read."""
     back: list[_Exchange] = field(default_factory=list)
     """Exchanges that were rolled back."""
     questions: set[str] = field(default_factory=set)
@@ -111,20 +120,24 @@ class _Rollout(Struct):
     def begin(self, turn_id: str) -> _Exchange:
         if self.exchanges:
             self.exchanges[-1].closed = True
+        before = self.counted, self.cwd
         self.counted += 1
-        self.exchanges.append(_Exchange(turn_id, self.counted, self.cwd, begun=bool(turn_id)))
+        self.exchanges.append(
+            _Exchange(turn_id, self.counted, self.cwd, begun=bool(turn_id), at=self.at, before=before)
+        )
         return self.exchanges[-1]
 
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
-    """Yield the turns of a rollout."""
-    rollout: _Rollout | None = None
+    """Yield the turns of a rollout, or those from the exchange on at which the last read ended."""
+    rollout = resumed(reading.known)
     for line in objects(stream, reading):
         if rollout is None:
             rollout = _opened(line, reading)
             if rollout is None:
                 reading.dropped["sub-agent"] += 1
                 return
+        rollout.at = reading.at
         payload = line.get("payload")
         if isinstance(payload, dict) and isinstance(line.get("type"), str):
             _wrapped(rollout, line["type"], payload, iso_time(line.get("timestamp")), reading)
@@ -132,12 +145,24 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
             _bare(rollout, line, reading)
     if rollout is None:
         return
+    last = rollout.exchanges[-1] if rollout.exchanges else None
+    if last is not None and last.turn_id and rollout.forked_at is None:
+        reading.resume = last.at, msgspec.json.encode((rollout.session, *last.before)).decode()
     if rollout.exchanges and reading.rested:
         rollout.exchanges[-1].closed = True
     turns = [turn for one in rollout.exchanges for turn in _turns(rollout.session, one)]
     gone = {turn.key for one in rollout.back for turn in _turns(rollout.session, one)}
     reading.withdrawn |= gone - {turn.key for turn in turns}
     yield from turns
+
+
+def resumed(known: str) -> _Rollout | None:
+    """Return a rollout of which an earlier read knows the beginning; None at the beginning of a file."""
+    try:
+        session, counted, cwd = msgspec.json.decode(known, type=tuple[str, int, str | None])
+    except msgspec.DecodeError:
+        return None
+    return _Rollout(session, cwd, counted=counted)
 
 
 def _opened(line: dict[str, Any], reading: Reading) -> _Rollout | None:
@@ -232,7 +257,7 @@ def _event(rollout: _Rollout, what: str, payload: dict[str, Any], time: str | No
     elif what == "turn_aborted":
         if rollout.exchanges and not rollout.exchanges[-1].closed:
             rollout.exchanges[-1].closed = rollout.exchanges[-1].aborted = True
-    elif what == "thread_rolled_back":
+    elif what == ROLLED_BACK.decode():
         _roll_back(rollout, payload.get("num_turns"), reading)
     elif what not in EVENTS and not what.endswith(("_begin", "_end", "_delta", "_started", "_request", "_updated")):
         reading.unknown[f"event {what[:40]}"] += 1

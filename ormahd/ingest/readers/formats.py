@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, BinaryIO, Final
 
-from ormahd.ingest.readers import chatgpt, claude_ai, claude_code, codex, gemini, plain
+from ormahd.ingest.readers import chatgpt, claude_ai, claude_ai_memories, claude_code, codex, gemini, plain
 from ormahd.ingest.readers.arrays import Repaired, first_sign
-from ormahd.ingest.readers.lines import lines, objects
+from ormahd.ingest.readers.lines import lines, number_of, objects
 from ormahd.ingest.readers.turns import Reading, SessionTurn
 
 Reader = Callable[[BinaryIO, Reading], Iterator[SessionTurn]]
 
 READERS: Final[dict[str, Reader]] = {
-    one.NAME: one.read for one in (claude_code, codex, gemini, chatgpt, claude_ai, plain)
+    one.NAME: one.read for one in (claude_code, codex, gemini, chatgpt, claude_ai, claude_ai_memories, plain)
 }
 LOOKED_AT: Final = 60
 """Lines that are looked at: books may stand before the first prompt."""
@@ -33,12 +33,13 @@ def _format(stream: BinaryIO) -> str | None:
     if sign == b"[":
         return _array(stream)
     if sign == b"{":
-        for line in islice(objects(stream, Reading()), LOOKED_AT):
+        reading = Reading()
+        for line in islice(objects(stream, reading), LOOKED_AT):
             found = _of_line(line)
             if found is not None:
                 return found
         stream.seek(0)
-        return _object(stream)
+        return _object(stream) or _of_long_line(stream, reading)
     texts = (line.decode("utf-8", "replace") for line in islice(lines(Repaired(stream), Reading()), 400))  # type: ignore[arg-type]
     return plain.NAME if any(plain.SPEAKER.match(text) for text in texts) else None
 
@@ -53,6 +54,8 @@ def _of_line(line: dict[str, Any]) -> str | None:
         return chatgpt.NAME
     if isinstance(line.get("chat_messages"), list):
         return claude_ai.NAME
+    if kind is None and not line.keys().isdisjoint(claude_ai_memories.KEYS):
+        return claude_ai_memories.NAME
     if (kind in codex.LINES and "payload" in line) or "record_type" in line:
         return codex.NAME
     if kind is None and "id" in line and "timestamp" in line and ("instructions" in line or "git" in line):
@@ -64,6 +67,44 @@ def _of_line(line: dict[str, Any]) -> str | None:
     if kind in {"user", "gemini"} and "id" in line and "content" in line:
         return gemini.NAME
     return codex.NAME if kind == "message" and "role" in line and "content" in line else None
+
+
+def too_long(stream: BinaryIO) -> int | None:
+    """Return the number of the first line that is too long to be read; None if there is none. Go back to the beginning."""
+    reading = Reading()
+    for _ in lines(stream, reading):
+        pass
+    number = None if reading.too_long_at is None else number_of(stream, reading.too_long_at)
+    stream.seek(0)
+    return number
+
+
+def _of_long_line(stream: BinaryIO, reading: Reading) -> str | None:
+    """Return the format by the first line that is too long to be read, of which only the names and kinds of its fields are looked at."""
+    import ijson
+
+    if reading.too_long_at is None:
+        return None
+    stream.seek(reading.too_long_at)
+    line: dict[str, Any] = {}
+    depth, name = 0, ""
+    try:
+        for event, value in ijson.basic_parse(Repaired(stream)):
+            if event in {"start_map", "start_array"}:
+                if depth == 1:
+                    line[name] = {} if event == "start_map" else []
+                depth += 1
+            elif event in {"end_map", "end_array"}:
+                depth -= 1
+                if depth == 0:
+                    break
+            elif depth == 1 and event == "map_key":
+                name = value
+            elif depth == 1:
+                line[name] = value
+    except (ijson.JSONError, ValueError, RecursionError):
+        return None
+    return _of_line(line)
 
 
 def _array(stream: BinaryIO) -> str | None:
@@ -95,6 +136,8 @@ def _by_keys(stream: BinaryIO, *, depth: int) -> str | None:
                     return chatgpt.NAME
                 if value == "chat_messages":
                     return claude_ai.NAME
+                if value in claude_ai_memories.KEYS:
+                    return claude_ai_memories.NAME
                 if {"sessionId", "messages"} <= keys:
                     return gemini.NAME
     except (ijson.JSONError, ValueError, RecursionError):

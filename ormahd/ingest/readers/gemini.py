@@ -12,11 +12,12 @@ from typing import Any, BinaryIO, Final
 
 from msgspec import Struct, field
 
-from ormahd.ingest.readers.arrays import items
+from ormahd.ingest.readers.arrays import first_sign, items, members
 from ormahd.ingest.readers.lines import decoded, lines, objects
 from ormahd.ingest.readers.turns import Reading, SessionTurn, iso_time, key_of, said, text_at, texts_of, typed
 
 NAME: Final = "gemini"
+MESSAGES: Final = "messages"
 
 KINDS: Final = frozenset({"user", "gemini", "info", "error", "warning"})
 _HOOK = re.compile(r"<hook_context>.*?(?:</hook_context>|\Z)", re.DOTALL)
@@ -34,6 +35,8 @@ class _Chat(Struct):
     session: str = ""
     begun: str | None = None
     subagent: bool = False
+    broken: bool = False
+    """Whether it is one object, and ends before its end."""
     messages: dict[str, _Message | None] = field(default_factory=dict)
     """By id, in order; None for what is nothing of the conversation."""
     back: dict[str, _Message] = field(default_factory=dict)
@@ -43,8 +46,10 @@ class _Chat(Struct):
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
     """Yield the turns of a chat, once its last line told what became of its messages."""
     chat = _Chat()
-    for line in _parts(stream, reading):
+    for line in _parts(stream, reading, chat):
         _take(chat, line, reading)
+    if chat.broken and not chat.session:
+        return  # broken off before it said whose turns these are: they would count as others when it is whole
     if chat.subagent:
         reading.dropped["sub-agent"] += 1
         return
@@ -57,14 +62,20 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
     yield from turns
 
 
-def _parts(stream: BinaryIO, reading: Reading) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a chat; of the one object of former versions, what its lines would be."""
+def _parts(stream: BinaryIO, reading: Reading, chat: _Chat) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a chat; of the one object of former versions, what its lines would be. An object over many lines, or of
+    more than a line may have, is read message by message."""
     first = next((one for one in lines(stream, Reading()) if one.strip()), b"")
     stream.seek(0)
-    for line in objects(stream, reading) if isinstance(decoded(first), dict) else items(stream, reading):
-        messages = line.get("messages")
+    if not isinstance(decoded(first), dict):
+        before = reading.damaged
+        yield from members(stream, reading, MESSAGES) if first_sign(stream) == b"{" else items(stream, reading)
+        chat.broken = reading.damaged > before
+        return
+    for line in objects(stream, reading):
+        messages = line.get(MESSAGES)
         if isinstance(messages, list) and "$set" not in line and "sessionId" in line:
-            yield {name: value for name, value in line.items() if name != "messages"}
+            yield {name: value for name, value in line.items() if name != MESSAGES}
             yield from (one for one in messages if isinstance(one, dict))
         else:
             yield line

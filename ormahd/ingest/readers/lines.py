@@ -18,7 +18,8 @@ _decode = msgspec.json.Decoder().decode
 
 
 def lines(stream: BinaryIO, reading: Reading) -> Iterator[bytes]:
-    """Yield the lines of a stream without their ends; one that is too long is counted and left out.
+    """Yield the lines of a stream without their ends; one that is too long is counted and left out. `reading.at` is the offset of
+    the line, if it was the offset of the stream before.
 
     The last one comes too if it has no end: the reader that parses it sees whether it is whole.
     """
@@ -27,21 +28,40 @@ def lines(stream: BinaryIO, reading: Reading) -> Iterator[bytes]:
     first = True
     while chunk := stream.read(CHUNK):
         if first:
-            chunk = chunk.removeprefix(b"\xef\xbb\xbf")
+            if chunk.startswith(b"\xef\xbb\xbf"):
+                chunk = chunk[3:]
+                reading.at += 3
             first = False
         *whole, rest = chunk.split(b"\n")
         for part in whole:
             if size + len(part) > LONGEST:
-                reading.too_long += 1
+                _leave_out(reading)
             else:
                 yield b"".join([*kept, part])
+            reading.at += size + len(part) + 1
             kept, size = [], 0
         size += len(rest)
         kept = [*kept, rest] if size <= LONGEST else []
     if size > LONGEST:
-        reading.too_long += 1
+        _leave_out(reading)
     elif size:
         yield b"".join(kept)
+
+
+def _leave_out(reading: Reading) -> None:
+    reading.too_long += 1
+    if reading.too_long_at is None:
+        reading.too_long_at = reading.at
+
+
+def number_of(stream: BinaryIO, offset: int) -> int:
+    """Return the number, from 1, of the line that begins at `offset`, and leave the stream at it or behind it."""
+    stream.seek(0)
+    found = 1
+    while offset > 0 and (chunk := stream.read(min(CHUNK, offset))):
+        found += chunk.count(b"\n")
+        offset -= len(chunk)
+    return found
 
 
 def objects(stream: BinaryIO, reading: Reading) -> Iterator[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final
 
 from ormahd.ingest.readers.arrays import Repaired
@@ -16,21 +16,36 @@ SPEAKER: Final = re.compile(
     r"(?:#{1,4} )?(?:\*\*)?(?P<name>user|human|you|me|assistant|ai|bot|claude|chatgpt|gemini|codex)(?:\*\*)?\s?[:：](?:\*\*)?(?:\s+|\Z)",
     re.IGNORECASE,
 )
+TELLING: Final = 100
+"""Characters from the beginning that tell one conversation from another."""
 _PERSON: Final = frozenset({"user", "human", "you", "me"})
 
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
-    """Yield the turns of a text. A turn's key covers all before it, so that the text may grow."""
-    session, before = "", ""
-    for role, text in _spoken(stream, reading):
-        text = said(text)
+    """Yield the turns of a text. A turn's key covers all before it, so that the text may grow or get another name.
+
+    The session is told by the first turns, as many as `TELLING` characters need: many conversations begin with a greeting.
+    """
+    begun: list[tuple[Role, str, str]] = []
+    session, before, read_so_far = "", "", 0
+    for role, raw in _spoken(stream, reading):
+        text = said(raw)
         if not text:
             continue
-        before = key_of(before, role, text)
-        session = session or f"text-{before[:12]}"
+        before, read_so_far = key_of(before, role, text), read_so_far + len(text)
+        begun.append((role, text, before))
+        if read_so_far >= TELLING:
+            session = session or f"text-{before[:12]}"
+            yield from _turns(begun, session, reading)
+            begun = []
+    yield from _turns(begun, session or f"text-{before[:12]}", reading)
+
+
+def _turns(found: Iterable[tuple[Role, str, str]], session: str, reading: Reading) -> Iterator[SessionTurn]:
+    for role, text, key in found:
         if reading.name:
             reading.titles[session] = reading.name
-        yield SessionTurn(role, text, None, session, before, reading.cwd)
+        yield SessionTurn(role, text, None, session, key, reading.cwd)
 
 
 def _spoken(stream: BinaryIO, reading: Reading) -> Iterator[tuple[Role, str]]:
@@ -39,8 +54,8 @@ def _spoken(stream: BinaryIO, reading: Reading) -> Iterator[tuple[Role, str]]:
     fenced = False
     for raw in lines(Repaired(stream), reading):  # type: ignore[arg-type]
         line = raw.decode("utf-8", "replace").rstrip("\r")
-        fenced ^= line.lstrip().startswith("```")
         found = None if fenced else SPEAKER.match(line)
+        fenced ^= (line if found is None else line[found.end() :]).lstrip().startswith("```")
         if found is None:
             kept.append(line)
             continue

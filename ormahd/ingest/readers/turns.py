@@ -34,6 +34,16 @@ class SessionTurn(Struct, frozen=True):
     closed: bool = True
 
 
+class ExportedFact(Struct, frozen=True):
+    """What another program remembered of the person, or was told about the person: to be proposed, not to be believed."""
+
+    title: str
+    text: str
+    type: Literal["fact", "preference"]
+    origin: str
+    """Where it stood, in words."""
+
+
 class Reading(Struct):
     """What a reader is told about a source, and what it found there beside turns."""
 
@@ -41,6 +51,13 @@ class Reading(Struct):
     """The file's name without its endings: the session's id where the lines do not say it."""
     cwd: str | None = None
     """The project's folder, where only the place of the file tells it."""
+    at: int = 0
+    """Offset of the line that is being read."""
+    resume: tuple[int, str] | None = None
+    """Where the next read may begin, in a format that allows it: an offset, and what that read has to know of the lines before. Of
+    Claude Code the last prompt, and the id of the line before it; of Codex the last exchange, and its session."""
+    known: str = ""
+    """What an earlier read stored with the place where this one begins; "" at the beginning of the file."""
     rested: bool = True
     """True if no program writes the file any more: an answer at its end is then closed."""
     unknown: Counter[str] = field(default_factory=Counter)
@@ -51,8 +68,11 @@ class Reading(Struct):
     """Lines that could not be read."""
     too_long: int = 0
     """Lines that are longer than `lines.LONGEST`."""
+    too_long_at: int | None = None
+    """Offset of the first of them."""
     titles: dict[str, str] = field(default_factory=dict)
     """Titles of sessions, where the source has some."""
+    facts: list[ExportedFact] = field(default_factory=list)
     withdrawn: set[str] = field(default_factory=set)
     """Keys of turns that the person took back, by a rewind or a roll-back."""
 

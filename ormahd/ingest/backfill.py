@@ -1,0 +1,140 @@
+"""Archives the past sessions of this machine in the background, newest first.
+
+It can be stopped, and goes on after a restart: what is to be read is written in the state, and what was read is known to the archive.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Final
+
+from ormahd.api import BackfillResult
+from ormahd.errors import BadRequest, OrmahError
+from ormahd.ingest.bring_in import ReadingStopped, allowed, ingest
+from ormahd.ingest.past import survey
+from ormahd.process import priority
+from ormahd.state.sources import SourceLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ormahd.ormah import Ormah
+
+log = logging.getLogger("ormahd.ingest")
+
+NICE: Final = 10
+"""Niceness of the thread: nobody waits for it."""
+SOURCE: Final = "backfill"
+WANTED: Final = "wanted"
+ENDED: Final = "ended"
+STOPS: Final = 10.0
+"""Seconds that a stop waits at most for what is being read."""
+
+
+class Backfill:
+    """The backfill of one vault. Thread-safe."""
+
+    def __init__(self, ormah: Ormah, archived: Callable[[], None] = lambda: None) -> None:
+        """`archived` is called after each file."""
+        self._ormah = ormah
+        self._archived = archived
+        self._log = SourceLog(ormah.state)
+        self._lock = threading.Lock()
+        self._leaving = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._now = BackfillResult(False)
+
+    def go_on(self) -> None:
+        """Go on with a backfill that was under way when the daemon stopped."""
+        wanted = self._log.value(SOURCE, WANTED)
+        if isinstance(wanted, dict) and isinstance(wanted.get("folders"), list):
+            self._begin([str(one) for one in wanted["folders"]], str(wanted.get("begun")))
+
+    def answer(self, action: str, folders: list[str]) -> BackfillResult:
+        """Start or stop it, and return its state.
+
+        Raises:
+            BadRequest: the action is unknown, archiving is switched off, or a folder is no absolute path.
+        """
+        if action == "start":
+            self._start(folders)
+        elif action == "stop":
+            self._stop()
+        elif action != "state":
+            raise BadRequest(f"action is {action[:60]!r}", hint="start, stop or state")
+        return self.state()
+
+    def state(self) -> BackfillResult:
+        with self._lock:
+            now = self._now
+            return BackfillResult(
+                now.running, now.folders, now.done, now.total, now.added, now.failed, now.begun,
+                self._log.value(SOURCE, ENDED),
+            )  # fmt: skip
+
+    def close(self, seconds: float) -> bool:
+        """End the thread after what it reads; the next start goes on. False if that takes longer."""
+        self._leaving.set()
+        thread = self._thread
+        if thread is not None:
+            thread.join(seconds)
+        return thread is None or not thread.is_alive()
+
+    def _start(self, folders: list[str]) -> None:
+        allowed(self._ormah)
+        if self.state().running:
+            return
+        survey(self._ormah, folders)  # refuses what cannot be read at all, before it is promised
+        begun = self._ormah.clock().isoformat(timespec="seconds")
+        self._log.put(SOURCE, WANTED, {"folders": folders, "begun": begun})
+        self._begin(folders, begun)
+
+    def _stop(self) -> None:
+        self._log.unmark(SOURCE, WANTED)
+        with self._lock:
+            self._now.running = False
+            thread = self._thread
+        if thread is not None:
+            thread.join(STOPS)
+
+    def _begin(self, folders: list[str], begun: str) -> None:
+        with self._lock:
+            if self._now.running or self._leaving.is_set():
+                return
+            self._now = BackfillResult(True, folders, begun=begun)
+            self._thread = threading.Thread(target=self._run, args=(self._now,), name="backfill", daemon=True)
+            self._thread.start()
+
+    def _run(self, mine: BackfillResult) -> None:
+        priority.step_back(NICE)
+
+        def goes_on(*_: object) -> None:
+            if self._leaving.is_set() or not mine.running:
+                raise ReadingStopped
+
+        try:
+            _, files = survey(self._ormah, mine.folders)
+            mine.total = len(files)
+            for file, _ in files:
+                try:
+                    goes_on()
+                    out = ingest(self._ormah, str(file), unnamed=False, progress=goes_on, source=SOURCE)
+                    mine.added += out.added
+                    mine.failed += out.status == "failed"
+                except BadRequest as error:  # it was deleted since
+                    log.debug("%s: %s", file, error.message)
+                self._archived()
+                goes_on()
+                mine.done += 1
+            self._log.unmark(SOURCE, WANTED)
+            self._log.put(SOURCE, ENDED, self._ormah.clock().isoformat(timespec="seconds"))
+            log.info("past sessions are archived: %d turns of %d files", mine.added, mine.done)
+        except ReadingStopped:
+            log.info("the backfill was stopped: %d turns of %d files", mine.added, mine.done)
+        except OrmahError as error:
+            log.warning("the backfill waits for the next start: %s", error.message)
+        except Exception:
+            log.exception("the backfill broke off; it goes on with the next start")
+        finally:
+            mine.running = False

@@ -1,0 +1,201 @@
+"""Has a coding agent read sessions for memories, in two-phase maintenance: `jobs/maintenance` hands out the batches and brings the results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from ormahd.actions.projects import home_of
+from ormahd.api import ExtractionBatch, ExtractionTurn, RefusedItem
+from ormahd.ingest.batches import GIVEN, Remembered, TurnBatch, batches, candidates, show
+from ormahd.ingest.checks import REASONS, Checks
+from ormahd.ingest.learn import Learning, learn, propose, readable, take_up, unread
+from ormahd.model.node import NodeType
+from ormahd.state.extraction import Extractions
+from ormahd.text.quoting import harmless
+from ormahd.text.secrets import redact
+
+if TYPE_CHECKING:
+    from ormahd.actions.amend import Caller
+    from ormahd.ingest.learn import UnreadTurns
+    from ormahd.ormah import Ormah
+    from ormahd.sessions.archive import SessionTail
+
+CHARACTERS: Final = 12_000
+"""Characters of all batches of one receipt."""
+MOST: Final = 200
+"""Number of memories in one answer."""
+
+
+class AgentMemory(Struct, frozen=True, forbid_unknown_fields=True):
+    """A memory as an agent sends it."""
+
+    batch_id: str
+    turns: list[int]
+    title: str
+    content: str
+    type: NodeType = NodeType.FACT
+    about_self: bool = False
+    tags: list[str] = []
+    confidence: float = GIVEN
+    corrects: str = ""
+
+
+class _HandedOut(Struct, frozen=True):
+    """A batch that an agent was given. `path`: the session's file; `keys`: those of the shown turns; `fresh`: which were unread."""
+
+    batch_id: str
+    path: str
+    keys: list[str]
+    fresh: list[str]
+
+
+class AgentReading:
+    """Hands out unread turns, and stores what an agent makes of them."""
+
+    def __init__(self, ormah: Ormah, *, judge: bool, conflicts: Callable[[], None] = lambda: None) -> None:
+        """`judge`: whether there is one, which then reads the sessions."""
+        by = ormah.settings.extraction.by
+        self._on = by == "agent" or (by == "auto" and not judge)
+        self._ormah = ormah
+        self._conflicts = conflicts
+
+    def waits(self) -> bool:
+        """Whether there is something to read."""
+        return self._on and next(iter(self._open()), None) is not None
+
+    def hand_out(self, characters: int) -> tuple[list[ExtractionBatch], list[dict[str, Any]]]:
+        """Return batches of at most so many characters, of the newest sessions, and what is to be kept with the receipt."""
+        shown: list[ExtractionBatch] = []
+        kept: list[dict[str, Any]] = []
+        left = min(characters, CHARACTERS)
+        for tail in self._open() if self._on else ():
+            some = unread(self._ormah, tail, "model")
+            for batch in batches(some, min(left, CHARACTERS)):
+                one = self._shown(tail, batch, len(shown) + 1)
+                size = len(msgspec.json.encode(one).decode())
+                if size > left:
+                    return shown, kept
+                left -= size
+                shown.append(one)
+                kept.append(
+                    msgspec.to_builtins(
+                        _HandedOut(
+                            one.batch_id, tail.path, list(batch.keys), [key for key in batch.keys if key in batch.fresh]
+                        )
+                    )
+                )
+        return shown, kept
+
+    def again(self, kept: Sequence[Mapping[str, Any]]) -> list[ExtractionBatch]:
+        """Return the batches of a receipt once more, without turns that were taken away since."""
+        found = []
+        for one, tail, batch in self._batches(kept):
+            if batch.fresh and tail is not None:
+                found.append(self._shown(tail, batch, int(one.batch_id[1:])))
+        return found
+
+    def settle(
+        self, kept: Sequence[Mapping[str, Any]], items: Any, caller: Caller, run: str
+    ) -> tuple[int, list[RefusedItem], list[str]]:
+        """Store what an agent found, one commit for each session's batch; a batch without an item counts as read.
+
+        Return the number of memories made, what was refused, and the commits.
+
+        Raises:
+            VaultBusy: another process holds git. What was stored so far stays.
+        """
+        if not isinstance(items, list) or len(items) > MOST:
+            return 0, [RefusedItem("extractions", "", f"it is no list of at most {MOST} items")], []
+        known = {str(one["batch_id"]) for one in kept}
+        refused: list[RefusedItem] = []
+        taken: dict[str, list[tuple[str, AgentMemory]]] = {}
+        for number, item in enumerate(items):
+            name = f"extractions[{number}]"
+            try:
+                found = msgspec.convert(item, AgentMemory, strict=False)
+            except msgspec.ValidationError as exc:
+                refused.append(RefusedItem(name, "", str(exc)))
+                continue
+            if found.batch_id not in known:
+                refused.append(RefusedItem(name, found.batch_id[:60], "this batch was not issued with this receipt"))
+            else:
+                taken.setdefault(found.batch_id, []).append((name, found))
+        made, commits = 0, list[str]()
+        for one, tail, batch in self._batches(kept):
+            if tail is not None and batch.fresh:
+                out, commit = self._store(tail, batch, taken.get(one.batch_id, []), caller, run, refused)
+                made += out
+                commits += [commit] if commit else []
+        return made, refused, commits
+
+    # ------------------------------------------------------------ inside
+
+    def _open(self) -> list[SessionTail]:
+        take_up(self._ormah, "model")
+        known = Extractions(self._ormah.state).all("model")
+        return [
+            one for one in readable(self._ormah)
+            if one.path not in known or known[one.path].until[:1] != (one.key,)
+        ]  # fmt: skip
+
+    def _batches(self, kept: Sequence[Mapping[str, Any]]) -> list[tuple[_HandedOut, SessionTail | None, TurnBatch]]:
+        """Return the batches of a receipt as the archive has them today."""
+        tails = {one.path: one for one in readable(self._ormah)}
+        found = []
+        for row in kept:
+            one = msgspec.convert(row, _HandedOut)
+            tail = tails.get(one.path)
+            some = None if tail is None else unread(self._ormah, tail, "model")
+            found.append((one, tail, _same(one, some)))
+        return found
+
+    def _shown(self, tail: SessionTail, batch: TurnBatch, number: int) -> ExtractionBatch:
+        home = home_of(self._ormah, tail.cwd)
+        turns = [
+            ExtractionTurn(one.turn, one.who, one.time, harmless(redact(one.text).text), one.read)
+            for one in batch.turns
+        ]
+        return ExtractionBatch(f"s{number}", tail.id, tail.harness, None if home is None else home.space, turns)
+
+    def _store(
+        self, tail: SessionTail, batch: TurnBatch, items: Sequence[tuple[str, AgentMemory]], caller: Caller, run: str,
+        refused: list[RefusedItem],
+    ) -> tuple[int, str | None]:  # fmt: skip
+        some = unread(self._ormah, tail, "model")
+        checks, whole = Checks(self._ormah, "model"), Learning()
+        for name, item in items:
+            one = Remembered(
+                item.turns,
+                item.type,
+                item.title,
+                item.content,
+                item.about_self,
+                item.tags,
+                item.confidence,
+                item.corrects,
+            )
+            found = propose(self._ormah, checks, some, candidates(batch, [one]), fresh=set(batch.fresh))
+            if not found.memories:
+                why = next(
+                    (REASONS[reason] for reason in found.refused), "it names no turn of this batch that was unread"
+                )
+                refused.append(RefusedItem(name, item.batch_id, why))
+            whole.add(found)
+        done = learn(self._ormah, some, "model", whole, caller, until=some.until(max(batch.end, some.start)), run=run)
+        if whole.replaces:
+            self._conflicts()
+        return len(whole.memories), None if done is None else done.commit
+
+
+def _same(one: _HandedOut, some: UnreadTurns | None) -> TurnBatch:
+    """Return a batch again, with the turns that are still there."""
+    turns = {turn.key: turn for turn in some.turns} if some is not None else {}
+    place = {key: at for at, key in enumerate(turns, 1)}
+    fresh = frozenset(key for key in one.fresh if key in turns)
+    return TurnBatch(
+        show(one.keys, turns, fresh), tuple(one.keys), fresh, max((place[key] for key in fresh), default=0)
+    )

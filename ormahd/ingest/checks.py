@@ -1,0 +1,194 @@
+"""Checks the memories that extraction proposes, whichever way proposed them: each is accepted, or refused for a reason that is counted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from ormahd.actions.amend import clean
+from ormahd.actions.tombstones import statement, turn_of
+from ormahd.errors import InvalidNote
+from ormahd.ingest.readers.turns import iso_time
+from ormahd.model.node import ABOUT_SELF, MAX_CONTENT, MAX_TITLE, NodeType, Tier
+from ormahd.note.write import compose
+from ormahd.sessions.files import word_of
+from ormahd.state import whispers
+from ormahd.state.extraction import PlannedMemory
+from ormahd.state.sessions import key_of
+from ormahd.text.sameness import TextContrast, contrast, marks
+from ormahd.text.standing import Relation, compare
+from ormahd.text.statement import read
+from ormahd.text.words import fold, query_terms
+
+if TYPE_CHECKING:
+    from ormahd.ingest.candidate import MemoryCandidate
+    from ormahd.ormah import Ormah
+    from ormahd.sessions.archive import Archived
+    from ormahd.state.extraction import Way
+    from ormahd.text.statement import Statement
+
+KNOWN: Final = "known"
+WHISPERED: Final = "whispered"
+FORGOTTEN: Final = "forgotten"
+UNFIT: Final = "unfit"
+REASONS: Final[Mapping[str, str]] = {
+    KNOWN: "known already",
+    WHISPERED: "repeated a whisper",
+    FORGOTTEN: "taken away before",
+    UNFIT: "no text that can be stored",
+}
+"""{reason: its words for people}."""
+NEIGHBOURS: Final = 8
+"""Memories nearest in meaning, and as many by words, that a candidate is compared with."""
+BY_WORDS: Final = 0.5
+"""The cosine that counts for a memory that only words found, while no model is loaded."""
+REPEATED: Final = 0.75
+"""Share of a candidate's words in a whispered memory from which it repeats that memory, if it names nothing else."""
+SAME_TURN: Final = 0.5
+"""The share that is enough if the memory comes from the same turn: a model says in other words what rules found there."""
+TAGS: Final = 10
+_DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+ORIGIN: Final = "session"
+
+
+class Origin(Struct, frozen=True):
+    """The session that candidates come from. `space`: of its project."""
+
+    session: str
+    harness: str
+    space: str | None
+
+
+class Checks:
+    """Checks the candidates of one run. Accepted ones count as known for those that follow."""
+
+    def __init__(self, ormah: Ormah, way: Way) -> None:
+        """Raises OSError if it cannot be read what was taken away before."""
+        self._ormah = ormah
+        self._way = way
+        self._gone = ormah.learned.forgotten()
+        self._said = {node_id: turn_of(said_in) for node_id, said_in in ormah.index.extracted().items()}
+        self._turns = set(self._said.values())
+        self._accepted: list[tuple[PlannedMemory, NDArray[np.float32] | None]] = []
+        self._taken: set[str] = set()
+        self.replaces = 0
+        """Number of accepted candidates that seem to replace an older memory."""
+
+    def check(self, one: MemoryCandidate, origin: Origin, turns: Mapping[str, Archived]) -> PlannedMemory | str:
+        """Return the memory to store, or the reason of a refusal. `turns`: those of the session, by key."""
+        first = turns.get(one.turns[0]) if one.turns else None
+        found: list[str] = []
+        title = " ".join((clean(self._ormah, one.title, found) or "").split())[:MAX_TITLE]
+        content = (clean(self._ormah, one.content, found) or "").strip()
+        if first is None or not content or len(content) > MAX_CONTENT or not statement(content):
+            return UNFIT
+        if self._gone.statement(statement(content)) or any(map(self._gone.turn, one.turns)):
+            return FORGOTTEN
+        if self._way == "rules" and one.turns[0] in self._turns:
+            return KNOWN
+        space = None if one.about_self else origin.space
+        if (why := self._repeats(title, content, one.type, space, one.turns[0], origin)) is not None:
+            return why
+        tags = [ABOUT_SELF] if one.about_self else []
+        tags += [tag for tag in one.tags if tag not in tags]
+        node_id = self._ormah.new_id(self._taken)
+        made = PlannedMemory(
+            node_id, one.type.value, space, title, content, tuple(tags[:TAGS]), min(max(one.confidence, 0.0), 1.0),
+            _when(first.time, self._ormah.moment()), f"{ORIGIN}:{origin.harness}", f"{word_of(origin.session)}#{one.turns[0]}",
+            first.place, one.corrects,
+        )  # fmt: skip
+        try:
+            note_of(made, made.created)
+        except InvalidNote:
+            return UNFIT
+        self._taken.add(node_id[:8])
+        self._accepted.append((made, self._vector(title, content)))
+        return made
+
+    def _repeats(
+        self, title: str, content: str, kind: NodeType, space: str | None, turn: str, origin: Origin
+    ) -> str | None:
+        """Return why the text is nothing new; None if it is."""
+        now = self._ormah.moment()
+        near = self._near(title, content)
+        told = whispers.told_in(self._ormah.state, key_of(origin.session) or "")
+        rows = self._ormah.index.notes([*{*near, *told}], connections=False)
+        newer = read(title, content, kind)
+        replaced = False
+        for row in rows.values():
+            older, cosine = (row.title, row.content, row.type), near.get(row.id, BY_WORDS)
+            if row.id in told and _retells(older, title, content, cosine):
+                return WHISPERED
+            relation = _relation(older, content, newer, cosine)
+            if row.expired(now) or not (space is None or row.space in (space, None)):
+                continue
+            if relation is Relation.SAME or (self._said.get(row.id) == turn and _covers(older, content, SAME_TURN)):
+                return KNOWN
+            replaced = replaced or relation is Relation.REPLACED
+        vector = self._vector(title, content)
+        for made, other in self._accepted:
+            cosine = BY_WORDS if vector is None or other is None else float(vector @ other)
+            relation = _relation((made.title, made.content, NodeType(made.type)), content, newer, cosine)
+            if relation is Relation.SAME and (space is None or made.space in (space, None)):
+                return KNOWN
+            replaced = replaced or relation is Relation.REPLACED
+        self.replaces += replaced
+        return None
+
+    def _near(self, title: str, content: str) -> dict[str, float]:
+        """Return `{id: cosine}` of the memories to compare with."""
+        by_words = self._ormah.index.search_text(content, NEIGHBOURS)
+        near = dict.fromkeys((node_id for node_id, _ in by_words), BY_WORDS)
+        return near | dict(self._ormah.neighbours(title, content, NEIGHBOURS))
+
+    def _vector(self, title: str, content: str) -> NDArray[np.float32] | None:
+        vectors = self._ormah.index.embed_ahead([(title, content)], urgent=False)
+        return None if vectors is None else vectors[0]
+
+
+def note_of(one: PlannedMemory, updated: datetime) -> bytes:
+    """Return the note of a memory. Raises InvalidNote if a note cannot hold its text."""
+    return compose(
+        id=one.node_id, type=NodeType(one.type), tier=Tier.WORKING, space=one.space, title=one.title, tags=one.tags, source=one.source,
+        confidence=one.confidence, created=one.created, updated=updated, content=one.content,
+        everywhere=ABOUT_SELF in one.tags, said_in=one.said_in,
+    )  # fmt: skip
+
+
+def _relation(older: tuple[str | None, str, NodeType], content: str, newer: Statement, cosine: float) -> Relation:
+    """Return how a new text relates to an older memory (title, content, type)."""
+    if statement(older[1]) == statement(content):
+        return Relation.SAME
+    verdict = compare(read(*older), newer, cosine).verdict
+    if verdict is Relation.SAME and contrast(older[1], content) is TextContrast.MARKS:
+        return Relation.BOTH
+    return verdict
+
+
+def _retells(older: tuple[str | None, str, NodeType], title: str, content: str, cosine: float) -> bool:
+    """Whether a text only says again what a memory says, and neither denies nor replaces it."""
+    if not _DAY.search(older[1]):  # the day is one that extraction added
+        title, content = _DAY.sub(" ", title), _DAY.sub(" ", content)
+    newer = read(title, content, older[2])
+    return _covers(older, content, REPEATED) and _relation(older, content, newer, cosine) is not Relation.REPLACED
+
+
+def _covers(older: tuple[str | None, str, NodeType], content: str, share: float) -> bool:
+    """Whether a memory has this share of a text's words, and all numbers and names in it, and neither denies the other."""
+    text = f"{older[0] or ''}\n{older[1]}"
+    if contrast(older[1], content) is TextContrast.NEGATION:
+        return False
+    words, folded = set(query_terms(content)), fold(text)
+    known = len(words & set(query_terms(text))) >= share * len(words)
+    return bool(words) and known and all(mark in folded for mark in marks(content))
+
+
+def _when(time: str | None, now: datetime) -> datetime:
+    said = iso_time(time)
+    return now if said is None else min(datetime.fromisoformat(said), now)

@@ -1,0 +1,61 @@
+"""`python -m ormahd.ingest.documents.pdf_text FILE`: print the text of a PDF as JSON. A process of its own, because a PDF may be hostile.
+
+It prints `{"pages": [text, ...], "outline": [[title, page from 0], ...], "title": ...}`, or `{"error": why}`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import resource
+import sys
+from typing import Any, Final
+
+MEMORY: Final = 2 << 30
+"""Bytes of address space that the process may have."""
+PAGES: Final = 5_000
+
+
+def read(file: str) -> dict[str, Any]:
+    """Return what is printed."""
+    from pypdf import PdfReader
+    from pypdf.errors import PyPdfError
+
+    logging.disable(logging.CRITICAL)  # it logs each of a file's faults
+    try:
+        reader = PdfReader(file, strict=False)
+        if reader.is_encrypted and not reader.decrypt(""):
+            return {"error": "it is encrypted: save a copy without a password"}
+        pages = [page.extract_text() or "" for page in reader.pages[:PAGES]]
+        outline: list[list[Any]] = []
+        with contextlib.suppress(Exception):  # it is decoration, and often broken
+            outline = [
+                [one.title, reader.get_destination_page_number(one)]
+                for one in reader.outline
+                if not isinstance(one, list)
+            ]
+        title = (reader.metadata.title if reader.metadata else None) or ""
+    except MemoryError:
+        return {"error": "it needs too much memory"}
+    except (
+        PyPdfError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        IndexError,
+        OSError,
+        RecursionError,
+        NotImplementedError,
+    ) as error:
+        return {"error": f"it cannot be read as a PDF: {' '.join(str(error).split())[:200] or type(error).__name__}"}
+    if not any(page.strip() for page in pages):
+        return {"error": "it has no text: it may be a scan, which needs text recognition first"}
+    return {"pages": pages, "outline": outline, "title": title if isinstance(title, str) else ""}
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    json.dump(read(sys.argv[1]), sys.stdout)

@@ -1,0 +1,133 @@
+"""Reads a file as a document: tells by its content what it is, and returns its sections."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from ormahd.ingest.documents.sections import MOST, Section, divided, plain_heading, sections
+from ormahd.note.markdown import conflict_line
+from ormahd.text.harness import strip
+
+LARGEST: Final = 10_000_000
+"""Bytes of a document."""
+LARGEST_PDF: Final = 100_000_000
+PDF_SECONDS: Final = 120.0
+PDF_MARK: Final = b"%PDF-"
+DOCUMENTS: Final = (".md", ".markdown", ".txt", ".pdf")
+"""Endings of the files in a folder that may be documents; a file that is named may have any ending."""
+MARKDOWN: Final = (".md", ".markdown")
+_STRANGE: Final = 0.01
+"""Share of characters that are no UTF-8, from which a file counts as no text."""
+
+
+class Unreadable(Exception):
+    """A file is no document. The message says why."""
+
+
+class OpenedDocument(Struct, frozen=True):
+    """A document that was read. `kind`: markdown or pdf."""
+
+    kind: str
+    sections: list[Section]
+
+
+Cleaned = Callable[[str], str]
+"""Returns a text without secrets. It gets a text as it stands in the file: marks that are taken away could make a secret unknown."""
+
+
+def read_document(path: Path, name: str, cleaned: Cleaned = str) -> OpenedDocument:
+    """Return the sections of a file. `name`: what it is called where it has no title.
+
+    Raises:
+        Unreadable: it cannot be read, or is no document; the message says why.
+    """
+    data = _bytes(path)
+    if data.startswith(PDF_MARK):
+        found = OpenedDocument("pdf", _of_pdf(path, name, cleaned))
+    else:
+        found = OpenedDocument("markdown", sections(cleaned(strip(_text(data))), name))
+    if not found.sections:
+        raise Unreadable("it is empty" if not data.strip() else "it has no section with text")
+    if len(found.sections) > MOST:
+        raise Unreadable(f"it has {len(found.sections):,} sections; a document has at most {MOST:,}")
+    return found
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open(fd, "rb") as opened:
+            about = os.fstat(fd)
+            if not stat.S_ISREG(about.st_mode):
+                raise Unreadable("it is no file")
+            begin = opened.read(len(PDF_MARK))
+            most = LARGEST_PDF if begin == PDF_MARK else LARGEST
+            if about.st_size > most:
+                raise Unreadable(f"it has {about.st_size / 1e6:,.0f} MB; a document has at most {most // 1_000_000}")
+            return begin + opened.read(most)
+    except OSError as error:
+        raise Unreadable(error.strerror or str(error)) from error
+
+
+def _text(data: bytes) -> str:
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        text = data.decode("utf-16", "replace")
+    elif b"\0" in data[:65_536]:
+        raise Unreadable("it is no text")
+    else:
+        text = data.decode("utf-8", "replace")
+    text = text.replace("\0", "")
+    if text.count("\ufffd") > _STRANGE * max(len(text), 1):
+        raise Unreadable("it is no text in UTF-8")
+    if conflict_line(text):
+        raise Unreadable("it has git's conflict markers")
+    return text
+
+
+def _of_pdf(path: Path, name: str, cleaned: Cleaned) -> list[Section]:
+    """Return the sections of a PDF: by its outline if it has one, else a section a page."""
+    found = _pages(path)
+    pages = [cleaned(page) for page in found["pages"]]
+    title = plain_heading(cleaned(found["title"])) or name
+    begins = sorted(
+        {
+            (page, plain_heading(cleaned(str(heading))))
+            for heading, page in found["outline"]
+            if isinstance(page, int) and 0 <= page < len(pages)
+        }
+    )
+    if len(begins) < 2:
+        many = len(pages) > 1
+        return divided(
+            [((f"{title}, page {number}" if many else title,), page) for number, page in enumerate(pages, 1)]
+        )
+    parts: list[tuple[tuple[str, ...], str]] = [((title,), "\n\n".join(pages[: begins[0][0]]))]
+    for at, (page, heading) in enumerate(begins):
+        end = begins[at + 1][0] if at + 1 < len(begins) else len(pages)
+        parts.append(((title, heading or f"page {page + 1}"), "\n\n".join(pages[page : max(end, page + 1)])))
+    return divided(parts)
+
+
+def _pages(path: Path) -> dict[str, Any]:
+    command = [sys.executable, "-m", "ormahd.ingest.documents.pdf_text", str(path)]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=PDF_SECONDS, check=False, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired as error:
+        raise Unreadable(f"it could not be read within {PDF_SECONDS:.0f} s") from error
+    try:
+        found = json.loads(done.stdout)
+    except ValueError:
+        raise Unreadable(f"it cannot be read as a PDF (the reader ended with status {done.returncode})") from None
+    if "error" in found:
+        raise Unreadable(str(found["error"]))
+    result: dict[str, Any] = found
+    return result

@@ -1,0 +1,151 @@
+"""Divides a text into sections by its headings. Pure.
+
+Headings are those of markdown: `#` marks, or a line that is underlined with `=` or `-`. Headings inside fenced code do not count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from ormahd.model.node import MAX_TITLE
+
+LEAST: Final = 10
+"""Characters of a section that says something."""
+LONGEST: Final = 6_000
+"""Characters of a section that becomes one memory; a longer one is divided between paragraphs."""
+MOST: Final = 5_000
+"""Number of sections of one file."""
+
+_ATX = re.compile(r" {0,3}(?P<marks>#{1,6})(?:[ \t]+(?P<text>.*?))?(?:[ \t]+#+)?[ \t]*")
+_UNDERLINE = re.compile(r" {0,3}(?:=+|-{2,})[ \t]*")
+_FENCE = re.compile(r" {0,3}(?P<fence>`{3,}|~{3,})(?P<rest>.*)")
+_FRONT = re.compile(r"---[ \t]*\n(?P<block>(?:(?!---[ \t]*\n).*\n){0,500}?)(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
+_FRONT_LINE = re.compile(r"(?:[A-Za-z_][\w .-]*:(?:[ \t].*)?|[ \t]*-[ \t].*|[ \t]+.*|#.*|[ \t]*)")
+_FRONT_TITLE = re.compile(r"""^title:[ \t]*(["']?)(?P<title>.+?)\1[ \t]*$""", re.MULTILINE)
+_LINK = re.compile(r"!?\[(?P<text>[^\]\[]*)\]\([^()]*\)|\[\[(?:[^\]|\[]*\|)?(?P<name>[^\]|\[]*)\]\]")
+_MARKS = re.compile(r"(?<!\w)[*_]{1,3}(?=\S)|(?<=\S)[*_]{1,3}(?!\w)|`")
+
+
+class Section(Struct, frozen=True):
+    """A part of a file. `place`: its headings from the outermost, by which it is known again; `title`: the last of them."""
+
+    place: str
+    title: str
+    text: str
+
+    @property
+    def key(self) -> str:
+        """The key of title and text: 24 hexadecimal digits."""
+        return key_of(self.title, self.text)
+
+
+class _Open(Struct):
+    """A section that is being read."""
+
+    headings: tuple[tuple[int, str], ...]
+    lines: list[str]
+
+
+def key_of(title: str | None, text: str) -> str:
+    """Return the key of a title and a text, as a memory has them."""
+    return hashlib.blake2b(f"{title or ''}\0{text}".encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+def sections(text: str, name: str) -> list[Section]:
+    """Return the sections of a text in markdown. What stands before the first heading has the file's title, or its `name`."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
+    text, title = _without_front(text)
+    found = ((tuple(heading for _, heading in one.headings), "\n".join(one.lines)) for one in _read(text))
+    return divided([(headings or (title or name,), body) for headings, body in found])
+
+
+def divided(parts: Sequence[tuple[Sequence[str], str]]) -> list[Section]:
+    """Return sections of (headings, text), with empty ones left out and long ones divided. A place that repeats is numbered."""
+    seen: Counter[str] = Counter()
+    found: list[Section] = []
+    for headings, body in parts:
+        title = headings[-1][:MAX_TITLE]
+        place = " > ".join(headings)
+        for number, text in enumerate(_pieces(body.strip("\n").rstrip()), 1):
+            if len(text.strip()) < LEAST:
+                continue
+            seen[place] += 1
+            again = f" ({seen[place]})" if seen[place] > 1 else ""
+            part = f" ({number})" if number > 1 else ""
+            found.append(Section(f"{place}{again}", f"{title[: MAX_TITLE - len(part)]}{part}", text))
+    return found
+
+
+def _without_front(text: str) -> tuple[str, str]:
+    """Return a text without its frontmatter, and the title that stands there; a letterhead between two rules is text."""
+    found = _FRONT.match(text)
+    if found is None or not all(_FRONT_LINE.fullmatch(line) for line in found["block"].splitlines()):
+        return text, ""
+    title = _FRONT_TITLE.search(found["block"])
+    return text[found.end() :], plain_heading(title["title"]) if title else ""
+
+
+def _read(text: str) -> Iterator[_Open]:
+    now = _Open((), [])
+    fence = ""
+    for line in text.split("\n"):
+        mark = _FENCE.fullmatch(line)
+        if fence:
+            if mark and mark["fence"].startswith(fence) and not mark["rest"].strip():
+                fence = ""
+            now.lines.append(line)
+            continue
+        if mark and not (mark["fence"][0] == "`" and "`" in mark["rest"]):
+            fence = mark["fence"]
+            now.lines.append(line)
+            continue
+        level, heading = _heading(line, now.lines)
+        if level == 0:
+            now.lines.append(line)
+            continue
+        if _UNDERLINE.fullmatch(line):
+            now.lines.pop()
+        yield now
+        above = tuple(one for one in now.headings if one[0] < level)
+        now = _Open((*above, (level, heading)), [])
+    yield now
+
+
+def _heading(line: str, before: Sequence[str]) -> tuple[int, str]:
+    """Return (level, text) of the heading that a line is or ends; level 0 if it is none."""
+    found = _ATX.fullmatch(line)
+    if found is not None:
+        text = plain_heading(found["text"] or "")
+        return (len(found["marks"]), text) if text else (0, "")
+    if _UNDERLINE.fullmatch(line) and before:
+        above = before[-1]
+        alone = len(before) == 1 or not before[-2].strip()
+        if above.strip() and alone and not re.match(r" {4}|\t| {0,3}(?:[-*+>|]|\d+[.)])", above):
+            return (1 if line.strip().startswith("=") else 2), plain_heading(above)
+    return 0, ""
+
+
+def plain_heading(text: str) -> str:
+    """Return a heading without marks of markdown, on one line."""
+    text = _LINK.sub(lambda found: found["text"] or found["name"] or "", text)
+    return " ".join(_MARKS.sub("", text).split())
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Yield a text in pieces of at most `LONGEST` characters, cut between paragraphs, else lines, else words."""
+    while len(text) > LONGEST:
+        end = LONGEST
+        for mark in ("\n\n", "\n", " "):
+            at = text.rfind(mark, LONGEST // 3, LONGEST)
+            if at > 0:
+                end = at
+                break
+        yield text[:end].rstrip()
+        text = text[end:].lstrip("\n ")
+    yield text

@@ -1,0 +1,348 @@
+"""Makes memories of archived sessions in the background: after a hook archived turns, and from time to time for what remained.
+
+By rules, or by the judge where one is configured; an agent reads through `agent.maintenance` instead. All of them end in `learn`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from ormahd.actions.amend import Caller
+from ormahd.api import LearnedMemory, LearnedSource, LearningHealth
+from ormahd.errors import OrmahError
+from ormahd.ingest import by_judge, rules
+from ormahd.ingest.batches import batches
+from ormahd.ingest.by_judge import SHARE
+from ormahd.ingest.checks import Checks
+from ormahd.ingest.learn import JOB, Learning, bury_the_missing, carry_out, learn, propose, readable, take_up, unread
+from ormahd.ingest.readers.turns import iso_time
+from ormahd.judge.asking import Unusable
+from ormahd.judge.port import JudgeGone
+from ormahd.model.node import short_id
+from ormahd.process import priority
+from ormahd.sessions.archive import SessionTail
+from ormahd.state.extraction import Extractions, SourceCounts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ormahd.api import IngestedFile
+    from ormahd.ingest.bring_in import Touched
+    from ormahd.ingest.learn import UnreadTurns
+    from ormahd.judge.asking import Asker
+    from ormahd.model.change import Committed
+    from ormahd.ormah import Ormah
+    from ormahd.sessions.files import Line, SessionHead
+    from ormahd.state.extraction import SessionProgress, Way
+
+log = logging.getLogger("ormahd.ingest")
+
+LISTED: Final = 100
+"""Number of memories that the result for a file lists."""
+NICE: Final = 10
+"""Niceness of the thread: nobody waits for a memory of a session."""
+LOOK_S: Final = 120.0
+"""Seconds between two looks for sessions that remained."""
+RESTED: Final = timedelta(minutes=10)
+"""Time without a turn after which the judge reads the rest of a session: a call for each answer would cost too much."""
+PARTLY: Final = 3
+"""Failures in a row after which an answer is taken of which only a part can be used: this judge does no better."""
+MUCH: Final = 6_000
+"""Characters of unread turns that the judge reads before the session rests."""
+PAUSE: Final = timedelta(minutes=1)
+LONGEST_PAUSE: Final = timedelta(hours=6)
+"""How long a session that failed is left alone: doubled with each failure in a row."""
+
+
+class Extraction:
+    """Reads archived sessions, one at a time. Thread-safe; `wake` returns at once."""
+
+    def __init__(
+        self, ormah: Ormah, *, asker: Asker | None = None, conflicts: Callable[[], None] = lambda: None
+    ) -> None:
+        """`asker`: asks the judge, if there is one. `conflicts` is called when a new memory seems to replace an older one."""
+        self._ormah = ormah
+        self._asker = asker
+        self._conflicts = conflicts
+        self._gone = ""
+        """Why the judge was last not asked; "" if it answered."""
+        self.alone = threading.RLock()
+        """Held while one session is read, but not while the judge thinks."""
+        self._changed = threading.Condition()
+        self._wanted = True
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="extraction", daemon=True)
+
+    @property
+    def way(self) -> Way | None:
+        """Who reads by itself; None: nobody does."""
+        by = self._ormah.settings.extraction.by
+        if by in {"auto", "judge"} and self._asker is not None:
+            return "model"
+        return "rules" if by in {"auto", "rules"} else None
+
+    # ------------------------------------------------------------ life
+
+    def start(self) -> None:
+        self._ormah.vault.listen(self._committed)
+        self._thread.start()
+
+    def stop(self, seconds: float) -> bool:
+        """End the thread after the session that it reads. False if that takes longer than `seconds`."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def wake(self) -> None:
+        """Note that turns were archived."""
+        with self._changed:
+            self._wanted = True
+            self._changed.notify_all()
+
+    def _committed(self, some: Sequence[Committed]) -> None:
+        """Look at once for memories that a person deleted, before what knows of them can be lost."""
+        if any(change.data is None for done in some for change in done.changes):
+            self.wake()
+
+    def _run(self) -> None:
+        priority.step_back(NICE)
+        while self._wait():
+            try:
+                self._ormah.mended(self.settle)
+            except OrmahError as error:
+                log.warning("sessions were not read for memories: %s", error.message)
+            except Exception:  # the thread goes on with the next look
+                log.exception("sessions were not read for memories")
+
+    def _wait(self) -> bool:
+        """Wait until there may be something to read. Return False if the daemon stops."""
+        with self._changed:
+            if not self._wanted and not self._stopping:
+                self._changed.wait(LOOK_S)
+            self._wanted = False
+            return not self._stopping
+
+    # ------------------------------------------------------------ reading
+
+    def settle(self) -> int:
+        """Read all sessions that wait, newest first. Return the number of memories made."""
+        with self.alone:
+            bury_the_missing(self._ormah)
+            if self.way is not None:
+                take_up(self._ormah, self.way)
+        made = 0
+        if self.way == "rules":
+            for tail in self.waiting():
+                if self._stopping:
+                    break
+                priority.give()
+                found = self._guarded(tail)
+                made += len(found.memories) if found is not None else 0
+        elif self.way == "model":
+            made = self._ask_about_all()
+        return made
+
+    def _ask_about_all(self) -> int:
+        """Have the judge read what is to be read now, the newest first, also what comes meanwhile."""
+        tried: set[str] = set()
+        made = 0
+        while not self._stopping:
+            tail = next((one for one in self.waiting() if one.path not in tried and self._is_due(one)), None)
+            if tail is None:
+                break
+            tried.add(tail.path)
+            try:
+                found = self._guarded(tail)
+            except JudgeGone as error:
+                self._gone = str(error)
+                Extractions(self._ormah.state).failed(tail.path, "model", self._gone, again=True)
+                break
+            made += len(found.memories) if found is not None else 0
+        return made
+
+    def _is_due(self, tail: SessionTail) -> bool:
+        """Whether a judge is to read a session now: it rests, or much of it is unread."""
+        last = iso_time(tail.last)
+        if last is None or self._ormah.clock() - datetime.fromisoformat(last) >= RESTED:
+            return True
+        some = unread(self._ormah, tail, "model")
+        return sum(len(one.text) for one in some.turns[some.start :]) >= MUCH
+
+    def waiting(self, *, also_failed: bool = False) -> list[SessionTail]:
+        """Return the sessions with unread turns, newest first; without those that failed lately."""
+        way: Way | None = "model" if self._ormah.settings.extraction.by == "agent" else self.way
+        if way is None:
+            return []
+        known = Extractions(self._ormah.state).all(way)
+        now = self._ormah.clock()
+        return [
+            one for one in readable(self._ormah) if _is_open(known.get(one.path), one, None if also_failed else now)
+        ]
+
+    def _guarded(self, tail: SessionTail) -> Learning | None:
+        """Read one session. What goes wrong is noted, and tried again later. Raises JudgeGone."""
+        way = self.way
+        assert way is not None
+        try:
+            return self.read(tail)
+        except Unusable as error:
+            why = f"the judge's answer could not be used: {error}"
+        except (OrmahError, OSError) as error:
+            why = error.message if isinstance(error, OrmahError) else (error.strerror or str(error))
+        except JudgeGone:
+            raise
+        except Exception as error:
+            log.exception("a session could not be read for memories")
+            why = f"{type(error).__name__}, see the log"
+        log.warning("a session could not be read for memories: %s", why)
+        Extractions(self._ormah.state).failed(tail.path, way, why)
+        return None
+
+    def read(self, tail: SessionTail) -> Learning:
+        """Read one session, and store what is new. Raises OrmahError, OSError, JudgeGone."""
+        way = self.way
+        assert way is not None
+        with self.alone:
+            before = Extractions(self._ormah.state).of(tail.path, way)
+            if before is not None and before.plan is not None:
+                carry_out(self._ormah, tail, way, before.plan, Caller(agent=JOB))
+            some = unread(self._ormah, tail, way)
+            if way == "rules":
+                found = propose(
+                    self._ormah, Checks(self._ormah, way), some, rules.candidates(some.shown, today=self._ormah.clock())
+                )
+                learn(self._ormah, some, way, found, Caller(agent=JOB), until=some.until())
+        if way == "model":
+            return self._ask_about(some)
+        if found.replaces:
+            self._conflicts()
+        return found
+
+    def _ask_about(self, some: UnreadTurns) -> Learning:
+        """Have the judge read a session batch by batch; each is stored before the next one is asked about."""
+        asker = self._asker
+        assert asker is not None
+        whole, run = Learning(), self._ormah.new_run()
+        before = Extractions(self._ormah.state).of(some.tail.path, "model")
+        tries = before.tries if before is not None else 0
+        for batch in batches(some):
+            if self._stopping:
+                break
+            if not asker.within(SHARE):
+                raise JudgeGone("the rest of today's budget is for the jobs")
+            proposed = by_judge.read(asker, batch, whole=tries < PARTLY)
+            self._gone = ""
+            with self.alone:
+                found = propose(self._ormah, Checks(self._ormah, "model"), some, proposed, fresh=set(batch.fresh))
+                learn(self._ormah, some, "model", found, Caller(agent=JOB), until=some.until(batch.end), run=run)
+            whole.add(found)
+            if found.replaces:
+                self._conflicts()
+        return whole
+
+    # ------------------------------------------------------------ with a command
+
+    def read_all(self, out: IngestedFile, touched: Touched) -> None:
+        """Read the sessions that a file added to, and count what came of it in `out`."""
+        way = self.way
+        if way is None or not touched:
+            return
+        if way == "model":
+            out.unread = len(touched)
+            self.wake()
+            return
+        take_up(self._ormah, way)
+        for tail in readable(self._ormah):
+            if tail.path in touched and (found := self._guarded(tail)) is not None:
+                _count(out, found, dry=False)
+
+    def foreseeing(self) -> Callable[[IngestedFile, Touched], None]:
+        """Return the function that counts what would be learned of files that are looked at one after the other."""
+        way = self.way
+        checks = Checks(self._ormah, "rules") if way == "rules" else None
+
+        def foresee(out: IngestedFile, touched: Touched) -> None:
+            if checks is None:
+                out.unread = len(touched) if way == "model" else 0
+                return
+            tails = {one.path: one for one in self._ormah.sessions.tails()} if touched else {}
+            for path, (head, lines) in touched.items():
+                some = unread(self._ormah, tails.get(path) or _tail(path, head, lines), "rules", more=lines)
+                found = propose(self._ormah, checks, some, rules.candidates(some.shown, today=self._ormah.clock()))
+                _count(out, found, dry=True)
+
+        return foresee
+
+    # ------------------------------------------------------------ reports
+
+    def health(self) -> LearningHealth:
+        """Return who reads, and what came of it this month."""
+        settings = self._ormah.settings
+        by, why = {"rules": "rules", "model": "judge", None: "nobody"}[self.way], None
+        if settings.extraction.by == "agent":
+            by = "your agent (ormahctl maintenance)"
+        elif self.way is None:
+            why = "extraction.by is off"
+            if settings.extraction.by == "judge":
+                why = "extraction.by is judge, and jobs.judge is none"
+        sources = [
+            LearnedSource(name, one.made, one.refused, one.waiting, one.errors)
+            for name, one in sorted(self.sources(f"{self._ormah.clock():%Y-%m}").items())
+        ]
+        return LearningHealth(by, why, sources)
+
+    def sources(self, since: str = "") -> dict[str, SourceCounts]:
+        """Return for each source: memories made and candidates refused from a month (`YYYY-MM`) on, sessions that wait, and errors."""
+        record = Extractions(self._ormah.state)
+        counts = record.counts(since)
+        way = self.way
+        failed = {} if way is None else {path: one.error for path, one in record.all(way).items() if one.error}
+        for tail in self.waiting(also_failed=True):
+            one = counts.setdefault(tail.harness, SourceCounts())
+            one.waiting += 1
+            if (error := failed.get(tail.path)) is not None and error not in one.errors:
+                one.errors.append(error)
+            if self._gone and self._gone not in one.errors:
+                one.errors.append(self._gone)
+        return counts
+
+
+def _tail(path: str, head: SessionHead, lines: Sequence[Line]) -> SessionTail:
+    """Return a session that is not archived yet."""
+    return SessionTail(
+        path,
+        head.session,
+        head.harness,
+        head.cwd,
+        lines[-1].time if lines else None,
+        len(lines),
+        lines[-1].key if lines else "",
+    )
+
+
+def _count(out: IngestedFile, found: Learning, *, dry: bool) -> None:
+    out.memories += len(found.memories)
+    for one in found.memories[: LISTED - len(out.learned)]:
+        id_ = "" if dry else one.node_id
+        out.learned.append(LearnedMemory(id_, short_id(id_), one.type, one.title, one.turn))
+    out.refused = dict(found.refused + Counter(out.refused))
+
+
+def _is_open(known: SessionProgress | None, tail: SessionTail, now: datetime | None) -> bool:
+    """Whether a session has unread turns. `now`: leave out one that failed lately."""
+    if known is None:
+        return True
+    if known.plan is None and known.until[:1] == (tail.key,):
+        return False
+    if now is None or not known.tries:
+        return True
+    pause: timedelta = min(LONGEST_PAUSE, PAUSE * 2 ** min(known.tries - 1, 10))
+    return now - known.time >= pause

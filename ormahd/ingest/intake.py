@@ -1,0 +1,135 @@
+"""All ways in by which Ormah learns by itself, wired together: hooks, the watcher, the backfill; and what `status` says of them."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from ormahd.api import Finding, SourceHealth, SourceTrouble
+from ormahd.ingest.backfill import Backfill
+from ormahd.ingest.capture import Capture
+from ormahd.ingest.extraction import Extraction
+from ormahd.ingest.hippocampus import Hippocampus
+from ormahd.ingest.session_watcher import SessionWatcher
+from ormahd.state.sources import SOURCES, SourceLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ormahd.judge.asking import Asker
+    from ormahd.ormah import Ormah
+
+MONTH = timedelta(days=30)
+EXAMPLES = 5
+"""Number of unknown kinds that one finding names."""
+
+
+class Intake:
+    """The sources of one vault. `start` begins what is configured, `stop` ends it in reverse."""
+
+    def __init__(
+        self, ormah: Ormah, first: Callable[[], None] = lambda: None, *, asker: Asker | None = None,
+        conflicts: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        """`first`: see `Capture`; `asker` and `conflicts`: see `Extraction`."""
+        self._ormah = ormah
+        self._log = SourceLog(ormah.state)
+        self.extraction = Extraction(ormah, asker=asker, conflicts=conflicts)
+        self.capture = Capture(ormah, first, self.extraction.wake)
+        self.backfill = Backfill(ormah, self.extraction.wake)
+        self.watcher = SessionWatcher(ormah, self.capture.read)
+        self.hippocampus = Hippocampus(ormah)
+        self._stopping = threading.Event()
+
+    def start(self) -> None:
+        self.capture.start()
+
+    def watch(self) -> None:
+        """Start what is not urgent, once the daemon is ready."""
+        if not self._stopping.is_set():
+            self.watcher.start()
+            self.hippocampus.start()
+            self.backfill.go_on()
+            self.extraction.start()
+
+    def stop(self, seconds: float) -> bool:
+        """Stop all of it. False if something still works after `seconds` each."""
+        self._stopping.set()
+        parts = (self.extraction.stop, self.backfill.close, self.hippocampus.stop, self.watcher.stop, self.capture.stop)
+        stopped = [stop(seconds) for stop in parts]
+        return all(stopped)
+
+    # ------------------------------------------------------------ what people see
+
+    def health(self) -> list[SourceHealth]:
+        """Return the state of each source."""
+        numbers, last, troubles = self._log.numbers(), self._log.last(), self._log.troubles()
+        found = []
+        for source in SOURCES:
+            on, state, waiting = self._state(source)
+            counted = numbers.get(source, {})
+            wrong = [SourceTrouble(one.path, one.why, one.since) for one in troubles.get(source, [])]
+            if not on and not counted and not wrong:
+                continue
+            refused = {
+                what.removeprefix("refused: "): number
+                for what, number in counted.items()
+                if what.startswith("refused: ")
+            }
+            found.append(
+                SourceHealth(
+                    source,
+                    on,
+                    state,
+                    last.get(source),
+                    counted.get("sessions", 0),
+                    counted.get("turns", 0),
+                    counted.get("memories", 0),
+                    refused,
+                    counted.get("failed", 0),
+                    waiting,
+                    wrong,
+                )
+            )
+        return found
+
+    def _state(self, source: str) -> tuple[bool, str, int]:
+        """Return whether a source is on, what it does, and how many files wait."""
+        keeps = self._ormah.settings.sessions.keep
+        if source == "hook":
+            return keeps, "listening" if keeps else "off: sessions.keep", self.capture.waiting("hook")
+        if source == "watcher":
+            return self.watcher.on, self.watcher.state, self.watcher.waiting + self.capture.waiting("watcher")
+        if source == "backfill":
+            now = self.backfill.state()
+            return now.running, "at work" if now.running else "done", max(0, now.total - now.done)
+        if source == "folder":
+            return self.hippocampus.on, self.hippocampus.state, self.hippocampus.waiting
+        return False, "on request", 0
+
+    def month(self) -> dict[str, dict[str, int]]:
+        """Return {source: {what: number}} of the last 30 days."""
+        return self._log.numbers((self._ormah.clock() - MONTH).date().isoformat())
+
+    def findings(self) -> list[Finding]:
+        """Return folders that cannot be read, and kinds of lines of transcripts that no reader knows."""
+        found = [
+            Finding("warning", f"{one.path} cannot be watched since {one.since[:16]}: {one.why}",
+                    mend="make it readable, or take it out of the settings; it is tried again by itself")
+            for some in self._log.troubles().values() for one in some
+        ]  # fmt: skip
+        learning = self.extraction.health()
+        if learning.why is not None and self._ormah.settings.extraction.by == "judge":
+            mend = "set jobs.judge to command or openai, or extraction.by to auto; then: ormahctl restart"
+            found.append(Finding("warning", f"no session is read for memories: {learning.why}", mend=mend))
+        by_format: dict[str, list[str]] = {}
+        for kind in self._log.unknown_kinds():
+            by_format.setdefault(kind.format, []).append(f"{kind.kind} ({kind.number})")
+        for name, kinds in by_format.items():
+            more = f" and {len(kinds) - EXAMPLES} more" if len(kinds) > EXAMPLES else ""
+            found.append(
+                Finding("info", f"transcripts of {name} have kinds that are passed over: {', '.join(kinds[:EXAMPLES])}{more}",
+                        mend="nothing is lost of what was known; a newer version of Ormah may read them")
+            )  # fmt: skip
+        return found

@@ -1,0 +1,282 @@
+"""Makes memories of one archived session: reads the turns that were not read yet, checks what is proposed, and commits it.
+
+One read becomes one commit. What was decided is stored first, under ids that are chosen by then, so that a read that was cut off goes on
+where it stopped: it is neither repeated nor lost.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from msgspec import Struct, field
+
+from ormahd.actions.amend import Caller, commit, see
+from ormahd.actions.projects import home_of, settle
+from ormahd.actions.tombstones import bury, of_statements, turn_of
+from ormahd.actions.views import headline, stem
+from ormahd.errors import Conflict
+from ormahd.ingest.checks import REASONS, Checks, Origin, note_of
+from ormahd.ingest.readers.turns import SessionTurn
+from ormahd.model.change import Kind
+from ormahd.model.node import ABOUT_SELF, EdgeType, NodeType
+from ormahd.note.edit import edit
+from ormahd.note.values import NoteLink
+from ormahd.process import priority
+from ormahd.sessions.archive import Archived, SessionTail
+from ormahd.sessions.excluded import is_excluded
+from ormahd.sessions.files import word_of
+from ormahd.state.extraction import KEYS_KEPT, ExtractionPlan, Extractions, PlannedMemory
+from ormahd.state.sources import SourceLog
+from ormahd.text.quoting import shortened
+
+if TYPE_CHECKING:
+    from ormahd.actions.amend import Outcome
+    from ormahd.ingest.candidate import MemoryCandidate
+    from ormahd.ormah import Ormah
+    from ormahd.sessions.files import Line
+    from ormahd.state.extraction import Way
+    from ormahd.vault.transaction import Transaction
+
+JOB: Final = "job:extraction"
+BEFORE: Final = 100
+"""Turns before the unread ones that rules read again: what began there, such as a role play, may go on."""
+NAMED: Final = 100
+"""Number of memories that a commit names."""
+
+
+class _Patient(tuple[SessionTurn, ...]):
+    """Turns that make way for requests while they are iterated."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[SessionTurn]:
+        return iter(priority.giving(super().__iter__()))
+
+
+class UnreadTurns(Struct, frozen=True):
+    """The turns of a session that were not read yet. `turns`: all of its turns."""
+
+    tail: SessionTail
+    turns: tuple[Archived, ...]
+    start: int
+
+    @property
+    def shown(self) -> Sequence[SessionTurn]:
+        """The unread turns after some of the read ones, so that it does not matter at which turn the last read ended."""
+        return _Patient(said(self.tail, one) for one in self.turns[max(0, self.start - BEFORE) :])
+
+    @property
+    def fresh(self) -> set[str]:
+        return {one.key for one in self.turns[self.start :]}
+
+    def until(self, end: int | None = None) -> tuple[str, ...]:
+        """Return the position after the turns before `end` were read."""
+        read = self.turns if end is None else self.turns[:end]
+        return tuple(one.key for one in reversed(read[-KEYS_KEPT:]))
+
+
+class Learning(Struct):
+    """What came of a read, or would."""
+
+    memories: list[PlannedMemory] = field(default_factory=list)
+    refused: Counter[str] = field(default_factory=Counter)
+    replaces: int = 0
+
+    def add(self, other: Learning) -> None:
+        self.memories += other.memories
+        self.refused += other.refused
+        self.replaces += other.replaces
+
+
+def said(tail: SessionTail, one: Archived) -> SessionTurn:
+    return SessionTurn(cast("Any", one.role), one.text, one.time, tail.id, one.key, tail.cwd)
+
+
+def unread(ormah: Ormah, tail: SessionTail, way: Way, *, more: Sequence[Line] = ()) -> UnreadTurns:
+    """Return what of a session was not read yet. `more`: turns that the archive would get."""
+    turns = tuple(ormah.sessions.turns_of(tail.path))
+    turns += tuple(
+        Archived(0, one.key, 0, at, one.role, one.time, one.text) for at, one in enumerate(more, len(turns) + 1)
+    )
+    place = {one.key: number for number, one in enumerate(turns, 1)}
+    known = Extractions(ormah.state).of(tail.path, way)
+    start = next((place[key] for key in (known.until if known else ()) if key in place), 0)
+    return UnreadTurns(tail, turns, start)
+
+
+def readable(ormah: Ormah) -> list[SessionTail]:
+    """Return the sessions that may be read for memories, newest first: none that began in a folder that is excluded by now."""
+    patterns = ormah.settings.sessions.exclude
+    excluded: dict[str, bool] = {}
+
+    def hidden(cwd: str | None) -> bool:
+        if cwd is not None and cwd not in excluded:
+            excluded[cwd] = is_excluded(cwd, patterns)
+        return cwd is not None and excluded[cwd]
+
+    return [one for one in ormah.sessions.tails() if not patterns or not hidden(one.cwd)]
+
+
+def take_up(ormah: Ormah, way: Way) -> int:
+    """Move on in sessions that were read before the state was lost: up to the last turn of which the vault has a memory.
+
+    Such memories are known by their ids, which this state did not give. Return the number of sessions.
+    """
+    record = Extractions(ormah.state)
+    made = record.made()
+    said: dict[str, set[str]] = {}
+    for node_id, said_in in ormah.index.extracted().items():
+        if node_id not in made:
+            said.setdefault(said_in.rpartition("#")[0], set()).add(turn_of(said_in))
+    known = record.all(way) if said else {}
+    moved = 0
+    for tail in ormah.sessions.tails() if said else ():
+        keys = said.get(word_of(tail.id), set()) if tail.path not in known else set()
+        turns = ormah.sessions.turns_of(tail.path) if keys else []
+        read = max((at for at, one in enumerate(turns, 1) if one.key in keys), default=0)
+        if read:
+            record.move(tail.path, way, tuple(one.key for one in reversed(turns[:read])))
+            moved += 1
+    return moved
+
+
+def propose(
+    ormah: Ormah,
+    checks: Checks,
+    some: UnreadTurns,
+    candidates: Iterable[MemoryCandidate],
+    *,
+    fresh: set[str] | None = None,
+) -> Learning:
+    """Check what was proposed of a session. Only what an unread turn completes counts."""
+    out = Learning()
+    turns = {one.key: one for one in some.turns}
+    fresh = some.fresh if fresh is None else fresh
+    home = home_of(ormah, some.tail.cwd)
+    origin = Origin(some.tail.id, some.tail.harness, None if home is None else home.space)
+    before = checks.replaces
+    for one in candidates:
+        if not fresh.isdisjoint(one.turns):
+            found = checks.check(one, origin, turns)
+            if isinstance(found, str):
+                out.refused[found] += 1
+            else:
+                out.memories.append(found)
+    out.replaces = checks.replaces - before + sum(bool(one.corrects) for one in out.memories)
+    return out
+
+
+def learn(
+    ormah: Ormah,
+    some: UnreadTurns,
+    way: Way,
+    found: Learning,
+    caller: Caller,
+    *,
+    until: tuple[str, ...],
+    run: str | None = None,
+) -> Outcome | None:
+    """Store what was accepted, and move on, also where that is nothing.
+
+    Raises:
+        VaultBusy: another process holds git; nothing was stored, and the next call goes on.
+    """
+    record = Extractions(ormah.state)
+    plan = ExtractionPlan(tuple(found.memories), dict(found.refused), until)
+    if plan.memories:
+        record.decide(some.tail.path, way, plan)
+    return carry_out(ormah, some.tail, way, plan, caller, run=run)
+
+
+def carry_out(
+    ormah: Ormah, tail: SessionTail, way: Way, plan: ExtractionPlan, caller: Caller, *, run: str | None = None
+) -> Outcome | None:
+    """Commit the memories of a plan that are not there yet, and move on."""
+    done = None
+    if plan.memories:
+        if any(one.space for one in plan.memories):
+            settle(ormah, Caller(agent=caller.agent, cwd=tail.cwd))
+        try:
+            done = _store(ormah, tail, plan, caller, run)
+        except Conflict:  # the self node was edited meanwhile
+            done = _store(ormah, tail, plan, caller, run)
+    Extractions(ormah.state).done(tail.path, way, tail.harness, plan)
+    refused = {REASONS.get(name, name): number for name, number in plan.refused.items()}
+    SourceLog(ormah.state).learned(tail.path, len(plan.memories), refused)
+    return done
+
+
+def _store(ormah: Ormah, tail: SessionTail, plan: ExtractionPlan, caller: Caller, run: str | None) -> Outcome | None:
+    with ormah.writing:
+        there = ormah.index.notes([one.node_id for one in plan.memories], connections=False)
+        new = [one for one in plan.memories if one.node_id not in there]
+        if not new:
+            return None
+        files = [(one, *_composed(ormah, one)) for one in new]
+
+        def fill(tx: Transaction) -> None:
+            for one, path, data in files:
+                tx.put(path, data, node_id=one.node_id, expect=None)
+            mine = [path for one, path, _ in files if ABOUT_SELF in one.tags]
+            if mine:
+                me = see(ormah, ormah.vault.self_id)
+                now = ormah.moment()
+                edges = [NoteLink(EdgeType.DEFINES, stem(path), 1.0, now) for path in mine]
+                data = edit(me.data, me.path, link=edges, set={"updated": now})
+                tx.put(me.path, data, node_id=me.id, expect=me.digest)
+
+        subject = f"Learned from a session: {headline(new[0].title, new[0].content)}"
+        if len(new) > 1:
+            subject = f"Learned {len(new)} memories from a session of {tail.harness}"
+        return commit(
+            ormah,
+            subject,
+            kind=Kind.INGEST,
+            caller=caller,
+            body=_body(tail, new, plan),
+            run=run or ormah.new_run(),
+            fill=fill,
+        )
+
+
+def _composed(ormah: Ormah, one: PlannedMemory) -> tuple[str, bytes]:
+    kind = NodeType(one.type)
+    path = ormah.place(
+        one.node_id, type=kind, space=one.space, title=one.title, content=one.content, created=one.created
+    )
+    return path, note_of(one, ormah.moment())
+
+
+def _body(tail: SessionTail, new: Sequence[PlannedMemory], plan: ExtractionPlan) -> str:
+    lines = [f"turn {one.turn}: {headline(one.title, one.content)}" for one in new[:NAMED]]
+    lines += [f"corrects what was said of: {shortened(one.corrects, 200)}" for one in new if one.corrects]
+    if plan.refused:
+        why = ", ".join(f"{number} {REASONS.get(name, name)}" for name, number in sorted(plan.refused.items()))
+        lines.append(f"Not stored: {why}.")
+    return "\n".join([f"Session {tail.id}", *lines])
+
+
+def bury_the_missing(ormah: Ormah) -> int:
+    """Write tombstones of extracted memories that are gone without an op of ours, such as by a person's deletion or a `git revert`.
+
+    Return their number.
+    """
+    record = Extractions(ormah.state)
+    made = record.made()
+    if not made or ormah.mender.at_work or ormah.vault.waiting or ormah.vault.busy():
+        return 0
+    there = ormah.index.notes(list(made), connections=False)
+    known = ormah.learned.forgotten()
+    gone = [node_id for node_id in made if node_id not in there]
+    lost = [node_id for node_id in gone if not known.turn(made[node_id])]
+    if lost:
+        lines = of_statements(ormah, [(None, made[one]) for one in lost])
+        what = "a memory that is" if len(lost) == 1 else f"{len(lost)} memories that are"
+        commit(
+            ormah, f"Not to be learned again: {what} gone", kind=Kind.FORGET, caller=Caller(agent=JOB),
+            fill=lambda tx: bury(ormah, tx, lines),
+        )  # fmt: skip
+    record.drop(gone)
+    return len(lost)

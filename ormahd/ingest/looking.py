@@ -1,0 +1,90 @@
+"""Looks at what a person named: conversations go into the archive, sections of documents become memories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ormahd.actions.amend import Caller
+from ormahd.api import IngestDocumentParams, IngestedDocument, IngestedFile, IngestPathParams, IngestPathResult
+from ormahd.errors import BadRequest
+from ormahd.ingest.bring_in import Progress, Propose, look, named, ours, refuse_ours
+from ormahd.ingest.documents.finding import CONVERSATION, DOCUMENT, divide
+from ormahd.ingest.documents.follow import cursor, follow, gone_from, let_go
+from ormahd.ingest.sources import state_of
+from ormahd.state.sources import SourceLog
+
+if TYPE_CHECKING:
+    from ormahd.ingest.bring_in import Touched
+    from ormahd.ormah import Ormah
+
+
+def look_at(
+    ormah: Ormah, params: IngestPathParams, caller: Caller, *, progress: Progress, propose: Propose,
+    foreseen: Callable[[IngestedFile, Touched], None],
+) -> IngestPathResult:  # fmt: skip
+    """Return the files at a path; with `dry_run` what would come of each.
+
+    Raises:
+        BadRequest: there is nothing at this path, or it is in the vault, or it holds conversations and archiving is switched off.
+    """
+    place = named(params.path)
+    if params.kind not in {"", CONVERSATION, DOCUMENT}:
+        raise BadRequest(f"kind is {params.kind[:60]!r}", hint="conversation or document")
+    refuse_ours(ormah, place)
+    found = divide(place, params.kind, ours(ormah))
+    talks = look(
+        ormah,
+        params.path,
+        dry_run=params.dry_run,
+        progress=progress,
+        propose=propose,
+        foreseen=foreseen,
+        files=found.conversations,
+    )
+    lost = gone_from(ormah, place, found.documents) if place.is_dir() and found.documents else []
+    documents = [
+        let_go(ormah, file, caller, run=None, dry_run=True) if params.dry_run else IngestedDocument(str(file), "gone")
+        for file in lost
+    ]
+    for number, file in enumerate(found.documents):
+        progress(number, len(found.documents), file.name)
+        if not params.dry_run:
+            documents.append(IngestedDocument(str(file)))
+            continue
+        documents.append(
+            follow(
+                ormah, None if params.unnamed else file, caller, read=file, space=params.space, dry_run=True, run=None
+            )
+        )
+    left_out = [str(one) for one in ours(ormah) if place in one.parents and one.exists()]
+    return IngestPathResult(talks.files, documents, left_out)
+
+
+def ingest_document(ormah: Ormah, params: IngestDocumentParams, caller: Caller) -> IngestedDocument:
+    """Bring the memories of a document up to date; archive them if the file was read before and is gone.
+
+    Raises:
+        BadRequest: there is nothing at this path, or it is in the vault.
+    """
+    given = Path(params.path)
+    if given.is_absolute() and not given.exists() and ormah.sessions.was_read(cursor(given)):
+        out = let_go(ormah, given, caller, run=params.run, dry_run=params.dry_run)
+        if not params.dry_run:
+            ormah.sessions.forget_read(cursor(given))
+        return out
+    file = named(params.path)
+    refuse_ours(ormah, file)
+    out = follow(
+        ormah, None if params.unnamed else file, caller, read=file, space=params.space, dry_run=params.dry_run,
+        run=params.run,
+    )  # fmt: skip
+    if not params.dry_run:
+        refused = {"refused: forgotten here": out.forgotten, "refused: edited here": out.kept}
+        if not params.unnamed and out.status != "failed":
+            ormah.sessions.have_read(cursor(file), state_of(file))
+        SourceLog(ormah.state).count(
+            "ingest", {"memories": out.added, "failed": int(out.status == "failed"), **refused}
+        )
+    return out

@@ -1,0 +1,48 @@
+"""The memories in Claude.ai's export: what Claude has remembered of the person. They hold no conversation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import BinaryIO, Final
+
+from ormahd.ingest.readers.arrays import items
+from ormahd.ingest.readers.turns import ExportedFact, Reading, SessionTurn, said, text_at
+
+NAME: Final = "claude-ai-memories"
+KEYS: Final = frozenset({"conversations_memory", "project_memories", "memory_files"})
+ORIGIN: Final = "memories of Claude.ai"
+LEAST: Final = 15
+"""Characters of a paragraph that says something."""
+
+_HEADING = re.compile(r"(?:#{1,6}[ \t]+|\*\*)(?P<title>[^\n*]{1,100}?)(?:\*\*)?:?[ \t]*(?:\n|$)")
+_BULLET = re.compile(r"^\s*[-*•]\s+", re.MULTILINE)
+
+
+def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
+    """Yield no turn; add each paragraph of the memories to the facts."""
+    yield from ()
+    for account in items(stream, reading):
+        _take(text_at(account, "conversations_memory") or "", "Claude remembered", reading)
+        projects = account.get("project_memories")
+        for text in projects.values() if isinstance(projects, dict) else ():
+            _take(text if isinstance(text, str) else "", "Claude remembered of a project", reading)
+        files = account.get("memory_files")
+        for file in files if isinstance(files, list) else ():
+            name = (text_at(file, "path") or "memory").rsplit("/", 1)[-1]
+            _take(text_at(file, "content") or "", name, reading)
+
+
+def _take(text: str, title: str, reading: Reading) -> None:
+    """Add each paragraph, or each item of a list, under the heading above it."""
+    heading = title
+    for paragraph in re.split(r"\n\s*\n", said(text)):
+        lines = paragraph.strip()
+        found = _HEADING.match(lines)
+        if found:
+            heading, lines = found["title"].strip(), lines[found.end() :].strip()
+        for part in _BULLET.split(lines) if _BULLET.match(lines) else [lines]:
+            statement = " ".join(part.split())
+            one = ExportedFact(heading, statement, "fact", ORIGIN)
+            if len(statement) >= LEAST and one not in reading.facts:
+                reading.facts.append(one)

@@ -1,0 +1,152 @@
+"""What a person wrote in a turn, as sentences: without code, quotations, logs, stack traces and tables. Pure, linear in the text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import Struct
+
+READ: Final = 3_000
+"""Characters at the beginning and at the end of a long turn that are read: what lies between was pasted."""
+LONGEST: Final = 400
+"""Characters of the longest sentence that is read."""
+LETTERS: Final = 0.55
+"""Smallest share of letters and spaces in a line of prose."""
+DOCUMENT: Final = 800
+"""Characters from which a turn may hold a document that was pasted."""
+MARKS: Final = 2
+"""Number of headings and links from which it does."""
+WRAPPED: Final = 50
+"""Characters of the shortest line that may have been wrapped."""
+CONFIG: Final = 3
+"""Number of lines `key: value` in a row from which they are a pasted configuration."""
+
+
+class SaidSentence(Struct, frozen=True):
+    """A sentence of a person. `plain` is `text` in small letters and with straight quotes; both have the same length."""
+
+    text: str
+    plain: str
+    item: bool = False
+    """Whether it is an item of a list."""
+
+
+_MARKS: Final = str.maketrans(
+    {"’": "'", "‘": "'", "ʼ": "'", "`": "'", "´": "'", "\u00a0": " ", "\u202f": " ", "\t": " "}
+)
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_FENCE: Final = re.compile(r"^[ \t>]*(?:```|~~~)")
+_NOT_PROSE: Final = re.compile(
+    r"[ \t]*(?:>|\||\$ |% |# ?!|\+\+\+|---|@@|\+ |at \S+[(:]|File \"|Traceback|Caused by|Exception|\.{3} \d+ more|<[!/?\w]|[{}\[\]()]|//|/\*|\*/|"
+    r"(?:import|from|def|class|return|const|let|var|function|public|private|export|package|using|fn|pub|impl|#include)\s.*[;{:(=]|"
+    r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d|\[?(?:INFO|WARN|WARNING|ERROR|DEBUG|TRACE|FATAL|E|W)\]?[:\s\]]|"
+    r"npm (?:ERR|WARN)|error(?:\[\w+\])?:|warning:|fatal:|panic:|\w+(?:Error|Exception):|[\w./-]+:\d+:|\d+:\d+\s|(?:GET|POST|PUT|DELETE|PATCH) /)"
+)
+_CODE_END: Final = re.compile(r"[;{}]\s*$|\)\s*=>|[\w)]\s*=\s*[\w\"'(\[{]|\w\(\)[.;]|&&|\|\|")
+_INDENTED: Final = re.compile(r"(?: {4,}|\t)(?![-*•\d])\S")
+_KEY_VALUE: Final = re.compile(r"[ \t]*[\w.\"'-]{1,40}\s*[:=]\s*\S{1,80}[ \t]*$")
+_BULLET: Final = re.compile(r"[ \t]*(?:[-*•–]|\d{1,2}[.)])\s+|[ \t]*#{1,6}\s+")
+_ABBREVIATIONS: Final = "e.g i.e etc vs z.b z bzw ca ggf nr dr mr mrs ms st p ex sr sra no inkl d.h u.a u usw prof ud uds approx incl abb art kap vgl"
+_ORDINAL: Final = (
+    "jan feb mär apr mai jun jul aug sep okt nov dez und bis oder klasse stock woche tag mal platz halbjahr quartal"
+)
+"""Beginnings of words that follow a German ordinal, as in "14. september"."""
+_SPLIT: Final = re.compile(
+    "".join(rf"(?<!\b(?i:{re.escape(one)})\.)" for one in _ABBREVIATIONS.split())
+    + r"(?:(?<!\d\.)(?<=[.!?…])[\"')\]»”“]?\s+|(?<=[?!])(?=[A-ZÄÖÜÉÈ¿¡])|(?:(?<=\.\d\.)|(?<=\.\d\d\.)|(?<=\d\d\d\.))\s+|"
+    + rf"(?<=\d\.)\s+(?=[a-zà-ÿ])(?!{'|'.join(_ORDINAL.split())}))"
+)
+_MARKUP: Final = re.compile(r"^#{1,6} \S|^[=~^-]{4,}[ \t]*$|\]\(http|`[^`\n]{1,80} <http|^\.\. \w", re.MULTILINE)
+_GOES_ON: Final = re.compile(r"[ \t]*[a-zà-ÿß0-9(`'\"](?![.)]\s)")
+_TAGS: Final = re.compile(r"<(\w[\w-]{0,40})[^<>]{0,200}>.{0,20000}?</\1>", re.DOTALL)
+
+
+def sentences(text: str) -> Iterator[SaidSentence]:
+    """Yield the sentences that a person wrote."""
+    if len(text) > 2 * READ:
+        text = f"{text[:READ]}\n…\n{text[-READ:]}"
+    text = _TAGS.sub("\n", _SURROGATE.sub("\ufffd", text))
+    for line in _joined(_prose(_own_words(text).splitlines())):
+        bullet = _BULLET.match(line)
+        bare = " ".join(line[bullet.end() if bullet else 0 :].replace("**", "").replace("__", "").split())
+        plain = plain_form(bare)
+        at = 0
+        for match in _SPLIT.finditer(bare):
+            yield from _sentence(bare[at : match.start()], plain[at : match.start()], item=bullet is not None)
+            at = match.end()
+        yield from _sentence(bare[at:], plain[at:], item=bullet is not None)
+
+
+def _own_words(text: str) -> str:
+    """Return a turn without the document that it holds: of one with headings or links only the first and last paragraph."""
+    if len(text) < DOCUMENT or sum(1 for _ in _MARKUP.finditer(text)) < MARKS:
+        return text
+    paragraphs = [one for one in re.split(r"\n\s*\n", text) if one.strip()]
+    return "\n\n".join([paragraphs[0], paragraphs[-1]] if len(paragraphs) > 1 else [])
+
+
+def _joined(lines: Iterator[tuple[int, str]]) -> Iterator[str]:
+    """Yield lines; those that were wrapped in the middle of a sentence are joined."""
+    kept, last = "", -2
+    for at, line in lines:
+        if at == last + 1 and len(kept) >= WRAPPED and kept.rstrip()[-1:] not in ".!?:;…" and _GOES_ON.match(line):
+            kept = f"{kept.rstrip()} {line.strip()}"
+        else:
+            yield kept
+            kept = line
+        last = at
+    yield kept
+
+
+def plain_form(text: str) -> str:
+    """Return a text in small letters and with straight quotes; it keeps its length."""
+    lowered = text.translate(_MARKS).lower()
+    return (
+        lowered
+        if len(lowered) == len(text)
+        else "".join(c if len(c.lower()) != 1 else c.lower() for c in text.translate(_MARKS))
+    )
+
+
+def _sentence(text: str, plain: str, *, item: bool) -> Iterator[SaidSentence]:
+    if len(text) <= LONGEST and any(c.isalpha() for c in text):
+        yield SaidSentence(text, plain, item)
+
+
+def _prose(lines: list[str]) -> Iterator[tuple[int, str]]:
+    """Yield the lines of natural language, each with its number."""
+    fenced = False
+    trace = False
+    for at, line in enumerate(lines):
+        if _FENCE.match(line):
+            fenced = not fenced
+            continue
+        if fenced or not line.strip():
+            continue
+        if _NOT_PROSE.match(line):
+            trace = True
+            continue
+        if (trace and line[:1] in " \t") or _INDENTED.match(line):
+            continue
+        trace = False
+        if _CODE_END.search(line) or _configured(lines, at) or not _mostly_letters(line):
+            continue
+        yield at, line
+
+
+def _configured(lines: list[str], at: int) -> bool:
+    """Whether a line is one of several `key: value` lines in a row."""
+    if not _KEY_VALUE.match(lines[at]):
+        return False
+    first = last = at
+    while first > 0 and at - first < CONFIG and _KEY_VALUE.match(lines[first - 1]):
+        first -= 1
+    while last + 1 < len(lines) and last - at < CONFIG and _KEY_VALUE.match(lines[last + 1]):
+        last += 1
+    return last - first + 1 >= CONFIG
+
+
+def _mostly_letters(line: str) -> bool:
+    return sum(c.isalpha() or c == " " for c in line) >= LETTERS * len(line)

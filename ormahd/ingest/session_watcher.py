@@ -1,0 +1,84 @@
+"""Archives sessions that no hook reports: watches the folders of transcripts, and reads what has changed and rests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pathspec
+
+from ormahd import paths
+from ormahd.ingest.bring_in import ours
+from ormahd.ingest.folders import FolderWatch
+from ormahd.ingest.sources import is_session_file, walk
+from ormahd.state.sources import SourceLog
+
+if TYPE_CHECKING:
+    from ormahd.ormah import Ormah
+
+SOURCE: Final = "watcher"
+
+
+class SessionWatcher:
+    """Watches the folders of transcripts, if `sessions.watch` is on."""
+
+    def __init__(self, ormah: Ormah, read: Callable[[Path], None]) -> None:
+        """`read` puts a transcript into the queue of those to read."""
+        chosen = ormah.settings.sessions
+        self._ormah = ormah
+        self._read = read
+        self._log = SourceLog(ormah.state)
+        self._ignored = pathspec.GitIgnoreSpec.from_lines(chosen.ignore)
+        self.on = chosen.watch and chosen.keep
+        named = [paths.expand(Path(one)) for one in chosen.folders]
+        self.folders = named or [folder for _, folder in paths.transcript_folders()]
+        self._since = time.time() - chosen.lookback_hours * 3600.0
+        self._without = ours(ormah)
+        self._watch = FolderWatch("session-watcher", self.folders, self, quiet=chosen.quiet_seconds, optional=not named)
+
+    def start(self) -> None:
+        if self.on:
+            self._watch.start()
+        else:
+            self._log.troubled(SOURCE, {})
+
+    def stop(self, seconds: float) -> bool:
+        return self._watch.stop(seconds)
+
+    @property
+    def state(self) -> str:
+        """What it does, in words."""
+        if not self.on:
+            return "off"
+        return self._watch.state
+
+    @property
+    def waiting(self) -> int:
+        return self._watch.waiting
+
+    def wants(self, folder: Path, file: Path) -> bool:
+        return (
+            is_session_file(file.relative_to(folder))
+            and not self._ignored.match_file(file.relative_to(folder).as_posix())
+            and not any(one == file or one in file.parents for one in self._without)
+        )
+
+    def changed(self, folder: Path, file: Path) -> None:  # noqa: ARG002 - a folder of documents needs it
+        if file.is_file() and not file.is_symlink():
+            self._read(file)
+
+    def scan(self, folder: Path) -> None:
+        for file in reversed(walk(folder, self._without)):  # newest first
+            if self._watch.stopping:
+                return
+            try:
+                recent = file.stat().st_mtime >= self._since
+            except OSError:
+                continue  # it was deleted meanwhile
+            if recent and self.wants(folder, file):
+                self._read(file)
+
+    def troubled(self, wrong: dict[str, str]) -> None:
+        self._log.troubled(SOURCE, wrong)

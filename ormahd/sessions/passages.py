@@ -1,0 +1,65 @@
+"""Keeps the vectors of passages that were compared lately, in memory and of bounded size: questions about one thing meet the same turns."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ormahd.embedding.embedder import DocumentVectors
+
+BYTES: Final = 2 << 20
+"""Bytes of vectors that are kept: those of about 250 turns."""
+BESIDE: Final = 400
+"""Bytes of an entry beside its vectors."""
+
+
+class PassageVectors:
+    """Vectors by the text of their passage, the least recently used dropped first. Thread-safe. Nothing is ever written."""
+
+    def __init__(self, most: int = BYTES) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[bytes, tuple[DocumentVectors, int]] = OrderedDict()
+        self._size = 0
+
+    def known(self, model: str, texts: Sequence[str]) -> dict[int, DocumentVectors]:
+        """Return {index: vectors} of those texts that are kept."""
+        found: dict[int, DocumentVectors] = {}
+        with self._lock:
+            for at, text in enumerate(texts):
+                key = _key(model, text)
+                entry = self._kept.get(key)
+                if entry is not None:
+                    self._kept.move_to_end(key)
+                    found[at] = entry[0]
+        return found
+
+    def keep(self, model: str, texts: Sequence[str], vectors: Sequence[DocumentVectors]) -> None:
+        with self._lock:
+            for text, one in zip(texts, vectors, strict=True):
+                size = BESIDE + sum(
+                    piece.vector.nbytes + piece.token_ids.nbytes + piece.tokens.nbytes for piece in one.pieces
+                )
+                before = self._kept.pop(_key(model, text), None)
+                self._size += size - (before[1] if before else 0)
+                self._kept[_key(model, text)] = one, size
+            while self._size > self._most and self._kept:
+                self._size -= self._kept.popitem(last=False)[1][1]
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    def clear(self) -> None:
+        """Forget all of it: a text was purged."""
+        with self._lock:
+            self._kept.clear()
+            self._size = 0
+
+
+def _key(model: str, text: str) -> bytes:
+    return hashlib.blake2b(f"{model}\0{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
