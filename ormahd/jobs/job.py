@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import Struct, field
 
@@ -105,6 +105,10 @@ class Done(Struct, frozen=True):
 Step = PlannedChange | Ask | Done
 
 
+QUESTIONS: Final = 200
+"""Largest number of questions that one run of a job asks the judge."""
+
+
 class RunContext(Struct, frozen=True):
     """The context of one run of one job.
 
@@ -126,6 +130,9 @@ class RunContext(Struct, frozen=True):
 
     A job that puts many edits into one commit must stay below this limit, best edits first; the runner drops a heavier change.
     """
+
+    questions: int = QUESTIONS
+    """Largest number of questions to the judge."""
 
     def give(self) -> None:
         """Yield to requests that a person waits for. Jobs call it between two steps, never while they hold a lock.

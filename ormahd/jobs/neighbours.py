@@ -121,7 +121,7 @@ def pairs(
 COSINE, TITLE, WORDS = 0.6, 0.2, 0.2
 
 
-class Likeness(Struct, frozen=True):
+class PairSimilarity(Struct, frozen=True):
     """The similarity of two memories, with its three parts. Each part is 0 to 1; a cosine below 0 counts as 0."""
 
     cosine: float
@@ -138,11 +138,11 @@ class Likeness(Struct, frozen=True):
         return f"composite {self.composite:.2f} (cosine {self.cosine:.2f}, titles {self.title:.2f}, words {self.words:.2f})"
 
 
-def likeness(one: NodeRow, other: NodeRow, cosine: float) -> Likeness:
+def likeness(one: NodeRow, other: NodeRow, cosine: float) -> PairSimilarity:
     from rapidfuzz.distance import Levenshtein  # imported here to keep the start of the daemon quick
 
     names = [headline(row.title, row.content).casefold() for row in (one, other)]
-    return Likeness(
+    return PairSimilarity(
         cosine,
         Levenshtein.normalized_similarity(*names),
         overlap(*(words(f"{row.title or ''}\n{row.content}") for row in (one, other))),

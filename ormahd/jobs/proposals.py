@@ -17,7 +17,7 @@ from ormahd.actions.amend import clean
 from ormahd.errors import BadRequest
 from ormahd.jobs.job import Edit, PlannedChange
 from ormahd.model.node import MAX_CONTENT, MAX_TITLE, ProposalType
-from ormahd.note import note as codec
+from ormahd.note.edit import edit as edit_note
 from ormahd.note.markdown import normalise
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ from ormahd.model import decision
 from ormahd.model.change import Kind
 from ormahd.model.decision import ProposalDecision, Verdict, line_id
 from ormahd.model.node import short_id
-from ormahd.note.note import digest
+from ormahd.note.read import digest
 from ormahd.state import proposals as book
 from ormahd.state.feedback import LineFiles
 from ormahd.state.proposals import APPROVED, PENDING, REJECTED, STALE, STATUSES, Status, StoredProposal, text_key
@@ -95,6 +95,9 @@ def chosen_change(ormah: Ormah, row: StoredProposal, choice: Approval, change_of
     if choice == Approval():
         return change_of(ormah, row.payload)
     check(choice)
+    if row.type is ProposalType.MEMORY and choice.keep is None:
+        wording = {"title": clean(ormah, choice.title, []), "content": clean(ormah, choice.content, [])}
+        return change_of(ormah, {**row.payload, **{name: text for name, text in wording.items() if text is not None}})
     if row.type not in PAIRED or len(row.nodes) != 2:
         raise BadRequest(
             f"of a proposal of the type {row.type} nothing can be chosen", hint="approve or reject it as it is"
@@ -117,10 +120,12 @@ def by_age(rows: Sequence[NodeRow]) -> tuple[NodeRow, NodeRow]:
 
 
 def text_of(row: StoredProposal, nodes: Sequence[NodeRow]) -> tuple[str | None, str] | None:
-    """Return the (title, text) of the memory that would stay after an approval, for a person to edit.
+    """Return the (title, text) of the memory that would stay after an approval, or come of it, for a person to edit.
 
-    None: the proposal is not about two memories, or one of them no longer exists.
+    None: the proposal is about neither two memories nor a new one, or one of them no longer exists.
     """
+    if row.type is ProposalType.MEMORY:
+        return row.payload.get("title"), str(row.payload.get("content"))
     if row.type not in PAIRED or len(nodes) != 2:
         return None
     if row.type is ProposalType.MERGE:
@@ -161,7 +166,7 @@ def _with_text(change: PlannedChange, node_id: str, title: str | None, content: 
 def _rewritten(edit: Edit, title: str | None, content: str) -> Edit:
     assert edit.data is not None
     fields: dict[str, Any] = {} if title is None else {"title": title}
-    return replace(edit, data=codec.edit(edit.data, edit.path, set=fields, content=normalise(content)))
+    return replace(edit, data=edit_note(edit.data, edit.path, set=fields, content=normalise(content)))
 
 
 log = logging.getLogger("ormahd.jobs")
@@ -179,7 +184,7 @@ VERDICTS: Mapping[str, Verdict] = {
 }  # fmt: skip
 
 
-class Keeping(Enum):
+class StoreOutcome(Enum):
     """The result of storing a proposal."""
 
     NEW = "new"
@@ -209,26 +214,26 @@ class Proposals:
 
     # ------------------------------------------------------------ for the runner
 
-    def keep(self, ask: Ask, run: str, *, dry: bool) -> Keeping:
+    def keep(self, ask: Ask, run: str, *, dry: bool) -> StoreOutcome:
         """Store a proposal, unless one about the same memories with the same texts is pending or was ever decided.
 
         With `dry`, only return what would happen.
         """
-        key = self._key(ask.type, ask.nodes, self._notes([ask.nodes]))
+        key = self._key(ask, self._notes([ask.nodes]))
         if key is None or line_id(key) in self._decisions():
-            return Keeping.KNOWN
+            return StoreOutcome.KNOWN
         before = book.of_key(self._ormah.state, key)
         if before is not None and before.status == PENDING:
-            return Keeping.KNOWN
+            return StoreOutcome.KNOWN
         if book.counts(self._ormah.state).get(PENDING, 0) >= BEHIND * self._at_a_time:
-            return Keeping.FULL
+            return StoreOutcome.FULL
         if not dry:
             book.keep(
                 self._ormah.state, id=str(uuid.uuid4()), type=ask.type, key=key, nodes=ask.nodes, action=ask.action,
                 reason=ask.reason, preview=ask.preview, evidence=ask.evidence, payload=ask.payload,
                 based_on=ask.based_on, run=run,
             )  # fmt: skip
-        return Keeping.NEW
+        return StoreOutcome.NEW
 
     def pending(self) -> int:
         """Return the number of pending proposals, as of the last call of `follow`."""
@@ -252,7 +257,7 @@ class Proposals:
         if status not in (*STATUSES, "all"):
             raise BadRequest(f"status is {status[:60]!r}", hint=f"one of {', '.join(STATUSES)}, all")
         if type is not None and type not in set(ProposalType):
-            raise BadRequest(f"type is {type[:60]!r}", hint="merge, conflict or decay")
+            raise BadRequest(f"type is {type[:60]!r}", hint="merge, conflict, decay or memory")
         self.follow()
         rows = book.rows(self._ormah.state, STATUSES if status == "all" else (status,))
         waiting = [row.id for row in rows if row.status == PENDING]
@@ -323,7 +328,7 @@ class Proposals:
             hint = "to decide anew, undo that: ormahctl undo " + (row.op[:12] if row.op else "OP")
             raise Conflict(f"{name} was {row.status}{when}" + (f" by {by}" if by else ""), hint=hint, data=data)
         notes = self._notes([row.nodes])
-        if self._key(row.type, row.nodes, notes) != row.key:
+        if self._key(row, notes) != row.key:
             gone = [short_id(one) for one in row.nodes if one not in notes]
             why = (
                 f"{' and '.join(gone)} is not there any more"
@@ -359,7 +364,7 @@ class Proposals:
         """Commit a decision without a change. `types`: types of proposals that it decides; default: the type of `row`."""
         body = f"{row.reason}\n\nProposed in the run {row.run}.".lstrip()
         return commit(self._ormah, subject, kind=Kind.FEEDBACK, caller=caller, body=body,
-                      fill=self._line(row, verdict, caller, node_id=row.nodes[0], types=types))  # fmt: skip
+                      fill=self._line(row, verdict, caller, node_id=next(iter(row.nodes), None), types=types))  # fmt: skip
 
     def _line(
         self,
@@ -373,7 +378,7 @@ class Proposals:
         path = decision.FILES.path(self._ormah.clock())
         data = self._ormah.vault.read(path)
         notes = self._notes([row.nodes])
-        texts = tuple(text_key(notes[one].title, notes[one].content) for one in row.nodes)
+        texts = tuple(_texts(row, notes))
         new = data or b""
         for kind in types or (row.type,):
             new = decision.FILES.put(
@@ -398,7 +403,7 @@ class Proposals:
             made = decided.get(line_id(row.key))
             if made is not None:
                 came = Status(row.id, made.verdict, made.decided_at)
-            elif self._key(row.type, row.nodes, notes) == row.key:
+            elif self._key(row, notes) == row.key:
                 came = Status(row.id, PENDING, None)
             else:
                 came = Status(row.id, STALE, now)
@@ -429,11 +434,18 @@ class Proposals:
         return self._ormah.index.notes(list({one for ids in several for one in ids}), connections=False)
 
     @staticmethod
-    def _key(type: ProposalType, ids: Sequence[str], notes: Mapping[str, NodeRow]) -> str | None:  # noqa: A002
+    def _key(one: Ask | StoredProposal, notes: Mapping[str, NodeRow]) -> str | None:
         """Return the key of a proposal for the current texts of its memories; None if a memory no longer exists."""
-        if not ids or any(one not in notes for one in ids):
+        if any(node not in notes for node in one.nodes) or bool(one.nodes) is (one.type is ProposalType.MEMORY):
             return None
-        return decision.key_of(type, ids, [text_key(notes[one].title, notes[one].content) for one in ids])
+        return decision.key_of(one.type, one.nodes, _texts(one, notes))
+
+
+def _texts(one: Ask | StoredProposal, notes: Mapping[str, NodeRow]) -> list[str]:
+    """Return the keys of the texts that a proposal is about: of its memories, or of the new one."""
+    if one.type is ProposalType.MEMORY:
+        return [text_key(one.payload.get("title"), str(one.payload.get("content")))]
+    return [text_key(notes[node].title, notes[node].content) for node in one.nodes]
 
 
 def _shown(row: StoredProposal, nodes: Sequence[NodeRow], by: str | None) -> ProposalRow:

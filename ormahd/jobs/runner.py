@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -26,10 +26,11 @@ from ormahd.jobs.consolidation.job import Consolidator
 from ormahd.jobs.decay.job import DecayManager, ImportanceScorer
 from ormahd.jobs.duplicates.change import from_payload
 from ormahd.jobs.duplicates.job import DuplicateMerger
-from ormahd.jobs.job import Ask, Done, Job, PlannedChange, RunContext, Step, Stopped, apply
+from ormahd.jobs.job import QUESTIONS, Ask, Done, Job, PlannedChange, RunContext, Step, Stopped, apply
 from ormahd.jobs.links.job import AutoLinker
+from ormahd.jobs.memories import new_memory
 from ormahd.jobs.neighbours import TEXT_STAYS, NearMemories, wait_for_vectors
-from ormahd.jobs.proposals import MAX_PROPOSALS, ChangeOf, Keeping, Proposals
+from ormahd.jobs.proposals import MAX_PROPOSALS, ChangeOf, Proposals, StoreOutcome
 from ormahd.judge.careful import Careful
 from ormahd.model.node import ProposalType, short_id
 from ormahd.process import priority
@@ -69,6 +70,7 @@ JOBS: tuple[Job, ...] = (
 CHANGES_OF: Mapping[ProposalType, ChangeOf] = {
     ProposalType.MERGE: from_payload,
     ProposalType.CONFLICT: change_of,
+    ProposalType.MEMORY: new_memory,
     # decay: decay_manager
 }
 """{type of proposal: function that makes the change of an approved proposal from its payload}."""
@@ -78,6 +80,8 @@ log = logging.getLogger("ormahd.jobs")
 
 SAID = 1_000
 """Maximum number of planned and of dropped changes that a reply lists."""
+MAX_SHARE: Final = 0.1
+"""Largest share of the vault's memories that one run of a job changes, so that a faulty job is noticed early."""
 FEW = 20
 """Minimum limit of a run in notes or edges, however small the vault is."""
 WAIT_S = 0.2
@@ -106,9 +110,11 @@ class Runner:
     def __init__(
         self, ormah: Ormah, jobs: Sequence[Job], judge: Judge | None = None,
         changes_of: Mapping[ProposalType, ChangeOf] | None = None, proposals_at_a_time: int = MAX_PROPOSALS,
+        max_share: float = MAX_SHARE, questions: int = QUESTIONS,
     ) -> None:  # fmt: skip
         self.ormah = ormah
         self._judge = judge
+        self._max_share, self._questions = max_share, questions
         self.jobs = {job.name: job for job in jobs}
         self.runs = Runs(ormah.state)
         self.verdicts = Verdicts(ormah.state)
@@ -279,10 +285,11 @@ class Runner:
         turn = RunContext(
             self.ormah, self.verdicts, near, judge, run, self.ormah.ranking_clock(), dry,
             lambda: self._stopping.is_set() or job.name in self._halted,
-            lambda done, total, stage: progress(done, total, f"{job.name}: {stage}"), limit[1],
+            lambda done, total, stage: progress(done, total, f"{job.name}: {stage}"), limit[1], self._questions,
         )  # fmt: skip
         if not dry:
             self.runs.begin(run, job.name)
+            self.ormah.events.publish("job", job=job.name, run=run, state="began")
         stopped = False
         try:
             if job.name != IndexUpdater.name:
@@ -305,6 +312,15 @@ class Runner:
                 run, job.name, error=STOPPED if stopped else ran.error, proposals=ran.proposals, applied=ran.applied,
                 skipped=ran.skipped, commits=ran.commits, milliseconds=1000 * (time.monotonic() - begun),
             )  # fmt: skip
+            self.ormah.events.publish(
+                "job",
+                job=job.name,
+                run=run,
+                state="ended",
+                proposals=ran.proposals,
+                applied=ran.applied,
+                error=ran.error,
+            )
             log.info("%s: %d planned, %d applied, %d skipped", job.name, ran.proposals, ran.applied, ran.skipped)
         return ran
 
@@ -312,8 +328,7 @@ class Runner:
         """Return the limits of a job in one run: (commits, total weight in notes or edges)."""
         if force:
             return float("inf"), float("inf")
-        jobs = self.ormah.settings.jobs
-        return jobs.max_changes, max(FEW, jobs.max_share * self.ormah.index.count())
+        return self.ormah.settings.jobs.max_changes, max(FEW, self._max_share * self.ormah.index.count())
 
     def _act(self, job: Job, turn: RunContext, ran: RunTaskResult, limit: tuple[float, float]) -> None:
         commits, weight = 0, 0
@@ -346,11 +361,11 @@ class Runner:
     def _asked(self, ask: Ask, turn: RunContext, ran: RunTaskResult) -> bool:
         """Store a proposal. Return False if too many proposals are pending, so that the job must stop."""
         kept = self.proposals.keep(ask, turn.run, dry=turn.dry)
-        if kept is Keeping.FULL:
+        if kept is StoreOutcome.FULL:
             ran.more = True
             ran.dropped.append(f"{ask.action}: too many proposals wait to be decided on (ormahctl proposals)")
             return False
-        if kept is Keeping.NEW:
+        if kept is StoreOutcome.NEW:
             ran.proposals += 1
             ran.asked += 1
             ran.planned.append(f"proposal: {ask.action}")

@@ -1,6 +1,6 @@
 """Run jobs periodically: each a fixed number of hours after its last run, also across restarts (with the library `schedule`).
 
-A job whose time passed while the daemon was off runs once, `catch_up_seconds` after the start. Jobs that are due together run
+A job whose time passed while the daemon was off runs once, `CATCH_UP_S` after the start. Jobs that are due together run
 in the order of `JOBS`.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import schedule
 
@@ -25,41 +25,50 @@ log = logging.getLogger("ormahd.jobs")
 
 LOOK_S = 30.0
 """Maximum seconds between two checks for jobs that are due."""
+CATCH_UP_S: Final = 120.0
+"""Seconds after the start until a run is made up for that was missed while the daemon was off."""
+HOURS: Final = {"importance_scorer": 2.0, "index_updater": 1.0}
+"""Hours between two runs of a job; for the other jobs it is `jobs.nightly_hours`."""
 
 
 class Timetable:
     """Runs jobs when they are due, in a thread that lives from `start` to `stop`."""
 
-    def __init__(self, runner: Runner, settings: JobSettings) -> None:
+    def __init__(self, runner: Runner, settings: JobSettings, *, catch_up_s: float = CATCH_UP_S) -> None:
         self.runner = runner
         self._settings = settings
-        self._scheduler = schedule.Scheduler()
+        self._catch_up_s = catch_up_s
         self._due: set[str] = set()
+        self._scheduler = self._planned()  # before `start`, so that a daemon that is still warming tells the times
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="timetable", daemon=True)
 
     def start(self) -> None:
-        """Start running jobs when they are due. Do nothing if the setting `jobs.enabled` is off."""
-        if not self._settings.enabled:
-            return
-        soonest = datetime.now(UTC) + timedelta(seconds=self._settings.catch_up_seconds)
-        for name in self.runner.jobs:
+        """Start running jobs when they are due. Do nothing if the setting `jobs.enabled` is off.
+
+        What is due is planned again: a start that took long does not bring missed runs at once.
+        """
+        if self._settings.enabled:
+            self._scheduler = self._planned()
+            self._thread.start()
+
+    def _planned(self) -> schedule.Scheduler:
+        """Return a scheduler with the next run of each job that runs by itself."""
+        scheduler = schedule.Scheduler()
+        soonest = datetime.now(UTC) + timedelta(seconds=self._catch_up_s)
+        for name in self.runner.jobs if self._settings.enabled else ():
             hours = self._hours(name)
             if not hours:
                 continue
-            every = self._scheduler.every(max(1, round(hours * 3600))).seconds.do(self._due.add, name).tag(name)
+            every = scheduler.every(max(1, round(hours * 3600))).seconds.do(self._due.add, name).tag(name)
             last = self.runner.runs.latest(name)
             if last is not None:
                 every.next_run = _local(max(soonest, last + timedelta(hours=hours)))
-        self._thread.start()
+        return scheduler
 
     def _hours(self, name: str) -> float:
         """Return the hours between two runs of a job; 0 means that it never runs by itself."""
-        own = {
-            "importance_scorer": self._settings.importance_scorer_hours,
-            "index_updater": self._settings.index_updater_hours,
-        }
-        return own.get(name, self._settings.nightly_hours)
+        return HOURS.get(name, self._settings.nightly_hours)
 
     def stop(self, seconds: float) -> bool:
         """Start no further run, and end the current run after its current change.
@@ -71,6 +80,11 @@ class Timetable:
         if self._thread.ident is not None:
             self._thread.join(seconds)
         return not self._thread.is_alive()
+
+    def soon(self, name: str) -> None:
+        """Have a job run at the next check, if jobs run by themselves."""
+        if self._hours(name):
+            self._due.add(name)
 
     def next_run(self, name: str) -> datetime | None:
         """Return when the job runs next by itself; None if never."""

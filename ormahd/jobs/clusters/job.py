@@ -20,7 +20,7 @@ from ormahd.index.rows import GLOBAL, Filter, NodeRow
 from ormahd.jobs.job import Done, Edit, PlannedChange, RunContext, Step
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, NodeType, Tier
-from ormahd.note import note as codec
+from ormahd.note.edit import edit
 from ormahd.note.frontmatter import read
 from ormahd.state.proposals import text_key
 
@@ -156,6 +156,6 @@ def _edits(ormah: Ormah, moves: list[_Move]) -> list[Edit]:
     out = []
     for move in moves:
         seen = see(ormah, move.row.id)
-        data = codec.edit(seen.data, seen.path, set={"space": move.space, "updated": ormah.moment()})
+        data = edit(seen.data, seen.path, set={"space": move.space, "updated": ormah.moment()})
         out.append(Edit(move.row.id, seen.path, data, seen.digest))
     return out

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from ormahd.index.rows import Filter
-from ormahd.judge.port import Pair, Shown
+from ormahd.judge.port import Pair, ShownMemory
 from ormahd.model.node import EdgeType
 from ormahd.state.proposals import CONFLICT, text_key
 from ormahd.text.standing import Compared, Relation, comparable, compare
@@ -234,5 +234,5 @@ def _age(row: NodeRow) -> tuple[Any, ...]:
     return row.created, row.updated, row.id
 
 
-def _shown(row: NodeRow) -> Shown:
-    return Shown(row.id, row.type, row.space, row.title, row.content, row.created)
+def _shown(row: NodeRow) -> ShownMemory:
+    return ShownMemory(row.id, row.type, row.space, row.title, row.content, row.created)

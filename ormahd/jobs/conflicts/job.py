@@ -21,8 +21,8 @@ from ormahd.git.oplog import one_line
 from ormahd.jobs.job import Edit, PlannedChange
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType
-from ormahd.note import note as codec
-from ormahd.note.note import NoteLink
+from ormahd.note.edit import edit
+from ormahd.note.values import NoteLink
 from ormahd.text.quoting import shortened
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _edited(ormah: Ormah, row: NodeRow, change: Callable[[SeenNote], bytes]) -> 
     data = change(seen)
     if data == seen.data:
         return []
-    data = codec.edit(data, seen.path, set={"updated": ormah.moment()})
+    data = edit(data, seen.path, set={"updated": ormah.moment()})
     return [Edit(seen.id, seen.path, data, seen.digest)]
 
 
@@ -170,7 +170,7 @@ def _linked(ormah: Ormah, source: NodeRow, target: NodeRow, edge: EdgeType, reas
     if any(known.edge is edge and known.target == target.id for known in ormah.index.edges(source.id)[0]):
         return []
     link = NoteLink(edge, stem(target.path), WEIGHT, ormah.moment(), reason or None)
-    return _edited(ormah, source, lambda seen: codec.edit(seen.data, seen.path, link=[link]))
+    return _edited(ormah, source, lambda seen: edit(seen.data, seen.path, link=[link]))
 
 
 def clean_line(ormah: Ormah, text: str) -> str:
@@ -285,7 +285,7 @@ def _judged(turn: RunContext, judge: Judge) -> Iterator[Step]:
     Verdicts of earlier runs that were not applied come first.
     """
     search = ConflictSearch(turn, judged=True)
-    budget = turn.ormah.settings.jobs.judge_questions
+    budget = turn.questions
     found: list[ConflictCandidate] = []
     for chunk in search.chunks():
         found += chunk

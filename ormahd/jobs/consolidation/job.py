@@ -23,8 +23,10 @@ from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound
 from ormahd.jobs.job import Edit, PlannedChange
 from ormahd.model.change import Kind
 from ormahd.model.node import ABOUT_SELF, MAX_TITLE, EdgeType, NodeType, SearchQuery, Tier
-from ormahd.note import note as codec
-from ormahd.note.note import NoteLink
+from ormahd.note.edit import edit
+from ormahd.note.markdown import normalise
+from ormahd.note.values import NoteLink
+from ormahd.note.write import compose
 from ormahd.search.search import Rules, rank
 from ormahd.text.facts import lost, sentences
 from ormahd.text.quoting import harmless, shortened
@@ -42,7 +44,7 @@ from msgspec.structs import replace
 
 from ormahd.index.rows import Filter
 from ormahd.jobs.job import RunContext, Step
-from ormahd.judge.port import JudgeGone, Shown, Summary
+from ormahd.judge.port import JudgeGone, ShownMemory, Summary
 from ormahd.state.proposals import text_key
 
 if TYPE_CHECKING:
@@ -177,7 +179,7 @@ def _given_type(given: NodeType | str) -> NodeType:
 
 
 def _text(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str) -> tuple[str | None, str]:
-    title, content = " ".join((title or "").split()) or None, codec.normalise(content)
+    title, content = " ".join((title or "").split()) or None, normalise(content)
     if not content.strip():
         raise BadRequest("an empty memory cannot be stored")
     if title is not None and len(title) > MAX_TITLE:
@@ -218,7 +220,7 @@ def _make(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str
     space = None if purposely else _majority(rows)
     tier = Tier.WORKING if any(row.tier is Tier.WORKING for row in rows) else Tier.ARCHIVAL
     try:
-        data = codec.compose(
+        data = compose(
             id=node_id, type=kind, tier=tier, space=space, everywhere=purposely, title=title, tags=_once(tags),
             source=source, confidence=min(row.confidence for row in rows), created=now, updated=now, content=content,
             links=[NoteLink(EdgeType.DERIVED_FROM, stem(row.path), 1.0, now) for row in rows],
@@ -247,7 +249,7 @@ def _once(tags: Sequence[str]) -> list[str]:
 
 def _archived(seen: SeenNote, made: _Made) -> bytes:
     pointer = NoteLink(EdgeType.PART_OF, stem(made.path), 1.0, made.when, "consolidated")
-    return codec.edit(seen.data, seen.path, set={"tier": Tier.ARCHIVAL, "updated": made.when}, link=[pointer])
+    return edit(seen.data, seen.path, set={"tier": Tier.ARCHIVAL, "updated": made.when}, link=[pointer])
 
 
 def _edits(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> list[Edit]:
@@ -258,7 +260,7 @@ def _edits(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> list[Edit]:
     if made.about_self:
         me = see(ormah, ormah.vault.self_id)
         link = NoteLink(EdgeType.DEFINES, stem(made.path), 1.0, made.when)
-        data = codec.edit(me.data, me.path, link=[link], set={"updated": made.when})
+        data = edit(me.data, me.path, link=[link], set={"updated": made.when})
         edits.append(Edit(me.id, me.path, data, me.digest))
     return edits
 
@@ -310,7 +312,7 @@ def _first(
     settings = ormah.settings
     ranked = rank(
         index, SearchQuery(query=question, limit=RESULTS, tiers=tiers), embed=ormah.embed_query, space=space, now=now,
-        explain=False, rules=Rules(settings.search, settings.space, settings.activation),
+        explain=False, rules=Rules(settings.search, settings.space),
     )  # fmt: skip
     return [hit.node_id for hit in ranked.results if hit.source == "search"][:most]
 
@@ -373,7 +375,7 @@ class Consolidator:
             return
         work = _Work(turn)
         left = self._max_clusters
-        questions = turn.ormah.settings.jobs.judge_questions
+        questions = turn.questions
         try:
             while batch := work.batch(min(BATCH, left, questions)):
                 questions -= len(batch)
@@ -386,7 +388,7 @@ class Consolidator:
             log.info("consolidator: the judge is gone; the rest waits for another day")
 
 
-def clusters(turn: RunContext) -> Iterator[list[Shown]]:
+def clusters(turn: RunContext) -> Iterator[list[ShownMemory]]:
     """Yield the clusters that an agent may consolidate in two-phase maintenance. No memory is in two clusters."""
     work = _Work(turn)
     while batch := work.batch(1):
@@ -567,5 +569,5 @@ def _type(cluster: Cluster, summary: Summary) -> NodeType:
     return NodeType.PREFERENCE if types == {NodeType.PREFERENCE} else summary.type
 
 
-def _shown(row: NodeRow) -> Shown:
-    return Shown(row.id, row.type, row.space, row.title, row.content, row.created)
+def _shown(row: NodeRow) -> ShownMemory:
+    return ShownMemory(row.id, row.type, row.space, row.title, row.content, row.created)

@@ -24,14 +24,15 @@ from datetime import UTC
 from typing import TYPE_CHECKING
 
 from ormahd.model.node import Tier
-from ormahd.note.note import NoteKind, parse
+from ormahd.note.read import parse
+from ormahd.note.values import NoteKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ormahd.git.oplog import LogEntry
     from ormahd.index.rows import NodeRow
-    from ormahd.note.note import Note
+    from ormahd.note.values import Note
     from ormahd.vault.vault import Vault
     from ormahd.vault.versions import Text
 
@@ -122,10 +123,10 @@ _QUIET = {Kind.LINK, Kind.CLUSTER, Kind.CONFLICT, Kind.DECAY, Kind.PROMOTE}
 _WRITTEN_WITHIN = 60
 """Maximum seconds from an `updated` that a job wrote to its commit, which may have waited for git."""
 LOOKS = 500
-"""Maximum number of edits whose two versions one `Touches` reads. Further edits count as use without a check."""
+"""Maximum number of edits whose two versions one `LastChanges` reads. Further edits count as use without a check."""
 
 
-class Touches:
+class LastChanges:
     """When a person or an agent last changed each note, according to the vault's history when the object is made."""
 
     def __init__(self, vault: Vault) -> None:

@@ -34,7 +34,7 @@ from ormahd.errors import BadRequest, Conflict
 from ormahd.jobs.job import Edit, PlannedChange, nothing
 from ormahd.model.change import Kind
 from ormahd.model.node import Tier, short_id
-from ormahd.note import note as codec
+from ormahd.note.edit import edit
 
 if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow
@@ -45,11 +45,11 @@ from typing import TYPE_CHECKING
 
 from ormahd.actions.amend import leaving_core
 from ormahd.index.rows import moment
-from ormahd.jobs.decay.accesses import Touches, Waiting, settle, waiting
+from ormahd.jobs.decay.accesses import LastChanges, Waiting, settle, waiting
 from ormahd.jobs.job import RunContext, Step
 from ormahd.model import strength
 from ormahd.model.strength import STRENGTH_FILE, Access, Score, fold, importance, read_strength
-from ormahd.note.note import digest
+from ormahd.note.read import digest
 from ormahd.process import priority
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _moved(
     def edits() -> Sequence[Edit]:
         seen = see(ormah, row.id)
         _stands(seen.note.tier, row, was)
-        data = codec.edit(seen.data, seen.path, set={"tier": becomes, "updated": ormah.moment()})
+        data = edit(seen.data, seen.path, set={"tier": becomes, "updated": ormah.moment()})
         return [Edit(row.id, seen.path, data, seen.digest)]
 
     said = "\n".join(part for part in (reason, body) if part)
@@ -227,7 +227,7 @@ def _core(turn: RunContext, scores: Mapping[str, float]) -> Iterator[PlannedChan
     core = ormah.in_tier(Tier.CORE, writable=True)
     if len(core) <= cap:
         return
-    touches = Touches(ormah.vault)
+    touches = LastChanges(ormah.vault)
     last = {row.id for row in core if touches.wanted(row.id)}
     for row in leaving_core(ormah, core, scores=scores, last=last)[: len(core) - cap]:
         reason = (
@@ -308,7 +308,7 @@ class DecayManager:
             lasts = rule.days(row.type, row.strength.stability, row.id)
             late = row.expired(turn.now) or time.between(last, turn.now) > lasts
             if not late and not replaced(ormah, row, turn.now):
-                touches = touches or Touches(ormah.vault)
+                touches = touches or LastChanges(ormah.vault)
                 reason = _brought_back(uses[node_id], touches.archived(row))
                 if reason is not None:
                     yield bring_back(ormah, node_id, reason=reason, done=mark)
@@ -371,7 +371,7 @@ def fading(turn: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> Ite
     if not stale:
         return
     me = {ormah.vault.self_id, *identities(ormah)}
-    edges, touches = ormah.index.degrees(), Touches(ormah.vault)
+    edges, touches = ormah.index.degrees(), LastChanges(ormah.vault)
     for some in sql.chunks(stale):  # in chunks, because the rows include the texts
         turn.give()
         rows = ormah.index.notes(some, connections=False)
@@ -401,7 +401,7 @@ def spared(turn: RunContext, row: NodeRow, weight: float, idle: float) -> bool:
 def leases(ormah: Ormah) -> Leases:
     """Return the rule for the length of leases, from the settings."""
     decay = ormah.settings.decay
-    return Leases(decay.event_days, decay.fact_days, decay.decision_days, decay.archive_below)
+    return Leases(decay.event_days, decay.fact_days, decay.decision_days)
 
 
 def _last(uses: dict[str, LastUses], node_id: str) -> datetime:

@@ -17,7 +17,7 @@ from ormahd.errors import BadRequest, Conflict, NotFound
 from ormahd.jobs.job import Edit, PlannedChange
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, NodeType, Tier
-from ormahd.note import note as codec
+from ormahd.note.edit import edit
 from ormahd.note.markdown import normalise
 from ormahd.vault.history import made_by_person
 
@@ -33,7 +33,7 @@ from msgspec.structs import replace
 from ormahd.actions.views import stem
 from ormahd.note.edit import lead, unlink
 from ormahd.note.markdown import body_links
-from ormahd.note.note import DEFAULT_WEIGHT, NoteLink
+from ormahd.note.values import DEFAULT_WEIGHT, NoteLink
 
 if TYPE_CHECKING:
     from ormahd.actions.amend import SeenNote
@@ -194,7 +194,7 @@ def _edits(ormah: Ormah, keep: SeenNote, gone: SeenNote, title: str | None, cont
         "updated": ormah.moment(),
     }
     text = links.own_text(keep.note.content if content is None else normalise(content))
-    data = codec.edit(
+    data = edit(
         keep.data, keep.path, set=fields, unlink=links.erased, link=links.drawn, content=text,
     )  # fmt: skip
     return [
@@ -310,7 +310,7 @@ class Links:
         led = lead(text, self._names(text, self._gone.id), self._stem)
         if not erased and not drawn and led == text:
             return None
-        return codec.edit(seen.data, seen.path, unlink=erased, link=drawn, content=None if led == text else led)
+        return edit(seen.data, seen.path, unlink=erased, link=drawn, content=None if led == text else led)
 
     # ------------------------------------------------------------ names
 

@@ -16,8 +16,8 @@ from msgspec import Struct, field
 
 from ormahd.index.rows import Filter
 from ormahd.jobs.duplicates.change import is_event, why_apart
-from ormahd.jobs.neighbours import COSINE, Likeness, likeness
-from ormahd.judge.port import Pair, Shown
+from ormahd.jobs.neighbours import COSINE, PairSimilarity, likeness
+from ormahd.judge.port import Pair, ShownMemory
 from ormahd.model.change import Kind
 from ormahd.model.node import NodeType, ProposalType
 from ormahd.process import sql
@@ -67,7 +67,7 @@ class Found(Struct, frozen=True):
 
     one: NodeRow
     other: NodeRow
-    like: Likeness
+    like: PairSimilarity
     how: Same | None
 
     @property
@@ -200,8 +200,8 @@ def taken_back(ormah: Ormah) -> set[Two]:
     return {frozenset(entry.nodes[:2]) for entry in merges}
 
 
-def _shown(row: NodeRow) -> Shown:
-    return Shown(row.id, row.type, row.space, row.title, row.content, row.created)
+def _shown(row: NodeRow) -> ShownMemory:
+    return ShownMemory(row.id, row.type, row.space, row.title, row.content, row.created)
 
 
 def shown(pairs: Sequence[Found]) -> list[Pair]:
@@ -368,7 +368,7 @@ def _ask(turn: RunContext, pair: Found, verdict: Duplicate, bad: str | None) -> 
 
 def _asked(turn: RunContext, pairs: Sequence[Found]) -> Iterator[tuple[Found, Duplicate]]:
     """Yield pairs with the judge's verdicts, including remembered ones. Pairs without an answer are omitted and stay open."""
-    left = turn.ormah.settings.jobs.judge_questions
+    left = turn.questions
     there = True
     for at in range(0, len(pairs), AT_ONCE):
         some = pairs[at : at + AT_ONCE]

@@ -19,8 +19,8 @@ from ormahd.index.rows import EdgeRow, NodeRow
 from ormahd.jobs.job import Edit, PlannedChange, nothing
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, short_id
-from ormahd.note import note as codec
-from ormahd.note.note import DEFAULT_WEIGHT, NoteLink, stem_short_id
+from ormahd.note.edit import edit
+from ormahd.note.values import DEFAULT_WEIGHT, NoteLink, stem_short_id
 
 if TYPE_CHECKING:
     from ormahd.ormah import Ormah
@@ -112,7 +112,7 @@ class Draft:
                     seen = see(ormah, node_id)
                     data = _edit(seen, one.links, one.unlinks)
                     if data != seen.data:
-                        data = codec.edit(data, seen.path, set={"updated": ormah.moment()})
+                        data = edit(data, seen.path, set={"updated": ormah.moment()})
                         out.append(Edit(node_id, seen.path, data, seen.digest))
             return out
 
@@ -242,7 +242,7 @@ def _drawn(wish: EdgeToAdd, there: Sequence[EdgeRow]) -> bool:
 
 
 def _edit(seen: SeenNote, links: Sequence[NoteLink], unlinks: Sequence[tuple[EdgeType, str]]) -> bytes:
-    return codec.edit(seen.data, seen.path, link=links, unlink=unlinks)
+    return edit(seen.data, seen.path, link=links, unlink=unlinks)
 
 
 def _weight(wish: EdgeToAdd) -> float:

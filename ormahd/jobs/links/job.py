@@ -18,13 +18,13 @@ from typing import Final
 from msgspec import Struct, field
 
 from ormahd.actions.amend import clean
-from ormahd.actions.remember import CROSS_SPACE_PENALTY
+from ormahd.actions.remember import CROSS_SPACE_PENALTY, NEIGHBOURS
 from ormahd.errors import OrmahError
 from ormahd.index.rows import EdgeRow, Filter, NodeRow
 from ormahd.jobs.job import Done, RunContext, Step
 from ormahd.jobs.links.change import Draft, EdgeToAdd, count_of, plain
 from ormahd.jobs.neighbours import AHEAD
-from ormahd.judge.port import JudgeGone, Linked, Pair, Shown
+from ormahd.judge.port import JudgeGone, Linked, Pair, ShownMemory
 from ormahd.model.node import EdgeType, Tier
 from ormahd.state.proposals import text_key
 from ormahd.text.quoting import shortened
@@ -75,7 +75,7 @@ class LinkSurvey:
     def nearest(self, node_id: str) -> list[tuple[str, float]]:
         """Return the nearest neighbours that may be linked, as (id, cosine), nearest first."""
         hits = [hit for hit in self._turn.near.of(node_id) if hit[0] in self._part and hit[0] != node_id]
-        return hits[: self._linking.neighbours]
+        return hits[:NEIGHBOURS]
 
     def ahead(self, ids: list[str]) -> None:
         """Search the neighbours of these memories in one batch, before `nearest` is called for each."""
@@ -93,7 +93,7 @@ class LinkSurvey:
             other = others.get(node_id)
             if other is not None:
                 similarity = cosine - (CROSS_SPACE_PENALTY if other.space != row.space else 0.0)
-                if similarity >= self._linking.similarity:
+                if self._linking.near(similarity):
                     out.append((other, min(1.0, similarity), cosine))
         return sorted(out, key=lambda hit: (-hit[1], hit[0].id))
 
@@ -166,8 +166,8 @@ def ids_of(pair: Pair) -> frozenset[str]:
     return frozenset({pair.a.id, pair.b.id})
 
 
-def _shown(row: NodeRow) -> Shown:
-    return Shown(row.id, row.type, row.space, row.title, row.content, row.created)
+def _shown(row: NodeRow) -> ShownMemory:
+    return ShownMemory(row.id, row.type, row.space, row.title, row.content, row.created)
 
 
 log = logging.getLogger("ormahd.jobs")
@@ -288,7 +288,7 @@ def _told(cosine: float, similarity: float) -> str:
 
 
 def _judged_ones(turn: RunContext, most: int) -> Iterator[Step]:
-    left, more = turn.ormah.settings.jobs.judge_questions, False
+    left, more = turn.questions, False
     chosen: list[Examined] = []
     asked: dict[frozenset[str], Pair] = {}
     seen: list[tuple[str, str]] = []

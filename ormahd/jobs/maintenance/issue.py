@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from ormahd.index.index import Index
     from ormahd.index.rows import NodeRow
     from ormahd.jobs.job import RunContext
-    from ormahd.judge.port import Pair, Shown
-    from ormahd.settings import MaintenanceSettings
+    from ormahd.judge.port import Pair, ShownMemory
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
@@ -57,6 +56,8 @@ QUESTIONS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 """{batch: the name under which `Verdicts` remembers verdicts on its items}."""
 
+MAX_PAIRS: Final = 8
+"""Largest number of pairs of each kind (links, conflicts, merges) handed out at once."""
 MAX_CLUSTERS: Final = 4
 """Maximum number of clusters per receipt."""
 TITLE: Final = 160
@@ -82,7 +83,7 @@ class QuestionSearch(Struct, frozen=True):
     """
 
     pairs: Mapping[str, Callable[[RunContext], Iterable[Pair]]]
-    clusters: Callable[[RunContext], Iterable[Sequence[Shown]]]
+    clusters: Callable[[RunContext], Iterable[Sequence[ShownMemory]]]
 
 
 class Question(Struct, frozen=True):
@@ -123,18 +124,18 @@ class Issued(Struct, frozen=True):
     def from_json(cls, value: Mapping[str, Any]) -> Issued:
         return cls({
             batch: [Question(dict(one["keys"]), float(one["score"]), bool(one["cut"])) for one in items]
-            for batch, items in value.items()
+            for batch, items in value.items() if batch in QUESTIONS
         })  # fmt: skip
 
 
 # ---------------------------------------------------------------- searching
 
 
-def gather(turn: RunContext, search: QuestionSearch, settings: MaintenanceSettings, *, enough: bool = False) -> Issued:
+def gather(turn: RunContext, search: QuestionSearch, *, enough: bool = False) -> Issued:
     """Search for candidates until each batch is full or the time of `turn` is over. `enough`: stop at the first candidate."""
     found: dict[str, list[Question]] = {batch: [] for batch in (*PAIRED, CLUSTERS)}
 
-    def look(batch: str, groups: Iterable[tuple[Sequence[Shown], float]], most: int) -> None:
+    def look(batch: str, groups: Iterable[tuple[Sequence[ShownMemory], float]], most: int) -> None:
         met: set[frozenset[str]] = set()
         for group, score in groups:
             turn.give()
@@ -146,7 +147,7 @@ def gather(turn: RunContext, search: QuestionSearch, settings: MaintenanceSettin
             if len(found[batch]) >= most:
                 return
 
-    most = {**dict.fromkeys(PAIRED, settings.pairs), CLUSTERS: MAX_CLUSTERS}
+    most = {**dict.fromkeys(PAIRED, MAX_PAIRS), CLUSTERS: MAX_CLUSTERS}
     with contextlib.suppress(Stopped):  # the candidates found so far are used; the others can be found the next time
         for batch in (*PAIRED, CLUSTERS):
             if most[batch] and not (enough and any(found.values())):
@@ -154,7 +155,7 @@ def gather(turn: RunContext, search: QuestionSearch, settings: MaintenanceSettin
     return Issued(found)
 
 
-def _groups(turn: RunContext, search: QuestionSearch, batch: str) -> Iterator[tuple[Sequence[Shown], float]]:
+def _groups(turn: RunContext, search: QuestionSearch, batch: str) -> Iterator[tuple[Sequence[ShownMemory], float]]:
     """Yield the candidates of a batch as (memories, score). The score of a cluster is 0."""
     if batch == CLUSTERS:
         yield from ((cluster, 0.0) for cluster in search.clusters(turn))
@@ -162,7 +163,7 @@ def _groups(turn: RunContext, search: QuestionSearch, batch: str) -> Iterator[tu
         yield from (((pair.a, pair.b), round(float(pair.score), 4)) for pair in search.pairs[batch](turn))
 
 
-def _keys(memories: Sequence[Shown]) -> dict[str, str]:
+def _keys(memories: Sequence[ShownMemory]) -> dict[str, str]:
     return {one.id: text_key(one.title, one.content) for one in memories}
 
 
@@ -338,7 +339,7 @@ MODELS: Final[Mapping[str, type[JudgedItem]]] = {
 }  # fmt: skip
 
 
-class Taken(Struct, frozen=True):
+class AcceptedItem(Struct, frozen=True):
     """An accepted item. `name`: its list and position. `result`: the item. `asked`, `batch`: the question that it answers."""
 
     name: str
@@ -350,7 +351,7 @@ class Taken(Struct, frozen=True):
 class Checked(Struct):
     """The outcome of the check of all lists. `taken`: accepted items by list. `said_none`: number of "none" verdicts."""
 
-    taken: dict[str, list[Taken]] = field(default_factory=lambda: {name: [] for name in LIST})
+    taken: dict[str, list[AcceptedItem]] = field(default_factory=lambda: {name: [] for name in LIST})
     refused: list[RefusedItem] = field(default_factory=list)
     said_none: int = 0
     unread: set[str] = field(default_factory=set)
@@ -394,7 +395,7 @@ def _in_order(issued: Issued, first: str) -> list[Asked]:
 
 def _said_of_several(checked: Checked) -> None:
     """Refuse items of different lists about the same memories, unless each of them answers a question of its own batch."""
-    verdicts: dict[frozenset[str], list[tuple[str, Taken]]] = {}
+    verdicts: dict[frozenset[str], list[tuple[str, AcceptedItem]]] = {}
     for name, taken in checked.taken.items():
         for one in taken:
             verdicts.setdefault(frozenset(_ids(one.result)), []).append((name, one))
@@ -437,7 +438,7 @@ class _List:
             elif getattr(result, "edge_type", None) == NONE or getattr(result, "kind", None) == NONE:
                 self.checked.said_none += 1
             else:
-                self.checked.taken[self.name].append(Taken(f"{self.name}[{number}]", result, item, batch))
+                self.checked.taken[self.name].append(AcceptedItem(f"{self.name}[{number}]", result, item, batch))
 
     def _refuse(self, number: int, blamed: str, why: str, *asked: Asked) -> None:
         self.checked.refuse(f"{self.name}[{number}]", blamed, why, *asked)

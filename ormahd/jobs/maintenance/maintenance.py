@@ -9,7 +9,7 @@ work of the first agent would be lost.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ormahd.actions.amend import PERSON, Outcome, clean
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, OrmahError
@@ -27,7 +27,7 @@ from ormahd.text.facts import lost
 if TYPE_CHECKING:
     from ormahd.actions.amend import Caller
     from ormahd.jobs.job import PlannedChange
-    from ormahd.jobs.maintenance.issue import Checked, Taken
+    from ormahd.jobs.maintenance.issue import AcceptedItem, Checked
     from ormahd.ormah import Ormah
 import threading
 import time
@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ormahd.actions.views import iso
-from ormahd.api import MaintenanceCounts, MaintenanceParams, MaintenanceResult, RefusedItem
+from ormahd.api import ExtractionBatch, MaintenanceCounts, MaintenanceParams, MaintenanceResult, RefusedItem
 from ormahd.errors import Conflict as Used
 from ormahd.errors import NotReady
 from ormahd.jobs.job import RunContext
@@ -53,6 +53,7 @@ from ormahd.jobs.maintenance.issue import (
     counted,
     gather,
     show,
+    size,
 )
 from ormahd.jobs.neighbours import NearMemories
 from ormahd.state.proposals import Receipt, Receipts, Verdicts
@@ -113,7 +114,7 @@ class VerdictApplier:
         A `contradicts` edge is handled as a conflict, in a commit of its own.
         """
         draft = Draft(self._ormah)
-        drawn: list[Taken] = []
+        drawn: list[AcceptedItem] = []
         for one in checked.taken["edges"]:
             if one.result.edge_type == EdgeType.CONTRADICTS:
                 self._one(checked, "edges", one, self._conflict)
@@ -138,7 +139,9 @@ class VerdictApplier:
         else:
             self._count(checked, "edges", drawn, done)
 
-    def _one(self, checked: Checked, name: str, one: Taken, build: Callable[[Taken], PlannedChange]) -> None:
+    def _one(
+        self, checked: Checked, name: str, one: AcceptedItem, build: Callable[[AcceptedItem], PlannedChange]
+    ) -> None:
         """Make the change of one item from the current memories, and commit it."""
         try:
             self._fresh(one)
@@ -151,15 +154,15 @@ class VerdictApplier:
         else:
             self._count(checked, name, [one], done)
 
-    def _fresh(self, one: Taken) -> None:
+    def _fresh(self, one: AcceptedItem) -> None:
         rows = self._ormah.index.notes(list(one.asked.ids), connections=False)
         if (changed := stale(rows, one.asked)) is not None:
             raise Conflict(changed[1], data={"id": changed[0]})
 
-    def _refuse(self, checked: Checked, one: Taken, error: OrmahError) -> None:
+    def _refuse(self, checked: Checked, one: AcceptedItem, error: OrmahError) -> None:
         checked.refuse(one.name, str(error.data.get("id") or one.asked.ids[0]), why(error), (one.batch, one.asked))
 
-    def _count(self, checked: Checked, name: str, taken: Sequence[Taken], done: Outcome | None) -> None:
+    def _count(self, checked: Checked, name: str, taken: Sequence[AcceptedItem], done: Outcome | None) -> None:
         self.counts[name] += len(taken)
         if done is not None and done.commit is not None:
             self.commits.append(done.commit)
@@ -169,13 +172,13 @@ class VerdictApplier:
 
     # ------------------------------------------------------------ the changes
 
-    def _wish(self, one: Taken) -> EdgeToAdd:
+    def _wish(self, one: AcceptedItem) -> EdgeToAdd:
         weight = one.result.weight or one.asked.score or 0.5
         return EdgeToAdd(
             one.result.source_id, one.result.target_id, EdgeType(one.result.edge_type), weight, self._said(one)
         )
 
-    def _conflict(self, one: Taken) -> PlannedChange:
+    def _conflict(self, one: AcceptedItem) -> PlannedChange:
         reason, body = self._said(one), self._body(one)
         if getattr(one.result, "kind", None) != "evolution":
             return tension(self._ormah, one.result.source_id, one.result.target_id, reason=reason, body=body)
@@ -184,7 +187,7 @@ class VerdictApplier:
             by_person=self._caller.source == PERSON,
         )  # fmt: skip
 
-    def _merge(self, one: Taken) -> PlannedChange:
+    def _merge(self, one: AcceptedItem) -> PlannedChange:
         title, content = self._clean(one.result.title), self._clean(one.result.content)
         rows = self._ormah.index.notes(list(one.asked.ids), connections=False)
         body = self._judged()
@@ -202,7 +205,7 @@ class VerdictApplier:
             body += "\nSaid only before: " + ", ".join(missing[:NAMED])
         return merge(self._ormah, keep.id, gone.id, title=title, content=content, reason=self._said(one), body=body)
 
-    def _consolidation(self, one: Taken) -> PlannedChange:
+    def _consolidation(self, one: AcceptedItem) -> PlannedChange:
         return consolidate(
             self._ormah, one.result.node_ids, title=one.result.title, content=one.result.content,
             type=one.result.type, reason=self._said(one), body=self._body(one), source=self._caller.source,
@@ -213,13 +216,13 @@ class VerdictApplier:
     def _clean(self, text: str | None) -> str | None:
         return clean(self._ormah, text, [])
 
-    def _said(self, one: Taken) -> str:
+    def _said(self, one: AcceptedItem) -> str:
         return " ".join((self._clean(one.result.reason) or "").split())
 
     def _judged(self) -> str:
         return f"Judged by {self._caller.source}."
 
-    def _body(self, one: Taken) -> str:
+    def _body(self, one: AcceptedItem) -> str:
         return "\n".join(part for part in (self._said(one), self._judged()) if part)
 
 
@@ -231,7 +234,9 @@ def _yes(result: Any) -> Mapping[str, Any]:
     return {"same": True} if hasattr(result, "keep_id") else {"united": True}
 
 
-LISTS = ("edges", "merges", "consolidations", "conflicts")
+EXTRACTIONS: Final = "extractions"
+"""The list of results for turns of sessions, and the key of what was handed out of them in a receipt."""
+LISTS = ("edges", "merges", "consolidations", "conflicts", EXTRACTIONS)
 LOOKS_ANEW = timedelta(hours=1)
 """How long `look` relies on its last result if that was that there are questions."""
 CHARACTERS = 40_000
@@ -247,11 +252,27 @@ ANOTHER = "ask for the next candidates: agent.maintenance {} (ormahctl maintenan
 Progress = Callable[[int, int, str], None]
 
 
+class SessionReading(Protocol):
+    """Hands out turns of sessions for an agent to read, and stores what it found (`ingest/by_agent.py`)."""
+
+    def waits(self) -> bool: ...
+
+    def hand_out(self, characters: int) -> tuple[list[ExtractionBatch], list[dict[str, Any]]]: ...
+
+    def again(self, kept: Sequence[Mapping[str, Any]]) -> list[ExtractionBatch]: ...
+
+    def settle(
+        self, kept: Sequence[Mapping[str, Any]], items: Any, caller: Caller, run: str
+    ) -> tuple[int, list[RefusedItem], list[str]]: ...
+
+
 class Maintenance:
     """Two-phase maintenance of one vault. Thread-safe; only one phase runs at a time."""
 
-    def __init__(self, ormah: Ormah, search: QuestionSearch) -> None:
+    def __init__(self, ormah: Ormah, search: QuestionSearch, sessions: SessionReading | None = None) -> None:
+        """`sessions`: None: no session is handed out."""
         self._ormah = ormah
+        self._sessions = sessions
         self._settings = ormah.settings.maintenance
         self._search = search
         self._verdicts = Verdicts(ormah.state)
@@ -295,24 +316,29 @@ class Maintenance:
             now = self._now()
             held = self._receipts.open(now)
             if held is not None:
-                again = show(self._ormah.index, Issued.from_json(held.issued), CHARACTERS)
-                if again.issued:
-                    return self._handed(held, again.batches)
+                turns = self._sessions.again(held.issued.get(EXTRACTIONS, [])) if self._sessions else []
+                again = show(self._ormah.index, Issued.from_json(held.issued), CHARACTERS - size(turns))
+                if again.issued or turns:
+                    return self._handed(held, again.batches, turns)
             if "vectors" in self._ormah.degraded():
                 raise NotReady(
                     "memories cannot be compared yet: not all have their vectors", hint="see: ormahctl status"
                 )
             progress(0, 0, "looking for candidates")
-            found = gather(self._turn(self._ormah.new_run(), SECONDS), self._search, self._settings)
-            new = show(self._ormah.index, found, CHARACTERS)
+            found = gather(self._turn(self._ormah.new_run(), SECONDS), self._search)
+            turns, kept = self._sessions.hand_out(CHARACTERS // 2) if self._sessions else ([], [])
+            new = show(self._ormah.index, found, CHARACTERS - size(turns))
             expires = now + RECEIPT
-            receipt = Receipt(str(uuid.uuid4()), now, expires, new.issued.as_json(), None)
+            issued = {**new.issued.as_json(), EXTRACTIONS: kept}
+            receipt = Receipt(str(uuid.uuid4()), now, expires, issued, None)
             self._receipts.keep(receipt)
-            self._looked = (now, bool(new.issued))
-            return self._handed(receipt, new.batches)
+            self._looked = (now, bool(new.issued or turns))
+            return self._handed(receipt, new.batches, turns)
 
-    def _handed(self, receipt: Receipt, batches: Mapping[str, list[Any]]) -> MaintenanceResult:
-        numbers = dict(counted(batches))
+    def _handed(
+        self, receipt: Receipt, batches: Mapping[str, list[Any]], turns: list[ExtractionBatch]
+    ) -> MaintenanceResult:
+        numbers = {**dict(counted(batches)), EXTRACTIONS: len(turns)}
         if not any(numbers.values()):
             said = "There is nothing to judge."
         else:
@@ -321,6 +347,7 @@ class Maintenance:
                 CONFLICTS: ("pair that may conflict", "pairs that may conflict"),
                 MERGES: ("pair to merge", "pairs to merge"),
                 CLUSTERS: ("cluster to unite", "clusters to unite"),
+                EXTRACTIONS: ("part of a session to read", "parts of sessions to read"),
             }
             parts = [f"{number} {names[batch][number != 1]}" for batch, number in numbers.items() if number]
             said = (
@@ -329,7 +356,7 @@ class Maintenance:
             )
         return MaintenanceResult(
             "issued", receipt.id, said, iso(receipt.expires) or "", batches[LINKS], batches[CONFLICTS], batches[MERGES],
-            batches[CLUSTERS],
+            batches[CLUSTERS], turns,
         )  # fmt: skip
 
     def _turn(self, run: str, seconds: float) -> RunContext:
@@ -353,10 +380,16 @@ class Maintenance:
             VaultBusy: another process holds git. Changes made so far stay, and the same results may be sent again.
         """
         with self._one:
-            issued = Issued.from_json(self._held(receipt_id).issued)
+            handed = self._held(receipt_id).issued
+            issued = Issued.from_json(handed)
             checked = check(self._ormah, lists, issued)
             course = VerdictApplier(self._ormah, caller, self._ormah.new_run())
             course.apply(checked)
+            if self._sessions is not None and (items := lists.get(EXTRACTIONS)) is not None:
+                made, bad, commits = self._sessions.settle(handed.get(EXTRACTIONS, []), items, caller, course.run)
+                course.counts[EXTRACTIONS] = made
+                course.commits += commits
+                checked.refused += bad
             self._remember(issued, checked, caller)
             self._receipts.settle(receipt_id, self._now())
             self._looked = None
@@ -426,8 +459,11 @@ class Maintenance:
             return
         if self._looked is not None and now - self._looked[0] < LOOKS_ANEW and self._looked[1]:
             return
+        if self._sessions is not None and self._sessions.waits():
+            self._looked = (now, True)
+            return
         turn = self._turn(self._ormah.new_run(), seconds)
-        found = gather(turn, self._search, self._settings, enough=True)
+        found = gather(turn, self._search, enough=True)
         self._looked = (now, bool(found))
 
 

@@ -1,0 +1,67 @@
+"""Proposes new memories, which a person has to decide on: what another program remembered of the person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from ormahd.actions.amend import clean
+from ormahd.actions.views import headline
+from ormahd.errors import BadRequest
+from ormahd.jobs.job import Ask, Edit, PlannedChange
+from ormahd.jobs.proposals import StoreOutcome
+from ormahd.model.change import Kind
+from ormahd.model.node import MAX_CONTENT, NodeType, ProposalType, Tier
+from ormahd.note.markdown import normalise
+from ormahd.note.write import compose
+
+if TYPE_CHECKING:
+    from ormahd.jobs.proposals import Proposals
+    from ormahd.ormah import Ormah
+
+CONFIDENCE: Final = 0.8
+"""Confidence of a memory that another program kept and a person approved."""
+SOURCE: Final = "system:export"
+
+
+def propose_memory(
+    ormah: Ormah, proposals: Proposals, title: str, text: str, kind: str, origin: str, *, dry: bool
+) -> bool:
+    """Propose a memory, without secrets. Return whether it is new: not pending, decided on or remembered already."""
+    title = clean(ormah, title, []) or ""
+    text = normalise(clean(ormah, text, []) or "")[:MAX_CONTENT]
+    if not text or ormah.index.equal(None, NodeType(kind), title, text) is not None:
+        return False
+    ask = Ask(
+        ProposalType.MEMORY, (), f"Remember: {headline(title, text)}", f"It is among the {origin}.",
+        {"title": title, "content": text, "type": kind}, {}, preview=text,
+    )  # fmt: skip
+    return proposals.keep(ask, ormah.new_run(), dry=dry) is StoreOutcome.NEW
+
+
+def new_memory(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
+    """Return the change that stores an approved memory.
+
+    Raises:
+        BadRequest: the payload is none of `propose_memory`.
+    """
+    title, content = payload.get("title"), payload.get("content")
+    if not isinstance(content, str) or payload.get("type") not in set(NodeType):
+        raise BadRequest("the proposal has no text or no type of memory")
+    text = normalise(content)
+    kind = NodeType(payload["type"])
+    title = title if isinstance(title, str) and title else None
+
+    def edits() -> Sequence[Edit]:
+        if ormah.index.equal(None, kind, title, text) is not None:
+            return []
+        now = ormah.moment()
+        node_id = ormah.new_id()
+        data = compose(
+            id=node_id, type=kind, tier=Tier.WORKING, space=None, title=title, tags=[], source=SOURCE,
+            confidence=CONFIDENCE, created=now, updated=now, content=text,
+        )  # fmt: skip
+        path = ormah.place(node_id, type=kind, space=None, title=title, content=text, created=now)
+        return [Edit(node_id, path, data, None)]
+
+    return PlannedChange(Kind.REMEMBER, f"Remember: {headline(title, text)}", "", edits, {})
