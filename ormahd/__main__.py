@@ -31,6 +31,12 @@ def status_of(act: Callable[[], Any]) -> int:
         status = act()
     except OrmahError as exc:
         return complain(exc.message, exc.hint, exc.exit_status)
+    except click.UsageError as exc:
+        if isinstance(exc, click.exceptions.NoArgsIsHelpError):
+            exc.show()
+            return exc.exit_code
+        place = exc.ctx.command_path if exc.ctx else "ormahd"
+        return complain(exc.format_message().rstrip("."), f"see: {place} --help", exc.exit_code)
     except click.ClickException as exc:
         exc.show()
         return exc.exit_code
@@ -55,19 +61,34 @@ def settings(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def _from_here(path: Path | None) -> Path | None:
+    """Return the whole path of one that was given on the command line."""
+    return path if path is None or str(path).startswith("~") else Path(os.path.abspath(path))
+
+
 def load(vault: Path | None = None, config: Path | None = None, socket: Path | None = None) -> Any:
     """Return the configuration with this command's flags applied, as a `config.Config`."""
     from ormahd.config import load as load_config
 
-    given = {"vault.path": vault, "daemon.socket": socket}
+    given = {"vault.path": _from_here(vault), "daemon.socket": _from_here(socket)}
     return load_config(
         None if config is None else Path(os.path.abspath(paths.expand(config))),
         flags={key: None if path is None else os.path.abspath(paths.expand(path)) for key, path in given.items()},
     )
 
 
+def _version(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not context.resilient_parsing:
+        from ormahd.api import PROTOCOL
+
+        click.echo(f"ormahd {__version__} (protocol {PROTOCOL})")
+        context.exit()
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, "--version", message="%(prog)s %(version)s")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
+)
 def cli() -> None:
     """The daemon that keeps a git-versioned vault of markdown notes as the memory of AI agents.
 
@@ -101,13 +122,12 @@ def run(vault: Path | None, config: Path | None, socket: Path | None, detach: bo
 
 
 @cli.command(name="merge-driver", hidden=True)
-@click.option("--listen", type=int, required=True, help="The descriptor of a listening socket.")
-@click.option("--git", type=int, required=True, help="The id of the git process to serve.")
-def merge_driver(listen: int, git: int) -> None:
-    """Merge notes for one git process while no daemon runs; started by git's merge driver."""
-    from ormahd.merge_driver import serve
+def merge_driver() -> None:
+    """Merge three versions of a note, read from standard input, for git while no daemon runs."""
+    from ormahd.rpc import merging
 
-    serve(listen, git)
+    answer = merging.answer(sys.stdin.buffer.read(), merging.files_of(Path.cwd()))
+    sys.stdout.buffer.write(answer)
 
 
 # ---------------------------------------------------------------- checks
@@ -123,16 +143,17 @@ config_option = click.option("--config", type=Place, help="The configuration fil
 
 
 @config_group.command()
+@click.argument("key", required=False)
 @config_option
 @as_json
-def show(config: Path | None, as_json: bool) -> None:
-    """Print the settings in use and where each was set; those that you set come first."""
-    from ormahd.config import keys
+def show(key: str | None, config: Path | None, as_json: bool) -> None:
+    """Print the settings in use and where each was set; those that you set come first. KEY: one, or a group."""
+    from ormahd.config import chosen
     from ormahd.settings import Settings
 
     found, usual = load(config=config), Settings().model_dump(mode="json")
     dumped = found.settings.model_dump(mode="json")
-    rows = [(f"{group}.{name}", dumped[group][name], found.origin(f"{group}.{name}")) for group, name in keys()]
+    rows = [(f"{group}.{name}", dumped[group][name], found.origin(f"{group}.{name}")) for group, name in chosen(key)]
     if as_json:
         settings = {
             key: {"value": value, "origin": origin, "default": usual[key.partition(".")[0]][key.partition(".")[2]]}
@@ -155,12 +176,25 @@ def default(as_json: bool) -> None:
     click.echo(json.dumps({"document": document}) if as_json else document, nl=as_json)
 
 
+@config_group.command(name="set")
+@click.argument("key")
+@click.argument("value")
+def set_config(key: str, value: str) -> None:
+    """Set KEY (such as vault.path) to VALUE in the configuration file. Everything else in the file stays."""
+    from ormahd.config import set_setting
+
+    found = set_setting(key, value)
+    group, _, name = key.partition(".")
+    shown = json.dumps(found.settings.model_dump(mode="json")[group][name], ensure_ascii=False)
+    click.echo(f"{key} = {shown}  # {found.file}")
+
+
 @config_group.command(name="check")
 @config_option
 @as_json
 def check_config(config: Path | None, as_json: bool) -> int:
     """Find errors in the configuration file and the environment."""
-    from ormahd.offline_check import config_findings
+    from ormahd.actions.admin import config_findings
 
     found = config_findings(lambda: load(config=config))
     return _report(found, as_json, "the configuration is in order")
@@ -222,7 +256,8 @@ def use(name: str, download: bool, source: Path | None) -> None:
 @as_json
 def check(vault: Path | None, config: Path | None, socket: Path | None, as_json: bool) -> int:
     """Check configuration and vault without changing anything. Exit status 1 if there is a problem."""
-    from ormahd.offline_check import config_findings, vault_findings
+    from ormahd.actions.admin import config_findings
+    from ormahd.offline_check import vault_findings
 
     found = config_findings(lambda: load(vault, config, socket))
     if not any(one.level == "error" for one in found):
@@ -236,11 +271,12 @@ def check(vault: Path | None, config: Path | None, socket: Path | None, as_json:
 @click.option("--fix", is_flag=True, help="Fix what needs no decision.")
 def doctor(vault: Path | None, config: Path | None, socket: Path | None, as_json: bool, fix: bool) -> int:
     """Examine the vault and its index while the daemon is down. Exit status 1 if there is a problem."""
-    from ormahd.offline_check import config_findings, doctor_findings
+    from ormahd.actions.admin import config_findings
+    from ormahd.offline_check import doctor_findings
 
     found = config_findings(lambda: load(vault, config, socket))
     if not any(one.level == "error" for one in found):
-        found += doctor_findings(load(vault, config, socket), fix=fix)
+        found = doctor_findings(load(vault, config, socket), fix=fix)
     return _report(found, as_json, "nothing was found")
 
 

@@ -16,12 +16,14 @@ from types import TracebackType
 from typing import Final, NoReturn
 
 from ormahd import __version__, paths
-from ormahd.actions.purge import resume
+from ormahd.actions.purge import hide, resume
 from ormahd.actions.sync import sync_by_itself
 from ormahd.api import Call, HealthResult, Progress, Result
 from ormahd.config import Config
 from ormahd.errors import OrmahError
-from ormahd.ingest.capture import Capture
+from ormahd.ingest.by_agent import AgentReading
+from ormahd.ingest.intake import Intake
+from ormahd.jobs.conflicts.candidates import NAME as CONFLICT_DETECTOR
 from ormahd.jobs.judging import Judging
 from ormahd.jobs.maintenance.issue import SEARCH
 from ormahd.jobs.maintenance.maintenance import Maintenance
@@ -37,8 +39,10 @@ from ormahd.process.supervisor import BROKEN, STOP, Signals, Supervisor
 from ormahd.rpc import sockets
 from ormahd.rpc.handlers import Dispatcher, Parts
 from ormahd.rpc.hooks import Hooks
-from ormahd.rpc.server import Limits, Server
-from ormahd.search.rerank import Arriving
+from ormahd.rpc.server import Server
+from ormahd.search.rerank import BackgroundReranker
+from ormahd.sessions.excluded import is_excluded
+from ormahd.state import whispers
 from ormahd.vault.conversion import BlobFiles
 from ormahd.whisper.pipeline import Whisper
 
@@ -49,6 +53,8 @@ LOOP_SECONDS: Final = 30.0
 seconds at least."""
 LOOK_OUT_EVERY: Final = 2.0
 """Seconds between two checks for a pipe in the git directory, which a running git would wait for without end."""
+HEALTH_EVERY: Final = 2.0
+"""Seconds between two checks whether the daemon's health changed, for readers of events."""
 LOOK_EVERY: Final = 600.0
 """Seconds between two checks whether there are questions for an agent to judge; most find that it is too early."""
 LOOK_FIRST: Final = 30.0
@@ -68,8 +74,8 @@ FIRST_SYNC: Final = 5.0
 """Seconds from ready to the first automatic sync."""
 DRAIN_SECONDS: Final = 10.0
 """Seconds that running requests have to finish when the daemon stops."""
-CAPTURE_SECONDS: Final = 5.0
-"""Seconds that a transcript being read has to finish when the daemon stops; the next start goes on from there."""
+INTAKE_SECONDS: Final = 5.0
+"""Seconds that each part which reads transcripts or files has to finish when the daemon stops; the next start goes on from there."""
 SWITCH_SECONDS: Final = 0.0005
 """Python's thread switch interval (default: 5 ms). A whisper acquires the GIL hundreds of times, and the default
 would make each wait long beside an import."""
@@ -98,21 +104,21 @@ def run(
         handed = sockets.activated(os.environ)
         signals = Signals()
         _prepare_process()
-
         log.info("ormahd %s begins (pid %d)", __version__, os.getpid())
-        ormah = Ormah.open(config, clock=clock)
+        ormah = _opened(config, clock)
         judging = Judging(ormah)
         timetable = Timetable(Runner(ormah, JOBS, judging.judge, changes_of=CHANGES_OF), config.settings.jobs)
-        maintenance = Maintenance(ormah, SEARCH)
+        maintenance = _maintenance(ormah, judging, timetable)
         life = _Life(ormah, supervisor, timetable, maintenance)
         house.callback(life.close)
         logs.to_file(paths.state_dir(ormah.vault.root, ormah.vault.id))
 
         listening = handed or sockets.listen(socket_of(config, ormah.vault.root))
         paths.down_mark(listening.path).unlink(missing_ok=True)  # the daemon is wanted again
-        reranker = Arriving(config.settings.whisper, ormah.warn)
+        reranker = BackgroundReranker(config.settings.whisper, ormah.warn)
         whisper = Whisper.of(ormah, reranker.get, maintenance.due)
-        parts = Parts(ormah, whisper, timetable, maintenance, judging, listening.path, lambda: server.clients)
+        hooks, intake = _hooks(whisper, listening.path, timetable, judging)
+        parts = Parts(ormah, whisper, timetable, maintenance, judging, intake, listening.path, lambda: server.clients)
         dispatcher = Dispatcher(parts)
 
         def answer(call: Call, progress: Callable[[Progress], None]) -> Result:
@@ -122,29 +128,50 @@ def run(
                 reply.log_file = str(logs.file)
             return reply
 
-        hooks, capture = _hooks(whisper, listening.path)
-        files = BlobFiles(ormah.vault.git)
-        limits = Limits(threads=config.settings.daemon.threads)
-        server = Server(listening, answer, limits, hook=hooks.answer, on_broken=signals.broken, files=files)
+        server = Server(
+            listening, answer, hook=hooks.answer, on_broken=signals.broken,
+            files=BlobFiles(ormah.vault.git), events=ormah.events,
+        )  # fmt: skip
         house.callback(life.stop_serving, server)
         server.start()
         told(listening.path)
         ormah.socket = listening.path
 
-        life.warm(whisper, reranker)
-        capture.start()
-        house.callback(capture.stop, CAPTURE_SECONDS)
+        intake.start()
+        house.callback(intake.stop, INTAKE_SECONDS)
+        life.warm(whisper, reranker, intake)
         house.callback(life.leave)
         life.status = _stay(signals, logs, supervisor, server)
     return life.status
 
 
-def _hooks(whisper: Whisper, socket: Path) -> tuple[Hooks, Capture]:
+def _opened(config: Config, clock: Clock) -> Ormah:
+    """Return the open `Ormah`, in which nothing answers what an interrupted purge was to remove."""
+    ormah = Ormah.open(config, clock=clock)
+    try:
+        hide(ormah)
+    except Exception:
+        log.exception("what a purge was to remove could not be hidden")
+        ormah.warn("what an interrupted purge was to remove could not be hidden; the log says why")
+    return ormah
+
+
+def _maintenance(ormah: Ormah, judging: Judging, timetable: Timetable) -> Maintenance:
+    """Return two-phase maintenance, which hands out sessions too while no judge reads them."""
+    judge = judging.asker is not None
+    reading = AgentReading(ormah, judge=judge, conflicts=lambda: timetable.soon(CONFLICT_DETECTOR))
+    return Maintenance(ormah, SEARCH, reading)
+
+
+def _hooks(whisper: Whisper, socket: Path, timetable: Timetable, judging: Judging) -> tuple[Hooks, Intake]:
     """Return what answers hooks, and what reads the transcripts of which they tell."""
     hooks = Hooks(whisper)
-    capture = Capture(whisper.ormah, lambda: hooks.answer_spooled(paths.spool_dir(socket), capture.settle))
-    hooks.on_transcript = lambda one: capture.hear(one.harness, one.session_id, one.path, one.ending)
-    return hooks, capture
+    intake: Intake = Intake(
+        whisper.ormah, lambda: hooks.answer_spooled(paths.spool_dir(socket), intake.capture.settle),
+        asker=judging.asker, conflicts=lambda: timetable.soon(CONFLICT_DETECTOR),
+    )  # fmt: skip
+    hooks.on_transcript = lambda one: intake.capture.hear(one.harness, one.session_id, one.path, one.ending)
+    return hooks, intake
 
 
 def _fell(_kind: type[BaseException] | None, fault: BaseException | None, _: TracebackType | None) -> None:
@@ -215,17 +242,20 @@ class _Life:
         self._look_out = Timer("git-look-out", ormah.vault.git.look_out, first=LOOK_OUT_EVERY, every=LOOK_OUT_EVERY)
         self._tells = ormah.config.settings.whisper.maintenance
         self._look = Timer("maintenance_due", self._look_through, first=LOOK_FIRST, every=LOOK_EVERY)
+        self._health = Timer("health-events", self._tell_health, first=HEALTH_EVERY, every=HEALTH_EVERY)
+        self._publishing = threading.Lock()
         self._left: list[str] = []
         self.status = 0
 
-    def warm(self, whisper: Whisper, reranker: Arriving) -> None:
+    def warm(self, whisper: Whisper, reranker: BackgroundReranker, intake: Intake) -> None:
         """Start threads that reconcile and load the models, so that the main thread stays free for signals."""
-        self._warming = threading.Thread(target=self._warm, args=(whisper,), name="warm", daemon=True)
+        self._warming = threading.Thread(target=self._warm, args=(whisper, intake), name="warm", daemon=True)
         self._warming.start()
         self._look_out.start()
+        self._health.start()
         reranker.start()
 
-    def _warm(self, whisper: Whisper) -> None:
+    def _warm(self, whisper: Whisper, intake: Intake) -> None:
         self._try("prepared for git", self._ormah.mend_git)
         ready_to_whisper = functools.partial(self._try, "made ready to whisper", whisper.warm)
 
@@ -239,6 +269,7 @@ class _Life:
         if self._leaving.is_set():
             return
         self._try("watched", self._ormah.watch)
+        self._try("watched for sessions", intake.watch)
         self._ormah.mender.start()
         gc.freeze()  # the libraries' objects live until the end: keep collections from visiting them
         nodes, parts = self._ormah.index.count(), self._ormah.degraded()
@@ -270,9 +301,23 @@ class _Life:
     def _phase(self, phase: str) -> None:
         log.info("phase: %s", phase)
         self._supervisor.status(phase)
+        self._publish_health()
+
+    def _tell_health(self) -> None:
+        if self._ormah.events.readers:
+            self._publish_health()
+
+    def _publish_health(self) -> None:
+        """Publish the health as it is now; of two threads, the later one tells the later phase."""
+        with self._publishing:
+            phase = self._ormah.phase
+            parts = ([], []) if phase == "stopping" else (self._ormah.degraded(), self._ormah.warnings)
+            self._ormah.events.health(phase, *parts)
 
     def _tidy_journal(self) -> None:
-        days = self._ormah.settings.whisper.keep_days
+        days, exclude = self._ormah.settings.whisper.keep_days, self._ormah.settings.sessions.exclude
+        if exclude:
+            whispers.unkeep(self._ormah.state, lambda folder: is_excluded(folder, exclude))
         self._ormah.learned.tidy(days, stopping=self._leaving.is_set)
 
     def _pack_repository(self) -> None:
@@ -288,7 +333,8 @@ class _Life:
         """Begin to stop: nothing new starts after this."""
         self._leaving.set()
         self._timetable.runner.stop()
-        self._ormah.phase = "stopping"
+        self._ormah.enter("stopping")
+        self._publish_health()
         self._ormah.syncing.stopping.set()
         self._supervisor.stopping()
 
@@ -310,7 +356,7 @@ class _Life:
         working = (
             (self._timetable, "maintenance"), (self._sync, "a sync"), (self._tidy, "tidying the journal"),
             (self._look, "a look for what an agent may judge"), (self._pack, "packing the repository"),
-            (self._look_out, "a look at git's folder"),
+            (self._look_out, "a look at git's folder"), (self._health, "a look at what is degraded"),
         )  # fmt: skip
         for timer, name in working:
             if not timer.stop(DRAIN_SECONDS):

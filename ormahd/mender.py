@@ -16,6 +16,7 @@ from ormahd.errors import BegunAnew, OrmahError
 from ormahd.index.index import Index
 from ormahd.process import own_files, priority
 from ormahd.state.state import State
+from ormahd.watch.scan import ScanAborted
 
 LOOK_EVERY: Final = 2.0
 """Seconds between two checks of the files; each takes a few system calls."""
@@ -143,6 +144,9 @@ class DatabaseMender:
         while not self._stopping:
             try:
                 self._mend()
+            except ScanAborted:
+                log.info("the index is not compared to its end: a later start does so")
+                return
             except Exception:
                 # The top of a thread: after any exception it tries again.
                 log.exception("looking after the index and the state failed; it is tried again")

@@ -7,7 +7,6 @@ index, without models.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,11 @@ import msgspec
 from ormahd import paths
 from ormahd.actions.admin import worst_first
 from ormahd.api import Finding
-from ormahd.config import FORMER, Config
+from ormahd.config import Config
 from ormahd.errors import NotFound, OrmahError
 from ormahd.git.repository import Git, locate
-from ormahd.note.note import NoteKind, parse
+from ormahd.note.read import parse
+from ormahd.note.values import NoteKind
 from ormahd.vault.create import CARD, find_card
 from ormahd.vault.excluded import Excluded
 from ormahd.watch.decide import of_skipped
@@ -30,27 +30,6 @@ def shown(finding: Finding) -> dict[str, Any]:
     """Return a finding for `--json`."""
     found: dict[str, Any] = msgspec.to_builtins(finding)
     return found
-
-
-def config_findings(load: Callable[[], Config]) -> list[Finding]:
-    """Return the faults in file, environment and flags, and settings of earlier versions that are still set."""
-    try:
-        config = load()
-    except OrmahError as exc:
-        told = exc.data.get("faults") or [{"what": exc.message, "mend": exc.hint or ""}]
-        return [Finding(level="error", **one) for one in told]
-    too_long = config.settings.daemon.socket
-    if too_long is not None and len(os.fsencode(paths.expand(too_long))) > paths.MAX_SOCKET_PATH:
-        what = f"daemon.socket has more than {paths.MAX_SOCKET_PATH} bytes: {too_long}"
-        return [Finding(level="error", what=what, mend="set a shorter path")]
-    return [
-        Finding(
-            level="warning",
-            what=f"{origin}: {key} is no setting any more: {FORMER[key]}",
-            mend=f"unset {origin}" if origin.startswith("ORMAH_") else f"take {key} out of the file",
-        )
-        for key, origin in config.former.items()
-    ]
 
 
 def root_of(config: Config) -> Path:
@@ -110,6 +89,7 @@ def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
         NotFound: there is no vault yet.
     """
     from ormahd.daemon import socket_of
+    from ormahd.ingest.intake import Intake
     from ormahd.jobs.judging import Judging
     from ormahd.jobs.runner import CHANGES_OF, JOBS, Runner
     from ormahd.ormah import Ormah
@@ -122,7 +102,9 @@ def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
     ormah.socket = socket_of(config, root)
     try:
         runner = Runner(ormah, JOBS, changes_of=CHANGES_OF)
-        answer = ormah.mended(lambda: findings(ormah, runner, Judging(ormah), fix=fix, progress=lambda *_: None))
+        answer = ormah.mended(
+            lambda: findings(ormah, runner, Judging(ormah), Intake(ormah), fix=fix, progress=lambda *_: None)
+        )
     finally:
         ormah.close()
     return [finding for finding in answer.findings if not finding.what.startswith("degraded: ")]

@@ -31,12 +31,12 @@ from ormahd.learned_state import Learned
 from ormahd.mender import DatabaseMender
 from ormahd.model.change import Clock, Committed, FileState, Kind
 from ormahd.model.node import NodeType, Tier
-from ormahd.note import note as codec
-from ormahd.note.note import NoteKind
+from ormahd.note.values import Note, NoteKind, path_for
 from ormahd.process import own_files, priority
 from ormahd.process.priority import Turns
 from ormahd.reworded import Reworded
 from ormahd.sessions.archive import SessionArchive
+from ormahd.state.events import EventStream
 from ormahd.state.feedback import Judgements
 from ormahd.state.state import State
 from ormahd.sync.state import SyncState
@@ -47,7 +47,7 @@ from ormahd.vault.spaces import Spaces
 from ormahd.vault.vault import Vault
 from ormahd.watch.reading import as_files
 from ormahd.watch.reconciler import Reconciler
-from ormahd.watch.scan import Leaving
+from ormahd.watch.scan import ScanAborted
 from ormahd.watch.watcher import Watcher
 
 log = logging.getLogger("ormah")
@@ -92,13 +92,15 @@ class Ormah:
         self.state = state
         self.sessions = SessionArchive(
             lambda: paths.sessions_dir(vault.id), lambda: index.directory / "sessions.sqlite3",
-            keep_days=self.settings.sessions.keep_days, clock=clock,
+            lambda: paths.purged_file(vault.id), keep_days=self.settings.sessions.keep_days, clock=clock,
         )  # fmt: skip
         self.learned = Learned(vault, index, state)
         self.spaces = Spaces(vault)
         self.clock = clock
+        self.events = EventStream(clock)
         self.ranking_clock = _fixed(self.settings.daemon.fixed_time) or clock
         self.phase = "starting"
+        self._entering = threading.Lock()
         self.started = clock()
         self.warnings: list[str] = []
         self.syncing = SyncState()
@@ -119,9 +121,8 @@ class Ormah:
             check_secrets=self.settings.secrets.redact,
         )
         fetcher = Fetcher(
-            vault, self.reconciler, index, lambda: self.mender.at_work or self.phase in {"starting", "reconciling"},
-            lambda: self.mender.wait(MENDING),
-        )  # fmt: skip
+            vault, self.reconciler, index, lambda: bool(self.lacking()), lambda: self.mender.wait(MENDING)
+        )
         index.fetch_id, index.fetch_words = self._fetched(fetcher), fetcher.by_words
         index.first_path = self.reconciler.first_path
         index.blob_id = vault.conversion.known_id
@@ -174,8 +175,7 @@ class Ormah:
         """
 
         def enter(phase: str) -> None:
-            if self.phase != "stopping":
-                self.phase = phase
+            if self.enter(phase):
                 on_phase(phase)
 
         try:
@@ -183,6 +183,13 @@ class Ormah:
         finally:
             enter("ready")  # ready in any case: requests use the parts that work
         self._settle()
+
+    def enter(self, phase: str) -> bool:
+        """Change the phase, and return whether it changed: no other phase follows `stopping`."""
+        with self._entering:
+            left = self.phase == "stopping"
+            self.phase = "stopping" if left else phase
+        return not left
 
     def _warm(self, enter: Callable[[str], None], last: Callable[[], None]) -> None:
         enter("reconciling")
@@ -265,16 +272,17 @@ class Ormah:
 
     def watch(self) -> None:
         """Start to watch the folder, so that a person's edits are noticed at once."""
-        self._watcher = Watcher(self.vault, self.reconciler, self.settings.vault)
-        self._watcher.start()
+        watcher = Watcher(self.vault, self.reconciler, self.settings.vault)
+        watcher.start()
+        self._watcher = watcher  # only now: one that does not run yet would count as degraded
 
     def close(self) -> None:
         """Stop what `watch` and `warm` started, then close index, state and vault."""
-        self.phase = "stopping"
+        self.enter("stopping")
         self.syncing.stopping.set()
+        self.mender.stop()
         if self._watcher is not None:
             self._watcher.stop()
-        self.mender.stop()
         self.pasts.close()
         self.sessions.close()
         self.index.close()
@@ -296,6 +304,10 @@ class Ormah:
         if self._watcher is not None and not self._watcher.alive:
             parts.append("watcher")
         return parts
+
+    def lacking(self) -> list[str]:
+        """Return ["index"] while the index may lack memories of the vault. Ask before reading it: they come meanwhile."""
+        return ["index"] if self.mender.at_work or self.phase in {"starting", "reconciling"} else []
 
     def troubles(self) -> list[str]:
         """Return sentences on why Ormah's own files cannot be written at the moment, and on disks that are nearly
@@ -333,6 +345,7 @@ class Ormah:
                 # The commit is acknowledged in any case; the next scan brings it to the index.
                 log.warning("the index could not take in what was written: %s", exc)
                 self.mender.behind()
+        self.events.committed(some)  # after the index: a reader that asks again finds what the event tells
 
     def _index(self, some: Sequence[Committed]) -> None:
         if some[0].kind is Kind.SYNC:
@@ -362,7 +375,9 @@ class Ormah:
                 if not ours or not left or self.vault.written_here != written:
                     raise
             except OrmahError:
-                raise
+                # An error that a replaced index gave ("no memory has the id") counts no more than an answer of it.
+                if generation == self.index.generation or not left or self.vault.written_here != written:
+                    raise
             except Exception:
                 # Damage may cause any exception. Retry only if a check of the file finds damage.
                 if not left or self.vault.written_here != written or not self.mender.look_through():
@@ -374,7 +389,7 @@ class Ormah:
         """Scan the whole vault. Raises OrmahError; NoRoom if a disk is full."""
         try:
             self.reconciler.scan(stopping=lambda: self.phase == "stopping")
-        except Leaving:
+        except ScanAborted:
             log.info("the vault is not read to its end: the next start goes on")
         except (OSError, sqlite3.Error) as exc:
             if own_files.is_full(exc):
@@ -417,11 +432,14 @@ class Ormah:
 
     def _observed(
         self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], head: str | None,
-        notes: Mapping[str, codec.Note | None] | None,
+        notes: Mapping[str, Note | None] | None,
     ) -> None:  # fmt: skip
         """Index what a scan found: a person's edits, a checkout, a pull."""
         self.index.apply(upserts, removals, head=head, notes=notes)
         self.learned.read()
+        self.events.observed(
+            len(upserts) + len(removals), [note.id for note in (notes or {}).values() if note is not None]
+        )
 
     @property
     def judgements(self) -> Judgements:
@@ -430,12 +448,19 @@ class Ormah:
 
     def files(self) -> Iterator[tuple[str, bytes, FileState]]:
         """Yield every file of the vault that the index should hold, read now."""
-        yield from self.reconciler.files()
+        for file in self.reconciler.files():
+            self._go_on()
+            yield file
+
+    def _go_on(self) -> None:
+        if self.phase == "stopping":
+            raise ScanAborted
 
     def verify(self, progress: Callable[[int, int, str], None] = lambda *_: None) -> list[Difference]:
         """Return the differences between index and vault, and have the mender repair them.
 
-        Files that wait for the end of a person's merge or rebase are not differences.
+        What a person changed and no scan has brought in yet is no difference: edits of a moment ago, and files that wait
+        for the end of a merge or rebase.
         """
         found = self._differences(progress)
         if self.phase == "ready" and any(one.what not in UNMENDED for one in found):
@@ -445,38 +470,32 @@ class Ormah:
     def _differences(self, progress: Callable[[int, int, str], None] = lambda *_: None) -> list[Difference]:
         """Return the differences between index and vault.
 
-        While notes are being written, the comparison is repeated, and only differences found each time count.
+        While notes are being written, the comparison is repeated, and only differences found each time count. Raises
+        ScanAborted once Ormah is stopping.
         """
+
+        def going_on(done: int, total: int, what: str) -> None:
+            self._go_on()
+            progress(done, total, what)
+
         found: list[Difference] = []
         for look in range(LOOKS):
             head = self.vault.head()
-            now = self.index.verify(self.files(), progress=progress)
+            # In memory no write passes a reader: a scan that goes first would wait for this comparison, and it for the scan.
+            gives_way = not self.index.database.in_memory
+            now = self.index.verify(self.reconciler.files(gives_way=gives_way), progress=going_on)
             found = now if not look else [one for one in found if one in now]
             if not found or self.vault.head() == head:
                 break
-        if found and self.vault.busy():
-            waiting = self.reconciler.scan().waiting
-            found = [one for one in found if one.path not in waiting]
-        return found
-
-    def copies(self) -> list[str]:
-        """Return the paths of files that have the id of another note, and so are not memories of their own."""
-        found = []
-        for path, kind in self.index.kinds().items():
-            if kind in {NoteKind.NOTE, NoteKind.INDEXED}:
-                continue
-            data = self.vault.read(path)
-            note = codec.parse(data, path) if data is not None else None
-            if note is not None and note.kind is NoteKind.NOTE and note.id is not None:
-                holder = self.index.notes([note.id]).get(note.id)
-                if holder is not None and holder.path != path:
-                    found.append(path)
+        if found:
+            edited = self.reconciler.unread({one.path for one in found if one.path is not None})
+            edited |= self.reconciler.scan().waiting
+            found = [one for one in found if one.path not in edited]
         return found
 
     def rebuild(self, progress: Callable[[int, int, str], None]) -> int:
         """Rebuild the index from the vault, keeping cached embeddings. Return the number of nodes."""
-        with self.writing:
-            self.index.rebuild(self.files(), head=self.vault.head())
+        self._rebuild_rows()
         while self.index.pending() and not self.index.wait_filled(0.5):
             progress(self.index.count() - self.index.pending(), self.index.count(), "embedding")
         return self.index.count()
@@ -530,7 +549,7 @@ class Ormah:
         created: datetime,
     ) -> str:
         """Return the path of a new note, relative to the vault's root."""
-        path = codec.path_for(id=node_id, type=type, space=space, title=title, content=content, created=created)
+        path = path_for(id=node_id, type=type, space=space, title=title, content=content, created=created)
         return str(PurePosixPath(self.vault.home, path))
 
     def in_tier(self, tier: Tier, *, writable: bool = False) -> list[NodeRow]:

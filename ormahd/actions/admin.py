@@ -1,19 +1,26 @@
-"""Administration: counts, index checks, the doctor's findings, and repairs."""
+"""Administration: counts, index checks, the findings of the doctor and of `config check`, and repairs."""
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ormahd import paths
 from ormahd.actions.views import iso
 from ormahd.api import Finding, RebuildResult, StatsResult, VerifyResult, WhisperStats
+from ormahd.config import FORMER, Config, load
+from ormahd.errors import OrmahError
 from ormahd.model.change import Kind
 from ormahd.model.judgement import FOLDER
-from ormahd.note import note as codec
+from ormahd.model.tombstone import FORGOTTEN
+from ormahd.note.edit import edit
+from ormahd.note.read import digest, parse
+from ormahd.note.values import NoteKind
 from ormahd.process import own_files
 from ormahd.state import whispers
 from ormahd.vault import conflicts, merge_driver
@@ -27,13 +34,16 @@ WORST_FIRST = {"error": 0, "warning": 1, "info": 2}
 Progress = Callable[[int, int, str], None]
 
 
-def stats(ormah: Ormah) -> StatsResult:
-    """Count memories by tier, type, space, and edges by type; and whispers and the feedback on them."""
-    counted = ormah.index.stats()
+def stats(ormah: Ormah, sources: dict[str, dict[str, int]]) -> StatsResult:
+    """Count memories by tier, type, space, and edges by type; and whispers and the feedback on them.
+
+    `sources`: what came from each source in the last 30 days.
+    """
+    lacking, counted = ormah.lacking(), ormah.index.stats()
     by_edge = Counter(edge.edge.value for edge in ormah.index.edges_of())
     return StatsResult(
         counted.nodes, counted.by_tier, counted.by_type, counted.by_space, counted.edges, dict(by_edge.most_common()),
-        counted.plain, _whispers(ormah),
+        counted.plain, _whispers(ormah), sources, lacking,
     )  # fmt: skip
 
 
@@ -79,7 +89,7 @@ def doctor(ormah: Ormah, progress: Progress = lambda *_: None) -> list[Finding]:
     differences = ormah.verify(progress) if ormah.phase == "ready" else []
     read = ormah.phase == "ready" and not any(one.what == "damaged" for one in differences)
     found = [Finding(**problem) for problem in ormah.reconciler.problems(fresh=not read)]
-    found += [Finding("warning", text) for text in ormah.warnings]
+    found += [*current_findings(ormah.config), *(Finding("warning", text) for text in ormah.warnings)]
     found += [
         Finding("error", what, mend="make room, or make the folder writable; everything goes on by itself then")
         for what in ormah.troubles()
@@ -154,7 +164,7 @@ def _aside(path: Path) -> Finding:
 def _judgements(ormah: Ormah) -> list[Finding]:
     """Return findings for judgements that have no effect, with the reason."""
     found = [
-        Finding("warning", f"a judgement cannot be read: {why}", path, line, "mend the line, or delete it")
+        Finding("warning", f"{_kind_of_line(path)} cannot be read: {why}", path, line, "mend the line, or delete it")
         for path, line, why in ormah.learned.bad_lines()
     ]
     idle = len(ormah.judgements.idle)
@@ -163,6 +173,10 @@ def _judgements(ormah: Ormah) -> list[Finding]:
         mend = "nothing is lost: they count again with their model, or where feedback.commit_prompts kept the prompts' texts"
         found.append(Finding("info", what, FOLDER, mend=mend))
     return found
+
+
+def _kind_of_line(path: str) -> str:
+    return "a line on what is not learned again" if path.startswith(f"{FORGOTTEN}/") else "a judgement"
 
 
 def worst_first(finding: Finding) -> tuple[int, str, int]:
@@ -176,9 +190,12 @@ def fix(ormah: Ormah) -> list[str]:
     Of several notes with one id, all but the first get a new id, each in a commit of its own. Returns their paths.
     """
     ormah.mend_git()
+    if ormah.phase == "ready":
+        # A scan names a copy before the index has its row, and `_copies` asks the index: let a running scan end first.
+        ormah.reconciler.scan()
     changed = []
     with ormah.writing:
-        for path in sorted(ormah.copies()):
+        for path in sorted(_copies(ormah)):
             data = ormah.vault.read(path)
             if data is None:
                 continue
@@ -186,9 +203,61 @@ def fix(ormah: Ormah) -> list[str]:
             with ormah.vault.transaction(
                 f"A new id for the copy {path}", kind=Kind.ADOPT, source="person", person=True
             ) as tx:
-                tx.put(path, codec.edit(data, path, set={"id": node_id}), node_id=node_id, expect=codec.digest(data))
+                tx.put(path, edit(data, path, set={"id": node_id}), node_id=node_id, expect=digest(data))
             changed.append(path)
     return changed
+
+
+def config_findings(read: Callable[[], Config]) -> list[Finding]:
+    """Return the faults in file, environment and flags, and settings of earlier versions that are still set."""
+    try:
+        config = read()
+    except OrmahError as exc:
+        told = exc.data.get("faults") or [{"what": exc.message, "mend": exc.hint or ""}]
+        return [*(Finding(level="error", **one) for one in told), *_former(exc.data.get("former") or {})]
+    too_long = config.settings.daemon.socket
+    if too_long is not None and len(os.fsencode(paths.expand(too_long))) > paths.MAX_SOCKET_PATH:
+        what = f"daemon.socket has more than {paths.MAX_SOCKET_PATH} bytes: {too_long}"
+        return [Finding(level="error", what=what, mend="set a shorter path"), *_former(config.former)]
+    return _former(config.former)
+
+
+def current_findings(config: Config) -> list[Finding]:
+    """Return what is wrong in the configuration as it is now, which the daemon with `config` would read if it started again."""
+    flags = {key: _value(config, key) for key, origin in config.origins.items() if origin == "flag"}
+    return config_findings(lambda: load(config.file if config.file.exists() else None, flags=flags))
+
+
+def _value(config: Config, key: str) -> object:
+    group, name = key.split(".", 1)
+    return getattr(getattr(config.settings, group), name)
+
+
+def _former(former: Mapping[str, str]) -> list[Finding]:
+    """Return a warning for each setting of an earlier version, given as `{setting: where it is set}`."""
+    return [
+        Finding(
+            level="warning",
+            what=f"{origin}: {key} is no setting any more: {FORMER[key]}",
+            mend=f"unset {origin}" if origin.startswith("ORMAH_") else f"take {key} out of the file",
+        )
+        for key, origin in former.items()
+    ]
+
+
+def _copies(ormah: Ormah) -> list[str]:
+    """Return the paths of files that have the id of another note, and so are not memories of their own."""
+    found = []
+    for path, kind in ormah.index.kinds().items():
+        if kind in {NoteKind.NOTE, NoteKind.INDEXED}:
+            continue
+        data = ormah.vault.read(path)
+        note = parse(data, path) if data is not None else None
+        if note is not None and note.kind is NoteKind.NOTE and note.id is not None:
+            holder = ormah.index.notes([note.id]).get(note.id)
+            if holder is not None and holder.path != path:
+                found.append(path)
+    return found
 
 
 def _mend(part: str) -> str:

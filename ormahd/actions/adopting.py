@@ -20,13 +20,13 @@ from ormahd.actions.views import saying
 from ormahd.api import AdoptParams, AdoptResult, LeftOut, PlannedAdoption
 from ormahd.errors import BadRequest, NotFound, Unconfirmed
 from ormahd.model.change import Kind, sha256
-from ormahd.note.note import NoteKind
+from ormahd.note.values import NoteKind
 from ormahd.process import priority
 from ormahd.vault import releasing as released
 from ormahd.vault.choices import Choices, agreed
 from ormahd.vault.create import CARD, Adopt, Folder, with_choices
 from ormahd.vault.excluded import is_note_name
-from ormahd.watch.decide import Act, decide
+from ormahd.watch.decide import FileAction, decide
 from ormahd.watch.scan import FileStat, walk
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ormahd.api import ReleaseParams, ReleaseResult
-from ormahd.note.note import parse
+from ormahd.note.read import parse
 from ormahd.paths import released_marker
 from ormahd.process.disk import write_durably
 from ormahd.vault import merge_driver, releasing
@@ -156,9 +156,9 @@ def _plan(
             decision = decide(file, context)
             if wish.index:
                 plan.adopt.append(PlannedAdoption(path, []))
-            elif decision.act is Act.ADOPT:
+            elif decision.act is FileAction.ADOPT:
                 plan.adopt.append(PlannedAdoption(path, _added(file.data, decision.data)))
-            elif decision.node_id is not None and decision.act in {Act.EDIT, Act.INDEX}:
+            elif decision.node_id is not None and decision.act in {FileAction.EDIT, FileAction.INDEX}:
                 plan.adopt.append(PlannedAdoption(path, []))
             else:
                 why = (
@@ -205,20 +205,24 @@ def _carry_out(
     ormah.vault.wait_for_git()
     before = ormah.vault.head()
     run = ormah.new_run()
-    _choose(ormah, wish, folders, chosen, run)
     redo = {one.path for one in plan.adopt}
     if folders and (wish.space is not None or wish.index):
         redo |= set(chosen)  # also notes that are memories already: their space may change
-    end = time.monotonic() + SETTLES_S
-    with saying(
-        lambda: (
-            "the choice stands, and notes may be adopted already: ormahctl history"
-            if ormah.vault.head() != before
-            else ""
-        )
+    with (
+        saying(
+            lambda: (
+                "the choice stands, and notes may be adopted already: ormahctl history"
+                if ormah.vault.head() != before
+                else ""
+            )
+        ),
+        # From the choice on, a scan of the watcher may adopt the files before this request does.
+        ormah.reconciler.asked_for(redo, run),
     ):
+        _choose(ormah, wish, folders, chosen, run)
+        end = time.monotonic() + SETTLES_S
         while redo:
-            redo = ormah.reconciler.take_again(redo, wanted=not wish.index, run=run)
+            redo = ormah.reconciler.take_again(redo, wanted=not wish.index)
             if not redo or time.monotonic() > end:
                 break
             time.sleep(0.1)

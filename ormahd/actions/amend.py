@@ -24,15 +24,16 @@ from typing import TYPE_CHECKING, TypeVar
 from ormahd.actions.views import stem
 from ormahd.errors import Conflict, InvalidNote, NotFound, VaultBusy
 from ormahd.model.node import EdgeType, Tier
-from ormahd.note import note as codec
-from ormahd.note.note import NoteKind, NoteLink
+from ormahd.note.edit import edit
+from ormahd.note.read import parse
+from ormahd.note.values import NoteKind, NoteLink
 from ormahd.process import priority
 from ormahd.text.secrets import redact
 
 if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow
     from ormahd.model.change import Kind
-    from ormahd.note.note import Note
+    from ormahd.note.values import Note
     from ormahd.ormah import Ormah
     from ormahd.vault.transaction import Transaction
 
@@ -139,7 +140,7 @@ def see(ormah: Ormah, node_id: str) -> SeenNote:
                 hint="finish or abort the other git operation, and repeat",
             )
         raise NotFound(f"the note of {node_id[:8]} ({row.path}) is not in the vault any more", data={"id": node_id})
-    note = codec.parse(data, row.path)
+    note = parse(data, row.path)
     if row.lent and note.kind is not NoteKind.BROKEN:
         raise InvalidNote(
             f"{row.path} is a note of yours that Ormah only finds; nothing is written into it",
@@ -218,7 +219,7 @@ def make_room_in_core(ormah: Ormah, tx: Transaction, *, keep: set[str]) -> list[
     demoted = []
     for row in leaving_core(ormah, core)[: max(0, spare)] if spare > 0 else []:
         seen = see(ormah, row.id)
-        data = codec.edit(seen.data, seen.path, set={"tier": Tier.WORKING, "updated": ormah.moment()})
+        data = edit(seen.data, seen.path, set={"tier": Tier.WORKING, "updated": ormah.moment()})
         tx.put(seen.path, data, node_id=row.id, expect=seen.digest)
         demoted.append(row)
     return demoted
@@ -249,9 +250,9 @@ def define(ormah: Ormah, tx: Transaction, path: str, *, defined: bool) -> None:
     me = see(ormah, ormah.vault.self_id)
     name, now = stem(path), ormah.moment()
     if defined:
-        data = codec.edit(me.data, me.path, link=[NoteLink(EdgeType.DEFINES, name, 1.0, now)])
+        data = edit(me.data, me.path, link=[NoteLink(EdgeType.DEFINES, name, 1.0, now)])
     else:
-        data = codec.edit(me.data, me.path, unlink=[(EdgeType.DEFINES, name)])
+        data = edit(me.data, me.path, unlink=[(EdgeType.DEFINES, name)])
     if data != me.data:
-        data = codec.edit(data, me.path, set={"updated": now})
+        data = edit(data, me.path, set={"updated": now})
         tx.put(me.path, data, node_id=me.id, expect=me.digest)

@@ -10,8 +10,8 @@ from ormahd.api import WriteResult
 from ormahd.errors import BadRequest, NotFound
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, short_id
-from ormahd.note import note as codec
-from ormahd.note.note import NoteLink
+from ormahd.note.edit import edit
+from ormahd.note.values import NoteLink
 
 if TYPE_CHECKING:
     from ormahd.ormah import Ormah
@@ -28,7 +28,8 @@ def connect(
     reason: str | None,
     remove: bool,
 ) -> WriteResult:
-    """Add the edge, or change its weight and reason; with `remove` delete it.
+    """Add the edge, or change its weight and reason; with `remove` delete it. Without a `reason` the edge keeps its own,
+    an empty one removes it.
 
     Raises:
         NotFound: an id; with `remove`, an edge that does not exist (a wikilink in the body is the person's own).
@@ -46,7 +47,7 @@ def connect(
         now = ormah.moment()
         ends = f"{headline(seen.note.title, seen.note.content, 40)} {edge} {headline(target.title, target.content, 40)}"
         if remove:
-            edited = codec.edit(seen.data, seen.path, unlink=[(edge, stem(target.path))])
+            edited = edit(seen.data, seen.path, unlink=[(edge, stem(target.path))])
             if edited == seen.data:
                 raise NotFound(
                     f"there is no such edge in {seen.path}: {ends}", hint="see: ormahctl show " + short_id(source_id)
@@ -56,15 +57,16 @@ def connect(
                 (link for link in seen.note.links if link.edge is edge and not link.body
                  and ormah.index.resolve_link(link.target) == target_id), None
             )  # fmt: skip
-            same = known is not None and known.weight == weight and known.reason == reason
+            why = known.reason if known is not None and reason is None else reason or None
+            same = known is not None and known.weight == weight and known.reason == why
             link = NoteLink(
-                edge, known.target if known else stem(target.path), weight, known.created if known else now, reason
+                edge, known.target if known else stem(target.path), weight, known.created if known else now, why
             )
-            edited = seen.data if same else codec.edit(seen.data, seen.path, link=[link])
+            edited = seen.data if same else edit(seen.data, seen.path, link=[link])
         if edited == seen.data:
             return WriteResult(f"Connected already: {ends}", source_id, short_id(source_id), seen.path, changed=False,
                            redacted=found, degraded=ormah.degraded())  # fmt: skip
-        edited = codec.edit(edited, seen.path, set={"updated": now})
+        edited = edit(edited, seen.path, set={"updated": now})
         verb = "Disconnect" if remove else "Connect"
         done = commit(
             ormah, f"{verb}: {ends}", kind=Kind.LINK, caller=caller, body=reason or "",

@@ -16,10 +16,11 @@ from ormahd.api import FeedbackResult
 from ormahd.errors import BadRequest, NotFound
 from ormahd.index.reader import clean_prefix
 from ormahd.model import judgement
+from ormahd.model.chance import after_feedback
 from ormahd.model.change import Kind
-from ormahd.model.judgement import Judgement, Small, Source
+from ormahd.model.judgement import Int8Vector, Judgement, Source
 from ormahd.model.node import short_id
-from ormahd.note.note import digest
+from ormahd.note.read import digest
 from ormahd.state import whispers
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def _attempt(ormah: Ormah, row: NodeRow, logged: Logged, signal: int, source: So
 def _judgement(ormah: Ormah, node_id: str, logged: Logged, signal: int, source: Source) -> Judgement:
     seal = ormah.learned.seal
     return Judgement(
-        node_id, signal, source, ormah.clock(), logged.event, logged.model, Small.of(logged.vector),
+        node_id, signal, source, ormah.clock(), logged.event, logged.model, Int8Vector.of(logged.vector),
         seal.prompt(logged.prompt), logged.space,
         None if logged.session_id is None else seal.hash(f"session\n{logged.session_id}"),
         logged.prompt if ormah.settings.feedback.commit_prompts else None,
@@ -121,7 +122,8 @@ def _effect(signal: int, source: Source, most: float) -> str:
     """Return a sentence about the effect of a judgement (see `whisper.affinity`)."""
     if source == "implicit":
         return (
-            f"For prompts like this its relevance {'rises' if signal > 0 else 'falls'} by at most {most:g} from now on."
+            f"For prompts like this its relevance {'rises' if signal > 0 else 'falls'} from now on: from 0.5 to "
+            f"{after_feedback(0.5, signal * most):.2f} at most."
         )
     return "Shown for prompts like this from now on." if signal > 0 else "Silent for prompts like this from now on."
 

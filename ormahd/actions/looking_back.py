@@ -21,12 +21,13 @@ from ormahd.api import (
     VersionResult,
 )  # fmt: skip
 from ormahd.note.diff import note_diff
-from ormahd.note.note import NoteKind, parse, stem_short_id
+from ormahd.note.read import parse
+from ormahd.note.values import NoteKind, stem_short_id
 from ormahd.vault.history import Op, find_op, list_ops
 from ormahd.vault.versions import is_markdown
 
 if TYPE_CHECKING:
-    from ormahd.note.note import Note
+    from ormahd.note.values import Note
     from ormahd.ormah import Ormah
     from ormahd.vault.versions import Text
 from collections.abc import Collection, Iterator, Mapping
@@ -42,7 +43,7 @@ from ormahd.vault.history import read_ops
 
 if TYPE_CHECKING:
     from ormahd.git.oplog import LogView
-    from ormahd.note.note import Note
+    from ormahd.note.values import Note
     from ormahd.ormah import Ormah
     from ormahd.vault.versions import Text
 

@@ -131,6 +131,7 @@ def newest(ormah: Ormah, narrowing: Narrowing, limit: int) -> ListResult:
         types=_tuple(narrowing.types), tiers=_tuple(narrowing.tiers), spaces=_tuple(narrowing.spaces),
         tags=_tuple(narrowing.tags), created_after=narrowing.created_after, created_before=narrowing.created_before,
     )  # fmt: skip
+    lacking = ormah.lacking()
     rows = ormah.index.notes(ormah.index.newest(chosen, limit), connections=False).values()
     memories = [
         ListedMemory(
@@ -140,7 +141,7 @@ def newest(ormah: Ormah, narrowing: Narrowing, limit: int) -> ListResult:
         )
         for row in rows
     ]  # fmt: skip
-    return ListResult(memories, ormah.index.count(chosen), ormah.index.stats().by_space)
+    return ListResult(memories, ormah.index.count(chosen), ormah.index.stats().by_space, lacking)
 
 
 def whispered(ormah: Ormah, *, since: datetime | None, before: datetime | None, space: str | None, limit: int) -> WhispersResult:  # fmt: skip
@@ -174,6 +175,7 @@ def _tuple(values: list[T] | None) -> tuple[T, ...] | None:
 def insights(ormah: Ormah, *, limit: int, space: str | None = None) -> InsightsResult:
     """Return the newest `limit` of each kind, newest first. `space`: only that space ("global": memories without one)."""
     wanted = {EdgeType.EVOLVED_FROM, EdgeType.CONTRADICTS}
+    lacking = ormah.lacking()
     edges = [edge for edge in ormah.index.edges_of() if edge.edge in wanted]
     rows = ormah.index.notes([end for edge in edges for end in (edge.source, edge.target)], connections=False)
     edges = [
@@ -196,7 +198,8 @@ def insights(ormah: Ormah, *, limit: int, space: str | None = None) -> InsightsR
                 one.expired(now) or two.expired(now),
             ))  # fmt: skip
     found = evolutions[:limit], list(tensions.values())[:limit]
-    return InsightsResult(_prose(*found), *found)
+    text = _prose(*found) + ("\n\nThe index still lacks memories of the vault: there may be more." if lacking else "")
+    return InsightsResult(text, *found, lacking)
 
 
 def _time(edge: EdgeRow, rows: dict[str, NodeRow]) -> datetime:

@@ -11,13 +11,14 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ormahd.actions.amend import amending, clean, commit, see
+from ormahd.actions.tombstones import bury, of_notes
 from ormahd.actions.views import headline, stem
 from ormahd.api import WriteResult
 from ormahd.errors import BadRequest, Conflict
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, short_id
-from ormahd.note import note as codec
-from ormahd.note.note import NoteLink
+from ormahd.note.edit import edit
+from ormahd.note.values import NoteLink
 
 if TYPE_CHECKING:
     from ormahd.actions.amend import Caller, SeenNote
@@ -129,7 +130,7 @@ def linked(ormah: Ormah, newer: SeenNote, older: NodeRow, now: datetime, reason:
     """Return the newer note with its edge; an existing edge is kept as it is."""
     if any(one.edge is EdgeType.EVOLVED_FROM and one.target == older.id for one in ormah.index.edges(newer.id)[0]):
         return newer.data
-    return codec.edit(newer.data, newer.path, link=[link_to(older, now, reason)], set={"updated": now})
+    return edit(newer.data, newer.path, link=[link_to(older, now, reason)], set={"updated": now})
 
 
 def superseded(older: SeenNote, now: datetime, by: str) -> bytes:
@@ -137,7 +138,7 @@ def superseded(older: SeenNote, now: datetime, by: str) -> bytes:
     if older.note.valid_until is not None and older.note.valid_until <= now:
         return older.data
     wish: dict[str, Any] = {"valid_until": now, "outdated_reason": f"superseded by {by}", "updated": now}
-    return codec.edit(older.data, older.path, set=wish)
+    return edit(older.data, older.path, set=wish)
 
 
 def name(row: NodeRow) -> str:
@@ -176,7 +177,7 @@ def outdated(
         name = headline(seen.note.title, seen.note.content)
         now = ormah.moment()
         if revoke:
-            edited = codec.edit(seen.data, seen.path, clear=["valid_until", "outdated_reason"])
+            edited = edit(seen.data, seen.path, clear=["valid_until", "outdated_reason"])
             subject, text = f"Valid again: {name}", f"Valid again: {name} (id: {node_id})"
         elif (
             seen.note.valid_until is not None
@@ -187,12 +188,12 @@ def outdated(
             subject = text = f"Outdated already: {name} (id: {node_id})"
         else:
             wish = {"valid_until": now} | ({"outdated_reason": reason} if reason else {})
-            edited = codec.edit(seen.data, seen.path, set=wish, clear=[] if reason else ["outdated_reason"])
+            edited = edit(seen.data, seen.path, set=wish, clear=[] if reason else ["outdated_reason"])
             subject, text = f"Outdated: {name}", f"Outdated: {name} (id: {node_id}). It no longer shows up in recall."
         if edited == seen.data:
             return WriteResult(text if not revoke else f"Was not outdated: {name} (id: {node_id})", node_id, short_id(node_id),
                            seen.path, changed=False, redacted=found, degraded=ormah.degraded())  # fmt: skip
-        edited = codec.edit(edited, seen.path, set={"updated": now})
+        edited = edit(edited, seen.path, set={"updated": now})
         done = commit(
             ormah, subject, kind=Kind.OUTDATED, caller=caller, body=reason or "",
             fill=lambda tx: tx.put(seen.path, edited, node_id=node_id, expect=seen.digest),
@@ -218,10 +219,12 @@ def forget(ormah: Ormah, node_id: str, caller: Caller) -> WriteResult:
     def attempt() -> WriteResult:
         seen = see(ormah, node_id)
         name = headline(seen.note.title, seen.note.content)
-        done = commit(
-            ormah, f"Forget: {name}", kind=Kind.FORGET, caller=caller,
-            fill=lambda tx: tx.remove(seen.path, node_id=node_id, expect=seen.digest),
-        )  # fmt: skip
+
+        def fill(tx: Transaction) -> None:
+            tx.remove(seen.path, node_id=node_id, expect=seen.digest)
+            bury(ormah, tx, of_notes(ormah, [seen.note]))
+
+        done = commit(ormah, f"Forget: {name}", kind=Kind.FORGET, caller=caller, fill=fill)
         text = f"Forgotten: {name} (id: {node_id}). Git keeps it: op {done.op}"
         return WriteResult(text, node_id, short_id(node_id), seen.path, done.commit, done.op, stored=done.stored,
                        degraded=ormah.degraded())  # fmt: skip

@@ -14,10 +14,11 @@ from ormahd.errors import BadRequest
 from ormahd.model.change import Kind
 from ormahd.model.node import write_time
 from ormahd.model.spaces import FILE, ProjectKey, with_line
-from ormahd.note.note import digest
+from ormahd.note.read import digest
 from ormahd.ormah import Ormah
+from ormahd.sessions.excluded import is_excluded
 from ormahd.state import sessions
-from ormahd.vault.spaces import GLOBAL, Home, Project, find_project
+from ormahd.vault.spaces import GLOBAL, Project, ProjectSpace, find_project
 
 
 def project_at(cwd: str | None, vault: Path) -> Project | None:
@@ -34,7 +35,7 @@ def project_at(cwd: str | None, vault: Path) -> Project | None:
     return find_project(here, nowhere)
 
 
-def home_of(ormah: Ormah, cwd: str | None) -> Home | None:
+def home_of(ormah: Ormah, cwd: str | None) -> ProjectSpace | None:
     """Return the space of the project that the folder `cwd` belongs to; None if it belongs to none."""
     project = project_at(cwd, ormah.vault.root)
     return None if project is None else ormah.spaces.home(project, ormah.clock())
@@ -44,6 +45,14 @@ def space_of(ormah: Ormah, caller: Caller) -> str | None:
     """Return the caller's space: of the folder in which its session began, otherwise of its working directory."""
     found = home_of(ormah, _place(ormah, caller))
     return None if found is None else found.space
+
+
+def is_unkept(ormah: Ormah, caller: Caller, session_id: str | None) -> bool:
+    """Return whether what the caller says is not kept: it works in a folder of `sessions.exclude`, or its session began in one."""
+    excluded = ormah.settings.sessions.exclude
+    keys = {sessions.key_of(session_id), sessions.key_of(caller.session)} - {None}
+    places = [caller.cwd, *(sessions.began(ormah.state, key) for key in keys if key is not None)] if excluded else []
+    return any(is_excluded(place, excluded) for place in places if place is not None)
 
 
 def settle(ormah: Ormah, caller: Caller) -> str | None:
@@ -66,7 +75,7 @@ def settle(ormah: Ormah, caller: Caller) -> str | None:
     return found.space
 
 
-def assign(ormah: Ormah, caller: Caller, space: str) -> Home:
+def assign(ormah: Ormah, caller: Caller, space: str) -> ProjectSpace:
     """Assign the caller's project to `space` on a person's request. Existing memories stay in their space.
 
     Raises:
@@ -83,7 +92,7 @@ def assign(ormah: Ormah, caller: Caller, space: str) -> Home:
         since = write_time(ormah.clock(), "auto")
         line = ProjectKey(key=found.key, space=space, since=since, folder=project.folder, root=root, told=True)
         _write(ormah, caller, line)
-    return Home(space, found.key)
+    return ProjectSpace(space, found.key)
 
 
 def _write(ormah: Ormah, caller: Caller, line: ProjectKey) -> None:
@@ -99,7 +108,7 @@ def _write(ormah: Ormah, caller: Caller, line: ProjectKey) -> None:
 
 def listed(ormah: Ormah, caller: Caller) -> SpacesResult:
     """Return all spaces that have memories or belong to a project."""
-    counts = ormah.index.stats().by_space
+    lacking, counts = ormah.lacking(), ormah.index.stats().by_space
     projects: dict[str, list[str]] = {}
     for key, space in ormah.spaces.lines()[1].items():
         projects.setdefault(space, []).append(key)
@@ -109,6 +118,7 @@ def listed(ormah: Ormah, caller: Caller) -> SpacesResult:
         [ListedSpace(None if name == GLOBAL else name, counts.get(name, 0), projects.get(name, [])) for name in names],
         None if here is None else here.space,
         None if here is None else here.key,
+        lacking,
     )
 
 

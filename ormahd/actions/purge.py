@@ -22,6 +22,8 @@ import time
 from typing import TYPE_CHECKING
 
 from ormahd.actions.amend import PERSON
+from ormahd.actions.tombstones import bury, of_notes
+from ormahd.actions.tombstones import path as tombstones_path
 from ormahd.actions.views import saying
 from ormahd.api import PurgeParams, PurgeResult
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, VaultBusy
@@ -29,12 +31,13 @@ from ormahd.git import oplog
 from ormahd.model.change import Kind
 from ormahd.model.node import is_node_id
 from ormahd.note.forgetting import MIN_SECRET, Forgotten, is_structure
-from ormahd.note.note import digest, parse
+from ormahd.note.read import digest, parse
 from ormahd.purge.purge import Stale, check, discard, finish, look, pending, prepare, remotes, replace, size
 from ormahd.vault import purge_records
 
 if TYPE_CHECKING:
     from ormahd.actions.amend import Caller
+    from ormahd.note.values import Note
     from ormahd.ormah import Ormah
     from ormahd.purge.plan import PurgeSurvey
     from ormahd.purge.purge import Prepared
@@ -119,11 +122,16 @@ def holding(forgotten: Forgotten) -> Callable[[bytes], bool]:
 
 def clean_derived(ormah: Ormah, forgotten: Forgotten) -> None:
     """Clean the index, the state, the archive of sessions and the log, including pages that SQLite has freed."""
+    clean_kept(ormah, forgotten)
+    ormah.index.scour()
+
+
+def clean_kept(ormah: Ormah, forgotten: Forgotten) -> None:
+    """Clean what is kept beside vault and index: the state, the archive of sessions and the log."""
     holds = holding(forgotten)
     ormah.pasts.drop()
     ormah.state.scour(holds)
     ormah.sessions.purge(holds)
-    ormah.index.scour()
     ormah.warnings = [text for text in ormah.warnings if not holds(text.encode("utf-8", "replace"))]
     for file in ormah.state.path.parent.glob("ormahd.log*"):
         _mask(file, holds)
@@ -199,6 +207,21 @@ def _full(ormah: Ormah, node_id: str) -> str:
         if is_node_id(node_id.strip().lower()):
             return node_id.strip().lower()
         raise
+
+
+def hide(ormah: Ormah) -> None:
+    """Take care, before anything is answered, that no answer holds what an interrupted purge was to remove.
+
+    `resume` completes the purge once the index has all of the vault.
+    """
+    left = pending(ormah.vault)
+    if left is not None:
+        clean_kept(
+            ormah, left
+        )  # first: a damaged index, or a file that cannot be read, does not keep it from being cleaned
+        clean_beside(ormah, left)
+        named = ormah.index.holding(lambda text: left.mentions(text) > 0)
+        ormah.index.apply({}, named, head=None)  # the first scan gives back what the vault still has
 
 
 def resume(ormah: Ormah) -> None:
@@ -310,6 +333,7 @@ class _Job:
         self.progress(0, 0, "cleaning what was kept of it")
         clean_beside(self.ormah, self.wanted)
         clean_derived(self.ormah, self.wanted)
+        self.ormah.events.forget()
         finish(self.vault)
         out.left = everywhere(self.ormah, self.wanted)
         if prepared.echoes and not any(one.echo for one in out.left):
@@ -335,8 +359,11 @@ class _Job:
                 person=self.caller.source == PERSON, queue=False,
             )  # fmt: skip
             with tx:
+                bury(ormah, tx, of_notes(ormah, self._present()))
+                tombs = tombstones_path(ormah)
                 for path in paths:
-                    self._clean(tx, path, vault.read(path), vault.blob(tree[path], path))
+                    if path not in tx.wishes or path != tombs:
+                        self._clean(tx, path, vault.read(path), vault.blob(tree[path], path))
                 if out.op is None and self.found.in_history:
                     known = vault.read(purge_records.FILE)
                     data = purge_records.with_record(known, tx.op, ormah.moment())
@@ -344,6 +371,14 @@ class _Job:
             if tx.committed is not None:
                 out.op = out.op or tx.op
                 self.forgotten_by = self.forgotten_by or tx.committed.commit
+
+    def _present(self) -> list[Note]:
+        """Return the memory's note, if it is among the present files."""
+        if self.wanted.node_id is None:
+            return []
+        rows = self.ormah.index.notes([self.wanted.node_id], connections=False)
+        files = [(row.path, self.vault.read(row.path)) for row in rows.values()]
+        return [parse(data, path) for path, data in files if data is not None and self.wanted.is_note(data, path)]
 
     def _clean(self, tx: Transaction, path: str, now: bytes | None, at_head: bytes) -> None:
         """Remove the memory and texts from one present file. `now` None: a person deleted the file, and this is not

@@ -95,7 +95,7 @@ def _found(
     while True:
         ranked = rank_parts(
             index, asked, embed=embed, space=space, now=now, explain=explain,
-            rules=Rules(settings.search, settings.space, settings.activation), holds=ormah.learned.both_hold,
+            rules=Rules(settings.search, settings.space), holds=ormah.learned.both_hold,
             reworded=reworded,
         )  # fmt: skip
         rows = index.notes([found.node_id for found in ranked.results], connections=False)
@@ -148,7 +148,8 @@ def _hit(
 ) -> RecallHit:  # fmt: skip
     return RecallHit(
         row.id, row.short_id, row.title, row.type.value, row.tier.value, row.space, list(row.tags), round(score, 6), source,
-        row.content, iso(row.created) or "", row.source, row.path, beginning(row.content, EXCERPT), also, older_than, trace,
+        row.content, iso(row.created) or "", row.source, row.path, beginning(row.content, EXCERPT), also, older_than, row.said_in,
+        trace,
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ The reply names similar memories that exist, and suggests what to do if the new 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ormahd.actions.views import headline, iso
 from ormahd.api import Near
@@ -28,8 +28,8 @@ from ormahd.actions.views import edge_view, stem
 from ormahd.api import Edge, RememberResult
 from ormahd.model.change import Kind
 from ormahd.model.node import ABOUT_SELF, CreateNodeRequest, EdgeType, LinkRequest, Tier, short_id
-from ormahd.note import note as codec
-from ormahd.note.note import NoteLink
+from ormahd.note.values import NoteLink
+from ormahd.note.write import compose
 
 if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow
@@ -105,6 +105,8 @@ def _view(row: NodeRow, cosine: float, found: Compared) -> Near:
     )  # fmt: skip
 
 
+NEIGHBOURS: Final = 6
+"""Number of nearest neighbours that a memory may be linked to without a judge."""
 CROSS_SPACE_PENALTY = 0.1
 """Subtracted from the cosine of two memories of different spaces."""
 
@@ -144,7 +146,7 @@ def remember(
         request_link.model_copy(update={"reason": clean(ormah, request_link.reason, found)})
         for request_link in request.connections
     ]
-    many = ormah.settings.linking.neighbours + 1
+    many = NEIGHBOURS + 1
 
     def draft(near: list[tuple[str, float]]) -> RememberResult | _Draft:
         known = ormah.index.equal(request.space, request.type, title, content)
@@ -157,7 +159,7 @@ def remember(
         now = ormah.moment()
         node_id = ormah.new_id()
         made = _links(ormah, links, near, request.space, older)
-        data = codec.compose(
+        data = compose(
             id=node_id, type=request.type, tier=request.tier, space=request.space, title=title, tags=tags,
             source=request.source, confidence=request.confidence, created=request.created or now, updated=now,
             content=content, links=[link for link, _ in made], everywhere=request.everywhere,
@@ -253,7 +255,7 @@ def _links(
         if row is None or node_id in taken or node_id == ormah.vault.self_id or row.expired(now):
             continue
         similarity = cosine - (CROSS_SPACE_PENALTY if row.space != space else 0.0)
-        if similarity >= linking.similarity and chosen < linking.neighbours:
+        if linking.near(similarity) and chosen < NEIGHBOURS:
             weight = round(min(1.0, similarity), 2)
             made[node_id, EdgeType.RELATED_TO] = (NoteLink(EdgeType.RELATED_TO, stem(row.path), weight, now), row)
             chosen += 1

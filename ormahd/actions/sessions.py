@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -13,10 +14,12 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ormahd.actions.views import headline, iso
-from ormahd.api import Exchange, RecallResult, SaidTurn, SessionInfo, SessionLine, SessionsResult
+from ormahd.api import Exchange, LearnedMemory, RecallResult, SaidTurn, SessionInfo, SessionLine, SessionsResult
 from ormahd.embedding import token_vectors
 from ormahd.errors import BadRequest
+from ormahd.process import priority
 from ormahd.search.gather import max_sim, token_weights
+from ormahd.sessions.files import word_of
 from ormahd.text.quoting import shortened
 from ormahd.text.words import fold, query_terms
 
@@ -26,15 +29,20 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
     from ormahd.sessions.archive import Archived, SessionRow
 
+ID: Final = re.compile(r"[0-9A-Za-z_][0-9A-Za-z_.-]{0,199}")
+"""An id of a session as agents give them."""
 BEST: Final = 100
 """Number of turns that are ordered by late interaction."""
 SURE: Final = 50
-"""Least number of turns that are compared by late interaction, however slow the machine is."""
-STEP: Final = 25
+"""Least number of turns whose vectors are computed, however slow the machine is."""
+STEP: Final = 16
+"""Number of turns in one forward pass: a larger one needs more memory, and ends later."""
 SECONDS: Final = 0.25
-"""Seconds after which late interaction compares no further turns; the rest stay in the order of full-text search."""
+"""Seconds after which no further vectors are computed; turns without any stay in the order of full-text search."""
 PASSAGE: Final = 600
-"""Number of characters of a turn that are compared and quoted: the part with the most words of the question."""
+"""Number of characters of a turn that are quoted: the part with the most words of the question."""
+COMPARED: Final = 400
+"""Number of characters of a turn that are compared by late interaction: the time goes with the length."""
 LEAST: Final = 0.05
 """Weight in late interaction of a token that occurs in all compared texts."""
 WORDS: Final = 0.1
@@ -64,7 +72,8 @@ def recall_sessions(ormah: Ormah, query: SearchQuery) -> RecallResult:
     )
     terms = query_terms(query.query)
     passages = [passage(turn.text, terms) for turn, _ in found]
-    scores = _scores(ormah, query.query, passages, [score for _, score in found])
+    compared = [passage(turn.text, terms, COMPARED) for turn, _ in found]
+    scores = _scores(ormah, query.query, compared, [score for _, score in found])
     order = sorted(range(len(found)), key=lambda at: (-scores[at], at))
     exchanges = _exchanges(ormah, [(found[at][0], scores[at], passages[at]) for at in order], query.limit, terms)
     degraded = [] if ormah.index.embedder is not None or not found else ["vectors"]
@@ -82,13 +91,24 @@ def _scores(ormah: Ormah, question: str, passages: Sequence[str], by_words: Sequ
     if embedder is None or asked is None:
         return [float(share) for share in shares]
     begun = time.monotonic()
-    documents: list[DocumentVectors] = []
-    while len(documents) < len(passages) and (len(documents) < SURE or time.monotonic() - begun < SECONDS):
-        documents += embedder.embed_documents(passages[len(documents) : len(documents) + STEP], urgent=True)
-    late = _late(asked, documents)
+    kept = ormah.sessions.passages
+    documents = kept.known(embedder.fingerprint, passages)
+    rest = [at for at in range(len(passages)) if at not in documents]
+    done = 0
+    while done < len(rest) and (done < SURE or time.monotonic() - begun < SECONDS):
+        some = rest[done : done + STEP]
+        texts = [passages[at] for at in some]
+        made = embedder.embed_documents(texts, urgent=True)
+        kept.keep(embedder.fingerprint, texts, made)
+        documents |= dict(zip(some, made, strict=True))
+        done += len(some)
+    if done:  # the passes leave some 60 MB behind, which one question in an hour is not worth
+        embedder.give_back()
+        priority.give_back()
+    compared = sorted(documents)
+    late = dict(zip(compared, _late(asked, [documents[at] for at in compared]), strict=True))
     return [
-        float(late[at] + WORDS * shares[at]) if at < len(late) else float(shares[at]) - 1.0
-        for at in range(len(passages))
+        float(late[at] + WORDS * shares[at]) if at in late else float(shares[at]) - 1.0 for at in range(len(passages))
     ]
 
 
@@ -109,15 +129,15 @@ def _late(asked: QueryVectors, documents: Sequence[DocumentVectors]) -> NDArray[
     return max_sim(asked.tokens, weights, [str(at) for at in range(len(documents))], stored).rare
 
 
-def passage(text: str, terms: Sequence[str]) -> str:
-    """Return the part of a text, about `PASSAGE` characters of whole lines or words, that has the most of these words."""
-    if len(text) <= PASSAGE:
+def passage(text: str, terms: Sequence[str], most: int = PASSAGE) -> str:
+    """Return the part of a text, about `most` characters of whole lines or words, that has the most of these words."""
+    if len(text) <= most:
         return text
-    step = PASSAGE // 3
+    step = most // 3
     folded = [fold(text[at : at + step]) for at in range(0, len(text), step)]
     counts = [{term for term in terms if term in part} for part in folded]
     best = max(range(len(counts)), key=lambda at: (len(set().union(*counts[at : at + 3])), -at))
-    start, end = best * step, best * step + PASSAGE
+    start, end = best * step, best * step + most
     if start:
         start = max(text.rfind(" ", 0, start), text.rfind("\n", 0, start), start - 40) + 1
     cut = text[start:end]
@@ -154,12 +174,18 @@ def _exchanges(
 
 
 def opening(row: SessionRow) -> str:
-    """Return the command or address that opens a session in its harness, or else the command of Ormah that prints it."""
-    within = f"cd {shlex.quote(row.cwd)} && " if row.cwd else ""
-    ours = f"ormahctl sessions show {shlex.quote(row.id)}"
+    """Return the command or address that opens a session in its harness, or else the command of Ormah that prints it.
+
+    A transcript names its session and folder. A name that its harness would not give, such as one that reads like an option, makes no command.
+    """
+    dashes = "-- " if row.id.startswith("-") else ""
+    ours = f"ormahctl sessions show {dashes}{shlex.quote(row.id)}"
+    if not ID.fullmatch(row.id):
+        return ours
+    within = f"cd {shlex.quote(row.cwd)} && " if row.cwd and row.cwd.startswith("/") else ""
     return {
-        "claude-code": f"{within}claude --resume {shlex.quote(row.id)}",
-        "codex": f"{within}codex resume {shlex.quote(row.id)}",
+        "claude-code": f"{within}claude --resume {row.id}",
+        "codex": f"{within}codex resume {row.id}",
         "chatgpt": f"https://chatgpt.com/c/{row.id}",
         "claude-ai": f"https://claude.ai/chat/{row.id}",
     }.get(row.harness, ours)
@@ -187,14 +213,40 @@ def sessions(ormah: Ormah, prefix: str | None, limit: int) -> SessionsResult:
     Raises NotFound, Ambiguous.
     """
     total, turns = ormah.sessions.count()
+    extracted = ormah.index.extracted()
+    made = Counter(said_in.rpartition("#")[0] for said_in in extracted.values())
     if prefix is None:
-        return SessionsResult([_info(row) for row in ormah.sessions.newest(limit)], total, turns)
+        return SessionsResult([_info(row, made) for row in ormah.sessions.newest(limit)], total, turns)
     row, lines = ormah.sessions.session(prefix)
     said = [SessionLine(one.place, one.role, one.time, one.text) for one in lines]
-    return SessionsResult([_info(row)], total, turns, said)
+    return SessionsResult([_info(row, made)], total, turns, said, _learned(ormah, row, lines, extracted))
 
 
-def _info(row: SessionRow) -> SessionInfo:
+def _learned(
+    ormah: Ormah, row: SessionRow, lines: Sequence[Archived], extracted: Mapping[str, str]
+) -> list[LearnedMemory]:
+    """Return the memories of a session, in the order in which they were said."""
+    places = {one.key: one.place for one in lines}
+    turns = {
+        node_id: places.get(key, 0)
+        for node_id, (session, _, key) in ((one, said_in.rpartition("#")) for one, said_in in extracted.items())
+        if session == word_of(row.id)
+    }
+    rows = ormah.index.notes(list(turns), connections=False).values()
+    found = [LearnedMemory(one.id, one.short_id, one.type.value, one.title, turns[one.id]) for one in rows]
+    return sorted(found, key=lambda one: (one.turn, one.short_id))
+
+
+def _info(row: SessionRow, made: Mapping[str, int]) -> SessionInfo:
     return SessionInfo(
-        row.id, row.harness, row.cwd, row.title, row.first, row.last, row.turns, row.source, opening(row)
+        row.id,
+        row.harness,
+        row.cwd,
+        row.title,
+        row.first,
+        row.last,
+        row.turns,
+        row.source,
+        opening(row),
+        made.get(word_of(row.id), 0),
     )

@@ -118,6 +118,8 @@ def one_at_a_time(ormah: Ormah) -> Iterator[None]:
             state.failed(ormah.clock(), exc.message, offline=exc.data.get("reason") != "denied")
             raise
         except OrmahError as exc:
+            if isinstance(exc, NotFound) and not ormah.settings.sync.interval_minutes and state.last is None:
+                raise  # no remote, and none that is expected: nothing that `doctor` should go on naming
             state.failed(ormah.clock(), exc.message, offline=False)
             raise
         state.done(ormah.clock())

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ormahd.model.change import sha256
-from ormahd.note.note import parse
+from ormahd.note.read import parse
 from ormahd.vault import releasing
 from ormahd.vault.releasing import Released
 from ormahd.vault.three_way import LEFT_OUT, TAKEN_IN, Version, node_of, write
@@ -31,12 +31,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ormahd.actions.amend import PERSON, amending
+from ormahd.actions.tombstones import of_notes, with_lines
+from ormahd.actions.tombstones import path as path_of_tombstones
 from ormahd.actions.views import headline
 from ormahd.api import UndoChange, UndoConflict, UndoneOp
 from ormahd.errors import Conflict
 from ormahd.model.change import Kind
-from ormahd.note import note as codec
-from ormahd.note.note import NoteKind
+from ormahd.note.values import NoteKind
 from ormahd.vault.choices import Choices, agreed
 from ormahd.vault.create import CARD, Adopt, Folder, read_card
 from ormahd.vault.three_way import Joined, Pair, join, join_left, join_taken, key_of
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from ormahd.note.merge import MergeConflict
     from ormahd.ormah import Ormah
     from ormahd.vault.history import Op
-    from ormahd.vault.three_way import Did
+    from ormahd.vault.three_way import OpEffects
 from typing import TYPE_CHECKING
 
 from ormahd.actions.views import iso
@@ -130,7 +131,7 @@ PLACE = "path"
 """`UndoConflict.field` for a note whose old path is taken."""
 
 
-class Left(Struct, frozen=True):
+class NotUndone(Struct, frozen=True):
     """An op that was not undone: because of conflicts, or (if there are none) because nothing of it is left to undo."""
 
     clashes: tuple[UndoConflict, ...] = ()
@@ -140,7 +141,7 @@ class UndoTask(Struct, frozen=True):
     """One op to undo. `did`: its changes, or the part of them to undo; `parts`: empty for all of it."""
 
     op: Op
-    did: Did
+    did: OpEffects
     parts: Sequence[Part] = ()
     force: bool = False
     run: str | None = None
@@ -181,7 +182,7 @@ Ahead = dict[str, "Version | None"]
 """Files as they will be after the undos planned before: key -> version."""
 
 
-def take_back(ormah: Ormah, task: UndoTask, caller: Caller) -> UndoneOp | Left:
+def take_back(ormah: Ormah, task: UndoTask, caller: Caller) -> UndoneOp | NotUndone:
     """Undo one op, or the part of it that `task` names.
 
     Raises:
@@ -193,7 +194,7 @@ def take_back(ormah: Ormah, task: UndoTask, caller: Caller) -> UndoneOp | Left:
     return amending(ormah, lambda: _attempt(ormah, task, caller))
 
 
-def foresee(ormah: Ormah, task: UndoTask, ahead: Ahead) -> UndoPlan | Left:
+def foresee(ormah: Ormah, task: UndoTask, ahead: Ahead) -> UndoPlan | NotUndone:
     """Return what `take_back` would do after the undos in `ahead`, and add this one to `ahead`. Nothing is changed.
 
     Uncommitted changes are treated as committed.
@@ -244,7 +245,7 @@ def _choose_anew(ormah: Ormah, before: Mapping[str, Folder]) -> None:
     ormah.index.apply(upserts, (), head=None)
 
 
-def _attempt(ormah: Ormah, task: UndoTask, caller: Caller) -> UndoneOp | Left:
+def _attempt(ormah: Ormah, task: UndoTask, caller: Caller) -> UndoneOp | NotUndone:
     now = _today(ormah, task)
     loose = _uncommitted(ormah, task, now)
     if loose:
@@ -257,9 +258,9 @@ def _attempt(ormah: Ormah, task: UndoTask, caller: Caller) -> UndoneOp | Left:
     if loose:
         versions = {key: now[key] or next(one for one in task.pairs[key][::-1] if one) for key in loose}
         what = "has changes that are not committed yet"
-        return Left(tuple(_clash(task, versions[key], loose[key], UNCOMMITTED, what) for key in loose))
+        return NotUndone(tuple(_clash(task, versions[key], loose[key], UNCOMMITTED, what) for key in loose))
     found = _plan(ormah, task, now)
-    if isinstance(found, Left):
+    if isinstance(found, NotUndone):
         return found
     said, first = custody_words(found)
     tx = ormah.vault.transaction(
@@ -267,11 +268,11 @@ def _attempt(ormah: Ormah, task: UndoTask, caller: Caller) -> UndoneOp | Left:
         run=task.run, person=caller.source == PERSON, trailers=[*undo_trailers(task), *said], queue=False, first=first,
     )  # fmt: skip
     with tx:
-        put(ormah.vault, tx, found.pieces)
+        put(ormah.vault, tx, _buried(ormah, found.pieces))
         for path in _executable(ormah, task, found):
             tx.make_executable(path)
     if tx.committed is None:
-        return Left()
+        return NotUndone()
     card = any(piece.wanted is not None and piece.wanted.path == CARD for piece in found.pieces.values())
     if card:
         before, mode = dict(ormah.vault.folders), ormah.vault.adopt
@@ -282,6 +283,27 @@ def _attempt(ormah: Ormah, task: UndoTask, caller: Caller) -> UndoneOp | Left:
     if card or (TAKEN_IN in said and any(piece.now == piece.wanted for piece in found.pieces.values())):
         ormah.reconciler.scan()  # these files did not change, so no watcher reports that they are adopted again
     return undone(task, found, tx.op, tx.committed.commit)
+
+
+def _buried(ormah: Ormah, pieces: Mapping[str, UndoPiece]) -> Mapping[str, UndoPiece]:
+    """Return the pieces with the tombstones of the extracted memories that the undo removes."""
+    gone = [
+        parse(piece.now.data, piece.now.path)
+        for key, piece in pieces.items()
+        if piece.now is not None and piece.wanted is None and node_of(key)
+    ]
+    lines = of_notes(ormah, gone)
+    if not lines:
+        return pieces
+    path = path_of_tombstones(ormah)
+    key = key_of(Version(path, b""))
+    piece = pieces.get(key)
+    if piece is None:
+        data = ormah.vault.read(path)
+        now = None if data is None else Version(path, data)
+        piece = UndoPiece(now, now, edited=False)
+    data = b"" if piece.wanted is None else piece.wanted.data
+    return {**pieces, key: replace(piece, wanted=Version(path, with_lines(data, lines)))}
 
 
 def undone(task: UndoTask, found: UndoPlan, op: str, commit: str) -> UndoneOp:
@@ -300,7 +322,7 @@ def _join(task: UndoTask, key: str, before: Version | None, after: Version | Non
     return join(after, ours, before)
 
 
-def _plan(ormah: Ormah, task: UndoTask, now: Mapping[str, Version | None]) -> UndoPlan | Left:
+def _plan(ormah: Ormah, task: UndoTask, now: Mapping[str, Version | None]) -> UndoPlan | NotUndone:
     pieces: dict[str, UndoPiece] = {}
     clashes: list[UndoConflict] = []
     reasons: list[str] = []
@@ -326,7 +348,7 @@ def _plan(ormah: Ormah, task: UndoTask, now: Mapping[str, Version | None]) -> Un
         pieces[key] = piece
     clashes += _places(ormah, task, pieces)
     if clashes:
-        return Left(tuple(clashes))
+        return NotUndone(tuple(clashes))
     changes = [_change(key, piece) for key, piece in pieces.items() if piece.now != piece.wanted or piece.custody]
     return UndoPlan(pieces, changes, reasons)
 
@@ -358,7 +380,7 @@ def _today(
 def _is_readable(ormah: Ormah, row: NodeRow) -> bool:
     """Whether a file can be read as a note; one that cannot is matched by its path alone."""
     data = ormah.vault.read(row.path) if row.lent else None
-    return data is None or codec.parse(data, row.path).kind is not NoteKind.BROKEN
+    return data is None or parse(data, row.path).kind is not NoteKind.BROKEN
 
 
 def _paths(pair: Pair) -> list[str]:
@@ -428,7 +450,7 @@ def _twins(ormah: Ormah) -> dict[str, str]:
     found = {}
     for path in [path for path, kind in ormah.index.kinds().items() if kind == NoteKind.BROKEN]:
         data = ormah.vault.read(path)
-        node = None if data is None else codec.parse(data, path).id
+        node = None if data is None else parse(data, path).id
         if node is not None:
             found[node] = path
     return found
@@ -440,7 +462,7 @@ def _twins(ormah: Ormah) -> dict[str, str]:
 def _title(version: Version) -> str | None:
     if not version.path.lower().endswith(".md"):
         return None
-    note = codec.parse(version.data, version.path)
+    note = parse(version.data, version.path)
     return headline(note.title, note.content)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ormahd.actions.views import iso
 from ormahd.api import ExportResult
 from ormahd.errors import BadRequest
-from ormahd.note.note import parse
+from ormahd.note.read import parse
 
 if TYPE_CHECKING:
     from ormahd.index.rows import EdgeRow, NodeRow
@@ -40,8 +40,9 @@ from ormahd.model.node import (  # fmt: skip
     Utc,
     is_node_id,
 )
-from ormahd.note import note as codec
-from ormahd.note.note import NoteLink
+from ormahd.note.edit import edit
+from ormahd.note.values import NoteLink
+from ormahd.note.write import compose
 from ormahd.process import priority
 
 if TYPE_CHECKING:
@@ -49,13 +50,8 @@ if TYPE_CHECKING:
     from ormahd.vault.transaction import Transaction
 
 
-MAX_PAGE = 2_000
-
-
 def export(ormah: Ormah, *, after: str | None, limit: int) -> ExportResult:
     """Return a page of memories in the order of their ids, after the id `after`. `next` is None on the last page."""
-    if not 1 <= limit <= MAX_PAGE:
-        raise BadRequest(f"limit must be between 1 and {MAX_PAGE}, it is {limit}")
     ids = [node_id for node_id in sorted(ormah.index.ids()) if after is None or node_id > after]
     page = ids[:limit]
     rows = ormah.index.notes(page, connections=False)
@@ -257,9 +253,7 @@ def _store(
         if mine:
             me = see(ormah, ormah.vault.self_id)
             edges = [NoteLink(EdgeType.DEFINES, stem(item.path), 1.0, now) for item in mine]
-            tx.put(
-                me.path, codec.edit(me.data, me.path, link=edges, set={"updated": now}), node_id=me.id, expect=me.digest
-            )
+            tx.put(me.path, edit(me.data, me.path, link=edges, set={"updated": now}), node_id=me.id, expect=me.digest)
         core = {item.id for item in new if item.line.tier is Tier.CORE}
         if core:
             make_room_in_core(ormah, tx, keep=core)
@@ -298,7 +292,7 @@ def _edge(ormah: Ormah, new: list[_New], asked: LinkRequest) -> NoteLink:
 
 def _compose(item: _New, now: datetime, caller: Caller) -> bytes:
     line = item.line
-    return codec.compose(
+    return compose(
         id=item.id, type=line.type, tier=line.tier, space=line.space, title=item.title, tags=item.tags,
         source=line.source or caller.source, confidence=line.confidence, created=line.created or now,
         updated=line.updated or line.created or now, content=item.content, links=item.links,

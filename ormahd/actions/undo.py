@@ -15,8 +15,9 @@ from ormahd.errors import Ambiguous, BadRequest, Conflict, NotFound
 from ormahd.git.oplog import Part
 from ormahd.index.reader import clean_prefix
 from ormahd.model.node import EdgeType, short_id
-from ormahd.note import note as codec
-from ormahd.note.note import Note, NoteKind, NoteLink, stem_short_id
+from ormahd.note.edit import edit
+from ormahd.note.read import parse
+from ormahd.note.values import Note, NoteKind, NoteLink, stem_short_id
 from ormahd.vault.three_way import Pair, Version, node_of
 
 if TYPE_CHECKING:
@@ -28,13 +29,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import asdict
 
 from ormahd.actions.amend import ask_before
-from ormahd.actions.taking_back import UNCOMMITTED, Ahead, Left, UndoPlan, UndoTask, foresee, take_back, undone
+from ormahd.actions.taking_back import UNCOMMITTED, Ahead, NotUndone, UndoPlan, UndoTask, foresee, take_back, undone
 from ormahd.actions.views import headline, saying
 from ormahd.api import SkippedOp, UndoConflict, UndoMergeResult, UndoneOp, UndoParams, UndoResult
 from ormahd.model.change import Kind
 from ormahd.vault import three_way
 from ormahd.vault.history import MIN_PREFIX, find_op, moment, read_ops
-from ormahd.vault.three_way import Did
+from ormahd.vault.three_way import OpEffects
 
 if TYPE_CHECKING:
     from ormahd.actions.amend import Caller
@@ -119,7 +120,7 @@ def _edges(ormah: Ormah, op: Op, node_id: str, pair: Pair, edge: str) -> tuple[P
             f"{op.name} changed no {kind + ' ' if colon else ''}edge of {short_id(node_id)} to {short_id(target)}",
             hint=f"what it changed: git show {op.commit[:8]}",
         )
-    data = codec.edit(
+    data = edit(
         after.data, after.path,
         unlink=[(is_[key].edge, is_[key].target) for key in keys if key not in was],
         link=[was[key] for key in keys if key in was],
@@ -130,7 +131,7 @@ def _edges(ormah: Ormah, op: Op, node_id: str, pair: Pair, edge: str) -> tuple[P
 
 
 def _links(version: Version | None) -> dict[str, NoteLink]:
-    note = None if version is None else codec.parse(version.data, version.path)
+    note = None if version is None else parse(version.data, version.path)
     return {link.key: link for link in (note.links if note and note.kind is NoteKind.NOTE else ()) if not link.body}
 
 
@@ -140,7 +141,7 @@ def _leads(ormah: Ormah, link: NoteLink, target: str) -> bool:
 
 def _same(one: Version, other: Version) -> bool:
     """Whether two versions of a note have the same content, ignoring `updated`."""
-    return _said(codec.parse(one.data, one.path)) == _said(codec.parse(other.data, other.path))
+    return _said(parse(one.data, one.path)) == _said(parse(other.data, other.path))
 
 
 def _said(note: Note) -> Note:
@@ -167,7 +168,9 @@ def undo(ormah: Ormah, wish: UndoParams, caller: Caller, progress: Callable[[int
     """
     by_name = bool(wish.ops)
     if sum([by_name, wish.run is not None, wish.job is not None]) != 1:
-        raise BadRequest("name ops, or a run, or a job", hint="ormahctl history lists them")
+        raise BadRequest(
+            "say what to undo: changes by their ids, or a run, or a job", hint="ormahctl history lists them"
+        )
     if (wish.job is None) != (wish.since is None):
         raise BadRequest("a job and since go together", hint="for example: --job auto_linker --since yesterday")
     if (wish.node_id is not None or wish.edge is not None) and len(wish.ops) != 1:
@@ -205,7 +208,7 @@ def _foreseen(ormah: Ormah, ops: Sequence[Op], wish: UndoParams) -> tuple[UndoRe
                     piece.now.path: node_of(key) for key, piece in found.pieces.items() if piece.now and piece.moves
                 }
                 continue
-            if isinstance(found, Left):
+            if isinstance(found, NotUndone):
                 out.conflicts.extend(found.clashes[: SHOWN - len(out.conflicts)])
                 if found.clashes:
                     continue
@@ -229,7 +232,7 @@ def undo_merge(ormah: Ormah, merge_id: str, caller: Caller) -> UndoMergeResult:
 
 def _one(ormah: Ormah, op: Op, wish: UndoParams, caller: Caller) -> UndoneOp:
     done = take_back(ormah, _task(ormah, op, wish, None), caller)
-    if isinstance(done, Left):
+    if isinstance(done, NotUndone):
         raise (
             _excluded(op, done)
             if done.clashes
@@ -265,7 +268,7 @@ def _each(
             try:
                 done = take_back(ormah, _task(ormah, op, wish, out.run), caller)
             except Conflict as exc:
-                done = Left((_in_the_way(op, exc),))
+                done = NotUndone((_in_the_way(op, exc),))
             if isinstance(done, UndoneOp):
                 out.undone.append(done)
                 continue
@@ -283,7 +286,7 @@ def _task(ormah: Ormah, op: Op, wish: UndoParams, run: str | None) -> UndoTask:
     part, names = narrowed(ormah, op, did.pairs, wish.node_id, wish.edge)
     held = {key: one for key, one in did.held.items() if key in part and wish.edge is None}
     left = did.left.intersection(part) if wish.edge is None else set[str]()
-    return UndoTask(op, Did(part, held, left), names, force=wish.force, run=run)
+    return UndoTask(op, OpEffects(part, held, left), names, force=wish.force, run=run)
 
 
 # Selecting ops
@@ -403,7 +406,7 @@ def _in_the_way(op: Op, exc: Conflict) -> UndoConflict:
     return UndoConflict(op.name, None, str(exc.data.get("path", "")), None, "path", None, None, None, exc.message)
 
 
-def _excluded(op: Op, left: Left) -> Conflict:
+def _excluded(op: Op, left: NotUndone) -> Conflict:
     """Return the error for a single op that conflicts, with the data needed for a decision."""
     notes: dict[str, list[str]] = {}
     for clash in left.clashes:
@@ -429,7 +432,7 @@ def _together(whats: Sequence[str]) -> str:
     return " and ".join(f"{head}: {tails}" if tails else head for head, tails in named.items())
 
 
-def _way_on(op: Op, left: Left) -> str:
+def _way_on(op: Op, left: NotUndone) -> str:
     if all(clash.field == UNCOMMITTED for clash in left.clashes):
         return "an edit is taken in once its file has been quiet for a moment; wait, or commit it, and repeat"
     if all(clash.field == "note" and clash.theirs is None for clash in left.clashes):
@@ -464,7 +467,7 @@ def _put_back(ormah: Ormah, one: SetAside, caller: Caller) -> Outcome:
     seen = see(ormah, one.node)
     data = taken_back(ormah.vault, one, seen.data)
     if data != seen.data:
-        data = codec.edit(data, seen.path, set={"updated": ormah.moment()})
+        data = edit(data, seen.path, set={"updated": ormah.moment()})
     body = f"A sync on {one.by or 'another machine'} (op {one.op}) had replaced it: {', '.join(one.fields)}."
     return commit(
         ormah, f"Taken back: {one.path}", kind=Kind.UPDATE, caller=caller, body=body,

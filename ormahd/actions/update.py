@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from ormahd.actions.amend import Caller, SeenNote, amending, clean, commit, define, make_room_in_core, see
-from ormahd.actions.remember import at_best, nearby, told
+from ormahd.actions.remember import NEIGHBOURS, at_best, nearby, told
 from ormahd.actions.views import headline, stem
 from ormahd.api import WriteResult
 from ormahd.errors import BadRequest, Conflict
 from ormahd.model.change import Kind
 from ormahd.model.node import ABOUT_SELF, EdgeType, LinkRequest, Tier, short_id
-from ormahd.note import note as codec
-from ormahd.note.note import NoteLink
+from ormahd.note.edit import edit
+from ormahd.note.values import NoteLink
 
 if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow
@@ -61,7 +61,7 @@ def update(ormah: Ormah, node_id: str, change: Update, caller: Caller) -> WriteR
     near: list[tuple[str, float]] = []
     if content is not None:  # outside of the writers' lock, because it embeds the text
         title = fields.get("title", None if "title" in change.clear else ormah.index.note(node_id).title)
-        near = ormah.neighbours(title, content, ormah.settings.linking.neighbours + 1)
+        near = ormah.neighbours(title, content, NEIGHBOURS + 1)
 
     def attempt() -> WriteResult:
         seen = see(ormah, node_id)
@@ -76,12 +76,12 @@ def update(ormah: Ormah, node_id: str, change: Update, caller: Caller) -> WriteR
         clear = [name for name in change.clear if name not in wish]
         if "space" in clear:
             wish["everywhere"] = True  # recorded as intended, so that no job assigns a space again
-        edited = codec.edit(seen.data, seen.path, set=wish, clear=clear, link=links, content=content)
+        edited = edit(seen.data, seen.path, set=wish, clear=clear, link=links, content=content)
         name = headline(wish.get("title", seen.note.title), content or seen.note.content)
         if edited == seen.data:
             return WriteResult(f"Nothing to change: {name} (id: {node_id})", node_id, short_id(node_id), seen.path, changed=False,
                            redacted=found, degraded=ormah.degraded())  # fmt: skip
-        edited = codec.edit(edited, seen.path, set={"updated": now})
+        edited = edit(edited, seen.path, set={"updated": now})
         named = sorted(
             {
                 *(wish.keys() - {"everywhere"}),

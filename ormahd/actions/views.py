@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ormahd.api import AsOf
     from ormahd.index.reader import Reader
     from ormahd.index.rows import EdgeRow, NodeRow
-    from ormahd.note.note import NoteLink
+    from ormahd.note.values import NoteLink
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -84,7 +84,7 @@ def node_view(
         valid_until=iso(row.valid_until), outdated_reason=row.outdated_reason, importance=strength.importance,
         access_count=strength.access_count, use_count=strength.use_count, last_accessed=iso(strength.last_accessed),
         last_review=iso(strength.last_review), stability=strength.stability, path=row.path, digest=row.digest,
-        connections=connections, as_of=as_of, older_than=older_than,
+        connections=connections, as_of=as_of, older_than=older_than, said_in=row.said_in,
     )  # fmt: skip
 
 
@@ -96,6 +96,9 @@ def _prose(row: NodeRow, connections: Connections, older_than: str | None) -> st
         facts.append(f"confidence: {row.confidence:g}")
     lines = [f"{headline(row.title, row.content)}", f"id: {row.id}", " | ".join(facts)]
     lines.append(f"source: {row.source} | created: {iso(row.created)} | updated: {iso(row.updated)}")
+    if row.said_in is not None:
+        origin = row.said_in.rpartition("#")[0]
+        lines.append(f"from: {origin}" if "://" in origin else f"from: session {origin} (ormahctl sessions show)")
     if row.valid_until is not None:
         reason = f": {row.outdated_reason}" if row.outdated_reason else ""
         lines.append(f"outdated since {iso(row.valid_until)}{reason}")

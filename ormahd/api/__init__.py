@@ -13,12 +13,16 @@ from ormahd.api.agent import *  # noqa: F403
 from ormahd.api.agent import AGENT
 from ormahd.api.base import *  # noqa: F403  # noqa: F403
 from ormahd.api.base import LOOKING, HelloParams, HelloResult, Params, Result
+from ormahd.api.events import *  # noqa: F403
+from ormahd.api.events import EVENTS
 from ormahd.api.history import *  # noqa: F403  # noqa: F403
 from ormahd.api.history import HISTORY, SYNC
 from ormahd.api.ingest import *  # noqa: F403
 from ormahd.api.ingest import INGEST
 from ormahd.api.jobs import *  # noqa: F403  # noqa: F403
 from ormahd.api.jobs import JOBS, MAINTENANCE
+from ormahd.api.ui import *  # noqa: F403
+from ormahd.api.ui import UI
 from ormahd.api.whisper import *  # noqa: F403
 from ormahd.api.whisper import WHISPER
 
@@ -33,5 +37,7 @@ METHODS: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     **JOBS,
     **MAINTENANCE,
     **INGEST,
+    **UI,
+    **EVENTS,
 }
 """All methods of the protocol, with the Structs of their parameters and results."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from ormahd.api.base import Count, LineNumber, NoParams, Params, Result
+from msgspec import Meta
+
+from ormahd.api.base import LineNumber, NoParams, Params, Result
+from ormahd.api.ingest import LearningHealth, SourceHealth
 from ormahd.api.jobs import JudgeHealth
 
 
@@ -122,6 +125,10 @@ class HealthResult(Result):
     """Null if the daemon is of an older version without this field."""
     judge: JudgeHealth | None = None
     """Null if the jobs have no judge (`jobs.judge`)."""
+    sources: list[SourceHealth] = []
+    """The ways in by which Ormah learns by itself, and those that were ever used."""
+    learning: LearningHealth | None = None
+    """Who reads archived sessions for memories. Null if the daemon is of an older version without this field."""
 
 
 class WhisperStats(Result):
@@ -154,6 +161,10 @@ class StatsResult(Result):
     plain_files: int
     """Files that are no memories: templates, drawings, copies of a note, files with a secret."""
     whisper: WhisperStats | None = None
+    sources: dict[str, dict[str, int]] = {}
+    """{source: {what: number}} of the last 30 days: sessions, turns, memories, failed, and `refused: REASON`."""
+    degraded: list[str] = []
+    """`index` while the index may still lack memories of the vault: the answer is then not all of it."""
 
 
 class RebuildResult(Result):
@@ -261,7 +272,7 @@ class ImportResult(Result):
 class ExportParams(Params):
     after: str | None = None
     """The `next` of the previous reply: the export continues there."""
-    limit: Count = 500
+    limit: Annotated[int, Meta(ge=1, le=2_000)] = 500
 
 
 class ExportResult(Result):

@@ -117,6 +117,8 @@ class RecallHit(Result):
     """Full ids of memories that say the same and are therefore not listed separately."""
     older_than: str | None = None
     """Full id of the newer memory that seems to have replaced this one. It is listed before this one."""
+    said_in: str | None = None
+    """`<session>#<turn>`, if it was extracted from an archived session (`agent.sessions`)."""
     trace: dict[str, Any] | UnsetType = UNSET
 
 
@@ -196,6 +198,8 @@ class NodeResult(Result):
     digest: str | None = None
     """sha256 of the note's bytes as indexed. `UpdateParams.expect` takes it; it also shows when an editor's save was
     indexed."""
+    said_in: str | None = None
+    """`<session>#<turn>`, if it was extracted from an archived session (`agent.sessions`)."""
     as_of: AsOf | UnsetType | None = UNSET
     """Set if `as_of` was given."""
     older_than: str | None = None
@@ -383,6 +387,8 @@ class InsightsResult(Result):
     """`evolved_from` edges, newest first, at most `limit`."""
     tensions: list[Tension]
     """`contradicts` edges, newest first, at most `limit`."""
+    degraded: list[str] = []
+    """`index` while the index may still lack memories of the vault: the answer is then not all of it."""
 
 
 AGENT: Final[dict[str, tuple[type[Params], type[Result]]]] = {

@@ -62,12 +62,15 @@ class Progress(Struct, kw_only=True):
 
 
 class Reply(Struct, kw_only=True):
-    """An answer: exactly one of `result`, `error` and `progress` is set. Progress frames come before the last frame."""
+    """An answer: exactly one of `result`, `error`, `progress` and `event` is set. Progress frames come before the last
+    frame, events (`events.subscribe`) after it."""
 
     id: int | str | None = None
     result: Any = UNSET
     error: ErrorBody | UnsetType = UNSET
     progress: Progress | UnsetType = UNSET
+    event: Any = UNSET
+    """A `MemoryEvent`."""
 
 
 # ---------------------------------------------------------------- values
@@ -174,6 +177,8 @@ class ListResult(Result):
     """Number of memories that match."""
     spaces: dict[str, int]
     """Every space of the vault with its number of memories, also spaces that the filter excludes."""
+    degraded: list[str] = []
+    """`index` while the index may still lack memories of the vault: the answer is then not all of it."""
 
 
 class WhispersParams(Params):
@@ -206,7 +211,7 @@ class WhisperedPrompt(Result):
     session_id: str | None
     space: str | None
     prompt: str
-    """The first 400 characters, without secrets."""
+    """The first 400 characters, without secrets; empty for a session in a folder of `sessions.exclude`."""
     silence: str | None
     """The reason why nothing was whispered; null if something was."""
     milliseconds: float
@@ -234,6 +239,8 @@ class SpacesResult(Result):
     """The caller's space; null if the caller is in no project."""
     project: str | None
     """The key of the caller's project."""
+    degraded: list[str] = []
+    """`index` while the index may still lack memories of the vault: the answer is then not all of it."""
 
 
 class AssignSpaceParams(Params):

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec import UNSET, UnsetType
+
 from ormahd.api.base import Count, Params, Result
+
+WHY_OURS: Final = "its notes are memories already, and its archive has what was read from transcripts"
+"""Why a folder of Ormah itself is not read."""
 
 
 class IngestPathParams(Params):
     path: str
-    """An absolute path: a transcript, an export, or a folder."""
+    """An absolute path: a transcript, an export, a document, or a folder."""
+    kind: str = ""
+    """`conversation` or `document`; empty: told by what is in each file."""
+    unnamed: bool = False
+    """True if the file is temporary."""
+    space: str | UnsetType | None = UNSET
+    """As in `ingest.file`."""
     dry_run: bool = True
     """True: read all files, and return what would be archived. False: only list the files."""
 
@@ -18,6 +29,16 @@ class IngestFileParams(Params):
     path: str
     unnamed: bool = False
     """True if the file is temporary, so that its path is not recorded."""
+    source: str = "ingest"
+    """`ingest`, or `backfill`: under which source the file is counted."""
+
+
+class IngestConversationParams(Params):
+    """A conversation that a program has: text with `User:` and `Assistant:` at the start of lines, or a transcript or export."""
+
+    content: str
+    dry_run: bool = False
+    """True: only say what would be archived and learned."""
 
 
 class IngestedFile(Result):
@@ -31,16 +52,24 @@ class IngestedFile(Result):
     error: str | None = None
     sessions: int = 0
     """Number of sessions with at least one added turn."""
+    begun: int = 0
+    """How many of them were not in the archive before."""
+    characters: int = 0
+    """Number of characters of the added turns."""
     turns: int = 0
     """Number of turns in the file. The next four numbers say what became of them."""
     added: int = 0
     known: int = 0
     open: int = 0
     """Number of answers that are still being written."""
+    short: int = 0
+    """Number of turns of sessions that have fewer prompts than `sessions.min_turns` so far."""
     excluded: int = 0
     """Number of turns in folders that `sessions.exclude` names."""
     withdrawn: int = 0
     """Number of archived turns that the person has taken back since, and that are deleted from the archive."""
+    proposed: int = 0
+    """Number of memories that another program kept of the person, and that wait as proposals (`agent.proposals`)."""
     redacted: dict[str, int] = {}
     """Number of redacted secrets, by kind."""
     dropped: dict[str, int] = {}
@@ -48,11 +77,193 @@ class IngestedFile(Result):
     unknown: dict[str, int] = {}
     """Number of lines and parts of unknown kinds, by kind."""
     damaged: int = 0
+    """Number of lines that could not be read."""
     too_long: int = 0
+    """Number of lines of more than 16 MB, which are left out."""
+    too_long_line: int = 0
+    """The number of the first of them, from 1; 0: there is none."""
+    memories: int = 0
+    """Number of memories that were made of these sessions, or would be."""
+    unread: int = 0
+    """Number of these sessions that the judge is yet to read, in the background."""
+    learned: list[LearnedMemory] = []
+    """These memories, at most 100. In a dry run their ids are empty."""
+    refused: dict[str, int] = {}
+    """Number of statements that became no memory, by reason: `known` already, repeated what was `whispered`, `forgotten` before,
+    `unfit`."""
+
+
+class IngestDocumentParams(Params):
+    path: str
+    """An absolute path: text in markdown, or a PDF."""
+    dry_run: bool = False
+    unnamed: bool = False
+    """True if the file is temporary: its sections become memories that follow no file."""
+    space: str | UnsetType | None = UNSET
+    """The space of new memories; null: global. Absent: that of the project in which the file is."""
+    run: str | None = None
+    """The run of which this file is a part, so that several are undone together."""
+
+
+class IngestedDocument(Result):
+    """What became of a document. The numbers are of sections, each of which is a memory."""
+
+    path: str
+    status: str = "read"
+    """`read`, `gone`: the file does not exist any more, or `failed`."""
+    error: str | None = None
+    kind: str = ""
+    """`markdown` or `pdf`."""
+    sections: int = 0
+    added: int = 0
+    updated: int = 0
+    archived: int = 0
+    """Memories whose sections are gone from the file."""
+    restored: int = 0
+    """Memories whose sections are back in the file."""
+    moved: int = 0
+    """Memories of a file that was renamed to this one."""
+    same: int = 0
+    kept: int = 0
+    """Memories that were edited here, and so do not follow what became of their section."""
+    forgotten: int = 0
+    """Sections that say what was forgotten or undone here."""
+    known: int = 0
+    """Sections that say what another section or memory says."""
+    kept_titles: list[str] = []
+    redacted: dict[str, int] = {}
+    run: str | None = None
+    op: str | None = None
+    commit: str | None = None
+    stored: bool = False
+    """True if the change is safe and waits for git."""
 
 
 class IngestPathResult(Result):
     files: list[IngestedFile]
+    """The files that hold, or may hold, conversations."""
+    documents: list[IngestedDocument] = []
+    """The files that are documents."""
+    left_out: list[str] = []
+    """Folders of Ormah itself below this path, which are not looked at."""
+
+
+class PastParams(Params):
+    folders: list[str] = []
+    """Absolute paths. Empty: the folders in which the agents keep their transcripts."""
+    exact: bool = False
+    """True: read all files to say what would be archived. False: read some, and estimate."""
+
+
+class PastFolder(Result):
+    agent: str
+    """`claude-code`, `codex`, `gemini`, or `` for a folder that the caller named."""
+    path: str
+    files: int = 0
+    bytes: int = 0
+    fresh: int = 0
+    """How many of the files have changed since they were read, or were never read."""
+    fresh_bytes: int = 0
+    trouble: str | None = None
+    """Why the folder cannot be read; null also if it does not exist."""
+    exists: bool = True
+
+
+class JudgeCost(Result):
+    """What a judge would read to learn from past sessions, estimated."""
+
+    judge: str
+    """The setting `jobs.judge`."""
+    calls: int
+    tokens: int
+    days: int
+    """Number of days that this takes within `judge.calls_a_day` and `judge.tokens_a_day`."""
+
+
+class PastResult(Result):
+    """The past sessions of this machine that can be archived. `sessions`, `turns` and `seconds` are estimated unless
+    `exact`."""
+
+    folders: list[PastFolder]
+    files: list[str]
+    """The files to read, newest first."""
+    bytes: int
+    sessions: int
+    turns: int
+    seconds: float
+    exact: bool
+    cost: JudgeCost
+
+
+class BackfillParams(Params):
+    action: str = "state"
+    """`start`: archive past sessions in the background, also after a restart. `stop`: no further file. `state`."""
+    folders: list[str] = []
+    """As in `ingest.past`."""
+
+
+class BackfillResult(Result):
+    running: bool
+    folders: list[str] = []
+    done: int = 0
+    """Number of files that were read since it started, or went on after a restart."""
+    total: int = 0
+    added: int = 0
+    """Number of turns that were archived meanwhile."""
+    failed: int = 0
+    begun: str | None = None
+    ended: str | None = None
+    """When the last backfill was through; null if it was stopped, or there was none."""
+
+
+class SourceTrouble(Result):
+    path: str
+    why: str
+    since: str
+
+
+class SourceHealth(Result):
+    """The state of one source of memories. The numbers are those of this machine since it is kept."""
+
+    source: str
+    """`hook`, `watcher`, `backfill`, `ingest` or `folder`."""
+    on: bool
+    state: str
+    """What it does now, in words."""
+    last: str | None = None
+    sessions: int = 0
+    turns: int = 0
+    memories: int = 0
+    refused: dict[str, int] = {}
+    """Number of texts that did not become a memory, by reason."""
+    failed: int = 0
+    waiting: int = 0
+    """Number of files that wait to be read."""
+    troubles: list[SourceTrouble] = []
+
+
+class LearnedSource(Result):
+    """What became of the sessions of one harness. The numbers are those of this month, on this machine."""
+
+    harness: str
+    made: int = 0
+    """Number of memories that were made of them."""
+    refused: dict[str, int] = {}
+    """Number of statements that became no memory, by reason; see `IngestedFile.refused`."""
+    waiting: int = 0
+    """Number of sessions with turns that were not read for memories yet."""
+    errors: list[str] = []
+    """Why some of them wait. They are read again."""
+
+
+class LearningHealth(Result):
+    """Who reads sessions for memories, and what came of it."""
+
+    by: str
+    """`rules`, `judge`, an agent, or `nobody`; for people."""
+    why: str | None = None
+    """Why nobody reads them."""
+    sources: list[LearnedSource] = []
 
 
 class SessionsParams(Params):
@@ -72,6 +283,8 @@ class SessionInfo(Result):
     source: str | None
     """The file from which it was read."""
     open: str
+    memories: int = 0
+    """Number of memories that were made of it, and are there."""
 
 
 class SessionLine(Result):
@@ -81,16 +294,32 @@ class SessionLine(Result):
     text: str
 
 
+class LearnedMemory(Result):
+    """A memory that was made of a session. `turn`: where it was said; 0 if that turn is not archived any more."""
+
+    node_id: str
+    short_id: str
+    type: str
+    title: str | None
+    turn: int
+
+
 class SessionsResult(Result):
     sessions: list[SessionInfo]
     total: int
     total_turns: int
     turns: list[SessionLine] = []
     """The turns of the session that `session_id` names."""
+    memories: list[LearnedMemory] = []
+    """The memories that were made of it."""
 
 
 INGEST: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     "ingest.look": (IngestPathParams, IngestPathResult),
     "ingest.sessions": (IngestFileParams, IngestedFile),
+    "ingest.conversation": (IngestConversationParams, IngestedFile),
+    "ingest.file": (IngestDocumentParams, IngestedDocument),
+    "ingest.past": (PastParams, PastResult),
+    "ingest.backfill": (BackfillParams, BackfillResult),
     "agent.sessions": (SessionsParams, SessionsResult),
 }

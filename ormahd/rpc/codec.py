@@ -8,7 +8,6 @@ name the field that is wrong.
 from __future__ import annotations
 
 import difflib
-import re
 import struct
 import threading
 from typing import Annotated, Any, Final, TypeVar
@@ -16,8 +15,8 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from ormahd.api import METHODS, Call, ErrorBody, Progress, Reply, Result
-from ormahd.errors import BadRequest, OrmahError, TooLarge, in_words
+from ormahd.api import METHODS, Call, ErrorBody, MemoryEvent, Progress, Reply, Result
+from ormahd.errors import BadRequest, OrmahError, TooLarge, field_and_fault, json_fault
 
 MSGPACK: Final = b"m"
 JSON: Final = b"j"
@@ -121,6 +120,7 @@ class _Answer(Struct, kw_only=True):
     result: Raw = Raw(b"")
     error: ErrorBody | None = None
     progress: Progress | None = None
+    event: MemoryEvent | None = None
 
 
 _BROKEN: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)  # ValidationError is a DecodeError
@@ -128,8 +128,6 @@ _NOTHING: Final = {JSON: (b"", b"null"), MSGPACK: (b"", b"\xc0")}
 _EMPTY: Final = {JSON: b"{}", MSGPACK: b"\x80"}
 _resolving = threading.Lock()
 _resolved: set[type] = set()
-_PLACE = re.compile(r" - at `(?:key in )?\$(?P<path>[^`]*)`$")
-_FIELD = re.compile(r"^Object (?P<fault>contains unknown|missing required) field `(?P<field>[^`]*)`")
 
 
 def resolved(type_: type[_T]) -> type[_T]:
@@ -168,7 +166,9 @@ def read_call(kind: bytes, body: bytes) -> Call:
     try:
         arrived = _decode(kind, body, _Arrival)
     except _BROKEN as exc:
-        raise _fault(kind, exc, "call", "a call is {id, method, params, agent, cwd, session}: see PROTOCOL.md") from exc
+        raise _fault(
+            kind, body, exc, "call", "a call is {id, method, params, agent, cwd, session}: see PROTOCOL.md"
+        ) from exc
     known = METHODS.get(arrived.method)
     if known is None:
         raise unknown_method(arrived.method)
@@ -178,7 +178,7 @@ def read_call(kind: bytes, body: bytes) -> Call:
     try:
         params = _decode(kind, raw, known[0])
     except _BROKEN as exc:
-        raise _fault(kind, exc, arrived.method, signature(arrived.method)) from exc
+        raise _fault(kind, raw, exc, arrived.method, signature(arrived.method)) from exc
     _refuse_nul(params, arrived.method, "")
     return Call(
         method=arrived.method, id=arrived.id, params=params, agent=arrived.agent, cwd=arrived.cwd, session=arrived.session
@@ -228,23 +228,16 @@ def unknown_method(method: str) -> BadRequest:
     return BadRequest(f"method: there is no {shown!r}", hint=hint, data={"field": "method"})
 
 
-def _fault(kind: bytes, exc: Exception, where: str, hint: str) -> BadRequest:
+def _fault(kind: bytes, body: bytes, exc: Exception, where: str, hint: str) -> BadRequest:
     """Turn msgspec's error about a body into a BadRequest that names the field."""
     text = str(exc)
     if isinstance(exc, RecursionError):
         return BadRequest(f"{where}: nested too deeply", hint=hint, data={"field": ""})
     if not isinstance(exc, msgspec.ValidationError):
-        name = "JSON" if kind == JSON else "msgpack"
-        return BadRequest(f"{where}: no valid {name}: {text}", hint=hint, data={"field": ""})
-    place = _PLACE.search(text)
-    path = place["path"].lstrip(".") if place else ""
-    text = text[: place.start()] if place else text
-    named = _FIELD.match(text)
-    if named:
-        path = f"{path}.{named['field']}".lstrip(".")
-        text = "there is no such field" if named["fault"] == "contains unknown" else "is missing"
-        return BadRequest(f"{where}: {path}: {text}", hint=hint, data={"field": path})
-    return BadRequest(f"{where}: {path or 'body'}: {in_words(text)}", hint=hint, data={"field": path})
+        why = f"JSON: {json_fault(body, text)}" if kind == JSON else f"msgpack: {text}"
+        return BadRequest(f"{where}: no valid {why}", hint=hint, data={"field": ""})
+    path, said = field_and_fault(text)
+    return BadRequest(f"{where}: {path or 'body'}: {said}", hint=hint, data={"field": path})
 
 
 # ---------------------------------------------------------------- the caller's side
@@ -262,6 +255,8 @@ def read_reply(kind: bytes, body: bytes, result: type[Any]) -> Reply:
         reply.error = answer.error
     elif answer.progress is not None:
         reply.progress = answer.progress
+    elif answer.event is not None:
+        reply.event = answer.event
     else:
         raw = bytes(answer.result)
         reply.result = _decode(kind, raw, result) if raw else None

@@ -51,6 +51,8 @@ class Channel:
         self.closing = False
         """No further frames are read, because a fatal error was sent to the peer or the peer is gone."""
         self.closed = False
+        self.subscribed = False
+        """Events are sent on this connection (`subscriptions`), so that it is never idle."""
         self.discarded = 0
         """Number of bytes received and discarded after `closing` was set."""
         self.rested = now
@@ -69,7 +71,7 @@ class Channel:
     @property
     def resting(self) -> bool:
         """Whether the connection is idle: no running request, no unsent reply, no partial frame and no unread input."""
-        if self.closed or self.in_flight or self._pending or self.frame_since is not None:
+        if self.closed or self.subscribed or self.in_flight or self._pending or self.frame_since is not None:
             return False
         try:
             return not self.sock.recv(1, socket.MSG_PEEK)

@@ -121,6 +121,8 @@ def _named(info: msgspec.inspect.Type) -> str:
         return f"list of {_named(info.item_type)}"
     if isinstance(info, msgspec.inspect.DictType):
         return f"map of {_named(info.key_type)} to {_named(info.value_type)}"
+    if isinstance(info, msgspec.inspect.LiteralType):
+        return ", ".join(f"`{value}`" for value in info.values)
     if isinstance(info, msgspec.inspect.StructType):
         return f"[{info.cls.__name__}](#{info.cls.__name__.lower()})"
     if isinstance(info, msgspec.inspect.UnionType):

@@ -7,6 +7,8 @@ id. Parameters that a person typed are converted to domain models, which validat
 from __future__ import annotations
 
 import hashlib
+import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +25,7 @@ from ormahd.actions.adopting import adopt, release
 from ormahd.actions.amend import Caller, check_space
 from ormahd.actions.connect import connect
 from ormahd.actions.feedback import feedback
+from ormahd.actions.graph import graph, graph_node
 from ormahd.actions.looking_back import audit, history, life, merges, show_op
 from ormahd.actions.lookup import get, get_as_of, insights
 from ormahd.actions.outdated import forget, outdated
@@ -35,16 +38,22 @@ from ormahd.actions.transfer import export, import_lines
 from ormahd.actions.undo import take_in_conflict, undo, undo_merge
 from ormahd.actions.update import CLEARABLE, Update, update
 from ormahd.api import Link, RememberParams, UpdateParams
-from ormahd.errors import BadRequest, Incompatible, fault
-from ormahd.ingest.bring_in import ingest, look
+from ormahd.errors import BadRequest, Incompatible, NotReady, Unavailable, fault
+from ormahd.ingest.bring_in import Propose, Touched, ingest, look
+from ormahd.ingest.intake import Intake
+from ormahd.ingest.looking import ingest_document, look_at
+from ormahd.ingest.past import past
 from ormahd.jobs.judging import Judging
 from ormahd.jobs.maintenance.maintenance import Maintenance
+from ormahd.jobs.memories import propose_memory
 from ormahd.jobs.proposals import Approval
 from ormahd.jobs.timetable import Timetable
 from ormahd.model.node import CreateNodeRequest, EdgeType, LinkRequest, MemoryNode, Narrowing, SearchQuery
 from ormahd.ormah import Ormah
 from ormahd.rpc.codec import resolved
 from ormahd.rpc.health import findings, health
+from ormahd.rpc.pools import SCAN, lane_of
+from ormahd.rpc.subscriptions import SUBSCRIBE
 from ormahd.vault import conflicts
 from ormahd.whisper.pipeline import Whisper
 from ormahd.whisper.types import Asked
@@ -129,6 +138,7 @@ class Parts(Struct, frozen=True):
     timetable: Timetable
     maintenance: Maintenance
     judging: Judging
+    intake: Intake
     socket: Path
     clients: Callable[[], int] = lambda: 0
 
@@ -140,7 +150,15 @@ def on(request: type[P], act: Callable[[P, Caller, Steps], api.Result]) -> Entry
 
 def handlers(parts: Parts) -> dict[str, Entry]:
     """Return {method: (request type, action)} for all methods except `hello`."""
-    return _memories(parts) | _lists(parts) | _house(parts) | _history(parts) | _jobs(parts) | _sessions(parts)
+    return (
+        _memories(parts)
+        | _lists(parts)
+        | _ui(parts)
+        | _house(parts)
+        | _history(parts)
+        | _jobs(parts)
+        | _sessions(parts)
+    )
 
 
 def _memories(parts: Parts) -> dict[str, Entry]:
@@ -183,18 +201,39 @@ def _lists(parts: Parts) -> dict[str, Entry]:
     }
 
 
+def _ui(parts: Parts) -> dict[str, Entry]:
+    ormah = parts.ormah
+    return {
+        "ui.graph": on(api.GraphParams, lambda p, *_: graph(ormah, checked(Narrowing, p), p.limit)),
+        "ui.node": on(api.GraphNodeParams, lambda p, *_: graph_node(ormah, p.node_id)),
+        "ui.search": on(
+            api.UiSearchParams, lambda p, *_: recall(ormah, checked(SearchQuery, p), space=None, touch=False)
+        ),
+        "ui.insights": on(api.InsightsParams, lambda p, *_: insights(ormah, limit=p.limit, space=p.space)),
+    }
+
+
 def _house(parts: Parts) -> dict[str, Entry]:
     ormah, runner, judging = parts.ormah, parts.timetable.runner, parts.judging
     return {
         "admin.health": on(
             api.NoParams,
-            lambda *_: health(ormah, runner, judging, socket=parts.socket, clients=parts.clients()),
+            lambda *_: health(
+                ormah,
+                runner,
+                judging,
+                socket=parts.socket,
+                clients=parts.clients(),
+                sources=parts.intake.health(),
+                learning=parts.intake.extraction.health(),
+            ),
         ),
-        "admin.stats": on(api.NoParams, lambda *_: admin.stats(ormah)),
+        "admin.stats": on(api.NoParams, lambda *_: admin.stats(ormah, parts.intake.month())),
         "admin.rebuild": on(api.NoParams, lambda _, __, steps: admin.rebuild(ormah, steps)),
         "admin.verify": on(api.NoParams, lambda _, __, steps: admin.verify(ormah, steps)),
         "admin.doctor": on(
-            api.DoctorParams, lambda p, _, steps: findings(ormah, runner, judging, fix=p.fix, progress=steps)
+            api.DoctorParams,
+            lambda p, _, steps: findings(ormah, runner, judging, parts.intake, fix=p.fix, progress=steps),
         ),
         "admin.adopt": on(api.AdoptParams, lambda p, _, steps: adopt(ormah, p, steps)),
         "admin.import": on(
@@ -230,16 +269,96 @@ def _history(parts: Parts) -> dict[str, Entry]:
 
 
 def _sessions(parts: Parts) -> dict[str, Entry]:
-    ormah = parts.ormah
+    ormah, propose = parts.ormah, _proposing(parts)
     return {
         "ingest.look": on(
-            api.IngestPathParams, lambda p, _, steps: look(ormah, p.path, dry_run=p.dry_run, progress=steps)
+            api.IngestPathParams,
+            lambda p, caller, steps: _kept(
+                ormah,
+                caller,
+                look_at(
+                    ormah, p, caller, progress=steps, propose=propose, foreseen=parts.intake.extraction.foreseeing()
+                ),
+            ),
         ),
-        "ingest.sessions": on(
-            api.IngestFileParams, lambda p, _, steps: ingest(ormah, p.path, unnamed=p.unnamed, progress=steps)
+        "ingest.sessions": on(api.IngestFileParams, lambda p, caller, steps: _ingest(parts, p, caller, steps)),
+        "ingest.conversation": on(
+            api.IngestConversationParams, lambda p, caller, steps: _conversation(parts, p, caller, steps)
         ),
+        "ingest.file": on(api.IngestDocumentParams, lambda p, caller, _: ingest_document(ormah, p, caller)),
+        "ingest.past": on(api.PastParams, lambda p, _, steps: past(ormah, p.folders, exact=p.exact, progress=steps)),
+        "ingest.backfill": on(api.BackfillParams, lambda p, *_: parts.intake.backfill.answer(p.action, p.folders)),
         "agent.sessions": on(api.SessionsParams, lambda p, *_: sessions(ormah, p.session_id, p.limit)),
     }
+
+
+def _proposing(parts: Parts) -> Propose:
+    """Return the function that proposes what another program remembered."""
+    ormah, proposals = parts.ormah, parts.timetable.runner.proposals
+    return lambda facts, dry: sum(
+        propose_memory(ormah, proposals, one.title, one.text, one.type, one.origin, dry=dry) for one in facts
+    )
+
+
+def _kept(ormah: Ormah, caller: Caller, found: api.IngestPathResult) -> api.IngestPathResult:
+    """Return what was found to be ingested. Raises BadRequest: it has conversations, and the caller works where none is kept."""
+    if found.files:
+        _refuse_unkept(ormah, caller)
+    return found
+
+
+def _refuse_unkept(ormah: Ormah, caller: Caller) -> None:
+    if projects.is_unkept(ormah, caller, None):
+        raise BadRequest(
+            f"no conversation is stored from {caller.cwd}: the setting sessions.exclude covers this folder",
+            hint="go to another folder and ingest it from there, or change it: ormahctl config show sessions.exclude",
+        )
+
+
+def _conversation(parts: Parts, params: api.IngestConversationParams, caller: Caller, steps: Steps) -> api.IngestedFile:
+    """Archive a conversation that came with the request, and read it for memories.
+
+    Raises:
+        BadRequest: it is empty, of no format that is read, or the caller works in a folder of `sessions.exclude`.
+    """
+    _refuse_unkept(parts.ormah, caller)
+    if not params.content.strip():
+        raise BadRequest("content is empty", hint="send what was said, with User: and Assistant: at the start of lines")
+    folder = parts.ormah.state.path.parent
+    with tempfile.NamedTemporaryFile(dir=folder, prefix="conversation-", suffix=".txt") as file:
+        file.write(params.content.encode("utf-8", "replace"))
+        file.flush()
+        if params.dry_run:
+            foreseen = parts.intake.extraction.foreseeing()
+            (out,) = look(parts.ormah, file.name, dry_run=True, progress=steps, unnamed=True, foreseen=foreseen).files
+        else:
+            out = _ingest(parts, api.IngestFileParams(path=file.name, unnamed=True), caller, steps)
+    if out.status == "unknown":
+        raise BadRequest(
+            out.error or "content has no format that is read", hint="write User: and Assistant: at the start of lines"
+        )
+    out.path = "-"
+    return out
+
+
+def _ingest(parts: Parts, params: api.IngestFileParams, caller: Caller, steps: Steps) -> api.IngestedFile:
+    """Archive a file, and read the sessions that grew by it for memories.
+
+    Raises:
+        BadRequest: the caller works in a folder of `sessions.exclude`, and names the file itself.
+    """
+    touched: Touched = {}
+    source = "backfill" if params.source == "backfill" else "ingest"
+    if source != "backfill":
+        _refuse_unkept(parts.ormah, caller)
+    extraction = parts.intake.extraction
+    with extraction.alone:
+        out = ingest(
+            parts.ormah, params.path, unnamed=params.unnamed, progress=steps, source=source, propose=_proposing(parts),
+            touched=touched,
+        )  # fmt: skip
+        extraction.read_all(out, touched)
+    return out
 
 
 def _jobs(parts: Parts) -> dict[str, Entry]:
@@ -304,7 +423,9 @@ def _connect(ormah: Ormah, params: api.ConnectParams, caller: Caller) -> api.Wri
 
 def _whisper(whisper: Whisper, params: api.WhisperParams, caller: Caller) -> api.WhisperResult:
     space = space_named(params.space, lambda: projects.space_of(whisper.ormah, caller))
-    return whisper.whisper(Asked(params.prompt, space, params.session_id, caller.source), explain=params.explain)
+    unkept = projects.is_unkept(whisper.ormah, caller, params.session_id)
+    asked = Asked(params.prompt, space, params.session_id, caller.source, unkept=unkept)
+    return whisper.whisper(asked, explain=params.explain)
 
 
 def _whispers(ormah: Ormah, params: api.WhispersParams) -> api.WhispersResult:
@@ -346,6 +467,28 @@ MAX_NAME = 1_000
 """
 
 
+WHOLE = frozenset({"admin.export", "admin.verify", "admin.adopt", "admin.run_task", "admin.run_all"})
+"""Methods that need every memory: where the index still lacks some, their answer would be wrong, and not only shorter."""
+COMPARED_S = 600.0
+"""Maximum number of seconds that such a request waits for the first comparison of the index with the vault."""
+
+
+def _wait_compared(ormah: Ormah, steps: Steps) -> None:
+    """Wait until a daemon that has just started has compared the index with the vault.
+
+    Raises:
+        Unavailable: the daemon stops. NotReady: it takes too long.
+    """
+    end = time.monotonic() + COMPARED_S
+    while ormah.phase in {"starting", "reconciling"}:
+        if time.monotonic() > end:
+            raise NotReady("the index is still being compared with the vault", hint="repeat it later: ormahctl status")
+        steps(0, 0, "waiting until the index has all of the vault")
+        ormah.syncing.stopping.wait(0.2)
+    if ormah.phase == "stopping":
+        raise Unavailable("the daemon stops; nothing was changed", hint="start it again: ormahctl up")
+
+
 class Dispatcher:
     """Answers a call: checks it, finds its handler by the method, and repeats the stored answer of a call that was answered before."""
 
@@ -377,6 +520,8 @@ class Dispatcher:
             progress(api.Progress(done=done, total=total, stage=stage))
 
         def act() -> api.Result:
+            if call.method in WHOLE and lane_of(call) != SCAN:
+                _wait_compared(self.ormah, steps)
             return self.ormah.mended(lambda: self._acts[call.method](params, caller, steps))
 
         return act() if request_id is None else self._once(request_id, call.method, params, act)
@@ -408,6 +553,6 @@ class Dispatcher:
                 data={"protocol": api.PROTOCOL, "version": __version__},
             )
         return api.HelloResult(
-            version=__version__, protocol=api.PROTOCOL, capabilities=[*CAPABILITIES, *self._acts],
+            version=__version__, protocol=api.PROTOCOL, capabilities=[*CAPABILITIES, *self._acts, SUBSCRIBE],
             vault=str(self.ormah.vault.root), vault_id=self.ormah.vault.id, phase=self.ormah.phase,
         )  # fmt: skip

@@ -16,10 +16,13 @@ from ormahd.api import (
     DoctorResult,
     HealthResult,
     IndexHealth,
+    LearningHealth,
+    SourceHealth,
     SyncHealth,
     VectorsHealth,
 )  # fmt: skip
 from ormahd.index.rows import Filter
+from ormahd.ingest.intake import Intake
 from ormahd.jobs.judging import Judging
 from ormahd.jobs.runner import Runner
 from ormahd.model.node import Tier
@@ -30,7 +33,10 @@ from ormahd.vault import conflicts
 from ormahd.vectors.chroma import server_of
 
 
-def health(ormah: Ormah, runner: Runner, judging: Judging, *, socket: Path, clients: int) -> HealthResult:
+def health(
+    ormah: Ormah, runner: Runner, judging: Judging, *, socket: Path, clients: int, sources: list[SourceHealth],
+    learning: LearningHealth,
+) -> HealthResult:  # fmt: skip
     """Return the health of the daemon. This reads from the index, so it fails if the index cannot be read."""
     position, nodes = ormah.index.position, ormah.index.count()
     degraded, last = ormah.degraded(), whispers.last(ormah.state, spoken=SPOKEN)
@@ -50,7 +56,7 @@ def health(ormah: Ormah, runner: Runner, judging: Judging, *, socket: Path, clie
         last_whisper=None if last is None else iso(last.time), last_whisper_agent=None if last is None else last.agent,
         embedding=None if ormah.index.embedder is None else ormah.index.embedder.served,
         vectors=VectorsHealth(ormah.index.searched, server_of(ormah.settings.vectors.url), ormah.index.trouble),
-        judge=judging.health(),
+        judge=judging.health(), sources=sources, learning=learning,
     )  # fmt: skip
 
 
@@ -64,10 +70,16 @@ def _sync(ormah: Ormah, waiting: int) -> SyncHealth | None:
 
 
 def findings(
-    ormah: Ormah, runner: Runner, judging: Judging, *, fix: bool, progress: Callable[[int, int, str], None]
+    ormah: Ormah,
+    runner: Runner,
+    judging: Judging,
+    intake: Intake,
+    *,
+    fix: bool,
+    progress: Callable[[int, int, str], None],
 ) -> DoctorResult:
     """Return problems for a person to look at, worst first. With `fix`, first repair what needs no person's decision."""
     if fix:
         admin.fix(ormah)
-    found = [*admin.doctor(ormah, progress), *runner.findings(), *judging.findings()]
+    found = [*admin.doctor(ormah, progress), *runner.findings(), *judging.findings(), *intake.findings()]
     return DoctorResult(sorted(found, key=admin.worst_first))

@@ -35,8 +35,10 @@ from ormahd.errors import BadRequest
 from ormahd.judge.own_sessions import is_own_session
 from ormahd.process import own_files
 from ormahd.rpc.connection import request
+from ormahd.sessions.excluded import is_excluded
 from ormahd.state.sessions import begin, key_of
 from ormahd.text.harness import Commands
+from ormahd.whisper import at_hand
 from ormahd.whisper.greet import greet
 from ormahd.whisper.pipeline import UNHEARD, Whisper
 from ormahd.whisper.render import MARK, notice
@@ -120,6 +122,8 @@ class HookAct(Enum):
     """A session started, was resumed, or continues with an emptied context."""
     COMPACTED = "compacted"
     """The context was compacted, and no START event follows."""
+    TOOL = "tool"
+    """The agent is about to use a tool."""
     TRANSCRIPT = "transcript"
     """The transcript has grown, and may be ingested."""
 
@@ -132,7 +136,7 @@ _CLAUDE: Final = {
     "PreCompact": HookAct.TRANSCRIPT,
 }
 HARNESSES: Final[Mapping[str, Mapping[str, HookAct]]] = MappingProxyType({
-    "claude-code": _CLAUDE,
+    "claude-code": {**_CLAUDE, "PreToolUse": HookAct.TOOL},
     # Newer versions of Codex send a SessionStart after PostCompact; older versions do not
     "codex": {**_CLAUDE, "PostCompact": HookAct.COMPACTED},
     "gemini": {
@@ -147,6 +151,7 @@ HARNESSES: Final[Mapping[str, Mapping[str, HookAct]]] = MappingProxyType({
 NAME_CHARACTERS: Final = 1_000
 """Maximum length of a session's id or a space. A longer id is ignored, a longer space is cut."""
 PATH_CHARACTERS: Final = 4_096
+COMMAND_CHARACTERS: Final = 100_000
 
 
 class Event(Struct, frozen=True):
@@ -168,6 +173,10 @@ class Event(Struct, frozen=True):
     """The cause of a START event: startup, resume, clear or compact."""
     ending: str = ""
     """The agent's last answer, if the harness tells it: its transcript may not have it yet."""
+    file: str | None = None
+    """The file that the tool is about to edit."""
+    command: str | None = None
+    """The shell command that the tool is about to run."""
     of_sub_agent: bool = False
     """Whether the event comes from a sub-agent, whose prompt was written by another agent."""
 
@@ -180,6 +189,7 @@ class _Said(msgspec.Struct):
     source: Any = None
     agent_id: Any = None
     last_assistant_message: Any = None
+    tool_input: Any = None
 
 
 _PROJECT: Final = "project="
@@ -209,6 +219,7 @@ def read(body: bytes) -> Event:
             raise BadRequest(f"what {harness} says of {name} cannot be read: {exc}") from None
     if act is HookAct.PROMPT and not isinstance(said.prompt, str):
         raise BadRequest(f"{harness} says no prompt with {name}")
+    tool = said.tool_input if isinstance(said.tool_input, dict) else {}
     project = cwd.removeprefix(_PROJECT) if cwd.startswith(_PROJECT) else ""
     return Event(
         harness=harness,
@@ -222,6 +233,8 @@ def read(body: bytes) -> Event:
         transcript=_text(said.transcript_path, PATH_CHARACTERS),
         source=_text(said.source, NAME_CHARACTERS),
         ending=_whole(said.last_assistant_message) if isinstance(said.last_assistant_message, str) else "",
+        file=_text(tool.get("file_path", tool.get("notebook_path")), PATH_CHARACTERS),
+        command=_text(tool.get("command"), COMMAND_CHARACTERS),
         of_sub_agent=bool(said.agent_id),
     )
 
@@ -359,6 +372,8 @@ class Hooks:
             return self._prompt(event, gone)
         if event.act is HookAct.START:
             return self._start(event, gone)
+        if event.act is HookAct.TOOL:
+            return self._tool(event, gone)
         if event.act is HookAct.COMPACTED:
             self._whisper.sessions.compacted(event.session_id)
         self._hand_over(event)
@@ -366,8 +381,11 @@ class Hooks:
 
     def _prompt(self, event: Event, gone: Callable[[], bool]) -> tuple[bytes, str]:
         found = self._whisper.whisper(
-            Asked(event.prompt, self._space(event), event.session_id, f"agent:{event.harness}", gone)
-        )
+            Asked(
+                event.prompt, self._space(event), event.session_id, f"agent:{event.harness}", gone,
+                unkept=self._is_unkept(event),
+            )
+        )  # fmt: skip
         text = found.text
         if found.silence not in UNHEARD and event.session_id is not None:
             count = self._whisper.sessions.before(event.session_id).prompts
@@ -397,6 +415,24 @@ class Hooks:
             sessions.told(session_id, said.shown)
         return context(event.name, said.text), "injected" if said.text else "known"
 
+    def _tool(self, event: Event, gone: Callable[[], bool]) -> tuple[bytes, str]:
+        """Tell the agent what is known about the file or command of its tool. Only in a session, for which it is once."""
+        names = at_hand.names_of_file(event.file) if event.file else at_hand.names_of_command(event.command or "")
+        space = self._space(event)
+        here = "global" if space is None else space
+        settings, sessions = self._settings, self._whisper.sessions
+        off = not (settings.enabled and settings.tools) or here in settings.silent_spaces
+        if off or not names or event.session_id is None:
+            return b"", "off" if off else "nothing_named"
+        before = sessions.before(event.session_id)
+        said = at_hand.about(
+            self._ormah.index, names, space=space, known=before.known | before.named, now=self._ormah.ranking_clock(),
+            replaced=lambda ids: replaced_today(self._ormah, ids), commands=self._whisper.wiring.of(event.harness),
+        )  # fmt: skip
+        if not gone():
+            sessions.told(event.session_id, said.shown)
+        return context(event.name, said.text), "injected" if said.text else "nothing_known"
+
     def _hand_over(self, event: Event) -> None:
         if self.on_transcript is not None:
             space = self._space(event)
@@ -409,16 +445,28 @@ class Hooks:
 
         The agent's current directory does not matter once the session's first directory is known.
         """
+        began = self._began(event)
         if event.space is not None:
             return None if event.space.casefold() == "global" else event.space
+        found = home_of(self._ormah, event.project or began)
+        return None if found is None else found.space
+
+    def _began(self, event: Event) -> str | None:
+        """Return the folder in which the session began, and store it if it is not known yet."""
         place = event.project or next(iter(event.cwds), None)
         session = key_of(event.session_id)
-        if place is not None and session is not None:
-            anew = event.act is HookAct.START and event.source == STARTED
-            began = begin(self._ormah.state, session, place, self._ormah.clock(), anew=anew)
-            place = event.project or began
-        found = home_of(self._ormah, place)
-        return None if found is None else found.space
+        if place is None or session is None:
+            return place
+        anew = event.act is HookAct.START and event.source == STARTED
+        return begin(self._ormah.state, session, place, self._ormah.clock(), anew=anew)
+
+    def _is_unkept(self, event: Event) -> bool:
+        """Return whether the session began in a folder of `sessions.exclude`, or is in one now."""
+        excluded = self._ormah.settings.sessions.exclude
+        if not excluded:
+            return False
+        places = {*event.cwds, event.project, self._began(event)} - {None}
+        return any(is_excluded(one, excluded) for one in places if one is not None)
 
 
 def _of_judge(event: Event) -> bool:

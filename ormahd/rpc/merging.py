@@ -8,11 +8,14 @@ filter, which takes no lock either.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Final
 
-from ormahd.errors import BadRequest
+from ormahd.errors import BadRequest, OrmahError
+from ormahd.git.repository import Git, locate
 from ormahd.note.merge import MergeConflict, merge_file
 from ormahd.vault.conversion import BlobFiles, FilterFailed
 
@@ -65,6 +68,14 @@ def answer(body: bytes, files: BlobFiles | None = None) -> bytes:
     sides = [merge_file(base or None, *pair, name, keep_ours=True).data for pair in ((ours, theirs), (theirs, ours))]
     settled = b"".join(_part(side) for side in sides if side is not None) if None not in sides else b""
     return CONFLICT + _part(_words([f"{both}; both versions stand in the file"])) + settled
+
+
+def files_of(top: Path) -> BlobFiles | None:
+    """Return the files and blobs of the repository at `top`, for paths with a git filter; None if git cannot open it."""
+    with contextlib.suppress(OSError, OrmahError):
+        place = locate(top)
+        return None if place is None or place.bare else BlobFiles(Git(place))
+    return None
 
 
 def _parts(body: bytes) -> list[bytes]:

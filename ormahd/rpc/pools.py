@@ -1,6 +1,6 @@
 """Six thread pools for requests, so that a slow request never delays a quick one.
 
-- read: quick requests, with `daemon.threads` threads.
+- read: quick requests, with 8 threads (`Limits.threads`).
 - whisper: whispers only, because a person's prompt waits for them.
 - write: writes, which wait for each other and perhaps for another git process.
 - bulk: requests that read the whole vault, such as rebuild and import; two at a time.
@@ -28,7 +28,7 @@ QUICK: Final = frozenset({
     "hello", "agent.recall", "agent.get", "agent.list", "agent.whispers", "agent.spaces", "agent.sessions", "agent.insights", "agent.proposals", "agent.merges", "agent.audit",
     "admin.health", "admin.stats", "admin.tasks", "admin.pause", "admin.resume", "admin.pause_all", "admin.resume_all",
     "ui.graph", "ui.node", "ui.search", "ui.insights", "history.list", "history.show", "history.life", "events.subscribe", "merge",
-    "admin.sync_conflicts", "admin.sync_resolve", "admin.sync_take_back",
+    "admin.sync_conflicts", "admin.sync_resolve", "admin.sync_take_back", "ingest.backfill",
 })  # fmt: skip
 """Methods that take little time. Methods that are in no set also go to the read pool."""
 WHISPERING: Final = frozenset({"hook", "agent.whisper"})
@@ -38,7 +38,7 @@ WRITING: Final = frozenset({
 })  # fmt: skip
 BULK: Final = frozenset({
     "admin.import", "admin.adopt", "admin.rebuild", "admin.verify", "admin.export", "admin.doctor", "admin.purge", "admin.release",
-    "agent.maintenance", "admin.judge_test", "ingest.look", "ingest.sessions", "admin.sync", "admin.sync_setup",
+    "agent.maintenance", "admin.judge_test", "ingest.look", "ingest.sessions", "ingest.conversation", "ingest.file", "ingest.past", "admin.sync", "admin.sync_setup",
 })  # fmt: skip
 MAINTAINING: Final = frozenset({"admin.run_task", "admin.run_all"})
 """Methods that run jobs. They have a pool of their own: requests that wait for a long run must not block imports."""

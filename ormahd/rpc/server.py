@@ -24,9 +24,11 @@ from ormahd.errors import BadRequest, OrmahError, Unavailable
 from ormahd.process import priority
 from ormahd.rpc import sockets
 from ormahd.rpc.codec import HOOK, JSON, MERGE, MSGPACK, pack, read_call, read_id
-from ormahd.rpc.connection import Answer, Channel, Counts, Hook, RequestHandler
+from ormahd.rpc.connection import Answer, Channel, Counts, Hook, RequestHandler, request
 from ormahd.rpc.pools import Pools, lane_of
 from ormahd.rpc.sockets import Listener, Listening
+from ormahd.rpc.subscriptions import SUBSCRIBE, Subscriptions
+from ormahd.state.events import EventStream
 from ormahd.vault.conversion import BlobFiles
 
 log = logging.getLogger("ormahd.server")
@@ -49,7 +51,7 @@ class Limits(Struct, frozen=True):
     """Limits of one server."""
 
     threads: int = 8
-    """Number of threads of the read pool (`daemon.threads`)."""
+    """Number of threads of the read pool: questions that are answered at the same time."""
     clients: int = 128
     """Maximum number of open connections. A further one replaces the one idle longest, or is refused if none is idle."""
     frame_bytes: int = 16_777_216
@@ -70,11 +72,12 @@ class Server:
         hook: Hook | None = None,
         on_broken: Callable[[], None] = lambda: None,
         files: BlobFiles | None = None,
+        events: EventStream | None = None,
     ) -> None:
         """Create a server that listens at a path, or on a socket that already listens.
 
         `answer` and `hook` run in worker threads. `on_broken` is called if an exception ends the server's loop. `files`
-        converts the blobs that git's merge driver sends to files.
+        converts the blobs that git's merge driver sends to files. `events` are sent to clients that subscribe.
 
         Raises:
             Conflict, BadRequest, Unavailable: from `sockets.listen`, if `at` is a path.
@@ -89,6 +92,10 @@ class Server:
             listening, self._selector, self._welcome, functools.partial(self._counts.add, "refused")
         )
         self._channels: set[Channel] = set()
+        self._subscriptions: Subscriptions | None = None
+        if events is not None:
+            self._subscriptions = Subscriptions(events)
+            events.wake = self._wake
         self._woken: deque[Channel] = deque()
         self._wake_out, self._wake_in = socket.socketpair()
         self._wake_out.setblocking(False)
@@ -175,6 +182,7 @@ class Server:
                         key.data()
                 while self._woken:
                     self._turn(self._woken.popleft(), 0)
+                self._feed()
                 now = time.monotonic()
                 if now - self._swept >= self._tick:
                     self._sweep(now)
@@ -307,7 +315,31 @@ class Server:
                 self._counts.add("errors")
                 channel.send(self._desk.error(kind, id_, exc))
             return
-        self._begin(channel, lane_of(call), functools.partial(self._answer, channel, kind, call))
+        if call.method == SUBSCRIBE and self._subscriptions is not None:
+            self._subscribe(channel, kind, call, self._subscriptions)
+        else:
+            self._begin(channel, lane_of(call), functools.partial(self._answer, channel, kind, call))
+
+    def _subscribe(self, channel: Channel, kind: bytes, call: Call, to: Subscriptions) -> None:
+        begun, outcome = time.perf_counter(), "ok"
+        self._counts.add("requests")
+        try:
+            to.begin(channel, kind, call)
+        except OrmahError as exc:
+            self._counts.add("errors")
+            outcome = exc.code
+            channel.send(self._desk.error(kind, call.id, exc))
+        request(call.agent, call.method, (time.perf_counter() - begun) * 1000, outcome)
+
+    def _feed(self) -> None:
+        """Send new events to the subscribers, and close the connections of those that read too slowly."""
+        for channel, keeps_up in self._subscriptions.feed() if self._subscriptions is not None else ():
+            if keeps_up:
+                self._settle(channel)
+            else:
+                log.info("a subscriber was dropped: it reads events too slowly")
+                self._counts.add("dropped")
+                self._close(channel)
 
     def _refuse(self, channel: Channel, kind: bytes | None, error: OrmahError) -> None:
         """Send an error reply without an id, and stop reading from this peer."""
@@ -352,6 +384,8 @@ class Server:
             channel.mask = 0
         self._channels.discard(channel)
         channel.close()
+        if channel.subscribed and self._subscriptions is not None:
+            self._subscriptions.drop(closed=True)
 
     # ------------------------------------------------------------ periodic work
 

@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from ormahd.errors import BadRequest, Conflict, OrmahError, Unavailable
 from ormahd.paths import MAX_SOCKET_PATH
-from ormahd.rpc.peer import peer_uid
+from ormahd.rpc.peer import guarded, identity, peer_uid
 
 log = logging.getLogger("ormahd.socket")
 
@@ -62,7 +62,7 @@ def listen(path: Path) -> Listening:
             f"the socket's path has {len(os.fsencode(path))} bytes, the system takes {MAX_SOCKET_PATH}: {path}",
             hint="set a shorter one: daemon.socket in config.toml, ORMAH_SOCKET, or --socket",
         )
-    _guarded(path.parent)
+    guarded(path.parent)
     with _alone(path.parent):
         _make_way(path)
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -74,7 +74,7 @@ def listen(path: Path) -> Listening:
             path.chmod(0o600)
             sock.listen(BACKLOG)
             sock.setblocking(False)
-            return Listening(sock, path, _identity(path), ours=True)
+            return Listening(sock, path, identity(path), ours=True)
         except OSError as exc:
             sock.close()
             raise Unavailable(f"cannot listen at {path}: {exc.strerror or exc}") from exc
@@ -82,7 +82,7 @@ def listen(path: Path) -> Listening:
 
 def intact(listening: Listening) -> bool:
     """Whether the file at the path is still the socket that this process listens on."""
-    return listening.identity is None or _identity(listening.path) == listening.identity
+    return listening.identity is None or identity(listening.path) == listening.identity
 
 
 def release(listening: Listening) -> None:
@@ -96,43 +96,6 @@ def release(listening: Listening) -> None:
         log.warning("the socket file %s could not be removed: %s", listening.path, exc.strerror)
     finally:
         listening.sock.close()
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.lstat()
-    except OSError:
-        return None
-    return (found.st_dev, found.st_ino)
-
-
-def _guarded(directory: Path) -> None:
-    """Create the directory with mode 0700, or check that no other user can write to an existing one. Raises BadRequest."""
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = directory.stat()
-        mode = stat.S_IMODE(found.st_mode)
-        if found.st_uid != os.geteuid():
-            raise BadRequest(
-                f"the socket's directory {directory} belongs to user {found.st_uid}, not to us",
-                hint="set another one: daemon.socket, ORMAH_SOCKET, or --socket",
-            )
-        if not mode & 0o077:
-            return
-        if not mode & stat.S_ISVTX and all(stat.S_ISSOCK(entry.lstat().st_mode) for entry in directory.iterdir()):
-            directory.chmod(0o700)
-            return
-    except OSError as exc:
-        raise BadRequest(
-            f"the socket's directory {directory} cannot be used: {exc.strerror}",
-            hint="set another one: daemon.socket, ORMAH_SOCKET, or --socket",
-        ) from exc
-    if mode & 0o022:
-        raise BadRequest(
-            f"others may write to the socket's directory {directory} (mode {mode:04o})",
-            hint="put the socket into a directory of its own: mkdir -m 700, then --socket or daemon.socket",
-        )
-    log.warning("the socket's directory %s is open to others' eyes (mode %04o); better: chmod 700", directory, mode)
 
 
 @contextlib.contextmanager
@@ -206,9 +169,9 @@ def activated(environ: MutableMapping[str, str]) -> Listening | None:
     sock.setblocking(False)
     name = sock.getsockname()
     path = Path(os.fsdecode(name))
-    if _identity(path) is not None and stat.S_IMODE(path.lstat().st_mode) & 0o077:
+    if identity(path) is not None and stat.S_IMODE(path.lstat().st_mode) & 0o077:
         log.warning("the socket %s is open to others (SocketMode=0600 is missing); they are refused one by one", path)
-    return Listening(sock, path, _identity(path), ours=False)
+    return Listening(sock, path, identity(path), ours=False)
 
 
 def systemd_fds(environ: MutableMapping[str, str]) -> list[int]:

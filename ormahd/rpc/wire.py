@@ -19,9 +19,10 @@ from typing import Any, Self
 
 import msgspec
 
-from ormahd.api import METHODS, Call, Params, Progress, Reply
+from ormahd.api import METHODS, Call, MemoryEvent, Params, Progress, Reply
 from ormahd.errors import (
     BY_CODE,
+    LONE_SURROGATE,
     Ambiguous,
     BadRequest,
     Conflict,
@@ -35,14 +36,17 @@ from ormahd.errors import (
     TooManyChanges,
     Unavailable,
     VaultBusy,
+    field_and_fault,
+    half_of_a_pair,
+    json_fault,
 )
 from ormahd.rpc.codec import HOOK, JSON, MSGPACK, Frames, encode, pack, read_reply
-from ormahd.rpc.peer import peer_uid
+from ormahd.rpc.peer import guarded, identity, peer_pid, peer_uid
 
 __all__ = [
-    "BY_CODE", "HOOK", "JSON", "MSGPACK", "Ambiguous", "BadRequest", "ClientConnection", "Conflict", "Frames", "Incompatible",
-    "Internal", "InvalidNote", "NotFound", "NotReady", "OrmahError", "TooLarge", "TooManyChanges", "Unavailable",
-    "VaultBusy", "connect", "pack",
+    "BY_CODE", "HOOK", "JSON", "LONE_SURROGATE", "MSGPACK", "Ambiguous", "BadRequest", "ClientConnection", "Conflict", "Frames",
+    "Incompatible", "Internal", "InvalidNote", "NotFound", "NotReady", "OrmahError", "TooLarge", "TooManyChanges", "Unavailable",
+    "VaultBusy", "connect", "field_and_fault", "guarded", "half_of_a_pair", "identity", "json_fault", "pack", "peer_pid", "peer_uid",
 ]  # fmt: skip
 
 START = "start it with: ormahctl up"
@@ -163,6 +167,25 @@ class ClientConnection:
                     on_progress(reply.progress)
                 continue
             return reply.result
+
+    def next_event(self, timeout: float) -> MemoryEvent | None:
+        """Return the next event, after a call of `events.subscribe`; None if none comes within `timeout` seconds.
+
+        Calls on the same connection discard events that come before their reply, so use a connection for each.
+
+        Raises:
+            Unavailable: the daemon closed the connection: it stopped, or this client read too slowly.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                reply = self._receive(object, deadline)
+            except Unavailable as exc:
+                if exc.data.get("reason") == "hanging":
+                    return None
+                raise
+            if isinstance(reply.event, MemoryEvent):
+                return reply.event
 
     def hook(self, body: bytes, timeout: float) -> bytes:
         """Send a hook frame with this body, and return the body of the reply. `timeout` in seconds.

@@ -1,0 +1,91 @@
+"""Who is subscribed to events, and what each subscriber was already sent. Used by the server's loop only.
+
+A subscriber has a place in the ring of events, not a queue of its own. If it does not read, its place stays behind; once
+the ring no longer has the next event for it, the connection is closed. So a stopped reader costs one socket buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import Struct
+
+from ormahd.api import Call, MemoryEvent, Reply, SubscribeParams, SubscribeResult
+from ormahd.errors import Unavailable
+from ormahd.rpc.codec import encode, pack, result_reply
+from ormahd.rpc.connection import Channel
+from ormahd.state.events import EventStream
+
+SUBSCRIBE: Final = "events.subscribe"
+SUBSCRIBERS: Final = 32
+"""Maximum number of subscriptions: a quarter of the connections, so that leaked ones leave room for calls."""
+AHEAD_BYTES: Final = 65_536
+"""Number of unsent bytes from which a subscriber is sent nothing more until it reads."""
+
+
+class Subscriber(Struct, eq=False):
+    """A subscription. `place`: the number of the last event that was sent."""
+
+    channel: Channel
+    kind: bytes
+    id: int | str | None
+    place: int
+    only: frozenset[str] | None
+
+
+class Subscriptions:
+    def __init__(self, events: EventStream) -> None:
+        self._events = events
+        self._all: list[Subscriber] = []
+
+    def begin(self, channel: Channel, kind: bytes, call: Call) -> None:
+        """Send the reply to a subscription. `feed` sends the events.
+
+        Raises:
+            BadRequest: `after` is no id of an event. Unavailable: there are too many subscriptions.
+        """
+        params: SubscribeParams = call.params
+        self.drop(closed=True)
+        if len(self._all) >= SUBSCRIBERS:
+            raise Unavailable(
+                f"{SUBSCRIBERS} subscriptions are open already", hint="close one", data={"reason": "crowded"}
+            )
+        place = None if params.after is None else self._events.number_of(params.after)
+        refetch = params.after is not None and place is None
+        if place is None:
+            place = self._events.last
+        result = SubscribeResult(last=self._events.id_of(place), refetch=refetch)
+        channel.send(pack(kind, encode(kind, result_reply(call.id, result))))
+        channel.subscribed = True
+        only = None if params.only is None else frozenset(params.only)
+        self._all.append(Subscriber(channel, kind, call.id, place, only))
+        self._events.readers = len(self._all)
+
+    def feed(self) -> Iterator[tuple[Channel, bool]]:
+        """Send new events to the subscribers that read. Yield each connection that was sent something, with True; and
+        each that is too far behind, with False: the caller closes it."""
+        last = self._events.last
+        for one in self._all:
+            if one.place == last or one.channel.closed or one.channel.pending >= AHEAD_BYTES:
+                continue
+            events = self._events.after(one.place)
+            if events is None:
+                yield one.channel, False
+                continue
+            for number, event in events:
+                if one.channel.pending >= AHEAD_BYTES:
+                    break
+                if one.only is None or event.event in one.only:
+                    one.channel.send(_frame(one, event))
+                one.place = number
+            yield one.channel, True
+
+    def drop(self, *, closed: bool) -> None:
+        """Forget the subscriptions whose connections are closed; all with `closed` False."""
+        self._all = [one for one in self._all if closed and not one.channel.closed]
+        self._events.readers = len(self._all)
+
+
+def _frame(one: Subscriber, event: MemoryEvent) -> bytes:
+    return pack(one.kind, encode(one.kind, Reply(id=one.id, event=event)))
