@@ -19,6 +19,8 @@ def main() -> None:
             from ormahd.paths import in_utf8
 
             in_utf8()
+        if sys.argv[-1] == "mcp" and sys.stdin is not None and not sys.stdin.isatty():
+            _become_pump(sys.argv[1:-1])
         from ormahctl.run import run
 
         status = run(sys.argv[1:])
@@ -27,6 +29,20 @@ def main() -> None:
     except BrokenPipeError:
         status = PIPE_CLOSED
     sys.exit(_finish(status))
+
+
+def _become_pump(options: list[str]) -> None:
+    """Replace this process by the small one that serves an agent over MCP, before any command is imported.
+
+    Returns if there are other options than `--socket PATH`.
+    """
+    if options and not (len(options) == 2 and options[0] == "--socket"):
+        return
+    import os
+
+    root = os.path.dirname(os.path.abspath(__file__))
+    words = [sys.executable, "-I", "-S", f"{root}/hook.py", "--mcp", *options]
+    os.execv(sys.executable, words)  # noqa: S606 - this program
 
 
 def _interrupted() -> int:

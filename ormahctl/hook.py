@@ -6,7 +6,7 @@ because Python caches the compiled code of a module, but not that of a script.
 
 import sys
 
-_MODES = {"--merge": "ormahctl.shim.merge", "--hook": "ormahctl.shim.prompt"}
+_MODES = {"--merge": "ormahctl.shim.merge", "--hook": "ormahctl.shim.prompt", "--mcp": "ormahctl.shim.pump"}
 
 
 def main(words: list[str]) -> int:

@@ -88,6 +88,15 @@ STDIN_BYTES: Final = 8_000_000
 holds."""
 
 
+class NamedFolder(click.Path):
+    """A folder that may not be empty text, as from a shell variable that is not set: it would be the folder here."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("it is empty; `.` is the folder here", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 class LinkType(click.ParamType[Link]):
     """An argument `EDGE:ID`, such as `supports:1a2b3c4d`."""
 

@@ -30,10 +30,12 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Looking back": {
         "sessions": ("sessions", "sessions"),
         "log": ("whisper", "log"),
+        "watch": ("watch", "watch"),
         "history": ("history", "history"),
         "undo": ("undo", "undo"),
         "insights": ("lists", "insights"),
         "stats": ("lists", "stats"),
+        "graph": ("graph", "graph"),
     },
     "Maintenance": {
         "jobs": ("maintenance", "jobs"),
@@ -53,6 +55,8 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Agents": {
         "setup": ("setup", "setup"),
         "uninstall": ("setup", "uninstall"),
+        "mcp": ("mcp", "mcp"),
+        "web": ("web", "web"),
         "hook": ("hook", "hook"),
     },
     "The daemon": {
@@ -76,6 +80,8 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
 _PLACES = {name: place for section in SECTIONS.values() for name, place in section.items()}
 
 
+VERSION_SECONDS = 2.0
+"""Seconds that `--version` waits for the daemon."""
 NARROW = 60
 """Columns below which the help of an option is printed below the option."""
 HELP_COLUMNS = 80
@@ -158,17 +164,36 @@ def _agent(context: click.Context, parameter: click.Parameter, value: str | None
     return value
 
 
-def _version(context: click.Context, _: click.Parameter, value: bool) -> None:
-    if value and not context.resilient_parsing:
-        from ormahd import __version__
+def _print_version(session: Session) -> None:
+    """Print the version of this program and of the daemon that runs, with the protocols that they speak."""
+    from ormahctl import supervise
+    from ormahd import __version__
+    from ormahd.api import PROTOCOL
+    from ormahd.rpc.wire import OrmahError
 
-        click.echo(f"ormahctl {__version__}")
-        context.exit()
+    running, trouble = None, None
+    try:
+        running = supervise.hello(session.socket_path, VERSION_SECONDS)
+    except OrmahError as exc:
+        trouble = exc.message
+    if session.json:
+        daemon = running and {"version": running.version, "protocol": running.protocol, "phase": running.phase}
+        render.emit({"version": __version__, "protocol": PROTOCOL, "daemon": daemon, "trouble": trouble})
+        return
+    render.out(f"ormahctl {__version__} (protocol {PROTOCOL})")
+    if running is None:
+        render.out(f"ormahd: {render.line(trouble)}" if trouble else "ormahd does not run")
+    else:
+        render.out(f"ormahd {running.version} (protocol {running.protocol}) runs: {running.phase}")
+        if running.version != __version__:
+            render.note("the daemon that runs is of another version; to run this one: ormahctl restart")
 
 
 @click.group(
     "ormahctl",
     cls=Verbs,
+    invoke_without_command=True,
+    no_args_is_help=True,
     epilog="Exit status: 0 ok, 1 something was found (doctor, verify) or nothing was (recall), 2 usage, 3 not found, 4 conflict, "
     "5 invalid note or settings file, 6 too many changes, 69 the daemon is unavailable, 75 git is busy, 76 versions do not fit.",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -181,10 +206,14 @@ def _version(context: click.Context, _: click.Parameter, value: bool) -> None:
     callback=_agent,
     help="The caller, for the history. Default: the agent of this shell, or 'person'.",
 )
-@click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
-)
+@click.option("--version", is_flag=True, help="Print the versions of this program and of the daemon that runs.")
 @pass_session
-def cli(session: Session, json: bool, socket: str | None, agent: str) -> None:
+def cli(session: Session, json: bool, socket: str | None, agent: str, version: bool) -> None:
     """Long-term memory for AI agents: ask it, teach it, look after it."""
     session.json, session.socket, session.agent = json, socket, agent
+    context = click.get_current_context()
+    if version:
+        _print_version(session)
+        context.exit()
+    if context.invoked_subcommand is None:
+        raise click.UsageError("Missing command.", context)

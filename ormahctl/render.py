@@ -215,6 +215,12 @@ def degraded(parts: Sequence[str]) -> None:
         note(f"answered without {names} for now; see: ormahctl status")
 
 
+def partial(parts: Sequence[str]) -> None:
+    """Say on stderr that an answer may be incomplete, because the daemon has not read all of the vault yet."""
+    if "index" in parts:
+        note("the daemon is still reading the vault, so this may not be all of it; see: ormahctl status")
+
+
 # ---------------------------------------------------------------- JSON
 
 

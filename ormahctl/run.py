@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -55,10 +55,10 @@ class Failure:
 def from_click(exc: click.ClickException, args: Sequence[str]) -> Failure:
     """Return the failure for a usage error, with a hint for this command."""
     context = exc.ctx if isinstance(exc, click.UsageError) else None
-    path = context.command_path if context else "ormahctl"
+    begun = f"{PROGRAM} {args[0]}" if args and args[0] in cli.list_commands(click.Context(cli)) else PROGRAM
+    path = context.command_path if context else begun  # click names no command where an option lacks its value
     hint = f"see: {path} --help"
-    message = exc.format_message().rstrip(".")
-    message = message[:1].lower() + message[1:]
+    message = _in_words(exc.format_message().rstrip("."))
     if isinstance(exc, Unknown):
         hint = f"did you mean {' or '.join(exc.meant)}?" if exc.meant else hint
     elif isinstance(exc, click.NoSuchOption):
@@ -83,6 +83,23 @@ def from_click(exc: click.ClickException, args: Sequence[str]) -> Failure:
 
 PROGRAM = "ormahctl"
 COMPLETE = "_ORMAHCTL_COMPLETE"
+_CLICKS: Final = (
+    (re.compile(r"is not a valid integer(?: range)?$"), "is no whole number"),
+    (re.compile(r"is not a valid float(?: range)?$"), "is no number"),
+    (re.compile(r"is not in the range (\S+?)<=x<=(\S+)$"), r"is not allowed: from \1 to \2"),
+    (re.compile(r"is not in the range x>=(\S+)$"), r"is not allowed: at least \1"),
+    (re.compile(r"is not in the range x<=(\S+)$"), r"is not allowed: at most \1"),
+    (re.compile(r"(?<=: )Path ('.*') does not exist$", re.DOTALL), r"there is no file or folder \1"),
+    (re.compile(r"requires an argument$"), "needs a value"),
+)
+"""What click says, and what a person understands."""
+
+
+def _in_words(message: str) -> str:
+    """Return click's message in plain words."""
+    for said, meant in _CLICKS:
+        message = said.sub(meant, message)
+    return message[:1].lower() + message[1:]
 
 
 def run(args: Sequence[str]) -> int:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 from msgspec import UNSET, UnsetType
 
-from ormahd.api import Params, Progress, Result
+from ormahd.api import MemoryEvent, Params, Progress, Result
 from ormahd.rpc import wire
 
 if TYPE_CHECKING:
@@ -73,6 +73,10 @@ class Client:
                 f"{method}: the answer is no {result.__name__}", hint="restart the daemon: ormahctl restart"
             )
         return answer
+
+    def next_event(self, timeout: float) -> MemoryEvent | None:
+        """Return the next event after a call of `events.subscribe`; None if none comes within `timeout` seconds."""
+        return self._connection.next_event(timeout)
 
     def close(self) -> None:
         self._connection.close()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import socket as sockets
-import struct
 import subprocess
 import time
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from typing import Final
 from ormahctl import managers, offline
 from ormahctl.session import PERSON, Client
 from ormahd.api import HealthResult, HelloParams, HelloResult, NoParams
-from ormahd.rpc.wire import OrmahError, Unavailable
+from ormahd.rpc.wire import OrmahError, Unavailable, peer_pid, peer_uid
 
 HELLO_SECONDS: Final = 5.0
 START_SECONDS: Final = 60.0
@@ -109,8 +108,8 @@ class Started:
     """systemd, launchd, detached, or running (it was running already)."""
 
 
-def start(socket: Path, *, flag: str | None) -> Started:
-    """Start the daemon and wait until it answers. `flag`: the value of `--socket`.
+def start(socket: Path, *, flag: str | None, seconds: float = START_SECONDS) -> Started:
+    """Start the daemon and wait until it answers, at most `seconds`. `flag`: the value of `--socket`.
 
     Raises:
         Unavailable: it did not start; the message has its output.
@@ -118,8 +117,8 @@ def start(socket: Path, *, flag: str | None) -> Started:
     there = hello(socket)
     if there is not None:
         return Started(there, "running")
-    how, complaint = _launch(socket, flag)
-    deadline = time.monotonic() + (START_SECONDS if complaint is None else 2.0)
+    how, complaint = _launch(socket, flag, seconds)
+    deadline = time.monotonic() + (seconds if complaint is None else 2.0)
     while time.monotonic() < deadline:
         answer = _answered(socket)
         if answer is not None:
@@ -130,17 +129,21 @@ def start(socket: Path, *, flag: str | None) -> Started:
     raise Unavailable(f"the daemon was started ({how}) and does not answer at {socket}", hint="see: ormahctl logs")
 
 
-def _launch(socket: Path, flag: str | None) -> tuple[str, OrmahError | None]:
+def _launch(socket: Path, flag: str | None, seconds: float) -> tuple[str, OrmahError | None]:
     """Start the daemon by the service manager or detached. Return a failure instead of raising it, because another
     process may have started the daemon meanwhile."""
     if managers.serves(socket):
         how, done, hint = managers.start()
         return how, _complaint(done, how, hint)
     command = offline.command("run", "--detach", *(["--socket", flag] if flag else []))
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        errors="replace", timeout=START_SECONDS, check=False,
-    )  # fmt: skip
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            errors="replace", timeout=seconds, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        late = f"the daemon did not begin to listen within {seconds:g} s"
+        return "detached", Unavailable(late, hint="see: ormahctl logs, ormahctl doctor")
     return "detached", _complaint(done, "ormahd", "see: ormahctl logs, ormahctl doctor")
 
 
@@ -207,11 +210,7 @@ def _peer(socket: Path) -> int | None:
         probe.settimeout(HELLO_SECONDS)
         try:
             probe.connect(os.fspath(socket))
-            if not managers.MACOS:
-                pid, uid, _ = struct.unpack("iII", probe.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, 12))
-                return int(pid) if uid == os.getuid() else None
-            local_peerpid = 2  # <sys/un.h> of macOS: LOCAL_PEERPID of SOL_LOCAL (0)
-            return int(struct.unpack("i", probe.getsockopt(0, local_peerpid, 4))[0])
+            return peer_pid(probe) if peer_uid(probe) == os.getuid() else None
         except OSError:
             return None
 

@@ -75,7 +75,7 @@ class When(click.ParamType[str]):
         return [CompletionItem(one) for one in EXAMPLES if one.startswith(incomplete)]
 
 
-class Until(When):
+class TimeOrCommit(When):
     """A time as in `When(end=True)`, or an op or commit, which is passed on as it is."""
 
     name = "when|op"
@@ -91,7 +91,7 @@ class Until(When):
         return super().convert(value, param, ctx)
 
 
-class Then(When):
+class TimeOrRevision(When):
     """A state of the vault: a time as in `When(end=True)`, or a revision (op, commit, branch, tag), passed on as it is."""
 
     name = "when|rev"

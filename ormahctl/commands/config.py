@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -18,31 +17,42 @@ from ormahctl.options import OneOf
 from ormahctl.registry import Verb, cli
 from ormahctl.run import COMPLETE, PROGRAM
 from ormahctl.session import Session, pass_session
-from ormahd.rpc.wire import NotFound
 
 
 @click.command(
     cls=Verb,
-    short_help="Show or check the settings.",
-    example="ormahctl config show\normahctl config show whisper.archive_gate\normahctl config default > config.toml",
+    short_help="Show, set or check the settings.",
+    example="ormahctl config show\normahctl config show whisper.archive_gate\normahctl config set sessions.watch true\n"
+    "ormahctl config default > config.toml",
 )
-@click.argument("what", type=OneOf(["show", "default", "check"]), default="show")
+@click.argument("what", type=OneOf(["show", "set", "default", "check"]), default="show")
 @click.argument("key", required=False)
+@click.argument("value", required=False)
 @pass_session
-def config(session: Session, what: str, key: str | None) -> int:
+def config(session: Session, what: str, key: str | None, value: str | None) -> int:
     """Print the settings.
 
     `show`: all settings, with those that you set first, and where each was set; with KEY only one setting
-    (`whisper.archive_gate`) or a group (`whisper`). `default`: a commented file with all defaults. `check`: errors in
+    (`whisper.archive_gate`) or a group (`whisper`). `set`: write KEY with VALUE into the configuration file; the daemon
+    reads it when it starts. `default`: a commented file with all defaults. `check`: errors in
     the configuration file and the environment.
     """
-    if key is not None and what != "show":
-        raise click.UsageError(f"config {what} takes no KEY", click.get_current_context())
+    context = click.get_current_context()
+    if what == "set":
+        if key is None or value is None:
+            raise click.UsageError("config set needs a KEY and a VALUE", context)
+        said = offline.answer("config", "set", "--", key, value).decode()
+        if session.json:
+            found = json.loads(offline.answer("config", "show", "--json"))
+            render.emit({"file": found["file"], "settings": {key: found["settings"][key]}})
+        else:
+            render.out(said.rstrip("\n"))
+        return 0
+    if value is not None or (key is not None and what != "show"):
+        raise click.UsageError(f"config {what} takes no {'VALUE' if value is not None else 'KEY'}", context)
     if key is None and (what != "show" or session.json):
         return offline.ask("config", what, *(["--json"] if session.json else []))
-    found = json.loads(offline.answer("config", "show", "--json"))
-    if key is not None:
-        found["settings"] = _chosen(found["settings"], key)
+    found = json.loads(offline.answer("config", "show", "--json", "--", *([] if key is None else [key])))
     if session.json:
         render.emit(found)
     elif key is not None and key in found["settings"]:
@@ -50,18 +60,6 @@ def config(session: Session, what: str, key: str | None) -> int:
     else:
         _show(found)
     return 0
-
-
-def _chosen(settings: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Return the setting with this name, or all settings of a group. Raises NotFound."""
-    some = {name: one for name, one in settings.items() if name == key or name.startswith(f"{key}.")}
-    if not some:
-        names = {*settings, *(name.partition(".")[0] for name in settings)}
-        of_another = [name for name in settings if name.rpartition(".")[2] == key.rpartition(".")[2]]
-        close = of_another[:2] or get_close_matches(key, names, 2)
-        hint = f"did you mean {' or '.join(close)}?" if close else "ormahctl config show lists all"
-        raise NotFound(f"there is no setting {key!r}", hint=hint)
-    return some
 
 
 def _one(file: str, key: str, one: Mapping[str, Any]) -> None:

@@ -14,12 +14,15 @@ import msgspec
 
 from ormahctl import offline, render, supervise
 from ormahctl.autostart import is_usual
+from ormahctl.gateway import reach
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
 from ormahd import __version__, paths
 from ormahd.api import EmbeddingHealth, HealthResult, NoParams, SyncHealth, VectorsHealth
 from ormahd.rpc.wire import BadRequest
 
+CALLED = {"hook": "hooks", "watcher": "sessions", "folder": "folders"}
+"""Names of sources in the reply of `status`, where the watcher is that of the vault."""
 RUNTIMES = {"onnx": "ONNX Runtime", "torch": "torch"}
 SECONDS = 10.0
 """Seconds that `status` waits for the daemon's reply."""
@@ -34,11 +37,13 @@ def status(session: Session) -> None:
     answer."""
     session.starts = False
     health = session.client.call("admin.health", NoParams(), HealthResult, timeout=SECONDS)
-    from ormahctl.setup import connect, service
+    from ormahctl.setup import service, standing
 
-    connected, starts = list(connect.connected()), service.starts_at_login()
+    connected, starts = list(standing.connected()), service.starts_at_login()
+    gateway = reach.status(session.socket_path)
     if session.json:
-        render.emit(msgspec.to_builtins(health) | {"agents": connected, "starts_at_login": starts})
+        both = {"agents": connected, "starts_at_login": starts, "gateway": gateway}
+        render.emit(msgspec.to_builtins(health) | both)
         return
     colour = "green" if health.phase == "ready" and not health.degraded else "yellow"
     since = render.lasting(health.uptime_seconds)
@@ -53,6 +58,10 @@ def status(session: Session) -> None:
     if health.vectors is not None:
         _line("vectors", _searched(health.vectors))
     _line("agents", f"{', '.join(connected)} connected" if connected else "none is connected: ormahctl setup")
+    if gateway is not None:
+        _line(
+            "gateway", f"pid {gateway['pid']}, {render.count(int(str(gateway['sessions'])), 'session')} of agents (MCP)"
+        )
     last = "nothing yet, as far as the log goes back"
     if health.last_whisper is not None:
         last = f"last {render.moment(health.last_whisper)}, for {render.line(health.last_whisper_agent or '?').removeprefix('agent:')}"
@@ -62,6 +71,8 @@ def status(session: Session) -> None:
     _line("socket", render.line(health.socket))
     clients = render.count(health.clients, "client")
     _line("process", f"{health.rss_mb:.0f} MB, {render.count(health.threads, 'thread')}, {clients}")
+    _sources(health)
+    _learning(health)
     if health.queued or health.busy:
         busy = f": {render.line(health.busy)}" if health.busy else ""
         _line("git", render.paint(f"busy{busy}; {render.count(health.queued, 'write')} safe and waiting", "yellow"))
@@ -79,6 +90,53 @@ def status(session: Session) -> None:
         _line("warning", render.paint(render.line(warning), "yellow"))
     sys.stdout.flush()
     skew(health.version)
+
+
+def _sources(health: HealthResult) -> None:
+    """Say for each source of memories what it does, what came from it, and what is wrong with it."""
+    for one in health.sources:
+        counts = [
+            render.count(number, *names)
+            for number, names in (
+                (one.sessions, ("session",)), (one.turns, ("turn",)), (one.memories, ("memory", "memories")),
+            )
+            if number
+        ]  # fmt: skip
+        counts += [f"{number:,} refused ({render.line(why)})" for why, number in one.refused.items()]
+        counts += [f"{render.count(one.failed, 'file')} failed"] if one.failed else []
+        counts += [f"{render.count(one.waiting, 'file')} waiting"] if one.waiting else []
+        last = f"last {render.moment(one.last)}" if one.last else "nothing yet"
+        _line(
+            CALLED.get(one.source, one.source),
+            "; ".join([f"{render.line(one.state)}, {last}", *([", ".join(counts)] if counts else [])]),
+        )
+        for wrong in one.troubles:
+            _line(
+                "",
+                render.paint(
+                    f"{render.line(wrong.path)}: {render.line(wrong.why)}, since {render.moment(wrong.since)}", "yellow"
+                ),
+            )
+
+
+def _learning(health: HealthResult) -> None:
+    """Say who reads sessions for memories, and what came of it this month."""
+    found = health.learning
+    if found is None:
+        return
+    _line(
+        "learning",
+        f"sessions are read by {found.by}" if found.why is None else f"from no session: {render.line(found.why)}",
+    )
+    for one in found.sources:
+        said = [f"{render.count(one.made, 'memory', 'memories')} this month"]
+        from ormahctl.commands.sessions import REFUSED
+
+        said += [f"{number:,} {REFUSED.get(why, why)}" for why, number in one.refused.items()]
+        said += [f"{render.count(one.waiting, 'session')} waiting"] if one.waiting else []
+        _line("", f"{render.line(one.harness)}: {', '.join(said)}")
+        for error in one.errors:
+            _line("", render.paint(render.line(error), "yellow"))
 
 
 def _jobs(health: HealthResult) -> None:
@@ -183,11 +241,12 @@ def _phase(phase: str) -> None:
 @click.command(cls=Verb, short_help="Stop the daemon.", example="ormahctl down")
 @pass_session
 def down(session: Session) -> None:
-    """Stop the daemon, and return when it has stopped. Running requests finish first.
+    """Stop the daemon and its gateway, and return when they have stopped. Running requests finish first.
 
     It stays down until `ormahctl up` or the next boot: no command and no agent starts it automatically.
     """
     socket = session.socket_path
+    reach.stop(socket)
     pid = supervise.stop(socket)
     stays = _mark(socket)
     if session.json:
@@ -220,6 +279,7 @@ def restart(session: Session, wait: bool) -> None:
     before = supervise.version(socket)
     if before is not None:
         _refuse_faults()
+    reach.stop(socket)
     pid = supervise.stop(socket)
     started = supervise.start(socket, flag=session.socket)
     hello = started.hello

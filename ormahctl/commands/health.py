@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from ormahctl import offline, render
+from ormahctl.gateway import reach
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
 from ormahctl.session import Client, Session, pass_session
@@ -72,9 +73,9 @@ def doctor(session: Session, fix: bool, verbose: bool) -> int:
         said = offline.answer("doctor", "--json", *(["--fix"] if fix else []), fine={0, FOUND})
         found = msgspec.json.decode(said, type=DoctorResult)
         daemon = None
-    from ormahctl.setup import connect
+    from ormahctl.setup import standing
 
-    found.findings += connect.findings(daemon)
+    found.findings += standing.findings(daemon, session.socket_path)
     if session.json:
         render.emit(found)
     else:
@@ -88,7 +89,17 @@ def doctor(session: Session, fix: bool, verbose: bool) -> int:
             render.out("all is well")
         if verbose and daemon is not None:
             _model(session)
+        if verbose:
+            render.out(_gateway(session))
     return FOUND if any(finding.level != "info" for finding in found.findings) else 0
+
+
+def _gateway(session: Session) -> str:
+    running = reach.status(session.socket_path)
+    if running is None:
+        return "gateway does not run: it starts with the first session of an agent (MCP), or with ormahctl web"
+    sessions = render.count(int(str(running["sessions"])), "session")
+    return f"gateway {running['version']}: pid {running['pid']}, {sessions} of agents (MCP)"
 
 
 def _model(session: Session) -> None:

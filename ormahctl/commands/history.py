@@ -8,7 +8,7 @@ from ormahctl import render
 from ormahctl.options import JobName, NodeId, OneOf, OpName, Words, limit_option
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
-from ormahctl.times import Until, When
+from ormahctl.times import TimeOrCommit, When
 from ormahd.api import (
     HistoryParams,
     HistoryResult,
@@ -140,7 +140,7 @@ KINDS = (
 @click.option("--since", type=When(), help="Only changes since: 2026-11-21, 'last week', 7d, 12h.")
 @click.option(
     "--before",
-    type=Until(),
+    type=TimeOrCommit(),
     metavar="WHEN|OP",
     help="Only changes before (a day is included); with an op: those before it, the next page.",
 )

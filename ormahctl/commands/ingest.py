@@ -11,68 +11,203 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import click
+from msgspec import UNSET, UnsetType
 
 from ormahctl import render
+from ormahctl.commands import backfill, documents
+from ormahctl.commands.sessions import REFUSED
+from ormahctl.options import OneOf
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
 from ormahctl.session import Session, pass_session
-from ormahd.api import IngestedFile, IngestFileParams, IngestPathParams, IngestPathResult, Progress
-from ormahd.rpc.wire import OrmahError
+from ormahd.api import (
+    WHY_OURS,
+    IngestedDocument,
+    IngestedFile,
+    IngestFileParams,
+    IngestPathParams,
+    IngestPathResult,
+    Progress,
+)
+from ormahd.rpc.wire import BadRequest, OrmahError
 
 FAILED = 2
 INTERRUPTED = 130
 LONG_SECONDS = 3600.0
 SHOWN = 10
 """Number of files that are named; `--json` has all."""
-NUMBERS = ("sessions", "turns", "added", "known", "open", "excluded", "withdrawn", "damaged", "too_long")
-KINDS = ("redacted", "dropped", "unknown")
+NUMBERS = (
+    "sessions",
+    "begun",
+    "turns",
+    "added",
+    "known",
+    "open",
+    "excluded",
+    "withdrawn",
+    "damaged",
+    "too_long",
+    "proposed",
+    "memories",
+    "unread",
+)
+KINDS = ("redacted", "dropped", "unknown", "refused")
 NO_FORMAT = "no format that is read: Claude Code, Codex, Gemini CLI, ChatGPT, Claude.ai, or text with `User:` and `Assistant:` lines"
 
 
 @click.command(
     cls=Verb,
-    short_help="Archive transcripts and exports of chats.",
-    example="ormahctl ingest ~/.claude/projects --dry-run\normahctl ingest ~/Downloads/data-2026-11-27.zip\npbpaste | ormahctl ingest -",
+    short_help="Read conversations and documents.",
+    example="ormahctl ingest --backfill\normahctl ingest ~/Downloads/data-2026-11-27.zip --dry-run\normahctl ingest notes.md\npbpaste | ormahctl ingest -",
 )
-@click.argument("path", metavar="FILE|DIR|-", type=click.Path(exists=True, allow_dash=True))
-@click.option("--dry-run", is_flag=True, help="Only say what would be archived.")
+@click.argument("path", metavar="[FILE|DIR|-]", required=False, type=click.Path(exists=True, allow_dash=True))
+@click.option("--dry-run", is_flag=True, help="Only say what would be archived and remembered.")
+@click.option(
+    "--as", "kind", type=OneOf(["conversation", "document"]), help="What it is, if it is taken for the other."
+)
+@click.option("--space", metavar="S", help="The space of a document's memories.  [default: its project]")
+@click.option("--global", "everywhere", is_flag=True, help="A document's memories belong to no space.")
+@click.option(
+    "--backfill", "past", is_flag=True, help="Archive all past sessions of Claude Code, Codex and Gemini CLI."
+)
+@click.option("--background", is_flag=True, help="With --backfill: return at once; the daemon archives them.")
+@click.option("--stop", "stops", is_flag=True, help="Stop a backfill in the background.")
+@click.option("-y", "--yes", is_flag=True, help="With --backfill: do not ask before it begins.")
 @pass_session
-def ingest(session: Session, path: str, dry_run: bool) -> int:
-    """Read what you and your agents said into the archive of sessions, which `ormahctl recall --sessions` searches.
+def ingest(
+    session: Session, path: str | None, dry_run: bool, kind: str | None, space: str | None, everywhere: bool, past: bool,
+    background: bool, stops: bool, yes: bool,
+) -> int:  # fmt: skip
+    """Read conversations into the archive of sessions, and sections of documents into memories.
 
-    Reads transcripts of Claude Code, Codex and Gemini CLI, the exports of ChatGPT and Claude.ai (a zip, a folder or a
-    file), and text with `User:` and `Assistant:` at the start of lines; the format is recognised by the content.
-    Secrets are redacted first. Archived turns are skipped, so an interrupted command can be repeated.
+    Conversations are transcripts of Claude Code, Codex and Gemini CLI, the exports of ChatGPT and Claude.ai (a zip, a
+    folder or a file), and text with `User:` and `Assistant:` at the start of lines. `ormahctl recall --sessions` searches
+    them. Documents are all other texts, markdown and PDFs: each section becomes a memory that follows its file.
+    What a file is, is told by its content. Secrets are redacted first. An interrupted command can be repeated: what
+    is known is skipped.
+
+    `--backfill` finds past sessions in the folders of the agents, says how many there are and what it takes, and archives
+    them, the newest first. With DIR it looks there.
 
     Exit status 2 if a file could not be read, or has an unknown format.
     """
+    _check(path, past=past, background=background, stops=stops, dry_run=dry_run)
+    if past and (kind or space or everywhere):
+        raise click.UsageError("--as, --space and --global belong to a file or a folder")
+    if space is not None and everywhere:
+        raise click.UsageError("--space and --global exclude each other")
+    if stops:
+        backfill.stop(session)
+        return 0
     begun = time.monotonic()
-    files: list[IngestedFile] = []
+    read = _ReadFiles([], [], {}, [])
     try:
-        with _place(path) as (place, unnamed), Bar("reading" if dry_run else "archiving") as bar:
-            found = _look(session, place, dry_run, bar)
-            if dry_run:
-                files = found
-            else:
-                for file in _archived(session, found, unnamed, bar):
-                    files.append(file)
+        if past:
+            if not _backfill(session, path, read, dry_run=dry_run, background=background, yes=yes):
+                return 0
+        else:
+            assert path is not None
+            where = None if everywhere else UNSET if space is None else space
+            _named(session, path, read, kind or "", where, dry_run=dry_run)
     except KeyboardInterrupt:
-        _how_far(files, "stopped")
+        _how_far(read, "stopped")
         return INTERRUPTED
     except OrmahError:
-        if files:
-            _how_far(files, "broken off")
+        if read.files or read.documents or read.begun:
+            _how_far(read, "broken off")
         raise
-    for file in files:
-        file.path = "-" if path == "-" else file.path
+    return _told(session, read, path, time.monotonic() - begun, dry_run=dry_run)
+
+
+class _ReadFiles(NamedTuple):
+    """What came of each file so far."""
+
+    files: list[IngestedFile]
+    documents: list[IngestedDocument]
+    begun: dict[str, int]
+    """{file that is being read: number of its turns that are archived so far}."""
+    left_out: list[str]
+    """Folders of Ormah itself."""
+
+
+def _told(session: Session, read: _ReadFiles, path: str | None, seconds: float, *, dry_run: bool) -> int:
+    """Report, and return the exit status."""
+    files, texts = read.files, read.documents
+    if path == "-":
+        for file in files:
+            file.path = path
+        for text in texts:
+            text.path = path
     if session.json:
-        render.emit({"dry_run": dry_run, **_sums(files), "seconds": round(time.monotonic() - begun, 3), "files": files})
+        about = {"dry_run": dry_run, **_sums(files), "seconds": round(seconds, 3), "files": files}
+        about["left_out"] = read.left_out
+        render.emit(about | {"documents": {**documents.sums(texts), "files": texts}})
     else:
-        _report(files, dry_run, time.monotonic() - begun)
+        if files or not texts:
+            _report(files, dry_run, seconds)
+        if texts:
+            documents.report(texts, dry_run=dry_run)
+        for folder in read.left_out:
+            render.note(f"{render.line(folder)} is a folder of Ormah itself, and was left out: {WHY_OURS}")
     bad = [file for file in files if file.status == "failed" or (file.status == "unknown" and len(files) == 1)]
-    return FAILED if bad else 0
+    return FAILED if bad or any(file.status == "failed" for file in texts) else 0
+
+
+def _check(path: str | None, *, past: bool, background: bool, stops: bool, dry_run: bool) -> None:
+    """Raise UsageError for options that do not go together."""
+    if stops:
+        if path is not None or past or background or dry_run:
+            raise click.UsageError("--stop stands alone")
+    elif not past and path is None:
+        raise click.UsageError("name a file, a folder or -, or give --backfill for all past sessions of your agents")
+    elif background and not past:
+        raise click.UsageError("--background belongs to --backfill")
+    elif past and path == "-":
+        raise click.UsageError("--backfill looks in folders, and not in standard input")
+    elif background and dry_run:
+        raise click.UsageError("--dry-run and --background exclude each other")
+
+
+def _named(
+    session: Session, path: str, read: _ReadFiles, kind: str, space: str | UnsetType | None, *, dry_run: bool
+) -> None:
+    """Read a file, a folder or standard input, and add what came of each file to `read`."""
+    with _place(path) as (place, unnamed), Bar("reading") as bar:
+        params = IngestPathParams(path=place, kind=kind, unnamed=unnamed, space=space, dry_run=dry_run)
+        found = session.client.call(
+            "ingest.look", params, IngestPathResult, timeout=LONG_SECONDS,
+            on_progress=lambda at: bar.set(at.done, at.total, at.stage),
+        )  # fmt: skip
+        read.left_out.extend(found.left_out)
+        if dry_run:
+            read.files.extend(found.files)
+            read.documents.extend(found.documents)
+            return
+        _archive(session, [one.path for one in found.files], bar, read, unnamed=unnamed)
+        read.documents.extend(documents.ingested(session, found.documents, bar, unnamed=unnamed, space=space))
+
+
+def _backfill(
+    session: Session, path: str | None, read: _ReadFiles, *, dry_run: bool, background: bool, yes: bool
+) -> bool:
+    """Archive past sessions. Return whether `read` has something to report."""
+    found = backfill.survey(session, path, exact=dry_run)
+    if dry_run:
+        render.emit(found) if session.json else backfill.describe(found)
+        return False
+    if not backfill.agreed(session, found, yes=yes):
+        if session.json:
+            render.emit({"dry_run": False, **_sums(read.files), "seconds": 0.0, "files": []})
+        return False
+    if background:
+        backfill.in_background(session, path)
+        return False
+    with Bar("archiving") as bar:
+        _archive(session, found.files, bar, read, source="backfill")
+    return True
 
 
 @contextmanager
@@ -90,25 +225,28 @@ def _place(path: str) -> Iterator[tuple[str, bool]]:
         yield file.name, True
 
 
-def _look(session: Session, path: str, dry_run: bool, bar: Bar) -> list[IngestedFile]:
-    params = IngestPathParams(path=path, dry_run=dry_run)
-    found = session.client.call(
-        "ingest.look", params, IngestPathResult, timeout=LONG_SECONDS,
-        on_progress=lambda at: bar.set(at.done, at.total, at.stage),
-    )  # fmt: skip
-    return found.files
-
-
-def _archived(session: Session, files: Sequence[IngestedFile], unnamed: bool, bar: Bar) -> Iterator[IngestedFile]:
-    for number, file in enumerate(files):
-        name = Path(file.path).name
+def _archive(
+    session: Session, files: Sequence[str], bar: Bar, read: _ReadFiles, *, unnamed: bool = False, source: str = "ingest"
+) -> None:
+    """Archive files, one after the other, and add what came of each to `read`."""
+    for number, path in enumerate(files):
+        name = Path(path).name
 
         def draw(at: Progress, number: int = number, name: str = name) -> None:
+            read.begun[name] = at.done
             bar.set(number, len(files), f"{name}: {render.count(at.done, 'turn')}")
 
         bar.set(number, len(files), name)
-        params = IngestFileParams(path=file.path, unnamed=unnamed)
-        yield session.client.call("ingest.sessions", params, IngestedFile, timeout=LONG_SECONDS, on_progress=draw)
+        params = IngestFileParams(path=path, unnamed=unnamed, source=source)
+        read.begun[name] = 0
+        try:
+            out = session.client.call("ingest.sessions", params, IngestedFile, timeout=LONG_SECONDS, on_progress=draw)
+        except BadRequest as error:  # an agent deleted it meanwhile
+            if os.path.exists(path):
+                raise
+            out = IngestedFile(path, "failed", error=error.message)
+        read.files.append(out)
+        read.begun.pop(name)
 
 
 def _sums(files: Sequence[IngestedFile]) -> dict[str, object]:
@@ -121,10 +259,16 @@ def _sums(files: Sequence[IngestedFile]) -> dict[str, object]:
     return sums
 
 
-def _how_far(files: Sequence[IngestedFile], how: str) -> None:
-    added = sum(file.added for file in files)
-    render.note(f"{how} after {render.count(len(files), 'file')}: {render.count(added, 'turn')} archived")
-    render.note("the same command goes on from there: what is archived is skipped", label="hint", colour="cyan")
+def _how_far(read: _ReadFiles, how: str) -> None:
+    added = sum(file.added for file in read.files) + sum(read.begun.values())
+    memories = sum(file.added + file.updated for file in read.documents)
+    came = [render.count(added, "turn") + " archived"] if added or not memories else []
+    came += [render.count(memories, "memory", "memories") + " added or updated"] if memories else []
+    render.note(f"{how} after {render.count(len(read.files) + len(read.documents), 'file')}: {', '.join(came)}")
+    for name, turns in read.begun.items():
+        so_far = f"{render.count(turns, 'turn')} of it {'is' if turns == 1 else 'are'} archived so far"
+        render.note(f"the daemon reads {render.line(name)} to its end: {so_far}")
+    render.note("the same command goes on from there: what is known is skipped", label="hint", colour="cyan")
 
 
 def _report(files: Sequence[IngestedFile], dry_run: bool, seconds: float) -> None:
@@ -149,8 +293,29 @@ def _report(files: Sequence[IngestedFile], dry_run: bool, seconds: float) -> Non
         render.out(
             f"  {render.count(unchanged, 'file')} unchanged since {'it was' if unchanged == 1 else 'they were'} read"
         )
+    proposed = sum(file.proposed for file in files)
+    if proposed:
+        waits = "would wait" if dry_run else "waits" if proposed == 1 else "wait"
+        render.out(
+            f"  {render.count(proposed, 'memory', 'memories')} of the export {waits} for you: ormahctl proposals --type memory"
+        )
+    _learned(files, dry_run)
     sys.stdout.flush()
     _notes(files)
+
+
+def _learned(files: Sequence[IngestedFile], dry_run: bool) -> None:
+    made = sum(file.memories for file in files)
+    if made:
+        said = render.count(made, "memory", "memories")
+        render.out(f"would learn {said} of them" if dry_run else f"{said} learned of them")
+    unread = sum(file.unread for file in files)
+    if unread:
+        render.out(f"  {render.count(unread, 'session')} for the judge to read, in the background: ormahctl status")
+    refused = _sums(files)["refused"]
+    assert isinstance(refused, Mapping)
+    for why, number in refused.items():
+        render.out(f"  {render.count(number, 'statement')} {REFUSED.get(why, why)}")
 
 
 def _notes(files: Sequence[IngestedFile]) -> None:
@@ -164,7 +329,9 @@ def _notes(files: Sequence[IngestedFile]) -> None:
     if broken:
         render.note(f"{render.count(broken, 'line')} could not be read")
     if long:
-        render.note(f"{render.count(long, 'line')} longer than 16 MB left out")
+        first = next(file for file in files if file.too_long)
+        where = f"the first is line {first.too_long_line:,} of {render.line(first.path)}"
+        render.note(f"{render.count(long, 'line')} longer than 16 MB left out; {where}")
     bad = [file for file in files if file.status == "failed" or (file.status == "unknown" and len(files) == 1)]
     for file in bad[:SHOWN]:
         render.note(render.line(file.error or NO_FORMAT), label=render.line(file.path), colour="red")

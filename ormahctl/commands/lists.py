@@ -55,6 +55,7 @@ def spaces(session: Session, name: str | None) -> None:
             render.out(f"the project here ({render.line(given.key)}) belongs to the space {render.line(given.space)}")
         return
     found = session.client.call("agent.spaces", NoParams(), SpacesResult)
+    render.partial(found.degraded)
     if session.json:
         render.emit(found)
         return
@@ -130,6 +131,7 @@ def list_(
         tags=list(tags) or None, created_after=after, created_before=before,
     )  # fmt: skip
     found = session.client.call("agent.list", params, ListResult)
+    render.partial(found.degraded)
     if session.json:
         render.emit(found.memories)
         return
@@ -178,6 +180,7 @@ def insights(session: Session, limit: int, space: str | None) -> None:
     of edge can be undone: `ormahctl history --kind conflict`, `ormahctl undo OP`.
     """
     found = session.client.call("agent.insights", InsightsParams(limit=limit, space=space), InsightsResult)
+    render.partial(found.degraded)
     if session.json:
         fields = msgspec.to_builtins(found)
         fields.pop("text")
@@ -223,6 +226,7 @@ def _print_beliefs(time: str, reason: str | None, *ends: tuple[str, Belief], set
 def stats(session: Session) -> None:
     """Count memories by tier, type and space, their edges, and the whispers and silences of the last days."""
     found = session.client.call("admin.stats", NoParams(), StatsResult)
+    render.partial(found.degraded)
     if session.json:
         render.emit(found)
         return
@@ -241,6 +245,18 @@ def stats(session: Session) -> None:
         if rows:
             render.out()
             render.table([heading, "count"], rows, right=[1])
+    if found.sources:
+        render.out()
+        names = ("sessions", "turns", "memories", "failed")
+        rows = [
+            [
+                source,
+                *(f"{numbers.get(name, 0):,}" for name in names),
+                f"{sum(number for what, number in numbers.items() if what.startswith('refused')):,}",
+            ]
+            for source, numbers in found.sources.items()
+        ]
+        render.table(["came in 30 days from", *names, "refused"], rows, right=[1, 2, 3, 4, 5])
     if found.whisper is not None:
         _whispers(found.whisper)
 

@@ -21,6 +21,7 @@ from ormahctl.session import Session, pass_session
 from ormahd.api import (
     CandidateNode,
     CandidatePair,
+    ExtractionBatch,
     HealthResult,
     JudgeHealth,
     JudgeTestResult,
@@ -90,7 +91,7 @@ def jobs(session: Session, words: tuple[str, ...], dry_run: bool, force: bool) -
     elif done.paused:
         render.out("paused: " + ", ".join(map(render.line, done.paused)))
     else:
-        render.out("no job is paused")
+        render.out("no job is paused" if words[1] == ALL else f"{words[0]}d: {render.line(words[1])}")
     return 0
 
 
@@ -167,6 +168,7 @@ HEADINGS = {
     "conflict_candidates": "Pairs that may conflict: did one replace the other, or do they contradict?",
     "link_candidates": "Pairs to link: how does one relate to the other?",
 }
+SESSIONS = "Parts of your sessions: what of it is worth remembering?"
 CLUSTERS = "Clusters to unite: can one memory say what they say?"
 ANSWER = (
     "Write results as JSON, with the ids above, and send them: ormahctl maintenance apply FILE\n"
@@ -174,7 +176,8 @@ ANSWER = (
     '   "merges": [{"keep_id": …, "remove_id": …, "title": …, "content": …, "reason": …}],\n'
     '   "conflicts": [{"source_id": the newer, "target_id": …, "kind": "evolution" or "tension", "reason": …}],\n'
     '   "edges": [{"source_id": …, "target_id": …, "edge_type": "supports", "weight": 0.8, "reason": …}],\n'
-    '   "consolidations": [{"node_ids": […], "title": …, "content": …, "type": "fact", "reason": …}]}'
+    '   "consolidations": [{"node_ids": […], "title": …, "content": …, "type": "fact", "reason": …}],\n'
+    '   "extractions": [{"batch_id": "s1", "turns": [2], "type": "fact", "title": …, "content": …}]}'
 )
 
 
@@ -237,6 +240,8 @@ def _apply(session: Session, results: Mapping[str, Any]) -> None:
             render.count(done.summary.edges, "link"), render.count(done.summary.conflicts, "conflict"),
             render.count(done.summary.merges, "merge"), render.count(done.summary.consolidations, "consolidation"),
         ]  # fmt: skip
+        if isinstance(done.summary.extractions, int):
+            counts.append(f"{render.count(done.summary.extractions, 'memory', 'memories')} of sessions")
         render.out(f"applied: {', '.join(counts)}; {done.summary.skipped} skipped")
     if isinstance(done.run, str):
         render.out(f"run {render.line(done.run)} (ormahctl undo --run {render.line(done.run)} takes it back)")
@@ -271,9 +276,28 @@ def _hand_out(session: Session) -> None:
         for node in cluster:
             _print_candidate(node)
         render.out()
+    read = handed.extraction_batches if isinstance(handed.extraction_batches, list) else []
+    if read:
+        found = True
+        render.out(render.paint(SESSIONS, "bold"))
+    for batch in read:
+        _print_turns(batch)
     render.out(render.line(str(handed.summary)))
     if found:
         render.out(ANSWER % render.line(handed.receipt))
+
+
+def _print_turns(batch: ExtractionBatch) -> None:
+    render.out(
+        f"{batch.batch_id}. {batch.harness} · {render.line(batch.space or 'global')} · session {render.line(batch.session)}"
+    )
+    for turn in batch.turns:
+        before = " (read before)" if turn.read else ""
+        render.out(f"   {turn.turn}. {turn.who}{before} · {render.moment(turn.time)}")
+        for text in render.safe(turn.text).splitlines():
+            if text.strip():
+                render.out(f"     {text.rstrip()}")
+    render.out()
 
 
 def _print_candidate(node: CandidateNode) -> None:
@@ -304,7 +328,9 @@ DECIDE_SECONDS = 120.0
 @click.argument("words", metavar="[approve|reject ID...]", nargs=-1, type=Words(dict.fromkeys(DOES, ProposalId())))
 @click.option("--status", type=OneOf(STATUSES), help="Only proposals with this status.  [default: pending]")
 @click.option("--all", "everything", is_flag=True, help="Also decided and stale proposals.")
-@click.option("--type", "kind", type=OneOf(["merge", "conflict", "decay"]), help="Only proposals of this type.")
+@click.option(
+    "--type", "kind", type=OneOf(["merge", "conflict", "decay", "memory"]), help="Only proposals of this type."
+)
 @click.option(
     "--keep",
     type=OneOf(KEPT),
@@ -317,7 +343,8 @@ def proposals(
     session: Session, words: tuple[str, ...], status: str | None, everything: bool, kind: str | None, keep: str | None,
     edit: bool, limit: int,
 ) -> int:  # fmt: skip
-    """List what the jobs propose, newest first, each with the resulting text; or decide on some.
+    """List what the jobs propose, newest first, each with the resulting text; or decide on some. An export of chats
+    (`ormahctl ingest`) proposes memories, too.
 
     An approved change is a commit like any other, and `ormahctl undo` undoes it. A rejected change is not proposed
     again until one of its memories is edited; undoing the decision makes the proposal pending again. `--keep` chooses

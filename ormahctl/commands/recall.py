@@ -20,7 +20,7 @@ from ormahctl.options import TIER, TYPE, SpaceName, limit_option, text_or_stdin
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
 from ormahctl.session import Session, pass_session, space
-from ormahctl.times import Then, When
+from ormahctl.times import TimeOrRevision, When
 from ormahd.api import AsOf, Params, Progress, RecallHit, RecallParams, RecallResult, Result
 
 R = TypeVar("R", bound=Result)
@@ -159,7 +159,7 @@ SNIPPET = 220
 @click.option("--before", type=When(end=True), help="Created before or on: a day is included.")
 @click.option(
     "--as-of",
-    type=Then(),
+    type=TimeOrRevision(),
     metavar="WHEN|REV",
     help="Search the vault as it was at: a day (its end), 7d, an op, commit, branch or tag.",
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -27,7 +28,7 @@ from ormahctl.setup import change, service
 from ormahctl.setup.change import FileChange
 from ormahd import paths
 
-AGENTS = ("claude-code", "codex", "gemini")
+AGENTS = ("claude-code", "codex", "gemini", "cursor", "opencode", "claude-desktop", "vscode")
 SERVICE = "service"
 DECLINED = 1
 HELLO_SECONDS = 2.0
@@ -105,6 +106,7 @@ def told(change: SettingsChange, *, dry_run: bool = False) -> dict[str, Any]:
         "added": change.added,
         "replaced": change.replaced,
         "removed": change.removed,
+        "server": change.server,
     }
     return fields | ({"dry_run": True, "diff": "\n".join(diff(change))} if dry_run else {})
 
@@ -142,12 +144,7 @@ def install(session: Session, *, dry_run: bool, yes: bool) -> int:
         return 0 if dry_run else DECLINED
     for one in changes:
         one.make()
-    stopped = None
-    if state == "answers":
-        paths.private_dir(socket.parent)
-        # what was started by hand would keep vault and socket from the service
-        stopped = supervise.stop(socket) if changed or managers.service_pid() == 0 else None
-        _run(managers.enabling())
+    stopped = enable(socket, changed=changed) if state == "answers" else None
     if session.json:
         told = {"files": [_told(one) for one in changes], "started": state == "answers", "stopped": stopped}
         render.emit(told | {"commands": [] if state == "answers" else _typed(managers.enabling())})
@@ -179,6 +176,17 @@ def install(session: Session, *, dry_run: bool, yes: bool) -> int:
             f"settings of this shell that the service does not have: {', '.join(ignored)}; put them into config.toml"
         )
     return 0
+
+
+def enable(socket: Path, *, changed: bool) -> int | None:
+    """Enable and start the service. Return the pid of a daemon that ran before and was stopped, or None.
+
+    A daemon that was started by hand would keep vault and socket from the service.
+    """
+    paths.private_dir(socket.parent)
+    stopped = supervise.stop(socket) if changed or managers.service_pid() == 0 else None
+    _run(managers.enabling())
+    return stopped
 
 
 def offer(session: Session) -> None:

@@ -16,6 +16,13 @@ ID = 12
 """Number of characters of a session's id in the list, enough to distinguish sessions."""
 QUOTED = 400
 """Width in columns of each side of an exchange."""
+REFUSED = {
+    "known": "known already",
+    "whispered": "repeated a whisper",
+    "forgotten": "taken away before",
+    "unfit": "without a text that can be stored",
+}
+"""{reason why a statement became no memory: its words}."""
 WHO = {"user": "you", "assistant": "agent"}
 
 
@@ -49,10 +56,10 @@ def _list(found: SessionsResult) -> None:
         render.note("no session is archived yet; `ormahctl ingest DIR` archives what is in a folder")
         return
     rows = [
-        [render.line(one.id)[:ID], render.moment(one.last), one.harness, f"{one.turns:,}", render.line(project(one.cwd)), render.line(one.title or "-")]
+        [render.line(one.id)[:ID], render.moment(one.last), one.harness, f"{one.turns:,}", f"{one.memories:,}", render.line(project(one.cwd)), render.line(one.title or "-")]
         for one in found.sessions
     ]  # fmt: skip
-    render.table(["id", "last", "where", "turns", "project", "title"], rows, right=[3])
+    render.table(["id", "last", "where", "turns", "memories", "project", "title"], rows, right=[3, 4])
     if found.total > len(found.sessions):
         render.note(f"{render.count(found.total, 'session')} in all (-n)")
 
@@ -70,6 +77,12 @@ def _print(found: SessionsResult) -> None:
     if one.source:
         render.out(render.paint(f"from {render.line(one.source)}", "dim"), hang=0)
     render.out(render.paint(f"open: {render.line(one.open)}", "dim"), hang=0)
+    if found.memories:
+        render.out()
+        render.out(f"{render.count(len(found.memories), 'memory', 'memories')} made of it:")
+    for made in found.memories:
+        where = f"  turn {made.turn}" if made.turn else ""
+        render.out(f"  {made.short_id}  {made.type}  {render.line(made.title or '-')}{where}")
     for turn in found.turns:
         render.out()
         head = f"{turn.turn}. {WHO.get(turn.role, turn.role)} · {render.moment(turn.time)}"

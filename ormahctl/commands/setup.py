@@ -1,38 +1,33 @@
-"""`ormahctl setup` and `uninstall`: connect agents by hooks in their settings, or remove these again.
+"""`ormahctl setup` and `uninstall`: connect agents by hooks and the MCP server in their settings, or remove these again.
 
-`setup` without an agent shows how the agents of this machine are connected. `setup AGENT` also offers a paragraph about
-Ormah for the file that the agent reads (CLAUDE.md, AGENTS.md, GEMINI.md). The vault is never touched.
+`setup AGENT` also offers a paragraph about Ormah for the file that the agent reads (CLAUDE.md, AGENTS.md, GEMINI.md).
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ormahctl import render
-from ormahctl.commands.service import agreed, diff, interactive
-from ormahctl.setup import change as entry
-from ormahctl.setup import harness as paragraph
-
-if TYPE_CHECKING:
-    from ormahctl.session import Session
-    from ormahctl.setup.harness import Harness, Paragraph
-from typing import TYPE_CHECKING
-
 import click
 
-from ormahctl import managers
-from ormahctl.commands.service import AGENTS, DECLINED, SERVICE, daemon, told
-from ormahctl.options import OneOf
+from ormahctl import managers, render
+from ormahctl.commands import service
+from ormahctl.commands.service import AGENTS, DECLINED, SERVICE, agreed, daemon, diff, interactive, told
+from ormahctl.options import NamedFolder, OneOf
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
+from ormahctl.setup import change as entry
+from ormahctl.setup import harness as paragraph
 from ormahd import paths
 
 if TYPE_CHECKING:
-    from ormahctl.setup.connect import SettingsChange, Standing
-import os
+    from ormahctl.setup.connect import SettingsChange
+    from ormahctl.setup.harness import Harness, Paragraph
+    from ormahctl.setup.standing import Standing
 
 _STAYS = {
     "edited": "its paragraph about Ormah was edited, so it was left alone; take it out to have a new one",
@@ -41,11 +36,14 @@ _STAYS = {
 }
 
 
-def plan(session: Session, harness: Harness, project: Path | None, *, wished: bool) -> Paragraph:
-    """Return the planned paragraph for one agent. In a project's file, which others read too, commands are named
-    without a path."""
+def plan(session: Session, harness: Harness, project: Path | None, *, wished: bool) -> Paragraph | None:
+    """Return the planned paragraph for one agent; None if it reads no such file. In a project's file, which others read
+    too, commands are named without a path."""
+    path = harness.instructions(project)
+    if path is None:
+        return None
     program = "ormahctl" if project is not None else entry.program(session.socket_path)
-    return paragraph.plan(harness.name, harness.instructions(project), program, wished=wished)
+    return paragraph.plan(harness.name, path, program, wished=wished)
 
 
 def offer(session: Session, harness: Harness, change: Paragraph, *, yes: bool) -> None:
@@ -77,14 +75,37 @@ def change_shown(change: Paragraph, *, dry_run: bool) -> dict[str, Any]:
 
 @click.command(
     cls=Verb,
-    short_help="Connect an agent, start the daemon at login, or show what is connected.",
-    example="ormahctl setup\normahctl setup claude-code --dry-run\normahctl setup codex --yes\normahctl setup service",
+    short_help="Set Ormah up, connect an agent, or show what is connected.",
+    example="ormahctl setup\normahctl setup --yes --agents claude-code,codex --no-past\normahctl setup claude-code --dry-run\normahctl setup codex --yes\normahctl setup service",
 )
 @click.argument("agent", metavar="[AGENT]", required=False, type=OneOf([*AGENTS, SERVICE]))
+@click.option(
+    "--list", "looks", is_flag=True, help="Only show which agents are connected, and whether their hooks answer."
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be changed, and change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--agents",
+    "several",
+    metavar="NAMES",
+    help="Guided: connect these, with commas between; all: those on this machine; none.",
+)
+@click.option(
+    "--vault",
+    metavar="DIR",
+    type=NamedFolder(file_okay=False, path_type=Path),
+    help="Guided: the folder for the memories.",
+)
+@click.option("--name", metavar="NAME", help="Guided: your name.")
+@click.option("--service/--no-service", default=None, help="Guided: start the daemon at login; or not.")
+@click.option("--past/--no-past", default=None, help="Guided: archive past sessions, and watch for later ones; or not.")
 @click.option("--deadline", metavar="MS", type=click.IntRange(50, 10_000), default=500, show_default=True,
               help="Milliseconds after which a hook gives up, so that the prompt continues without memories.")  # fmt: skip
+@click.option(
+    "--mcp/--no-mcp",
+    default=True,
+    help="Add Ormah's MCP server, by which the agent searches and stores; or leave it out.",
+)
 @click.option("--instructions/--no-instructions", default=None,
               help="Add the paragraph to the agent's instructions file even if you removed it; or leave that file alone.")  # fmt: skip
 @click.option("--project", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -92,16 +113,29 @@ def change_shown(change: Paragraph, *, dry_run: bool) -> dict[str, Any]:
 @pass_session
 def setup(
     session: Session,
+    /,
     agent: str | None,
+    looks: bool,
     dry_run: bool,
     yes: bool,
     deadline: int,
+    mcp: bool,
     instructions: bool | None,
     project: Path | None,
+    **guided: Any,
 ) -> int:
-    """Connect AGENT (claude-code, codex or gemini): write Ormah's hooks into its settings.
+    """Set Ormah up: without AGENT, on a terminal, in five questions at most; with AGENT, connect this one agent.
 
-    It also offers a paragraph that tells the agent how to use its memory, for the file that the agent reads when a
+    The guided set-up connects the agents of this machine, chooses the vault, starts the daemon, archives past sessions,
+    and checks a hook and the MCP server. An option answers its question; --yes answers all others with their
+    defaults. `ormahctl uninstall` takes everything out again, and never a memory.
+
+    To connect AGENT is to write Ormah's hooks and its MCP server into the agent's settings.
+
+    AGENT is claude-code, codex, gemini, cursor, opencode, claude-desktop or vscode. The first three have hooks, by which memories
+    are whispered into prompts. The others have the tools of the MCP server alone.
+
+    With AGENT, setup also offers a paragraph that tells the agent how to use its memory, for the file that the agent reads when a
     session begins (CLAUDE.md, AGENTS.md, GEMINI.md). If you edit the paragraph, it is yours and is no longer changed.
 
     Only Ormah's own entries are added or renewed; the rest of the file stays as it is, byte for byte. The change is
@@ -109,61 +143,95 @@ def setup(
 
     AGENT may be `service`: then systemd or launchd starts the daemon when you log in.
 
-    Without AGENT, it lists the agents on this machine, which of them are connected, and whether their hooks answer.
+    Without AGENT and without a terminal, it lists the agents on this machine, as --list does.
     """
-    from ormahctl.commands import service
-    from ormahctl.setup import change as entry
+    context = click.get_current_context()
+    answers = {name: value for name, value in guided.items() if value is not None}
+    if looks and (agent is not None or dry_run or yes or answers):
+        raise click.UsageError("--list only looks, at all agents", context)
+    if agent is not None and answers:
+        raise click.UsageError("the options of the guided set-up take no AGENT; name it with --agents", context)
+    if agent is None and (instructions is not None or project is not None):
+        raise click.UsageError("--instructions and --project belong to one AGENT: name it", context)
+    if agent is None:
+        if looks or not (yes or dry_run or answers or (interactive() and not session.json)):
+            _look(session)
+            return 0
+        return _guide(session, answers, dry_run=dry_run, asks=not (yes or dry_run), deadline=deadline, mcp=mcp)
+    if agent == SERVICE:
+        return service.install(session, dry_run=dry_run, yes=yes)
     from ormahctl.setup import connect
     from ormahctl.setup import harness as agents
 
-    if agent is None:
-        if dry_run or yes:
-            raise click.UsageError(f"name an agent: {', '.join(AGENTS)}", click.get_current_context())
-        _look(session)
-        return 0
-    if agent == SERVICE:
-        return service.install(session, dry_run=dry_run, yes=yes)
     harness = agents.AGENTS[agent]
-    change = connect.connect(harness, socket=entry.socket_option(session.socket_path), deadline=deadline)
+    words = entry.server_command(session.socket_path) if mcp else None
+    changes = connect.plans(harness, socket=entry.socket_option(session.socket_path), deadline=deadline, server=words)
     here = None if project is None else project.resolve()
     text = None if instructions is False else plan(session, harness, here, wished=instructions is True)
+    return _connect(session, harness, changes, text, dry_run=dry_run, yes=yes)
+
+
+def _guide(session: Session, answers: dict[str, Any], *, dry_run: bool, asks: bool, deadline: int, mcp: bool) -> int:
+    """Ask what no option answers, and set all up. Return the exit status."""
+    from ormahctl.commands import guided
+
+    if asks and not interactive():
+        raise click.UsageError("there is no terminal to ask on: give --yes", click.get_current_context())
+    names = {"several": "agents"}
+    given = guided.SetupChoices(
+        agents=guided.agents_of(answers.get("several", "none")),
+        vault=answers["vault"].expanduser().absolute() if "vault" in answers else None,
+        name=answers.get("name"), service=answers.get("service", False), past=answers.get("past", False),
+        deadline=deadline, mcp=mcp,
+    )  # fmt: skip
+    named = frozenset(names.get(name, name) for name in answers)
+    return guided.run(session, guided.choose(session, given, named=named, asks=asks), dry_run=dry_run)
+
+
+def _connect(
+    session: Session,
+    harness: Harness,
+    changes: Sequence[SettingsChange],
+    text: Paragraph | None,
+    *,
+    dry_run: bool,
+    yes: bool,
+) -> int:
+    """Show the changes of one agent, ask, make them, and offer the paragraph. Return the exit status."""
     if dry_run:
-        agreed([change, *([text] if text else [])], dry_run=True, yes=yes, quiet=session.json)
-    elif agreed([change], dry_run=False, yes=yes, quiet=session.json):
-        change.make()
+        agreed([*changes, *([text] if text else [])], dry_run=True, yes=yes, quiet=session.json)
+    elif agreed(changes, dry_run=False, yes=yes, quiet=session.json):
+        for change in changes:
+            change.make()
         entry.connected(harness.name, {"program": entry.program(session.socket_path)})
         if not session.json:
-            _say(session, change)
+            _say(session, harness, changes)
         if text is not None:
             offer(session, harness, text, yes=yes)
     else:
         return DECLINED
     if session.json:
-        more = {"instructions": text and change_shown(text, dry_run=dry_run)}
-        render.emit(told(change, dry_run=dry_run) | more)
+        others = [told(change, dry_run=dry_run) for change in changes[1:]]
+        more = {"others": others, "instructions": text and change_shown(text, dry_run=dry_run)}
+        render.emit(told(changes[0], dry_run=dry_run) | more)
     elif not dry_run:
         service.offer(session)
     return 0
 
 
-def _say(session: Session, change: SettingsChange) -> None:
-    harness = change.harness
-    if not change.changed:
-        render.out(f"{harness.title} is connected already  {render.line(str(change.path))}")
-    else:
-        what = "renewed" if change.replaced else "connected"
-        render.out(f"{what} {render.paint(harness.title, 'bold')}  {render.line(str(change.path))}")
-        render.out(f"  {', '.join((*change.added, *change.replaced, *change.removed))}")
+def _say(session: Session, harness: Harness, changes: Sequence[SettingsChange]) -> None:
+    title = render.paint(harness.title, "bold")
+    if not any(change.changed for change in changes):
+        render.out(f"{harness.title} is connected already  {render.line(str(changes[0].path))}")
+    for change in changes:
+        if change.changed:
+            renewed = change.replaced or change.server == "renewed"
+            render.out(f"{'renewed' if renewed else 'connected'} {title}  {render.line(str(change.path))}")
+            render.out(f"  {', '.join(entries(change))}")
     sys.stdout.flush()
-    if change.changed:
+    if any(change.changed for change in changes):
         render.note(harness.after, label="next", colour="cyan")
-    if change.comment is not None:
-        render.note(
-            f"{harness.title} reads this file as plain JSON; for what stands in line {change.comment} (a comment, or a "
-            "comma too many) it may pass over the whole file"
-        )
-    if (off := harness.off()) is not None:
-        render.note(f"{harness.title} runs no hooks: {off}")
+    warn(harness, changes)
     if harness.found() is None:
         render.note(f"{harness.title} ({harness.program}) was not found on this machine")
     phase, _, mend = daemon(session)
@@ -171,35 +239,66 @@ def _say(session: Session, change: SettingsChange) -> None:
         render.note(mend or "the daemon does not run; a session that begins starts it, or now: ormahctl up")
 
 
+def entries(change: SettingsChange) -> list[str]:
+    """Return the names of the entries that a change adds, renews or removes."""
+    hooks = [*change.added, *change.replaced, *change.removed]
+    return [*hooks, *(["MCP server"] if change.server in {"added", "renewed", "removed"} else [])]
+
+
+def warn(harness: Harness, changes: Sequence[SettingsChange]) -> None:
+    """Say what keeps the agent from using the entries."""
+    for change in changes:
+        if change.comment is not None:
+            render.note(
+                f"{harness.title} reads {render.line(str(change.path))} as plain JSON; for what stands in line {change.comment} "
+                "(a comment, or a comma too many) it may pass over the whole file"
+            )
+        if change.server == "foreign":
+            render.note(
+                f"{render.line(str(change.path))} has another MCP server named ormah, which was left alone; take it out to "
+                "have this one"
+            )
+    if (off := harness.off()) is not None:
+        render.note(f"{harness.title} runs no hooks: {off}")
+
+
 # ---------------------------------------------------------------- looking
 
 
 def _look(session: Session) -> None:
-    from ormahctl.setup import change as entry
-    from ormahctl.setup import connect as look
     from ormahctl.setup import harness as agents
-    from ormahctl.setup import service
+    from ormahctl.setup import service as units
+    from ormahctl.setup import standing as look
 
-    socket = entry.socket_option(session.socket_path)
-    standings = [look.standing(harness, socket=socket) for harness in agents.AGENTS.values()]
+    socket, server = entry.socket_option(session.socket_path), entry.server_command(session.socket_path)
+    standings = [
+        look.standing(harness, socket=socket, server=server, deeply=True) for harness in agents.AGENTS.values()
+    ]
     phase, vault, trouble = daemon(session)
     if session.json:
         found = [
             {
                 "agent": one.harness.name, "found": one.found, "connected": one.state in {"yes", "outdated"},
-                "state": one.state, "file": str(one.file), "events": one.events, "trouble": one.trouble, "mend": one.mend,
+                "state": one.state, "file": str(one.file), "events": one.events, "server": one.server, "trouble": one.trouble, "mend": one.mend,
                 "answer": one.answer and {"ok": one.answer.ok, "ms": round(one.answer.ms, 1), "trouble": one.answer.trouble},
             }
             for one in standings
         ]  # fmt: skip
         state = {"phase": phase, "vault": vault, "socket": str(session.socket_path), "trouble": trouble}
-        render.emit({"agents": found, "daemon": state, "service": service.installed()})
+        render.emit({"agents": found, "daemon": state, "service": units.installed()})
         return
     rows = [
-        [one.harness.name, "yes" if one.found else "no", _state(one), _answer(one, phase is not None), _short(one.file)]
+        [
+            one.harness.name,
+            "yes" if one.found else "no",
+            _state(one),
+            _answer(one, phase is not None),
+            "another's" if one.server == "foreign" else one.server,
+            _short(one.file),
+        ]
         for one in standings
     ]
-    render.table(["agent", "on this machine", "connected", "its hook", "file"], rows)
+    render.table(["agent", "found", "connected", "hook", "tools", "file"], rows)
     if phase is None:
         render.out(
             f"daemon  {render.paint('does not run', 'yellow')}  {render.line(trouble or 'start it: ormahctl up')}"
@@ -208,14 +307,14 @@ def _look(session: Session) -> None:
         render.out(
             f"daemon  {render.paint(phase, 'green' if phase == 'ready' else 'yellow')}  {render.line(vault or '')}"
         )
-    render.out(f"service {_service(service.installed())}")
+    render.out(f"service {_service(units.installed())}")
     sys.stdout.flush()
     for one in standings:
         if one.trouble:
             render.note(one.trouble + (f" ({one.mend})" if one.mend else ""), label=one.harness.name)
         elif one.state == "outdated":
             render.note(
-                f"its hooks are of another installation or other settings; renew them: {one.mend}",
+                f"its entries are of another installation or other settings; renew them: {one.mend}",
                 label=one.harness.name,
             )
         if one.answer is not None and not one.answer.ok:
@@ -252,7 +351,7 @@ def _short(path: Path) -> str:
 
 @click.command(
     cls=Verb,
-    short_help="Remove Ormah's hooks from the agents' settings.",
+    short_help="Remove Ormah's entries from the agents' settings.",
     example="ormahctl uninstall --dry-run\normahctl uninstall codex",
 )
 @click.argument("agent", metavar="[AGENT]", required=False, type=OneOf([*AGENTS, SERVICE]))
@@ -267,11 +366,8 @@ def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> 
     A file that was not changed since gets its old content, byte for byte. The vault, the daemon and its configuration
     stay.
     """
-    from ormahctl.commands import service
-    from ormahctl.setup import change as entry
     from ormahctl.setup import connect
     from ormahctl.setup import harness as agents
-    from ormahctl.setup import harness as paragraph
     from ormahctl.setup.change import tidy
 
     if agent == SERVICE:

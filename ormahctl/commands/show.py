@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import click
 
@@ -24,7 +24,7 @@ from ormahctl.commands.write import fields, peek
 from ormahctl.options import NodeId
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
-from ormahctl.times import Then
+from ormahctl.times import TimeOrRevision
 from ormahd import paths
 from ormahd.api import AsOf, Edge, HelloParams, HelloResult, NodeParams, NodeResult
 from ormahd.rpc.wire import BadRequest, NotFound
@@ -38,7 +38,7 @@ from ormahd.rpc.wire import BadRequest, NotFound
 @click.argument("node_id", metavar="ID", type=NodeId())
 @click.option(
     "--as-of",
-    type=Then(),
+    type=TimeOrRevision(),
     metavar="WHEN|REV",
     help="Show it as it was at: a day (its end), 7d, an op, commit, branch or tag.",
 )
@@ -72,6 +72,8 @@ def show(session: Session, node_id: str, as_of: str | None) -> None:
     if node.tags:
         render.out("tags: " + ", ".join(map(render.line, node.tags)))
     render.out(render.paint(render.line(node.path), "dim"))
+    if node.said_in:
+        render.out(render.paint(_origin(node.said_in), "dim"), hang=0)
     if node.valid_until:
         why = f": {render.line(node.outdated_reason)}" if node.outdated_reason else ""
         render.out(render.paint(f"outdated since {render.moment(node.valid_until)}{why}", "yellow"))
@@ -86,6 +88,15 @@ def show(session: Session, node_id: str, as_of: str | None) -> None:
         render.out(_edge("→", edge))
     for edge in connections.incoming:
         render.out(_edge("←", edge))
+
+
+def _origin(said_in: str) -> str:
+    """Return where a memory comes from, in words: a section of a file, or a session."""
+    name = said_in.rpartition("#")[0]
+    if not name.startswith("file://"):
+        return f"said in a session: ormahctl sessions show {render.line(name)}"
+    path, _, section = name.removeprefix("file://").partition("#")
+    return f"follows the section “{render.line(unquote(section))}” of {render.line(unquote(path))}"
 
 
 def _edge(arrow: str, edge: Edge) -> str:

@@ -155,8 +155,8 @@ def whisper(
 ) -> None:
     """Show which memories an agent would get for PROMPT before it answers, or why it would get none.
 
-    Without --session nothing is stored, so you can try as often as you like. `whisper inject` and `whisper store`
-    answer hooks of agents instead; see their --help.
+    Try as often as you like: nothing goes into the vault. The prompt stands in `ormahctl log` like those of agents.
+    `whisper inject` and `whisper store` answer hooks of agents instead; see their --help.
     """
     if named is not None and everywhere:
         raise click.UsageError("--space and --global exclude each other")
@@ -259,7 +259,9 @@ def _print(one: WhisperedPrompt) -> None:
         facts.append(f"session {render.cut(render.line(one.session_id), 12)}")
     facts.append(f"event {one.event}")
     render.out(f"{render.moment(one.time)}  {render.paint(' · '.join(facts), 'dim')}")
-    render.out(f"  “{render.cut(render.line(one.prompt), PROMPT)}”", hang=1)
+    unkept = "(not stored: its session is in a folder of sessions.exclude)"
+    said = f"“{render.cut(render.line(one.prompt), PROMPT)}”" if one.prompt or one.silence == "empty" else unkept
+    render.out(f"  {said}", hang=1)
     if one.silence is not None:
         render.out(f"  {render.paint('silent:', 'yellow')} {render.line(SAID.get(one.silence, one.silence))}")
     elif not one.memories:

@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import math
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -253,11 +254,40 @@ def option(handler: Any, name: str) -> str | None:
 
 
 def named(path: Path) -> bool:
-    """Whether a file that cannot be parsed contains the path of the shim."""
+    """Whether a file that cannot be parsed contains the path of the shim, or our MCP server."""
     try:
-        return SHIM_END.encode() in path.read_bytes()
+        data = path.read_bytes()
     except OSError:
         return False
+    return SHIM_END.encode() in data or re.search(rb"\bormahctl\b.{,400}\bmcp\b", data, re.DOTALL) is not None
+
+
+SERVER: Final = "ormah"
+"""The name of our MCP server in the settings of agents."""
+
+
+def server_words(entry: Any) -> list[str]:
+    """Return the words of an MCP server's command; empty if it has no command."""
+    if not isinstance(entry, Mapping):
+        return []
+    found, more = entry.get("command"), entry.get("args")
+    both = [*(found if isinstance(found, list) else [found]), *(more if isinstance(more, list) else [])]
+    return [word for word in both if isinstance(word, str)]
+
+
+def our_server(entry: Any) -> bool:
+    """Whether an MCP server is `ormahctl mcp`, of any installation and with any options."""
+    found = server_words(entry)
+    return "mcp" in found and any(os.path.basename(word) == "ormahctl" for word in found)
+
+
+def server_command(socket: Path) -> list[str]:
+    """Return the words that start our MCP server for the daemon at `socket`: the entry script by its absolute path,
+    because programs for the desktop have no PATH of a shell."""
+    script, _ = paths.script("ormahctl")
+    words = [script] if script else [sys.executable, "-P", "-m", "ormahctl"]
+    given = [] if socket_option(socket) is None else ["--socket", os.path.abspath(socket)]
+    return [*words, *given, "mcp"]
 
 
 def program(socket: Path) -> str:
@@ -270,7 +300,7 @@ def program(socket: Path) -> str:
     return f"{found} --socket {shlex.quote(os.path.abspath(socket))}"
 
 
-def connected(agent: str, wired: paths.Wired) -> None:
+def connected(agent: str, wired: paths.AgentConnection) -> None:
     """Record how an agent that was connected calls ormahctl."""
     _change(agent, wired)
 
@@ -280,7 +310,7 @@ def disconnected(agent: str) -> None:
     _change(agent, None)
 
 
-def _change(agent: str, wired: paths.Wired | None) -> None:
+def _change(agent: str, wired: paths.AgentConnection | None) -> None:
     file = paths.wiring_file()
     if wired is None and not file.exists():
         return
@@ -297,8 +327,8 @@ def _change(agent: str, wired: paths.Wired | None) -> None:
         fresh.replace(file)
 
 
-def _known(file: Path) -> dict[str, paths.Wired]:
+def _known(file: Path) -> dict[str, paths.AgentConnection]:
     try:
-        return msgspec.json.decode(file.read_bytes(), type=dict[str, paths.Wired])
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, paths.AgentConnection])
     except (FileNotFoundError, msgspec.DecodeError):
         return {}  # an unreadable file is replaced; each setup adds its agent again

@@ -9,27 +9,26 @@ from __future__ import annotations
 import copy
 import json
 import os
-import re
-import subprocess
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from ormahctl.setup import change as entry
 from ormahctl.setup import change as record
 from ormahctl.setup import file
-from ormahctl.setup import harness as agents
 from ormahctl.setup.change import FileChange, Record
 from ormahctl.setup.file import Document, FileRead, HandlerPlace, InvalidSettings, Splice, apply, reverse
 from ormahctl.setup.harness import Harness, parse, peek
-from ormahd import __version__
-from ormahd.api import Finding
-from ormahd.rpc.wire import Conflict, OrmahError
+from ormahd.rpc.wire import Conflict
 
 Handlers = dict[str, list[Mapping[str, Any]]]
 """{event: Ormah's handlers for it}."""
+
+
+ServerState = Literal["added", "renewed", "there", "removed", "foreign"] | None
+"""What becomes of our MCP server in a file. `foreign`: there is another one of that name, which is left alone. None: the file is not
+the one for servers, or has none and gets none."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,7 @@ class SettingsChange(FileChange):
     """Events that get a hook."""
     replaced: list[str]
     removed: list[str]
+    server: ServerState = None
     comment: int | None = None
     """The line of a comment that prevents the harness from reading the file, or None."""
 
@@ -61,39 +61,97 @@ def read(harness: Harness, path: Path) -> tuple[FileRead, Document]:
     return seen, document
 
 
-def connect(harness: Harness, *, socket: str | None, deadline: int) -> SettingsChange:
-    """Plan the hooks for every event of `harness`, in the file where the person keeps theirs.
+def plans(harness: Harness, *, socket: str | None, deadline: int, server: Sequence[str] | None) -> list[SettingsChange]:
+    """Plan the hooks and the MCP server of `harness`: a change of each file, that of the hooks first.
+
+    `server`: the words that start our MCP server; None: it is not wanted. Raises as `connect` does.
+    """
+    files = dict.fromkeys((harness.target(), harness.server_file()))
+    return [connect(harness, socket=socket, deadline=deadline, path=path, server=server) for path in files]
+
+
+def connect(
+    harness: Harness,
+    *,
+    socket: str | None,
+    deadline: int,
+    path: Path | None = None,
+    server: Sequence[str] | None = None,
+) -> SettingsChange:
+    """Plan what belongs into one file of `harness`: the hooks for every event, the MCP server, or both.
+
+    `path`: the file; None: the one where the person keeps hooks.
 
     Raises:
         InvalidSettings: that file cannot be read.
         Conflict: two of its files have hooks of Ormah.
     """
     target = harness.target()
+    path = target if path is None else path
     for other in harness.files():
         document = peek(other) if other != target else None
         if document is not None and ours(document):
             hint = f"ormahctl uninstall {harness.name}, then set it up again"
             raise Conflict(f"{target} and {other} both have our hooks", hint=hint)
-    seen, document = read(harness, target)
-    wanted = {event: harness.handler(event, socket=socket, deadline=deadline) for event in harness.events}
-    there = ours(document)
+    seen, document = read(harness, path)
+    events = harness.wanted() if path == target else ()
+    wanted = WantedEntries(
+        {event: harness.handler(event, socket=socket, deadline=deadline) for event in events},
+        harness.servers if path == harness.server_file() else None,
+        None if server is None else harness.server(server),
+        {event: tools for event in events if (tools := harness.matcher(event)) is not None},
+    )
+    there, served = ours(document), our_server(document, wanted.servers)
     was = Record.of(harness.name, seen.real)
-    known = was if there else None
+    known = was if there or served is not None else None
     exact = known is not None and known.fits(seen.data)
-    start = parse(target, apply(document.data, reverse(known.edits))) if known and exact else document
-    kept = known.keep if known else _containers(document)
+    start = parse(path, apply(document.data, reverse(known.edits))) if known and exact else document
+    kept = known.keep if known and not exact else _containers(start, wanted.servers)
     edits, result = _plan(start, wanted, kept)
-    added, replaced, removed = _told(there, ours(result), harness.events)
+    added, replaced, removed = _told(there, ours(result), events)
     existed = known.existed if known else seen.data is not None
     # in place of older ones of ours there is no way back to the byte: `uninstall` takes our hooks out of what is there
-    back = exact or not there
+    back = exact or not (there or served is not None)
     remembered = Record(
-        agent=harness.name, file=str(target), real=str(seen.real), existed=existed, keep=kept,
+        agent=harness.name, file=str(path), real=str(seen.real), existed=existed, keep=kept,
         after=record.digest(result.data) if back else "", edits=tuple(edits) if back else (),
     )  # fmt: skip
-    after = result.data if edits or seen.data is not None else seen.data
+    after: bytes | None = result.data if edits or seen.data is not None else seen.data
+    ours_there = wanted.anything(result)
+    if not ours_there and not existed and result.data.strip() in {b"", b"{}"}:
+        after = None
     comment = result.comment if harness.strict else None
-    return SettingsChange(seen, after, remembered, was, harness, added, replaced, removed, comment)
+    state = _served(served, document, result, wanted)
+    kept_record = remembered if ours_there else None
+    return SettingsChange(seen, after, kept_record, was, harness, added, replaced, removed, state, comment)
+
+
+@dataclass(frozen=True)
+class WantedEntries:
+    """What is to be in a settings file: hooks by event, and an MCP server in the object `servers` of the root, if the
+    file is the one for servers."""
+
+    hooks: Mapping[str, Mapping[str, Any]]
+    servers: str | None = None
+    server: Mapping[str, Any] | None = None
+    matchers: Mapping[str, str] = field(default_factory=dict)
+    """{event: the tools to which its hook is limited}."""
+
+    def anything(self, document: Document) -> bool:
+        """Whether the file has entries of ours that `uninstall` will take out."""
+        return bool(ours(document)) or our_server(document, self.servers) is not None
+
+
+def _served(
+    before: Mapping[str, Any] | None, document: Document, after: Document, wanted: WantedEntries
+) -> ServerState:
+    now = our_server(after, wanted.servers)
+    if now is None:
+        if before is not None:
+            return "removed"
+        foreign = wanted.server is not None and server_entry(document, wanted.servers) is not None
+        return "foreign" if foreign else None
+    return "added" if before is None else "there" if before == now else "renewed"
 
 
 def disconnect(harness: Harness) -> list[SettingsChange]:
@@ -103,9 +161,11 @@ def disconnect(harness: Harness) -> list[SettingsChange]:
         InvalidSettings: a file that names the shim cannot be parsed.
     """
     records = {one.real: one for one in Record.all(harness.name)}
-    seen = {str(file.FileRead(path, None).real): path for path in harness.files()}
+    seen = {str(file.FileRead(path, None).real): path for path in (*harness.files(), harness.server_file())}
+    first = os.path.realpath(harness.target())
+    places = {real: Path(one.file) for real, one in records.items()} | seen
     changes = []
-    for real, path in ({real: Path(one.file) for real, one in records.items()} | seen).items():
+    for real, path in sorted(places.items(), key=lambda one: one[0] != first):
         change = _without(harness, path, records.get(real))
         if change is not None:
             changes.append(change)
@@ -120,19 +180,26 @@ def _without(harness: Harness, path: Path, was: Record | None) -> SettingsChange
             raise
         return None
     there = ours(document)
-    if not there:
+    wanted = WantedEntries({}, harness.servers if _same(path, harness.server_file()) else None)
+    served = our_server(document, wanted.servers)
+    if not there and served is None:
         return None
     keep = was.keep if was else frozenset()
     after: bytes | None
     if was and was.fits(seen.data):
         result = parse(path, apply(document.data, reverse(was.edits)))
-        _verify(document, result, {})
+        _verify(document, result, wanted)
         after = result.data if was.existed else None
     else:
-        _, result = _plan(document, {}, keep)
+        _, result = _plan(document, wanted, keep)
         nothing = was is not None and not was.existed and result.data.strip() in {b"", b"{}"}
         after = None if nothing else result.data
-    return SettingsChange(seen, after, None, was, harness, [], [], list(there))
+    state: ServerState = None if served is None else "removed"
+    return SettingsChange(seen, after, None, was, harness, [], [], list(there), state)
+
+
+def _same(path: Path, other: Path) -> bool:
+    return os.path.realpath(path) == os.path.realpath(other)
 
 
 # ---------------------------------------------------------------- the plan
@@ -144,6 +211,19 @@ def ours(document: Document) -> Handlers:
     for place, handler in _places(document):
         found.setdefault(place.event, []).append(handler)
     return found
+
+
+def our_server(document: Document, servers: str | None) -> Mapping[str, Any] | None:
+    """Return our MCP server's entry in the object `servers` of the root; None if it has none, or another's of that
+    name."""
+    found = server_entry(document, servers)
+    return found if isinstance(found, Mapping) and entry.our_server(found) else None
+
+
+def server_entry(document: Document, servers: str | None) -> Any:
+    """Return what has our server's name; None without one."""
+    table = document.value.get(servers) if servers is not None else None
+    return table.get(entry.SERVER) if isinstance(table, Mapping) else None
 
 
 def _places(document: Document) -> list[tuple[HandlerPlace, Mapping[str, Any]]]:
@@ -175,10 +255,8 @@ def _check(document: Document) -> None:
         raise InvalidSettings(f'"hooks" is no object, but {json.dumps(hooks, default=str)[:60]}')
 
 
-def _plan(
-    start: Document, wanted: Mapping[str, Mapping[str, Any]], keep: frozenset[str]
-) -> tuple[list[Splice], Document]:
-    """Return the edits after which Ormah's hooks are exactly `wanted`, and the resulting document."""
+def _plan(start: Document, wanted: WantedEntries, keep: frozenset[str]) -> tuple[list[Splice], Document]:
+    """Return the edits after which Ormah's entries are exactly `wanted`, and the resulting document."""
     edits: list[Splice] = []
     now = start
 
@@ -191,44 +269,69 @@ def _plan(
     for place, _ in _places(start):
         first.setdefault(place.event, place)
     for place, _ in reversed(_places(start)):
-        if place.event not in wanted or place != first[place.event]:
+        if place.event not in wanted.hooks or place != first[place.event]:
             step(now.drop(place, keep))
-    for event, handler in wanted.items():
+    for event, handler in wanted.hooks.items():
         hooks = now.value.get("hooks", {})
         if not isinstance(hooks.get(event, []), list):
             raise InvalidSettings(f'"hooks.{event}" is no list, but {json.dumps(hooks[event], default=str)[:60]}')
         there = [(place, found) for place, found in _places(now) if place.event == event]
         if not there:
-            step(now.add(event, handler))
+            step(now.add(event, handler, wanted.matchers.get(event)))
             continue
         place, found = there[0]
         gone = [key for key in entry.OBSOLETE if key in found and key not in handler]
         if gone or any(found.get(key) != value for key, value in handler.items()):
             step(now.change(place, handler, gone))
+    if wanted.servers is not None:
+        step(_plan_server(now, wanted.servers, wanted.server, keep))
     _verify(start, now, wanted)
     return edits, now
 
 
-def _verify(before: Document, after: Document, wanted: Mapping[str, Mapping[str, Any]]) -> None:
-    """Check that the edits changed nothing but Ormah's hooks.
+def _plan_server(now: Document, servers: str, wanted: Mapping[str, Any] | None, keep: frozenset[str]) -> list[Splice]:
+    """Return the edits after which our MCP server is `wanted`, or is gone. Another's of its name is left alone."""
+    table = now.value.get(servers, {})
+    if wanted is not None and not isinstance(table, Mapping):
+        raise InvalidSettings(f'"{servers}" is no object, but {json.dumps(table, default=str)[:60]}')
+    there = our_server(now, servers)
+    if there is None:
+        free = server_entry(now, servers) is None
+        return now.put(servers, entry.SERVER, wanted) if wanted is not None and free else []
+    if wanted is None:
+        return now.take(servers, entry.SERVER, keep=servers in keep)
+    return now.renew(servers, entry.SERVER, wanted) if not wanted.items() <= there.items() else []
+
+
+def _verify(before: Document, after: Document, wanted: WantedEntries) -> None:
+    """Check that the edits changed nothing but Ormah's entries.
 
     Raises:
         Conflict: they changed something else.
     """
-    found = ours(after)
-    right = set(found) == set(wanted) and all(
-        len(handlers) == 1 and wanted[event].items() <= handlers[0].items() for event, handlers in found.items()
+    found, hooks = ours(after), wanted.hooks
+    right = set(found) == set(hooks) and all(
+        len(handlers) == 1 and hooks[event].items() <= handlers[0].items() for event, handlers in found.items()
     )
-    if not right or _theirs(before) != _theirs(after):
+    served = our_server(after, wanted.servers)
+    if served is not None and (wanted.server is None or not wanted.server.items() <= served.items()):
+        right = False
+    if not right or _theirs(before, wanted.servers) != _theirs(after, wanted.servers):
         raise Conflict(
             "the file is written in a way that we cannot edit without touching what others wrote; nothing was changed",
             hint="ormahctl setup AGENT --dry-run on an empty file shows what to add by hand",
         )
 
 
-def _theirs(document: Document) -> str:
-    """Return everything except Ormah's hooks as JSON, in order; empty containers of hooks are left out."""
-    value = copy.deepcopy(dict(document.value))
+def _theirs(document: Document, servers: str | None) -> str:
+    """Return everything except Ormah's entries as JSON, in order; empty containers of entries are left out."""
+    ours_in = {"hooks", servers}
+    value = {key: copy.deepcopy(one) if key in ours_in else one for key, one in document.value.items()}
+    if our_server(document, servers) is not None:
+        assert servers is not None
+        del value[servers][entry.SERVER]
+    if servers is not None and value.get(servers) == {}:
+        del value[servers]
     hooks = value.get("hooks")
     if isinstance(hooks, dict):
         for event, groups in list(_events(value)):
@@ -244,12 +347,15 @@ def _theirs(document: Document) -> str:
     return json.dumps(value, default=repr)
 
 
-def _containers(document: Document) -> frozenset[str]:
-    """Return the existing containers of hooks; none if they contain Ormah's hooks, because then it is unknown who
-    created them."""
-    if ours(document) or "hooks" not in document.value:
-        return frozenset()
-    return frozenset({"hooks", *(f"hooks.{event}" for event, _ in _events(document.value))})
+def _containers(document: Document, servers: str | None) -> frozenset[str]:
+    """Return the existing containers of hooks and servers; those that contain Ormah's entries are left out, because
+    then it is unknown who created them."""
+    found = set()
+    if "hooks" in document.value and not ours(document):
+        found |= {"hooks", *(f"hooks.{event}" for event, _ in _events(document.value))}
+    if servers is not None and servers in document.value and our_server(document, servers) is None:
+        found.add(servers)
+    return frozenset(found)
 
 
 def _told(before: Handlers, after: Handlers, events: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
@@ -257,134 +363,3 @@ def _told(before: Handlers, after: Handlers, events: Sequence[str]) -> tuple[lis
     added = [event for event in events if event not in before]
     replaced = [event for event in events if event in before and before[event] != after[event]]
     return added, replaced, [event for event in before if event not in after]
-
-
-PROMPTS = ("UserPromptSubmit", "BeforeAgent")
-"""The names of the event for a prompt."""
-
-
-@dataclass(frozen=True)
-class HookAnswer:
-    """The result of running the hook with an empty prompt. The correct answer is silence."""
-
-    ok: bool
-    ms: float
-    trouble: str | None
-    """What failed, in words for people, or None."""
-
-
-@dataclass(frozen=True)
-class Standing:
-    harness: Harness
-    found: str | None
-    state: Literal["yes", "no", "outdated", "unreadable"]
-    file: Path
-    events: list[str]
-    """Events that have a hook of Ormah."""
-    answer: HookAnswer | None
-    trouble: str | None
-    """Why the hooks would not work, or what is wrong with the file; None if nothing is."""
-    mend: str | None
-
-
-def connected() -> dict[str, list[Mapping[str, Any]]]:
-    """Return the connected agents with their handlers. An agent whose settings file cannot be read is left out."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for harness in agents.AGENTS.values():
-        try:
-            _, document = read(harness, harness.target())
-        except OrmahError:
-            continue  # `doctor` and `setup` name it
-        handlers = [handler for some in ours(document).values() for handler in some]
-        if handlers:
-            found[harness.name] = handlers
-    return found
-
-
-def standing(harness: Harness, *, socket: str | None) -> Standing:
-    """Return how one agent is connected. `socket`: the value that setup would write for `--socket` now."""
-    path = harness.target()
-    try:
-        _, document = read(harness, path)
-    except OrmahError as exc:
-        return Standing(harness, harness.found(), "unreadable", path, [], None, exc.message, exc.hint)
-    there = ours(document)
-    if not there:
-        return Standing(harness, harness.found(), "no", path, [], None, None, None)
-    handler = next((there[event][0] for event in PROMPTS if event in there), None)
-    given = entry.option(handler, "--deadline") or ""
-    deadline = int(given) if given.isdecimal() else entry.DEADLINE_MS
-    wanted = {event: [harness.handler(event, socket=socket, deadline=deadline)] for event in harness.events}
-    right = set(there) == set(wanted) and all(
-        len(there[event]) == 1 and wanted[event][0].items() <= there[event][0].items() for event in wanted
-    )
-    answer = _ask(handler, deadline) if handler is not None else None
-    off = harness.off()
-    trouble = f"hooks are switched off: {off}" if off else None
-    mend = None if right else f"ormahctl setup {harness.name}"
-    return Standing(harness, harness.found(), "yes" if right else "outdated", path, list(there), answer, trouble, mend)
-
-
-def _ask(handler: Mapping[str, Any], deadline: int) -> HookAnswer:
-    """Run the command as a harness does: by a shell, with JSON on stdin. Unlike a harness, read its stderr."""
-    command = str(handler["command"]).removesuffix(entry.GUARD)
-    text = json.dumps({"hook_event_name": "UserPromptSubmit", "prompt": "", "cwd": os.getcwd()}).encode()
-    limit = deadline / 1000 + entry.SPARE_SECONDS
-    began = time.monotonic()
-    try:
-        done = subprocess.run(["/bin/sh", "-c", command], input=text, capture_output=True, timeout=limit, check=False)
-    except subprocess.TimeoutExpired:
-        return HookAnswer(False, limit * 1000, f"did not end within {limit:.1f} s")
-    ms = (time.monotonic() - began) * 1000
-    said = done.stderr.decode("utf-8", "backslashreplace").strip()
-    if said or done.returncode:
-        return HookAnswer(False, ms, said.splitlines()[-1] if said else f"ended with status {done.returncode}")
-    if done.stdout:
-        return HookAnswer(False, ms, "said something to an empty prompt")
-    if ms > deadline:
-        return HookAnswer(False, ms, f"took longer than its deadline of {deadline} ms")
-    return HookAnswer(True, ms, None)
-
-
-_VERSION = re.compile(r"""^__version__\s*=\s*["']([^"']+)["']""", re.MULTILINE)
-
-
-def findings(daemon: str | None) -> list[Finding]:
-    """Return findings on hooks of another version, or whose program is missing. `daemon`: the version of the running
-    daemon."""
-    found = []
-    if daemon is not None and daemon != __version__:
-        what = f"the daemon that runs is version {daemon}, and {__version__} is installed"
-        found.append(Finding(level="warning", what=what, mend="ormahctl restart"))
-    for agent, handlers in connected().items():
-        troubles = dict.fromkeys(trouble for handler in handlers for trouble in _troubles(handler))
-        for trouble in troubles:
-            what = f"the hooks of {agent} {trouble}"
-            found.append(Finding(level="warning", what=what, mend=f"ormahctl setup {agent}"))
-    return found
-
-
-def _troubles(handler: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the command of one hook, as the end of a sentence."""
-    words = entry.words(handler)
-    shim = next((word for word in words if word.endswith(entry.SHIM_END)), None)
-    if shim is None:
-        return
-    if not os.access(words[0], os.X_OK):
-        yield f"run {words[0]}, which is not there"
-    if not Path(shim).is_file():
-        yield f"run {shim}, which is not there"
-        return
-    version = _version(Path(shim))
-    if version is not None and version != __version__:
-        yield f"are of version {version}, and {__version__} is installed"
-
-
-def _version(shim: Path) -> str | None:
-    """Return the version of the package to which a shim belongs, or None if unknown."""
-    try:
-        text = (shim.parents[1] / "ormahd" / "__init__.py").read_text("utf-8")
-    except (OSError, ValueError):
-        return None
-    found = _VERSION.search(text)
-    return found[1] if found else None

@@ -142,14 +142,16 @@ class Json:
     def comment(self) -> int | None:
         """The line of the first thing that strict JSON does not allow, or None."""
         start = len(BOM) if self.data.startswith(BOM) else 0
+        if self.data[start:] == self.plain[start:]:
+            return None
         pairs = zip(self.data[start:], self.plain[start:], strict=True)
         at = next((at for at, (ours, strict) in enumerate(pairs, start) if ours != strict), None)
         return None if at is None else self.data.count(b"\n", 0, at) + 1
 
     # ---------------------------------------------------------------- hooks
 
-    def add(self, event: str, handler: Mapping[str, Any]) -> list[Splice]:
-        group = {"hooks": [handler]}
+    def add(self, event: str, handler: Mapping[str, Any], matcher: str | None = None) -> list[Splice]:
+        group = {**({} if matcher is None else {"matcher": matcher}), "hooks": [handler]}
         if not self._has("hooks"):
             return self._insert((), "hooks", {event: [group]})
         if not self._has("hooks", event):
@@ -157,9 +159,24 @@ class Json:
         return self._insert(("hooks", event), None, group)
 
     def change(self, place: HandlerPlace, handler: Mapping[str, Any], gone: Iterable[str]) -> list[Splice]:
+        return self._set(self._path(place), handler, gone)
+
+    def put(self, table: str, name: str, value: Mapping[str, Any]) -> list[Splice]:
+        if not self._has(table):
+            return self._insert((), table, {name: value})
+        return self._insert((table,), name, value)
+
+    def renew(self, table: str, name: str, value: Mapping[str, Any]) -> list[Splice]:
+        return self._set((table, name), value, ())
+
+    def take(self, table: str, name: str, *, keep: bool) -> list[Splice]:
+        return self._remove((table, name) if keep or len(self._at((table,))) > 1 else (table,))
+
+    def _set(self, path: Path, members: Mapping[str, Any], gone: Iterable[str]) -> list[Splice]:
+        """Return the edits that set members of the object at `path`, and remove those in `gone`."""
         edits: list[Splice] = []
-        now, path = self, self._path(place)
-        steps = [*((key, value) for key, value in handler.items()), *((key, None) for key in gone)]
+        now = self
+        steps = [*((key, value) for key, value in members.items()), *((key, None) for key in gone)]
         for key, value in steps:
             there = now._at(path)
             if value is None:
@@ -366,18 +383,52 @@ class Toml:
     def _newline(self) -> bytes:
         return b"\r\n" if b"\r\n" in self.data else b"\n"
 
-    def add(self, event: str, handler: Mapping[str, Any]) -> list[Splice]:
+    def add(self, event: str, handler: Mapping[str, Any], matcher: str | None = None) -> list[Splice]:
         newline, data = self._newline, self.data
         gap = b"" if not data else newline if data.endswith((b"\n", b"\r")) else newline * 2
-        lines = [f"[[hooks.{event}]]", f"[[hooks.{event}.hooks]]", *(f"{k} = {_value(v)}" for k, v in handler.items())]
+        limit = [] if matcher is None else [f"matcher = {_value(matcher)}"]
+        lines = [
+            f"[[hooks.{event}]]",
+            *limit,
+            f"[[hooks.{event}.hooks]]",
+            *(f"{k} = {_value(v)}" for k, v in handler.items()),
+        ]
         return [Splice(len(data), b"", gap + newline.join(line.encode() for line in lines) + newline)]
 
     def change(self, place: HandlerPlace, handler: Mapping[str, Any], gone: Iterable[str]) -> list[Splice]:
+        document = self._document()
+        return self._set(document, document["hooks"][place.event][place.group]["hooks"][place.number], handler, gone)
+
+    def put(self, table: str, name: str, value: Mapping[str, Any]) -> list[Splice]:
+        newline, data = self._newline, self.data
+        gap = b"" if not data else newline if data.endswith((b"\n", b"\r")) else newline * 2
+        lines = [f"[{table}.{name}]", *(f"{key} = {_value(one)}" for key, one in value.items())]
+        return [Splice(len(data), b"", gap + newline.join(line.encode() for line in lines) + newline)]
+
+    def renew(self, table: str, name: str, value: Mapping[str, Any]) -> list[Splice]:
+        document = self._document()
+        return self._set(document, document[table][name], value, ())
+
+    def take(self, table: str, name: str, *, keep: bool) -> list[Splice]:
+        expected = json.loads(json.dumps(self.value, default=str))
+        del expected[table][name]
+        cut = self._cut(self.put(table, name, self.value[table][name])[0].inserted, table, expected)
+        if cut is not None:
+            return [cut]
         import tomlkit
 
         document = self._document()
-        table = document["hooks"][place.event][place.group]["hooks"][place.number]
-        for key, value in handler.items():
+        if len(document[table]) > 1 or keep:
+            del document[table][name]
+        else:
+            del document[table]
+        return between(self.data, tomlkit.dumps(document).encode())
+
+    def _set(self, document: Any, table: Any, members: Mapping[str, Any], gone: Iterable[str]) -> list[Splice]:
+        """Return the edits that set members of a table of the document, and remove those in `gone`."""
+        import tomlkit
+
+        for key, value in members.items():
             if table.get(key) != value:
                 table[key] = value
         for key in gone:
@@ -385,7 +436,7 @@ class Toml:
         return between(self.data, tomlkit.dumps(document).encode())
 
     def drop(self, place: HandlerPlace, keep: frozenset[str]) -> list[Splice]:  # noqa: ARG002 - an array of tables leaves nothing
-        cut = self._cut(place)
+        cut = self._cut_hook(place)
         if cut is not None:
             return [cut]
         import tomlkit
@@ -404,10 +455,22 @@ class Toml:
             del document["hooks"]
         return between(self.data, tomlkit.dumps(document).encode())
 
-    def _cut(self, place: HandlerPlace) -> Splice | None:
+    def _cut_hook(self, place: HandlerPlace) -> Splice | None:
         """Return the text that `add` wrote for this handler, if it is unchanged; otherwise None."""
         handler = self.value["hooks"][place.event][place.group]["hooks"][place.number]
-        text = self.add(place.event, handler)[0].inserted.strip(b"\r\n")
+        expected = json.loads(json.dumps(self.value, default=str))
+        groups = expected["hooks"][place.event]
+        if len(groups[place.group]["hooks"]) > 1:
+            return None
+        del groups[place.group]
+        if not groups:
+            del expected["hooks"][place.event]
+        return self._cut(self.add(place.event, handler)[0].inserted, "hooks", expected)
+
+    def _cut(self, inserted: bytes, table: str, expected: Mapping[str, Any]) -> Splice | None:
+        """Return the edit that takes out a text that we added, with the empty line before it. None if the text was
+        changed, or if the file would not be `expected` without it; an empty `table` counts as none."""
+        text = inserted.strip(b"\r\n")
         start = self.data.find(text)
         if start < 0 or self.data.find(text, start + 1) >= 0:
             return None
@@ -417,18 +480,11 @@ class Toml:
         if self.data.endswith(newline * 2, 0, start):
             start -= len(newline)
         edit = Splice(start, self.data[start:end], b"")
-        expected = json.loads(json.dumps(self.value, default=str))
-        groups = expected["hooks"][place.event]
-        if len(groups[place.group]["hooks"]) > 1:
-            return None
-        del groups[place.group]
-        if not groups:
-            del expected["hooks"][place.event]
         try:
             left = json.loads(json.dumps(type(self).parse(apply(self.data, [edit])).value, default=str))
         except InvalidSettings:
             return None
-        return edit if {"hooks": {}} | left == {"hooks": {}} | expected else None
+        return edit if {table: {}} | left == {table: {}} | dict(expected) else None
 
     def _document(self) -> Any:
         """Return the file parsed by tomlkit, which can write every byte again.

@@ -88,8 +88,9 @@ class Document(Protocol):
     def parse(cls, data: bytes) -> Self:
         """Parse a file. Raises InvalidSettings with line and column."""
 
-    def add(self, event: str, handler: Mapping[str, Any]) -> list[Splice]:
-        """Return edits that add a group for `handler` after the event's other groups."""
+    def add(self, event: str, handler: Mapping[str, Any], matcher: str | None = None) -> list[Splice]:
+        """Return edits that add a group for `handler` after the event's other groups; `matcher`: the tools for which it
+        runs."""
 
     def change(self, place: HandlerPlace, handler: Mapping[str, Any], gone: Iterable[str]) -> list[Splice]:
         """Return edits that set these members of the handler, remove those in `gone`, and leave all others."""
@@ -97,6 +98,16 @@ class Document(Protocol):
     def drop(self, place: HandlerPlace, keep: frozenset[str]) -> list[Splice]:
         """Return edits that remove the handler, and containers that become empty, except those in `keep` (`hooks`,
         `hooks.EVENT`)."""
+
+    def put(self, table: str, name: str, value: Mapping[str, Any]) -> list[Splice]:
+        """Return edits that add `name` with `value` to an object of the root, which is made if it is not there."""
+
+    def renew(self, table: str, name: str, value: Mapping[str, Any]) -> list[Splice]:
+        """Return edits that set these members of `name` in an object of the root, and leave all others."""
+
+    def take(self, table: str, name: str, *, keep: bool) -> list[Splice]:
+        """Return edits that remove `name` from an object of the root, and the object if it becomes empty, unless
+        `keep`."""
 
 
 LARGEST = 16_000_000

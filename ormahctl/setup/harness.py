@@ -15,11 +15,12 @@ import os
 import re
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
+from ormahctl import managers
 from ormahctl.setup import change as entry
 from ormahctl.setup import change as record
 from ormahctl.setup import file
@@ -199,6 +200,11 @@ def _digest(body: bytes) -> str:
     return record.digest(body.replace(b"\r\n", b"\n"))[:8]
 
 
+TOOL_EVENT: Final = "PreToolUse"
+TOOLS: Final = "Edit|MultiEdit|Write|NotebookEdit|Bash"
+"""The tools of Claude Code that edit files or run commands."""
+
+
 class Harness(ABC):
     """An agent's program, with its settings files, events and format of hooks."""
 
@@ -206,12 +212,15 @@ class Harness(ABC):
     """The name in commands, which the shim also sends to the daemon."""
     title: ClassVar[str]
     program: ClassVar[str]
-    events: ClassVar[tuple[str, ...]]
+    events: ClassVar[tuple[str, ...]] = ()
+    """The events for which it gets hooks; none if its hooks cannot add to a prompt, or it has none."""
+    servers: ClassVar[str] = "mcpServers"
+    """The object of its settings that holds MCP servers."""
     strict: ClassVar[bool]
     """Whether it reads its settings as strict JSON, so that a comment makes it ignore the whole file."""
-    reads: ClassVar[str]
-    """The name of the instructions file that it reads at the start of a session."""
-    after: ClassVar[str]
+    reads: ClassVar[str | None] = None
+    """The name of the instructions file that it reads at the start of a session, if there is one for all projects."""
+    after: ClassVar[str] = "sessions that you start from now on have it"
     """What the person has to do after a change."""
 
     @abstractmethod
@@ -226,9 +235,25 @@ class Harness(ABC):
         """Return the file for new hooks."""
         return self.files()[0]
 
-    def instructions(self, project: Path | None = None) -> Path:
+    def wanted(self) -> tuple[str, ...]:
+        """Return the events for which it gets hooks with the settings as they are."""
+        return self.events
+
+    def matcher(self, event: str) -> str | None:
+        """Return the tools to which the hook for `event` is limited; None if it has no tools."""
+        return TOOLS if event == TOOL_EVENT else None
+
+    def server_file(self) -> Path:
+        """Return the file for the MCP server."""
+        return self.target()
+
+    def server(self, words: Sequence[str]) -> dict[str, Any]:
+        """Return the entry of an MCP server that is started by `words`."""
+        return {"command": words[0], "args": list(words[1:])}
+
+    def instructions(self, project: Path | None = None) -> Path | None:
         """Return the instructions file that it reads at the start of a session: the person's, or that of a project."""
-        return (project or self.home()) / self.reads
+        return None if self.reads is None else (project or self.home()) / self.reads
 
     def handler(self, event: str, *, socket: str | None, deadline: int) -> dict[str, Any]:
         """Return the hook that runs the shim for `event`; `deadline` in milliseconds."""
@@ -283,10 +308,20 @@ class ClaudeCode(Harness):
     events = ("SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "SessionEnd")
     strict = True
     reads = "CLAUDE.md"
-    after = "sessions that you start from now on have it"
 
     def home(self) -> Path:
         return place("CLAUDE_CONFIG_DIR", ".claude")
+
+    def wanted(self) -> tuple[str, ...]:
+        """Return its events, with that before a tool if `whisper.tools` is on: each use of a tool then starts a hook."""
+        return (*self.events, TOOL_EVENT) if paths.whispers_at_tools() else self.events
+
+    def server_file(self) -> Path:
+        """Return `.claude.json`, which lies beside `.claude`, but inside of `$CLAUDE_CONFIG_DIR`."""
+        return (self.home() if os.environ.get("CLAUDE_CONFIG_DIR") else paths.home()) / ".claude.json"
+
+    def server(self, words: Sequence[str]) -> dict[str, Any]:
+        return {"type": "stdio", **super().server(words)}
 
     def off(self) -> str | None:
         return "disableAllHooks" if settings(self.target()).get("disableAllHooks") is True else None
@@ -296,10 +331,11 @@ class Codex(Harness):
     name = "codex"
     title = "Codex"
     program = "codex"
+    servers = "mcp_servers"
     events = ("SessionStart", "UserPromptSubmit", "Stop", "PreCompact")
     strict = True
     reads = "AGENTS.md"
-    after = "Codex asks you to trust new hooks before it runs them: start it and type /hooks"
+    after = "Codex runs new hooks once you trust them: start codex and type /hooks"
 
     def home(self) -> Path:
         return place("CODEX_HOME", ".codex")
@@ -318,9 +354,12 @@ class Codex(Harness):
         theirs = hooks[config] and not hooks[apart]
         return config if theirs and all(_takes_tables(config, event) for event in self.events) else apart
 
+    def server_file(self) -> Path:
+        return self.files()[1]
+
     def instructions(self, project: Path | None = None) -> Path:
         """Return `AGENTS.override.md` if it exists, because Codex then ignores `AGENTS.md`."""
-        usual = super().instructions(project)
+        usual = (project or self.home()) / self.reads
         instead = usual.with_name("AGENTS.override.md")
         return instead if instead.is_file() else usual
 
@@ -367,7 +406,6 @@ class Gemini(Harness):
     events = ("SessionStart", "BeforeAgent", "AfterAgent", "PreCompress", "SessionEnd")
     strict = False
     reads = "GEMINI.md"
-    after = "sessions that you start from now on have it"
 
     def home(self) -> Path:
         """Return the directory of its settings. `GEMINI_CLI_HOME` replaces the home directory, not this one."""
@@ -399,4 +437,86 @@ class Gemini(Harness):
         return None
 
 
-AGENTS: Final[Mapping[str, Harness]] = {one.name: one for one in (ClaudeCode(), Codex(), Gemini())}
+class Cursor(Harness):
+    """Its hooks cannot add to a prompt (beforeSubmitPrompt), so it only gets the MCP server."""
+
+    name = "cursor"
+    title = "Cursor"
+    program = "cursor"
+    strict = True
+
+    def home(self) -> Path:
+        return paths.home() / ".cursor"
+
+    def files(self) -> tuple[Path, ...]:
+        return (self.home() / "mcp.json",)
+
+
+class OpenCode(Harness):
+    name = "opencode"
+    title = "OpenCode"
+    program = "opencode"
+    servers = "mcp"
+    strict = False
+    reads = "AGENTS.md"
+
+    def home(self) -> Path:
+        return config_home() / "opencode"
+
+    def files(self) -> tuple[Path, ...]:
+        return (self.home() / "opencode.json", self.home() / "opencode.jsonc", self.home() / "config.json")
+
+    def target(self) -> Path:
+        """Return the first of its files that exists."""
+        return next((path for path in self.files() if path.is_file()), self.files()[0])
+
+    def server(self, words: Sequence[str]) -> dict[str, Any]:
+        return {"type": "local", "command": list(words), "enabled": True}
+
+
+class ClaudeDesktop(Harness):
+    name = "claude-desktop"
+    title = "Claude Desktop"
+    program = "claude-desktop"
+    strict = True
+    after = "quit Claude Desktop and start it again"
+
+    def home(self) -> Path:
+        return application("Claude")
+
+    def files(self) -> tuple[Path, ...]:
+        return (self.home() / "claude_desktop_config.json",)
+
+
+class VsCode(Harness):
+    name = "vscode"
+    title = "VS Code"
+    program = "code"
+    servers = "servers"
+    strict = False
+    after = "VS Code asks once whether you trust the server: start it in the chat's tools"
+
+    def home(self) -> Path:
+        return application("Code") / "User"
+
+    def files(self) -> tuple[Path, ...]:
+        return (self.home() / "mcp.json",)
+
+    def server(self, words: Sequence[str]) -> dict[str, Any]:
+        return {"type": "stdio", **super().server(words)}
+
+
+def config_home() -> Path:
+    """Return XDG_CONFIG_HOME, or its default."""
+    given = os.environ.get("XDG_CONFIG_HOME", "")
+    return Path(given) if os.path.isabs(given) else paths.home() / ".config"
+
+
+def application(name: str) -> Path:
+    """Return the directory in which a program for the desktop keeps its settings."""
+    return paths.home() / "Library" / "Application Support" / name if managers.MACOS else config_home() / name
+
+
+AGENTS: Final[Mapping[str, Harness]] = {
+    one.name: one for one in (ClaudeCode(), Codex(), Gemini(), Cursor(), OpenCode(), ClaudeDesktop(), VsCode())
+}

@@ -7,7 +7,9 @@ vault or the configuration are written into the file, because a service does not
 from __future__ import annotations
 
 import os
+import plistlib
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -83,6 +85,47 @@ def launchd(socket: Path, environ: Mapping[str, str]) -> dict[Path, bytes]:
     text = text.replace("@LOG@", escape(str(paths.home() / "Library" / "Logs" / "ormahd.err.log")))
     pattern = r"    <key>PATH</key>\n    <string>[^<]*</string>"
     return {managers.plist(): re.sub(pattern, lambda _: pairs, text).encode()}
+
+
+def missing_program() -> str | None:
+    """Return what the installed service would run but is not there, as the end of a sentence; None if all is there."""
+    words = _launched() if managers.MACOS else _started()
+    if not words:
+        return None
+    if not os.access(words[0], os.X_OK):
+        return f"runs {words[0]}, which is not there"
+    try:
+        with open(words[0], "rb") as script:
+            first = script.readline(1 << 12)
+    except OSError:
+        return None  # a program that may be run, but not read
+    interpreter = os.fsdecode(first[2:].strip().partition(b" ")[0]) if first.startswith(b"#!/") else ""
+    if interpreter and not os.access(interpreter, os.X_OK):
+        return f"runs {words[0]}, whose interpreter {interpreter} is not there"
+    return None
+
+
+def _started() -> list[str]:
+    """Return the words of the installed unit's command; empty if there is no such unit."""
+    try:
+        text = (_units() / managers.UNIT).read_text("utf-8")
+    except (OSError, ValueError):
+        return []
+    found = re.search(r"^ExecStart=(.*)$", text, re.MULTILINE)
+    try:
+        words = shlex.split(found[1]) if found else []
+    except ValueError:
+        return []
+    return [word.replace("%h", str(paths.home())).replace("%%", "%").replace("$$", "$") for word in words]
+
+
+def _launched() -> list[str]:
+    """Return the words of the installed launch agent's command; empty if there is none."""
+    try:
+        words = plistlib.loads(managers.plist().read_bytes())["ProgramArguments"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [str(word) for word in words] if isinstance(words, list) else []
 
 
 def _command() -> list[str]:

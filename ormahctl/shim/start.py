@@ -20,6 +20,13 @@ def socket_path(flag: str) -> str:
     return f"{_runtime()}/{_of(_expanded(vault)) if vault else _NAME}"
 
 
+def configured_socket(flag: str) -> str:
+    """Return the absolute path of the socket as `ormahd.paths.find_socket` finds it, `config.toml` included."""
+    given = flag or _variable("ORMAH_SOCKET") or _variable("ORMAH_DAEMON_SOCKET")
+    path = _expanded(given) if given else _expected(_settings())
+    return path if path.startswith("/") else f"{posix.getcwd()}/{path}"
+
+
 def of_vault(vault: str, usual: str) -> str:
     """Return the socket of `vault`, if `usual` is the configured vault; "" means the default vault for both."""
     from posixpath import realpath
@@ -117,17 +124,21 @@ def begin(socket: str) -> bytes | None:
 
 def _settings() -> dict[str, object]:
     """Return the content of `config.toml`; empty if it does not exist or cannot be read."""
-    from tomllib import loads
-
     given = _variable("ORMAH_CONFIG")
     file = given or _base("XDG_CONFIG_HOME", "~/.config") + "/ormah/config.toml"
     try:
         fd = posix.open(file, posix.O_RDONLY | posix.O_CLOEXEC)
         try:
-            return loads(posix.read(fd, 1 << 20).decode())
+            text = posix.read(fd, 1 << 20).decode()
         finally:
             posix.close(fd)
     except (OSError, ValueError):
+        return {}
+    from tomllib import loads
+
+    try:
+        return loads(text)
+    except ValueError:
         return {}
 
 

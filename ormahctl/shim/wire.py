@@ -2,7 +2,7 @@
 
 import _socket
 
-_HEADER = 5
+HEADER = 5
 _PIECE = 1 << 20
 _LARGEST = 1 << 30
 """Largest size in bytes that a reply may have, the same as for other clients."""
@@ -16,18 +16,19 @@ def ask(socket: str, kind: bytes, body: bytes, seconds: "float | None") -> "byte
         channel.settimeout(seconds)
         channel.connect(socket)
         channel.sendall(kind + len(body).to_bytes(4, "big") + body)
-        head = _exactly(channel, _HEADER)
+        head = exactly(channel, HEADER)
         length = int.from_bytes(head[1:], "big")
         if head[:1] != kind or length > _LARGEST:
             return None
-        return _exactly(channel, length)
+        return exactly(channel, length)
     except (OSError, EOFError):
         return None
     finally:
         channel.close()
 
 
-def _exactly(channel: _socket.socket, size: int) -> bytes:
+def exactly(channel: _socket.socket, size: int) -> bytes:
+    """Return the next `size` bytes. Raises EOFError if the other end closes before."""
     data = b""
     while len(data) < size:
         piece = channel.recv(min(size - len(data), _PIECE))

@@ -1,0 +1,54 @@
+"""`ormahctl web`: open the routes for programs and the page on loopback."""
+
+from __future__ import annotations
+
+import os
+import sys
+import webbrowser
+
+import click
+
+from ormahctl import render
+from ormahctl.gateway import reach
+from ormahctl.registry import Verb
+from ormahctl.session import Session, pass_session
+
+DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "WSL_DISTRO_NAME")
+"""Variables of which one is set where a browser with windows can be started. Without them Python would start a browser in
+this terminal, and wait for its end."""
+
+
+@click.command(
+    cls=Verb,
+    short_help="Open the HTTP routes and the page.",
+    example="ormahctl web\normahctl web --no-open --stay --port 8787\normahctl --json web | jq -r .token_file",
+)
+@click.option(
+    "--port", type=click.IntRange(1024, 65_535), metavar="N", help="The port to listen on. Default: a free one."
+)
+@click.option(
+    "--stay", is_flag=True, help="Stay open until `ormahctl down`. Default: until ten minutes without a request."
+)
+@click.option("--no-open", "quiet", is_flag=True, help="Only print the link. So it is with --json, too.")
+@pass_session
+def web(session: Session, port: int | None, stay: bool, quiet: bool) -> None:
+    """Open the routes for programs, and a page in the browser, at 127.0.0.1 only.
+
+    The printed link works once and for five minutes. Programs send the token from the printed file, which only you can
+    read: `Authorization: Bearer TOKEN`. The page and the routes are closed ten minutes after the last request, unless
+    `--stay` is given; run the command again then.
+    """
+    _ = session.client  # starts the daemon, or says why there is none
+    wished: dict[str, object] = {"stay": stay} if port is None else {"stay": stay, "port": port}
+    found = reach.order(session.socket_path, "web", wished)
+    if session.json:
+        render.emit(found)
+        return
+    render.out(f"open: {found['link']}", hang=0)
+    render.out(f"programs: {found['url']} with the token in {render.line(str(found['token_file']))}", hang=0)
+    if not quiet and not (_has_windows() and webbrowser.open(str(found["link"]))):
+        render.note("no browser could be started; open the link in one on this machine, in the next five minutes")
+
+
+def _has_windows() -> bool:
+    return sys.platform == "darwin" or any(os.environ.get(name) for name in DISPLAYS)

@@ -1,0 +1,98 @@
+"""Who may use the HTTP routes: programs by a token in a private file, a browser by a link that works once.
+
+Nothing of it is kept across a restart of the gateway. The token and the link's secret are random, and are compared in
+constant time.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+LINK_SECONDS: Final = 300.0
+"""Seconds in which a link works."""
+MOST_LINKS: Final = 16
+"""Links that are valid at the same time; the oldest is dropped for a further one."""
+MOST_SESSIONS: Final = 64
+SUFFIX: Final = ".web"
+"""The file with the address and the token stands beside the daemon's socket."""
+
+
+class WebFile(msgspec.Struct):
+    """What the file for programs has."""
+
+    url: str
+    token: str
+    pid: int
+
+
+class WebAccess:
+    """The secrets of one listening port. For the event loop."""
+
+    def __init__(self, port: int = 0) -> None:
+        self.port = port
+        """Set when the port is known, before the first request."""
+        self.awake: ExitStack | None = None
+        """Keeps the gateway awake without requests, once a person wished that."""
+        self.token = secrets.token_urlsafe(32)
+        self._links: dict[str, float] = {}
+        self._sessions: dict[str, None] = {}
+
+    @property
+    def cookie(self) -> str:
+        """The cookie's name. Browsers send a cookie to every port of a host, so that two vaults need two names."""
+        return f"ormah-{self.port}"
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/"
+
+    def new_link(self) -> str:
+        """Return an address that opens a session once. The secret is in the fragment, which browsers do not send."""
+        secret = secrets.token_urlsafe(32)
+        self._links[secret] = time.monotonic() + LINK_SECONDS
+        while len(self._links) > MOST_LINKS:
+            del self._links[next(iter(self._links))]
+        return f"{self.url}#t={secret}"
+
+    def redeem(self, secret: str) -> str | None:
+        """Return the value of a new session's cookie for the secret of a link; None if it is unknown, used or too old."""
+        found = next((one for one in self._links if _same(one, secret)), None)
+        if found is None or self._links.pop(found) < time.monotonic():
+            return None
+        session = secrets.token_urlsafe(32)
+        self._sessions[session] = None
+        while len(self._sessions) > MOST_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+        return session
+
+    def has_session(self, value: str) -> bool:
+        return any([_same(one, value) for one in self._sessions])  # noqa: C419 - every one is compared
+
+    def is_token(self, value: str) -> bool:
+        return _same(self.token, value)
+
+    def write(self, socket: Path) -> Path:
+        """Write the file for programs beside the daemon's socket, readable by this user only, and return its path."""
+        path = web_file(socket)
+        data = msgspec.json.encode(WebFile(self.url, self.token, os.getpid()))
+        part = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        part.replace(path)
+        return path
+
+
+def web_file(socket: Path) -> Path:
+    return socket.with_name(socket.name + SUFFIX)
+
+
+def _same(one: str, other: str) -> bool:
+    return secrets.compare_digest(one.encode(), other.encode("utf-8", "surrogateescape"))

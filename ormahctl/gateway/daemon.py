@@ -1,0 +1,183 @@
+"""The daemon as the gateway sees it: calls run in threads, on connections that are kept for the next call.
+
+A daemon that is down is started where commands would start it (`ormahctl.autostart`), and a call waits for it, but not
+longer than agents are patient. A call whose connection broke is sent again. Each change has a request id, by which the
+daemon makes it once.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from ormahctl import autostart
+from ormahd import paths
+from ormahd.api import Params, Progress, Result
+from ormahd.rpc import wire
+from ormahd.rpc.wire import OrmahError, Unavailable
+
+R = TypeVar("R", bound=Result)
+
+log = logging.getLogger("ormahctl.gateway")
+
+CONNECT_SECONDS: Final = 3.0
+CALL_SECONDS: Final = 30.0
+"""Seconds that an ordinary call may take: a write waits 5 s for git."""
+READ_SECONDS: Final = 9.0
+"""Seconds that a call may take which waits for nothing: only a daemon that hangs takes longer."""
+PATIENCE: Final = 7.0
+"""Seconds to wait for a daemon that is down: agents give up after ten."""
+FOREIGN_PATIENCE: Final = 2.0
+"""Seconds to wait for a daemon that is not started from here: a person may be restarting it."""
+POLL_SECONDS: Final = 0.1
+THREADS: Final = 64
+"""Calls that run at the same time; others wait."""
+_GONE: Final = frozenset({"absent", "refused", "closed"})
+"""Reasons of `Unavailable` after which a new daemon may answer."""
+
+
+class CallingAgent(msgspec.Struct, frozen=True):
+    """Who calls: the name for the history, the folder that tells the space, and the agent's session."""
+
+    agent: str
+    cwd: str | None = None
+    session: str | None = None
+
+
+class DaemonLink:
+    """Calls the daemon at one socket. For the event loop; `connect` for threads."""
+
+    def __init__(self, socket: Path) -> None:
+        self.socket = socket
+        self._idle: list[wire.ClientConnection] = []
+        self._limiter = anyio.CapacityLimiter(THREADS)
+        self._starting = threading.Lock()
+
+    async def call(
+        self,
+        method: str,
+        params: Params,
+        result: type[R],
+        *,
+        asker: CallingAgent,
+        timeout: float | None = CALL_SECONDS,  # noqa: ASYNC109 - the thread ends by it, not the task
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> R:
+        """Call a method in a thread and return its result. If the task is cancelled, the call goes on unheard.
+
+        Raises:
+            OrmahError: the daemon's error. Unavailable: no daemon answers.
+        """
+        act = partial(self._call, method, params, result, asker, timeout, on_progress)
+        return await anyio.to_thread.run_sync(act, abandon_on_cancel=True, limiter=self._limiter)
+
+    def connect(self) -> wire.ClientConnection:
+        """Return a new connection; start the daemon first, or wait for it. Blocks, for a thread.
+
+        Raises:
+            Unavailable: no daemon answers in time.
+        """
+        begun = time.monotonic()
+        while True:
+            try:
+                return wire.connect(self.socket, CONNECT_SECONDS)
+            except Unavailable as exc:
+                if exc.data.get("reason") not in _GONE:
+                    raise
+                patience = PATIENCE if self._begin(exc) else FOREIGN_PATIENCE
+                if time.monotonic() - begun > patience:
+                    if self._starting.locked():
+                        raise Unavailable(
+                            "the daemon is starting, and does not answer yet", hint="try again in a few seconds"
+                        ) from exc
+                    raise
+            time.sleep(POLL_SECONDS)
+
+    async def warm(self) -> None:
+        """Connect before the first call, so that a daemon that is down starts while the agent still shakes hands."""
+        if self._idle:
+            return
+        try:
+            self._idle.append(
+                await anyio.to_thread.run_sync(self.connect, abandon_on_cancel=True, limiter=self._limiter)
+            )
+        except OrmahError as exc:
+            log.info("the daemon does not answer yet: %s", exc.message)  # the first call says so to the agent
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    def _call(
+        self,
+        method: str,
+        params: Params,
+        result: type[R],
+        asker: CallingAgent,
+        timeout: float | None,
+        on_progress: Callable[[Progress], None] | None,
+    ) -> R:
+        if getattr(params, "request_id", "") is None:
+            params = msgspec.structs.replace(params, request_id=uuid.uuid4().hex)
+        again = True
+        while True:
+            kept = self._take()
+            connection = kept or self.connect()
+            try:
+                answer: Any = connection.call(
+                    method, params, agent=asker.agent, cwd=asker.cwd, session=asker.session, timeout=timeout,
+                    on_progress=on_progress,
+                )  # fmt: skip
+            except Unavailable as exc:
+                connection.close()
+                if exc.data.get("reason") == "closed" and again:
+                    again = (
+                        kept is not None
+                    )  # idle connections break when the daemon ends; with a fresh one it is tried once more
+                    continue
+                raise
+            except OrmahError:
+                self._idle.append(connection)
+                raise
+            self._idle.append(connection)
+            if not isinstance(answer, result):
+                raise wire.Incompatible(
+                    f"{method}: the answer is no {result.__name__}", hint="restart the daemon: ormahctl restart"
+                )
+            return answer
+
+    def _take(self) -> wire.ClientConnection | None:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
+
+    def _begin(self, absent: Unavailable) -> bool:
+        """Start the daemon in a thread of its own, if no thread does it already. Return False if commands would not
+        start it."""
+        if paths.is_stopped(self.socket):
+            absent.message += "; it was stopped with `ormahctl down`"
+            raise absent
+        if not autostart.allowed(self.socket):
+            return False
+        if self._starting.acquire(blocking=False):
+            threading.Thread(target=self._start, daemon=True).start()
+        return True
+
+    def _start(self) -> None:
+        try:
+            autostart.start(self.socket)
+        except OrmahError as exc:
+            log.warning("%s", exc.message)
+        finally:
+            self._starting.release()

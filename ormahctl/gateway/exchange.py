@@ -1,0 +1,180 @@
+"""Requests and answers of HTTP, as parameters, results and errors of the daemon's methods."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, TypeVar
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ormahctl.gateway.daemon import CallingAgent
+from ormahctl.gateway.guard import error_response
+from ormahctl.gateway.table import Route
+from ormahd.api import ErrorBody, Params
+from ormahd.rpc.wire import BadRequest, OrmahError, TooLarge, field_and_fault, json_fault
+
+B = TypeVar("B")
+
+STATUS: Final = {
+    "bad_request": 400, "too_large": 413, "ambiguous": 409, "unconfirmed": 409, "not_found": 404, "conflict": 409,
+    "invalid_note": 422, "too_many_changes": 409, "unavailable": 503, "not_ready": 503, "vault_busy": 503, "internal": 500,
+    "incompatible": 502,
+}  # fmt: skip
+"""{error code: HTTP status}."""
+STORED: Final = 202
+"""Status for `vault_busy` with `stored`: the write is durable, and its commit follows."""
+WRONG_KIND: Final = "unsupported_media_type"
+BODY_BYTES: Final = 16_000_000
+"""Bytes of a request's body: what a frame of the daemon holds."""
+QUICK_SECONDS: Final = 60.0
+"""Seconds that an ordinary call may take: a write waits 5 s for git."""
+AGENT_CHARACTERS: Final = 100
+AGENT: Final = "x-agent-id"
+PROGRAM: Final = "http"
+"""The name of a program that gives none."""
+PERSON: Final = "person"
+_NAMED: Final = re.compile(r"^(?:[a-z]+\.[a-z_]+: )?(?P<name>[a-z_]+)(?P<rest>(?:\[\d+\])?(?=: ))")
+_STEP: Final = re.compile(r"\[(?P<at>\d+)\]|\.?(?P<name>[^.\[]+)")
+_SHOWN: Final = 60
+"""Characters of a value that an error quotes."""
+
+
+def as_json(value: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
+
+
+def answer_error(error: OrmahError) -> Response:
+    """Return the answer for an error of the daemon, or of a request."""
+    if error.code == "vault_busy" and error.data.get("stored"):
+        return as_json({"text": error.message, **error.data}, STORED)
+    shown = ErrorBody(code=error.code, message=error.message, hint=error.hint, data=dict(error.data))
+    return error_response(415 if error.data.get("reason") == WRONG_KIND else STATUS.get(error.code, 500), shown)
+
+
+def asker(request: Request, named: str | None = None) -> CallingAgent:
+    """Return who calls: the person at the page, or the program by its name (`named`: the one in the body)."""
+    if request.scope["ormah_caller"] == PERSON:
+        return CallingAgent(PERSON)
+    name = named or request.headers.get(AGENT) or request.query_params.get("agent_id") or PROGRAM
+    if len(name) > AGENT_CHARACTERS or not name.isprintable():
+        raise BadRequest("agent_id: a short name in one line is needed, such as my-editor", data={"field": "agent_id"})
+    return CallingAgent(name)
+
+
+async def body(request: Request, kind: type[B]) -> B:
+    """Return the JSON of a request's body as `kind`. An empty body counts as `{}`.
+
+    Raises:
+        BadRequest: it is no JSON, or not of this kind. TooLarge.
+    """
+    data = await read(request, BODY_BYTES)
+    if data and request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise BadRequest("the body has to be JSON", hint="Content-Type: application/json", data={"reason": WRONG_KIND})
+    try:
+        return msgspec.json.decode(data or b"{}", type=kind)
+    except msgspec.ValidationError as exc:
+        raise _invalid(exc, msgspec.json.decode(data)) from exc
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as exc:
+        why = json_fault(data, str(exc))
+        raise BadRequest(f"the body is no valid JSON: {why}", hint="see /openapi.json", data={"field": ""}) from exc
+
+
+async def read(request: Request, limit: int) -> bytes:
+    """Return a request's body. Raises TooLarge as soon as it has more than `limit` bytes."""
+    data = bytearray()
+    async for piece in request.stream():
+        data += piece
+        if len(data) > limit:
+            raise TooLarge(f"the body has more than {limit:,} bytes", hint="send less at once", data={"limit": limit})
+    return bytes(data)
+
+
+async def parameters(route: Route, request: Request) -> Params:
+    """Return the parameters of the route's method: from the path, and from the query or the body.
+
+    Raises BadRequest: one is unknown, missing or of another type.
+    """
+    outside = request.state.outside = {inner: outer for outer, inner in route.renamed.items()}
+    inside = {route.renamed.get(name, name): request.path_params[name] for name in route.in_path}
+    if route.verb == "POST":
+        given = await body(request, dict[str, Any])
+        defaults = _query(request, {name: route.default[name] for name in route.default}, set())
+        outside |= {inner: outer for outer, inner in route.default.items() if inner in defaults.keys() - given.keys()}
+        given = {**defaults, **given}
+    else:
+        fields = {field.encode_name for field in msgspec.structs.fields(route.params)} - inside.keys()
+        names = {name: name for name in fields} | dict(route.query)
+        outside |= {inner: outer for outer, inner in route.query.items() if inner not in request.query_params}
+        given = _query(request, names, route.lists)
+    for name in inside.keys() & given.keys():
+        raise BadRequest(f"{name}: it is in the path already", data={"field": name})
+    given |= inside
+    try:
+        return msgspec.convert(given, route.params, strict=route.verb == "POST")
+    except RecursionError as exc:
+        raise BadRequest("the body is nested too deeply", hint="see /openapi.json", data={"field": ""}) from exc
+    except msgspec.ValidationError as exc:
+        raise _invalid(exc, given) from exc
+
+
+def from_outside(error: OrmahError, request: Request) -> OrmahError:
+    """Return an error with the names of parameters that this route has in the place of the daemon's.
+
+    `/ui/search` takes `q`, and the daemon's method `query`.
+    """
+    outside: dict[str, str] = getattr(request.state, "outside", {})
+    found = _NAMED.match(error.message)
+    if found is None:
+        return error
+    name = outside.get(found["name"])
+    rest = found["rest"] if name is None else ""  # a list is given by repeating the parameter: an index says nothing
+    named = f"{name or found['name']}{rest}"
+    data = {**error.data, "field": named} if "field" in error.data else error.data
+    return type(error)(named + error.message[found.end() :], hint=error.hint, data=data)
+
+
+def _query(request: Request, names: dict[str, str], lists: set[str]) -> dict[str, Any]:
+    """Return the query's values by the names of parameters. `names`: those that it may have, and what they mean."""
+    found: dict[str, Any] = {}
+    for key, value in request.query_params.multi_items():
+        if key == "agent_id":
+            continue
+        if key not in names:
+            known = ", ".join(sorted(names)) or "none"
+            raise BadRequest(
+                f"{key[:60]}: there is no such parameter in the query", hint=f"it takes: {known}", data={"field": key}
+            )
+        if names[key] in lists:
+            found.setdefault(names[key], []).append(value)
+        else:
+            found[names[key]] = value
+    return found
+
+
+def _invalid(exc: msgspec.ValidationError, given: Any) -> BadRequest:
+    """Return msgspec's error with the field that it is about, and what was given there."""
+    field, said = field_and_fault(str(exc))
+    data = {"field": field}
+    if not said.startswith("expected"):
+        return BadRequest(f"{field}: {said}", hint="see /openapi.json", data=data)
+    found = _at(field, given)
+    if isinstance(found, (str, int, float)):
+        said = f"{said.partition(', got ')[0]}, got {_quoted(found)}"
+    return BadRequest(f"{field or 'the body'}: {said}", hint="see /openapi.json", data=data)
+
+
+def _at(field: str, given: Any) -> Any:
+    """Return the value of a field in what was given; None if it has none."""
+    for step in _STEP.finditer(field):
+        try:
+            given = given[int(step["at"])] if step["at"] else given[step["name"]]
+        except (LookupError, TypeError):
+            return None
+    return given
+
+
+def _quoted(value: str | float) -> str:
+    shown = msgspec.json.encode(value).decode()
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"

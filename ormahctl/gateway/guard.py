@@ -1,0 +1,158 @@
+"""What stands before every route on loopback: any page in a browser, and any local program, can send requests there.
+
+- The Host must be this port on loopback, on every path and before routing, so that a foreign name that resolves to
+  127.0.0.1 (DNS rebinding) reaches nothing.
+- Paths are taken as they are: `..`, doubled and encoded slashes are refused, not resolved.
+- Requests that a browser says another site or another port caused are refused, also where the cookie would be sent.
+- All but the empty page and the exchange of the link needs the cookie or the token.
+- Every answer has headers by which a browser loads and runs nothing else. There are no CORS headers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+
+from ormahd.api import ErrorBody
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from ormahctl.gateway.access import WebAccess
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; worker-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
+HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+PUBLIC: Final = frozenset(
+    {("GET", "/"), ("HEAD", "/"), ("GET", "/page.js"), ("GET", "/page.css"), ("GET", "/icon.svg"), ("POST", "/session")}
+)
+"""What needs no cookie and no token: none of it has anything of the vault."""
+SAFE: Final = frozenset({"GET", "HEAD"})
+OWN_SITES: Final = frozenset({"same-origin", "none"})
+ODD_PATH: Final = re.compile(r"//|\\|%2f|%5c|%2e|%00|[\x00-\x20\x7f]|/\.{1,2}(/|$)", re.IGNORECASE)
+LONGEST_PATH: Final = 2_048
+CLOSED: Final = 4401
+"""The close code of a refused WebSocket."""
+
+
+class Refused(Exception):
+    """The request is refused with an HTTP status and a reason for people."""
+
+    def __init__(self, status: int, code: str, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.body = ErrorBody(code=code, message=message, hint=hint)
+
+
+class LoopbackGuard:
+    """ASGI middleware. `scope["ormah_caller"]` is `person` for a browser's session, and `program` for the token."""
+
+    def __init__(self, app: ASGIApp, access: WebAccess) -> None:
+        self._app = app
+        self._access = access
+
+    def _hosts(self) -> set[str]:
+        return {f"{host}:{self._access.port}" for host in ("127.0.0.1", "localhost", "[::1]")}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in {"http", "websocket"}:
+            return
+        try:
+            scope["ormah_caller"] = self._admit(scope)
+        except Refused as refused:
+            await _refuse(refused, scope, receive, send)
+            return
+        await self._app(scope, receive, _with_headers(send))
+
+    def _admit(self, scope: Scope) -> str:
+        """Return who calls; "" for what is public. Raises Refused."""
+        headers = Headers(scope=scope)
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or hosts[0].lower() not in self._hosts():
+            raise Refused(421, "bad_request", "this is not the host that you asked for", f"use {self._access.url}")
+        raw = (scope.get("raw_path") or scope["path"].encode()).split(b"?")[0].decode("latin-1")
+        if not raw.startswith("/") or len(raw) > LONGEST_PATH or ODD_PATH.search(raw):
+            raise Refused(400, "bad_request", "the path is not in its plain form")
+        socket = scope["type"] == "websocket"
+        method = "GET" if socket else scope["method"]
+        opens_page = raw == "/" and method in SAFE and headers.get("sec-fetch-mode") == "navigate"
+        token = headers.get("authorization")
+        if not opens_page:
+            self._same_site(headers, unsafe=socket or (method not in SAFE and token is None))
+        if not socket and (method, raw) in PUBLIC:
+            return ""
+        if token is not None:
+            kind, _, value = token.partition(" ")
+            if kind.lower() != "bearer" or not self._access.is_token(value.strip()):
+                raise Refused(
+                    401, "unauthorized", "the token is not valid", "it is in the file that `ormahctl web` names"
+                )
+            return "program"
+        if not any(
+            self._access.has_session(value) for value in _cookies(headers.getlist("cookie"), self._access.cookie)
+        ):
+            raise Refused(401, "unauthorized", "a token is needed", "run: ormahctl web")
+        return "person"
+
+    def _same_site(self, headers: Headers, *, unsafe: bool) -> None:
+        """Refuse what a page of another site or port caused. `unsafe`: a browser must say that it was this page."""
+        site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+        ours = {None, *(f"http://{host}" for host in self._hosts())}
+        if origin not in ours or (site is not None and site not in OWN_SITES):
+            raise Refused(403, "forbidden", "requests of other sites are refused")
+        program = headers.get("authorization") is not None
+        if unsafe and not program and site is None and origin is None:
+            raise Refused(403, "forbidden", "it does not say which page it comes from", "programs send the token")
+
+
+def _cookies(lines: Iterable[str], name: str) -> list[str]:
+    found = []
+    for line in lines:
+        try:
+            cookie: SimpleCookie = SimpleCookie(line)
+        except CookieError:
+            continue
+        if name in cookie:
+            found.append(cookie[name].value)
+    return found
+
+
+def error_response(status: int, error: ErrorBody, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an error as every route gives it: `{"error": {code, message, hint, data}}`."""
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else headers
+    return Response(msgspec.json.encode({"error": error}), status, headers, "application/json")
+
+
+async def _refuse(refused: Refused, scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.close", "code": CLOSED, "reason": str(refused)})
+        return
+    await error_response(refused.status, refused.body)(scope, receive, _with_headers(send))
+
+
+def _with_headers(send: Send) -> Send:
+    async def wrapped(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers[name] = value
+        await send(message)
+
+    return wrapped

@@ -1,0 +1,232 @@
+"""The gateway at work: accepts connections on its own socket, serves each, and ends after a rest.
+
+Sessions of agents and requests over HTTP keep it awake. A pump of another version of Ormah, or of a newer one that was
+installed meanwhile, makes it retire: it lets the
+next gateway start at once, serves its present sessions to their end, and ends with the last one. So an upgrade reaches
+the sessions that begin after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import msgspec
+
+from ormahctl.gateway.daemon import DaemonLink
+from ormahctl.gateway.listen import GatewaySocket, is_ours
+from ormahctl.gateway.opening import (
+    COMMAND,
+    HEADER,
+    LARGEST,
+    SESSION,
+    Order,
+    OrderResult,
+    installed,
+    read_opening,
+)
+from ormahctl.gateway.session import serve_session
+from ormahd import __version__
+from ormahd.rpc.wire import BadRequest, OrmahError
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+log = logging.getLogger("ormahctl.gateway")
+
+REST_SECONDS: Final = 600.0
+"""Seconds without a session or a request after which the gateway ends: starting it again takes about one."""
+LOOK_SECONDS: Final = 5.0
+OPENING_SECONDS: Final = 10.0
+"""Seconds in which a connection has to say what it wants."""
+LINE_BYTES: Final = 64 << 20
+"""Bytes that one message of a session may have."""
+
+
+class Gateway:
+    """The one gateway of a daemon's socket. For its own event loop only."""
+
+    def __init__(self, entrance: GatewaySocket, daemon: DaemonLink, *, rest: float = REST_SECONDS) -> None:
+        self.entrance = entrance
+        self.daemon = daemon
+        self.sessions = 0
+        self.port: int | None = None
+        """The port on loopback, if an ASGI app is served there."""
+        self._rest = rest
+        self._held = 0
+        self._used = time.monotonic()
+        self._retired = False
+        self._done = anyio.Event()
+        self._tasks: TaskGroup | None = None
+        self._server: asyncio.Server | None = None
+
+    async def run(self) -> None:
+        """Serve until a rest, a signal, or the end of the last session after retiring."""
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            self._server = await asyncio.start_unix_server(self._welcome, sock=self.entrance.sock, limit=LINE_BYTES)
+            tasks.start_soon(self._hear_signals)
+            tasks.start_soon(self._look)
+            await self._done.wait()
+            self._close()
+            tasks.cancel_scope.cancel()
+        self.daemon.close()
+
+    def end(self) -> None:
+        """End `run` at once, and with it every session."""
+        self._done.set()
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        """Keep the gateway awake while in the block, and for a rest after it."""
+        self._held += 1
+        try:
+            yield
+        finally:
+            self._held -= 1
+            self._used = time.monotonic()
+            self._end_if_idle()
+
+    async def serve(self, app: ASGIApp, *, port: int = 0) -> int:
+        """Serve an ASGI app on 127.0.0.1 until the gateway ends, and return the port (0: a free one)."""
+        import uvicorn
+
+        assert self._tasks is not None
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(("127.0.0.1", port))
+
+        async def held(scope: Scope, receive: Receive, send: Send) -> None:
+            with self.hold():
+                await app(scope, receive, send)
+
+        config = uvicorn.Config(held, lifespan="off", log_config=None, access_log=False, server_header=False)
+        self._tasks.start_soon(uvicorn.Server(config).serve, [sock])
+        self.port = int(sock.getsockname()[1])
+        return self.port
+
+    # ------------------------------------------------------------ connections
+
+    def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert self._tasks is not None
+        self._tasks.start_soon(self._attend, reader, writer)
+
+    async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection from its opening to its end. What goes wrong ends this connection alone."""
+        try:
+            with self.hold():
+                await self._opened(reader, writer)
+        except (OSError, EOFError, ValueError, TimeoutError) as exc:
+            log.debug("a connection ended: %r", exc)
+        except Exception:
+            log.exception("a connection failed")
+        finally:
+            writer.close()
+
+    async def _opened(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not is_ours(writer.get_extra_info("socket")):
+            log.warning("a process of another user was refused")
+            return
+        with anyio.fail_after(OPENING_SECONDS):
+            head = await reader.readexactly(HEADER)
+            size = int.from_bytes(head[1:], "big")
+            if size > LARGEST:
+                return
+            body = await reader.readexactly(size)
+        if head[:1] == COMMAND:
+            answer = await carry_out(self, body)
+            writer.write(COMMAND + len(answer).to_bytes(4, "big") + answer)
+            await writer.drain()
+            return
+        opening = read_opening(body) if head[:1] == SESSION else None
+        if opening is None:
+            return
+        version = installed(opening.root)
+        if version is not None and version != __version__:
+            log.warning("a session of version %s begins; this gateway (%s) retires", version, __version__)
+            self._retire()
+            return
+        self.sessions += 1
+        try:
+            await serve_session(self.daemon, opening, reader, writer)
+        finally:
+            self.sessions -= 1
+
+    # ------------------------------------------------------------ its end
+
+    def _retire(self) -> None:
+        """Let another gateway start; serve the present sessions to their end."""
+        self._retired = True
+        self._close()
+
+    def _close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        self.entrance.close()
+
+    def _end_if_idle(self) -> None:
+        if self._held == 0 and (self._retired or time.monotonic() - self._used >= self._rest):
+            self.end()
+
+    async def _look(self) -> None:
+        """Look now and then whether it is time to rest, and whether the socket's file is still there."""
+        while True:
+            await anyio.sleep(min(LOOK_SECONDS, self._rest))
+            if not self._retired and not self.entrance.intact:
+                log.warning("the socket %s was taken away; the next gateway makes it again", self.entrance.path)
+                self._retire()
+            self._end_if_idle()
+
+    async def _hear_signals(self) -> None:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+            async for _ in signals:
+                self.end()
+
+
+async def carry_out(gateway: Gateway, body: bytes) -> bytes:
+    """Carry out one order of a command, and return the outcome as JSON."""
+    try:
+        order = msgspec.json.decode(body, type=Order)
+        if order.name not in ORDERS:
+            raise BadRequest(f"the gateway knows no order '{order.name[:60]}'")
+        outcome = OrderResult(await ORDERS[order.name](gateway, order.params))
+    except msgspec.DecodeError as exc:
+        outcome = OrderResult(error=f"the order cannot be read: {exc}")
+    except OrmahError as exc:
+        outcome = OrderResult(error=exc.message, hint=exc.hint)
+    return msgspec.json.encode(outcome)
+
+
+async def _status(gateway: Gateway, _params: dict[str, object]) -> dict[str, object]:
+    """Return what the gateway does now: its process, its sessions, and the port on loopback if it listens there."""
+    return {"pid": os.getpid(), "version": __version__, "sessions": gateway.sessions, "port": gateway.port}
+
+
+async def _stop(gateway: Gateway, _params: dict[str, object]) -> dict[str, object]:
+    """End the gateway. Pumps start another one when their agents ask for something."""
+    gateway.end()
+    return {}
+
+
+async def _web(gateway: Gateway, params: dict[str, object]) -> dict[str, object]:
+    """Open the routes of HTTP, whose libraries are slow to import."""
+    from ormahctl.gateway.routes import open_routes
+
+    return await open_routes(gateway, params)
+
+
+ORDERS: Final[dict[str, Callable[[Gateway, dict[str, object]], Awaitable[dict[str, object]]]]] = {
+    "status": _status,
+    "stop": _stop,
+    "web": _web,
+}
+"""What commands may ask of the gateway itself (`reach.order`), by name."""

@@ -1,0 +1,167 @@
+"""`POST /ingest/conversation` and `/ingest/file`: what was said is archived, the sections of a document become memories.
+
+The daemon reads files, because it has to read some of them twice. So the text is put into a file of this user's for as
+long as the daemon reads it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ormahctl.gateway.daemon import CallingAgent
+from ormahctl.gateway.exchange import WRONG_KIND, as_json, asker, body
+from ormahd.api import (
+    IngestDocumentParams,
+    IngestedDocument,
+    IngestedFile,
+    IngestFileParams,
+    IngestPathParams,
+    IngestPathResult,
+    LearnedMemory,
+)
+from ormahd.rpc.wire import BadRequest, TooLarge
+
+if TYPE_CHECKING:
+    from ormahctl.gateway.daemon import DaemonLink
+
+FILE_BYTES: Final = 10_000_000
+"""Largest file that is taken."""
+SUFFIX_CHARACTERS: Final = 12
+NAME_CHARACTERS: Final = 100
+KNOWN: Final = (
+    "transcripts of Claude Code, Codex and Gemini CLI, exports of ChatGPT and Claude.ai, conversations with `User:` and `Assistant:` "
+    "at the start of lines, and of documents markdown, plain text and PDF"
+)
+NO_TEXT: Final = frozenset({"it is no text", "it is no text in UTF-8"})
+"""What the daemon says of a document whose format is unknown."""
+
+
+class Conversation(msgspec.Struct, forbid_unknown_fields=True):
+    """A conversation as text: a line `User:` or `Assistant:` begins a turn; or a transcript in any known format."""
+
+    content: str
+    agent_id: str | None = None
+
+
+class Ingested(msgspec.Struct):
+    """What became of a conversation or a document. `status`: `processed` or `dry_run`."""
+
+    status: str
+    extracted: int
+    """Number of memories that were made of it, or with `dry_run` would be."""
+    memories: list[LearnedMemory]
+    """These memories, at most 100. With `dry_run` their ids are empty."""
+    file: IngestedFile | None = None
+    """Of a conversation: what became of its turns."""
+    document: IngestedDocument | None = None
+    """Of another text: what became of its sections, of which each is a memory."""
+
+
+def routes(daemon: DaemonLink) -> dict[str, Callable[[Request], Awaitable[Response]]]:
+    """Return {path: endpoint}."""
+
+    async def conversation(request: Request) -> Response:
+        dry_run = _flag(request, "dry_run")
+        given = await body(request, Conversation)
+        with _file(given.content.encode(), ".txt") as path:
+            who, space = asker(request, given.agent_id), _space(request)
+            params = IngestPathParams(path=str(path), kind="conversation", unnamed=True, space=space, dry_run=dry_run)
+            return await _ingest(daemon, who, params, "content")
+
+    async def file(request: Request) -> Response:
+        dry_run = _flag(request, "dry_run")
+        if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
+            raise BadRequest("a file is sent as multipart/form-data", data={"reason": WRONG_KIND})
+        data, name = await _upload(request)
+        with _file(data, PurePath(name).suffix[:SUFFIX_CHARACTERS] or ".txt") as path:
+            params = IngestPathParams(path=str(path), unnamed=True, space=_space(request), dry_run=dry_run)
+            return await _ingest(daemon, asker(request), params, name)
+
+    return {"/ingest/conversation": conversation, "/ingest/file": file}
+
+
+async def _upload(request: Request) -> tuple[bytes, str]:
+    """Return the bytes and the name of the file in a form. Raises BadRequest, TooLarge."""
+    announced = request.headers.get("content-length", "")
+    if not announced.isdigit() or int(announced) > FILE_BYTES + 10_000:
+        raise TooLarge(f"a file may have {FILE_BYTES:,} bytes, and its request has to tell its length")
+    try:
+        async with request.form(max_files=1, max_fields=4) as form:
+            sent = form.get("file")
+            if not isinstance(sent, UploadFile):
+                raise BadRequest("file: is missing", hint="the form has the file in the field `file`")
+            return await sent.read(), sent.filename or ""
+    except MultiPartException as exc:
+        raise BadRequest(f"the form cannot be read: {exc.message}") from exc
+
+
+async def _ingest(daemon: DaemonLink, who: CallingAgent, given: IngestPathParams, name: str) -> Response:
+    """Archive a conversation, or make memories of a document's sections; only look with `dry_run`. `name`: for errors.
+
+    Raises BadRequest: it has no format that is read, or it is damaged.
+    """
+    looked = await daemon.call("ingest.look", given, IngestPathResult, asker=who, timeout=None)
+    dry = given.dry_run
+    if looked.documents:
+        document = looked.documents[0]
+        if not dry:
+            wished = IngestDocumentParams(path=given.path, unnamed=True, space=given.space)
+            document = await daemon.call("ingest.file", wished, IngestedDocument, asker=who, timeout=None)
+        document.path = ""
+        _check(name, document)
+        made = document.added + document.updated + document.restored
+        return as_json(Ingested(_status(dry=dry), made, [], document=document))
+    file = looked.files[0] if looked.files else IngestedFile(path="", status="unknown")
+    if not dry and looked.files:
+        archived = IngestFileParams(path=given.path, unnamed=True)
+        file = await daemon.call("ingest.sessions", archived, IngestedFile, asker=who, timeout=None)
+    file.path = ""
+    _check(name, file)
+    return as_json(Ingested(_status(dry=dry), file.memories, file.learned, file))
+
+
+def _status(*, dry: bool) -> str:
+    return "dry_run" if dry else "processed"
+
+
+def _check(name: str, found: IngestedFile | IngestedDocument) -> None:
+    """Raise BadRequest for a text of which nothing came."""
+    if found.status not in {"failed", "unknown"}:
+        return
+    unknown = found.status == "unknown" or found.error in NO_TEXT
+    why = found.error or "its format is not known"
+    data = {"field": "content" if name == "content" else "file"}
+    if unknown and name != "content":
+        data["reason"] = WRONG_KIND
+    shown = name[:NAME_CHARACTERS] or "the file"
+    raise BadRequest(f"{shown}: {why}; nothing was stored", hint=f"known are {KNOWN}", data=data)
+
+
+def _space(request: Request) -> str | None:
+    """Return the space of new memories: that of the query, else none."""
+    return request.query_params.get("default_space") or None
+
+
+def _flag(request: Request, name: str) -> bool:
+    value = request.query_params.get(name, "false").lower()
+    if value not in {"true", "false", "1", "0"}:
+        raise BadRequest(f"{name}: {value[:20]!r} is neither true nor false", data={"field": name})
+    return value in {"true", "1"}
+
+
+@contextlib.contextmanager
+def _file(data: bytes, suffix: str) -> Iterator[Path]:
+    with tempfile.NamedTemporaryFile(prefix="ormah-", suffix=suffix if suffix.isascii() else ".txt") as file:
+        file.write(data)
+        file.flush()
+        yield Path(file.name)

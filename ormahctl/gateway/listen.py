@@ -1,0 +1,108 @@
+"""The gateway's own socket: beside the daemon's, for this user only, and one for each daemon's socket.
+
+A lock on a file, not the socket, says whether a gateway runs; it ends with the process. The process that starts a gateway
+hands the lock over (`ormahctl.shim.gateway`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import stat
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from ormahctl.shim import gateway
+from ormahd.rpc.wire import BadRequest, Conflict, OrmahError, Unavailable, guarded, identity, peer_uid
+
+BACKLOG: Final = 128
+
+
+class GatewaySocket(msgspec.Struct):
+    """The listening socket. `lock` is the open file that holds the gateway's lock, until `close`."""
+
+    sock: socket.socket
+    path: Path
+    lock: int
+    identity: tuple[int, int]
+
+    @property
+    def intact(self) -> bool:
+        """Whether the file at the path is still this socket: cleaners of temporary folders remove files."""
+        return identity(self.path) == self.identity
+
+    def close(self) -> None:
+        """Stop listening, and let the next gateway start."""
+        if self.lock < 0:
+            return
+        if self.intact:
+            self.path.unlink(missing_ok=True)
+        self.sock.close()
+        os.close(self.lock)
+        self.lock = -1
+
+
+def enter(daemon: Path, lock: int | None) -> GatewaySocket:
+    """Listen beside the socket of the daemon. `lock`: a descriptor that holds the lock; None: take it.
+
+    Raises:
+        Conflict: another gateway serves this daemon.
+        BadRequest: the path is too long, or other users may write to the directory.
+        Unavailable: the system refused to create the socket.
+    """
+    path = Path(gateway.address(os.fspath(daemon)))
+    if len(os.fsencode(path)) > gateway.LONGEST_PATH:
+        raise BadRequest(
+            f"the gateway's socket has a path that is too long ({len(os.fsencode(path))} bytes): {path}",
+            hint="set a shorter path of the daemon's socket: daemon.socket, ORMAH_SOCKET, or --socket",
+        )
+    guarded(path.parent)
+    held = gateway.take_lock(os.fspath(daemon)) if lock is None else lock
+    if held is None:
+        raise Conflict(f"another gateway serves {daemon} already")
+    try:
+        os.set_inheritable(held, False)
+        return _listen(path, held)
+    except OSError as exc:
+        os.close(held)
+        raise Unavailable(f"the gateway cannot listen at {path}: {exc.strerror or exc}") from exc
+    except OrmahError:
+        os.close(held)
+        raise
+
+
+def _listen(path: Path, lock: int) -> GatewaySocket:
+    """Replace what an earlier gateway left at the path; the holder of the lock may."""
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise BadRequest(f"{path} is there and is no socket; it was left alone", hint="move it away")
+        path.unlink()
+    except FileNotFoundError:
+        pass
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    with contextlib.suppress(
+        OSError
+    ):  # macOS refuses; the directory keeps other users out until the file's mode is set
+        os.fchmod(sock.fileno(), 0o600)  # on Linux the file gets the mode of the socket: it is never more open
+    try:
+        sock.bind(os.fspath(path))
+        path.chmod(0o600)
+        sock.listen(BACKLOG)
+    except OSError:
+        sock.close()
+        raise
+    sock.setblocking(False)
+    found = identity(path)
+    assert found is not None
+    return GatewaySocket(sock, path, lock, found)
+
+
+def is_ours(sock: socket.socket) -> bool:
+    """Whether the process at the other end is this user's."""
+    try:
+        return peer_uid(sock) == os.geteuid()
+    except OSError:
+        return False

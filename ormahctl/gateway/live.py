@@ -1,0 +1,108 @@
+"""`WS /ui/ws`: the daemon's events as messages of a WebSocket, one JSON object each.
+
+`?after=ID` begins after an event, `?only=write&only=edit` chooses kinds. The first message is the reply to the
+subscription (`last`, `refetch`). A `ping` comes when there was no event for a while, so that a page notices a connection
+that is only half there. If the daemon goes away, the WebSocket is closed, and the page opens another one with `after`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import anyio.to_thread
+import msgspec
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
+
+from ormahd.api import MemoryEvent, SubscribeParams, SubscribeResult
+from ormahd.rpc.wire import ClientConnection, OrmahError
+
+if TYPE_CHECKING:
+    from ormahctl.gateway.daemon import DaemonLink
+
+PING_SECONDS: Final = 15.0
+LOOK_SECONDS: Final = 1.0
+"""Seconds between two looks whether the page went away: the thread that reads cannot be interrupted."""
+SECONDS: Final = 30.0
+STREAMS: Final = 16
+"""WebSockets at the same time: half of the subscriptions that the daemon has."""
+INVALID, AWAY, FULL = 4400, 1012, 1013
+"""Close codes: invalid parameters; the daemon went away; too many streams."""
+
+
+def stream(daemon: DaemonLink) -> Callable[[WebSocket], Awaitable[None]]:
+    """Return the endpoint."""
+    streams = anyio.CapacityLimiter(STREAMS)
+
+    async def endpoint(socket: WebSocket) -> None:
+        try:
+            params = _params(socket)
+        except msgspec.ValidationError as exc:
+            await socket.accept()
+            await socket.close(INVALID, str(exc)[:100])
+            return
+        await socket.accept()
+        if streams.available_tokens < 1:
+            await socket.close(FULL, "too many streams are open")
+            return
+        try:
+            connection, begun = await anyio.to_thread.run_sync(_subscribe, daemon, params, limiter=streams)
+        except OrmahError as exc:
+            await socket.close(INVALID if exc.code == "bad_request" else AWAY, exc.message[:100])
+            return
+        try:
+            await _send(socket, begun)
+            await _relay(socket, connection, streams)
+        finally:
+            connection.close()
+
+    return endpoint
+
+
+def _params(socket: WebSocket) -> SubscribeParams:
+    query = socket.query_params
+    only = query.getlist("only") or None
+    return msgspec.convert({"after": query.get("after"), "only": only}, SubscribeParams)
+
+
+def _subscribe(daemon: DaemonLink, params: SubscribeParams) -> tuple[ClientConnection, SubscribeResult]:
+    connection = daemon.connect()
+    try:
+        return connection, connection.call("events.subscribe", params, agent="person", timeout=SECONDS)
+    except BaseException:
+        connection.close()
+        raise
+
+
+async def _relay(socket: WebSocket, connection: ClientConnection, streams: anyio.CapacityLimiter) -> None:
+    """Send events until the page or the daemon goes away. A page that does not read is not waited for by the daemon."""
+    async with anyio.create_task_group() as tasks:
+
+        async def hear() -> None:
+            """End with the page. Messages from it mean nothing."""
+            try:
+                while True:
+                    await socket.receive_text()
+            except (WebSocketDisconnect, KeyError):
+                tasks.cancel_scope.cancel()
+
+        tasks.start_soon(hear)
+        quiet = 0.0
+        try:
+            while True:
+                event = await anyio.to_thread.run_sync(connection.next_event, LOOK_SECONDS, limiter=streams)
+                quiet = 0.0 if event is not None else quiet + LOOK_SECONDS
+                if event is not None:
+                    await _send(socket, event)
+                elif quiet >= PING_SECONDS:
+                    quiet = 0.0
+                    await _send(socket, {"event": "ping"})
+        except (OrmahError, OSError, WebSocketDisconnect):
+            tasks.cancel_scope.cancel()
+    if socket.application_state is WebSocketState.CONNECTED and socket.client_state is WebSocketState.CONNECTED:
+        await socket.close(AWAY, "the daemon went away")
+
+
+async def _send(socket: WebSocket, message: MemoryEvent | SubscribeResult | dict[str, str]) -> None:
+    await socket.send_text(msgspec.json.encode(message).decode())

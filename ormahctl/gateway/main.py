@@ -1,0 +1,48 @@
+"""Start the gateway: `main(SOCKET [LOCK])`, as `ormahctl.shim.gateway` does.
+
+It listens before it imports anything large, so that the connection of the first agent is taken at once.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import sys
+from pathlib import Path
+
+from ormahctl.gateway.listen import GatewaySocket, enter
+from ormahd.rpc.wire import OrmahError
+
+
+def main(words: list[str]) -> int:
+    """Run the gateway for the daemon at the socket `words[0]`. `words[1]`: the descriptor that holds its lock.
+
+    What it has to say goes to stderr, which is a log beside the socket.
+    """
+    gc.disable()  # nothing that is imported is ever freed
+    os.umask(0o077)
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    daemon = Path(words[0])
+    try:
+        entrance = enter(daemon, int(words[1]) if len(words) > 1 else None)
+    except OrmahError as exc:
+        sys.stderr.write(f"error: {exc.message}\n")
+        return exc.exit_status
+    _serve(daemon, entrance)
+    return 0
+
+
+def _serve(daemon: Path, entrance: GatewaySocket) -> None:
+    import anyio
+
+    from ormahctl.gateway.daemon import DaemonLink
+    from ormahctl.gateway.host import Gateway
+
+    gc.freeze()
+    gc.enable()
+
+    async def run() -> None:
+        await Gateway(entrance, DaemonLink(daemon)).run()
+
+    anyio.run(run)

@@ -1,0 +1,135 @@
+"""`/openapi.json`: the description of the routes, made from their table and from the Structs of the daemon's methods."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from ormahctl.gateway.ingest import Conversation, Ingested
+from ormahctl.gateway.table import ROUTES, Route
+from ormahd import __version__
+from ormahd.api import ErrorBody
+
+REFERENCE: Final = "#/components/schemas/{name}"
+ERRORS: Final = {
+    400: "The request is invalid.", 401: "The token is missing or wrong.", 403: "Another site caused the request.",
+    404: "Nothing has this id or name.", 409: "It conflicts with what is there, or names several things.",
+    413: "The body is too large.", 415: "The body is of another media type.", 422: "A file cannot be read as a note.",
+    500: "A bug in Ormah.", 502: "Daemon and gateway are of different versions.", 503: "The daemon is not available.",
+}  # fmt: skip
+
+
+class ErrorAnswer(msgspec.Struct):
+    """The answer to every request that failed."""
+
+    error: ErrorBody
+
+
+class StoredAnswer(msgspec.Struct):
+    """The write is durable, and its commit follows when another program frees git."""
+
+    text: str
+    stored: bool = True
+    node_id: str | None = None
+
+
+def description(url: str) -> dict[str, Any]:
+    """Return the OpenAPI document (3.1) for the routes at `url`."""
+    shapes: set[type] = {ErrorAnswer, StoredAnswer, Conversation, Ingested, *(one.params for one in ROUTES), *(one.result for one in ROUTES)}  # fmt: skip
+    ordered = sorted(shapes, key=lambda shape: shape.__name__)
+    _, schemas = msgspec.json.schema_components(ordered, ref_template=REFERENCE)
+    paths: dict[str, dict[str, Any]] = {}
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.verb.lower()] = _operation(route, schemas)
+    paths["/ingest/conversation"] = {"post": _ingest("Archive a conversation.", _json(_reference(Conversation)))}
+    form = {"type": "object", "required": ["file"], "properties": {"file": {"type": "string", "contentMediaType": "application/octet-stream"}}}  # fmt: skip
+    paths["/ingest/file"] = {
+        "post": _ingest(
+            "Archive a transcript or an export, or make memories of a document.",
+            {"required": True, "content": {"multipart/form-data": {"schema": form}}},
+        )
+    }
+    ours = {one.params.__name__ for one in ROUTES}
+    used = {name: schema for name, schema in schemas.items() if name not in ours}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Ormah", "version": __version__, "description": "The memory of AI agents, on this machine."},
+        "servers": [{"url": url.rstrip("/")}],
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "schemas": used,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "From the file that `ormahctl web` names."}},
+        },
+    }  # fmt: skip
+
+
+def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
+    inside = {route.renamed.get(name, name) for name in route.in_path}
+    schema = schemas[route.params.__name__]
+    properties: dict[str, Any] = {name: one for name, one in schema.get("properties", {}).items() if name not in inside}
+    required = [name for name in schema.get("required", []) if name not in inside]
+    in_path = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        for name in route.in_path
+    ]
+    found: dict[str, Any] = {
+        "operationId": f"{route.verb.lower()}_{route.path.strip('/').translate(str.maketrans('/-{}', '__  ')).replace(' ', '')}",
+        "summary": route.summary,
+        "tags": [route.path.split("/")[1]],
+        "responses": {"200": _answer(_reference(route.result)), **_failures()},
+    }
+    if route.verb == "POST":
+        shape: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+        if required:
+            shape["required"] = required
+        found["requestBody"] = {**_json(shape), "required": bool(required)}
+        in_query = [(name, {"type": "string"}) for name in route.default]
+    else:
+        other = {meaning: name for name, meaning in route.query.items()}
+        in_query = [(other.get(name, name), one) for name, one in properties.items()]
+    if route.verb != "GET":
+        found["responses"]["202"] = _answer(_reference(StoredAnswer))
+    queried = {other.get(name, name) for name in required} if route.verb != "POST" else set()
+    found["parameters"] = in_path + [
+        {"name": name, "in": "query", "required": name in queried, "schema": _plain(one)} for name, one in in_query
+    ]
+    return found
+
+
+def _ingest(summary: str, request_body: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "summary": summary,
+        "tags": ["ingest"],
+        "parameters": [
+            {"name": "dry_run", "in": "query", "required": False, "schema": {"type": "boolean"}},
+            {"name": "default_space", "in": "query", "required": False, "schema": {"type": "string"}},
+        ],
+        "requestBody": request_body,
+        "responses": {"200": _answer(_reference(Ingested)), **_failures()},
+    }
+
+
+def _plain(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a value in a query, which cannot be null."""
+    kinds = [one for one in schema.get("anyOf", []) if one != {"type": "null"}]
+    kept = {key: value for key, value in schema.items() if key not in {"anyOf", "default"} or (key == "default" and value is not None)}  # fmt: skip
+    return kept if not kinds else {**kept, **(kinds[0] if len(kinds) == 1 else {"anyOf": kinds})}
+
+
+def _reference(shape: type) -> dict[str, str]:
+    return {"$ref": REFERENCE.format(name=shape.__name__)}
+
+
+def _json(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"required": True, "content": {"application/json": {"schema": schema}}}
+
+
+def _answer(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"description": "The result.", "content": {"application/json": {"schema": schema}}}
+
+
+def _failures() -> dict[str, Any]:
+    answer = {"application/json": {"schema": _reference(ErrorAnswer)}}
+    return {str(status): {"description": text, "content": answer} for status, text in ERRORS.items()}

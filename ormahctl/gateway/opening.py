@@ -1,0 +1,82 @@
+"""The first frame of a connection: who connects, and what for.
+
+A frame is a kind (1 byte), a length (4 bytes, big endian) and a body. Kind `p`: a pump begins an MCP session, whose
+messages follow as lines (`ormahctl.shim.pump`). Kind `c`: a command asks the gateway itself (`ormahctl.gateway.reach`); the
+body is JSON, and so is the one frame that answers.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+SESSION: Final = b"p"
+COMMAND: Final = b"c"
+HEADER: Final = 5
+LARGEST: Final = 65_536
+"""Bytes that the body of an opening may have."""
+
+
+class Opening(msgspec.Struct, frozen=True):
+    """What a pump says of its agent's session. `root`: the folder of its installation. `nonce`: the same for every connection of
+    a session, so that a request that is sent again is known by it."""
+
+    root: str
+    nonce: str
+    cwd: str | None
+    space: str | None
+    project: str | None
+    session: str | None
+
+
+def read_opening(body: bytes) -> Opening | None:
+    """Return what the body says; None if it is no opening."""
+    fields = body.split(b"\0")
+    if len(fields) != 7:
+        return None
+    root, nonce = _text(fields[0]), _text(fields[1])
+    if not root or not nonce:
+        return None
+    cwd, space, project, session = map(_text, fields[2:6])
+    absolute = [path if path is not None and os.path.isabs(path) else None for path in (cwd, project)]
+    return Opening(root, nonce, absolute[0], space, absolute[1], session)
+
+
+def installed(root: str) -> str | None:
+    """Return the version of Ormah that is installed in a folder now; None if none is.
+
+    It is read from the file: after an upgrade it is another one than that of the running process.
+    """
+    try:
+        code = Path(root, "ormahd", "__init__.py").read_text("utf-8")
+    except (OSError, ValueError):
+        return None
+    found = re.search(r"""^__version__ = ["'](.+?)["']""", code, re.MULTILINE)
+    return None if found is None else found[1]
+
+
+def _text(field: bytes) -> str | None:
+    """Return a field's text; None if it is empty or not UTF-8."""
+    try:
+        return field.decode() or None
+    except UnicodeDecodeError:
+        return None
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What a command asks of the gateway. `name`: an entry of `host.ORDERS`."""
+
+    name: str
+    params: dict[str, object] = {}
+
+
+class OrderResult(msgspec.Struct, frozen=True):
+    """The answer to an order: a result, or an error with a hint."""
+
+    result: dict[str, object] = {}
+    error: str | None = None
+    hint: str | None = None

@@ -1,0 +1,82 @@
+"""Ask the gateway from a command: starts it if none runs. No asyncio: commands stay quick."""
+
+from __future__ import annotations
+
+import _socket
+import contextlib
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from ormahctl.gateway.opening import COMMAND, HEADER, Order, OrderResult
+from ormahctl.shim import gateway
+from ormahctl.shim.wire import exactly
+from ormahd.rpc.wire import BadRequest, Unavailable
+
+SECONDS: Final = 30.0
+POLL_SECONDS: Final = 0.05
+
+
+def order(
+    socket: Path, name: str, params: dict[str, object], *, start: bool = True, seconds: float = SECONDS
+) -> dict[str, object]:
+    """Have the gateway of the daemon at `socket` carry out an order, and return its result. `seconds`: how long it may take.
+
+    Raises:
+        Unavailable: there is no gateway, or it does not start or answer. BadRequest: the order failed.
+    """
+    body = msgspec.json.encode(Order(name, params))
+    answer = _ask(os.fspath(socket), COMMAND + len(body).to_bytes(4, "big") + body, start, seconds)
+    outcome = msgspec.json.decode(answer, type=OrderResult)
+    if outcome.error is not None:
+        raise BadRequest(outcome.error, hint=outcome.hint)
+    return outcome.result
+
+
+def status(socket: Path) -> dict[str, object] | None:
+    """Return what the gateway of the daemon at `socket` does now; None if none runs."""
+    with contextlib.suppress(Unavailable):
+        return order(socket, "status", {}, start=False)
+    return None
+
+
+def stop(socket: Path) -> None:
+    """End the gateway of the daemon at `socket`, if one runs."""
+    with contextlib.suppress(Unavailable):  # it ended before it could answer, or none runs
+        order(socket, "stop", {}, start=False)
+
+
+def _ask(socket: str, frame: bytes, start: bool, seconds: float) -> bytes:
+    deadline, starts = time.monotonic() + seconds, 0
+    while True:
+        try:
+            channel = gateway.connect(socket)
+            if channel is None and not start:
+                raise Unavailable("no gateway runs", data={"reason": "absent"})
+            if channel is None and gateway.begin(socket):
+                starts += 1
+        except OSError as exc:
+            raise Unavailable(f"the gateway cannot be reached: {exc.strerror or exc}") from exc
+        if channel is not None:
+            answer = _exchange(channel, frame, seconds)
+            if answer is not None:
+                return answer
+        if starts > 1 or time.monotonic() > deadline:
+            raise Unavailable(f"the gateway does not start: {gateway.complaint(socket) or 'it does not answer'}")
+        time.sleep(POLL_SECONDS)
+
+
+def _exchange(channel: _socket.socket, frame: bytes, seconds: float) -> bytes | None:
+    """Send the frame, and return the body of the answer; None if the gateway ended meanwhile, at its rest."""
+    try:
+        channel.settimeout(seconds)
+        channel.sendall(frame)
+        head = exactly(channel, HEADER)
+        return exactly(channel, int.from_bytes(head[1:], "big"))
+    except (OSError, EOFError):
+        return None
+    finally:
+        channel.close()

@@ -1,0 +1,92 @@
+"""What a person picks from a menu of the agent: memories as resources of the MCP server, and its prompts.
+
+A resource is `ormah://node/{id}`, a memory as text. Their list names the core memories.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+
+from ormahctl.gateway import readable
+from ormahctl.gateway.words import PROMPT
+from ormahd.api import ListParams, ListResult, NodeParams, NodeResult
+from ormahd.rpc.wire import OrmahError
+
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+
+    from ormahctl.gateway.work import Workplace
+
+PREFIX: Final = "ormah://node/"
+MIME: Final = "text/markdown"
+LIST_SECONDS: Final = 8.0
+"""Seconds that the list may take: clients ask for it when they start, and have ten seconds of patience."""
+LISTED: Final = 50
+"""Number of core memories in the list: more is nothing to pick from."""
+MAINTENANCE: Final = "maintenance"
+_DESCRIPTION: Final = "Decide on memories that may be the same, contradict each other or belong together."
+
+
+async def listed(place: Workplace, ctx: ServerRequestContext[Any]) -> types.ListResourcesResult:
+    try:
+        core = ListParams(tiers=["core"], limit=LISTED)
+        found = await place.call(ctx, "agent.list", core, ListResult, timeout=LIST_SECONDS)
+    except OrmahError as exc:
+        raise _error(types.INTERNAL_ERROR, exc) from exc
+    return types.ListResourcesResult(
+        resources=[
+            types.Resource(
+                uri=PREFIX + node.id,
+                name=node.title,
+                mime_type=MIME,
+                description=f"{node.type}, {node.space or 'global'}",
+            )
+            for node in found.memories
+        ]
+    )
+
+
+async def templates(
+    _ctx: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
+) -> types.ListResourceTemplatesResult:
+    template = types.ResourceTemplate(
+        uri_template=PREFIX + "{id}", name="memory", title="A memory", mime_type=MIME,
+        description="One memory with its connections; id: all of it, or its first 8 characters.",
+    )  # fmt: skip
+    return types.ListResourceTemplatesResult(resource_templates=[template])
+
+
+async def read(
+    place: Workplace, ctx: ServerRequestContext[Any], params: types.ReadResourceRequestParams
+) -> types.ReadResourceResult:
+    uri = str(params.uri)
+    if not uri.startswith(PREFIX):
+        raise MCPError(types.INVALID_PARAMS, f"there is no resource '{uri[:100]}'; memories are at {PREFIX}ID")
+    try:
+        node = await place.call(ctx, "agent.get", NodeParams(node_id=uri.removeprefix(PREFIX)), NodeResult)
+    except OrmahError as exc:
+        raise _error(types.INVALID_PARAMS, exc) from exc
+    text = readable.node(node)
+    return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=MIME, text=text)])
+
+
+def _error(code: int, exc: OrmahError) -> MCPError:
+    return MCPError(code, exc.message + (f" ({exc.hint})" if exc.hint else ""), {"code": exc.code})
+
+
+async def prompts(
+    _ctx: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
+) -> types.ListPromptsResult:
+    return types.ListPromptsResult(
+        prompts=[types.Prompt(name=MAINTENANCE, title="Maintain the memories", description=_DESCRIPTION)]
+    )
+
+
+async def prompt(_ctx: ServerRequestContext[Any], params: types.GetPromptRequestParams) -> types.GetPromptResult:
+    if params.name != MAINTENANCE:
+        raise MCPError(types.INVALID_PARAMS, f"there is no prompt '{params.name[:60]}'; there is: {MAINTENANCE}")
+    message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=PROMPT))
+    return types.GetPromptResult(description=_DESCRIPTION, messages=[message])

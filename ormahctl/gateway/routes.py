@@ -1,0 +1,162 @@
+"""The HTTP side of the gateway: routes for programs and the page, on loopback, each answered by a method of the daemon."""
+
+from __future__ import annotations
+
+import importlib.resources
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, WebSocketRoute
+from starlette.routing import Route as Endpoint
+
+from ormahctl.gateway import ingest, live, openapi
+from ormahctl.gateway.access import WebAccess
+from ormahctl.gateway.exchange import QUICK_SECONDS, answer_error, as_json, asker, body, from_outside, parameters
+from ormahctl.gateway.guard import LoopbackGuard, error_response
+from ormahctl.gateway.table import ROUTES, Route
+from ormahd.api import ErrorBody
+from ormahd.rpc.wire import BadRequest, OrmahError
+
+if TYPE_CHECKING:
+    from ormahctl.gateway.daemon import DaemonLink
+    from ormahctl.gateway.host import Gateway
+
+log = logging.getLogger("ormahctl.gateway")
+
+Act = Callable[[Request], Awaitable[Response]]
+
+PAGE: Final = {
+    "/": ("index.html", "text/html"), "/page.js": ("page.js", "text/javascript"), "/page.css": ("page.css", "text/css"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}  # fmt: skip
+_open: WeakKeyDictionary[Gateway, WebAccess] = WeakKeyDictionary()
+"""The access to the port of each gateway that listens on loopback. A process has one gateway; tests may have more."""
+
+
+class OpenedSession(msgspec.Struct, forbid_unknown_fields=True):
+    """What a page sends to open a session: the secret of its link."""
+
+    token: str
+
+
+async def open_routes(gateway: Gateway, params: dict[str, object]) -> dict[str, object]:
+    """Listen on loopback if the gateway does not yet; return the address, a link for a browser, and the token's file.
+
+    `port`: the port to listen on; absent or 0: a free one. `stay`: keep the gateway awake until it is told to stop.
+
+    Raises:
+        BadRequest: the port cannot be used.
+    """
+    wished = params.get("port") or 0
+    if not isinstance(wished, int) or not 0 <= wished < 65_536:
+        raise BadRequest(f"{wished!r} is no port", hint="a number from 1024 to 65535")
+    access = _open.get(gateway)
+    if access is None:
+        access = WebAccess()
+        try:
+            access.port = await gateway.serve(app(gateway.daemon, access), port=wished)
+        except (OSError, PermissionError) as exc:
+            raise BadRequest(
+                f"port {wished} cannot be used: {exc.strerror}", hint="choose another one, or none"
+            ) from exc
+        _open[gateway] = access
+    elif wished not in (0, access.port):
+        raise BadRequest(f"the routes are at port {access.port} already", hint="leave the port out")
+    if params.get("stay") and access.awake is None:
+        access.awake = ExitStack()
+        access.awake.enter_context(gateway.hold())
+    try:
+        file = access.write(gateway.daemon.socket)
+    except OSError as exc:
+        raise BadRequest(f"the file with the token cannot be written: {exc.strerror}") from exc
+    return {"url": access.url, "link": access.new_link(), "port": access.port, "token_file": str(file)}
+
+
+def app(daemon: DaemonLink, access: WebAccess) -> LoopbackGuard:
+    """Return the ASGI app of one port: all routes, behind the guard."""
+    endpoints: list[BaseRoute] = [
+        Endpoint(one.path, _checked(_route(daemon, one)), methods=[one.verb]) for one in ROUTES
+    ]
+    for path, act in ingest.routes(daemon).items():
+        endpoints.append(Endpoint(path, _checked(act), methods=["POST"]))
+    for path, (name, kind) in PAGE.items():
+        endpoints.append(Endpoint(path, _file(name, kind), methods=["GET"]))
+    endpoints += [
+        Endpoint("/session", _checked(_session(access)), methods=["POST"]),
+        Endpoint("/openapi.json", _description(access), methods=["GET"]),
+        WebSocketRoute("/ui/ws", live.stream(daemon)),
+    ]
+    handlers: Any = {HTTPException: _no_route, Exception: _fault}
+    return LoopbackGuard(Starlette(routes=endpoints, exception_handlers=handlers), access)
+
+
+def _checked(act: Act) -> Act:
+    """Return an endpoint that answers errors as JSON."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            return await act(request)
+        except OrmahError as exc:
+            return answer_error(from_outside(exc, request))
+
+    return endpoint
+
+
+def _route(daemon: DaemonLink, route: Route) -> Act:
+    async def act(request: Request) -> Response:
+        params = await parameters(route, request)
+        timeout = None if route.slow else QUICK_SECONDS
+        result = await daemon.call(route.method, params, route.result, asker=asker(request), timeout=timeout)
+        return as_json(result)
+
+    return act
+
+
+def _session(access: WebAccess) -> Act:
+    async def act(request: Request) -> Response:
+        opened = await body(request, OpenedSession)
+        session = access.redeem(opened.token)
+        if session is None:
+            raise BadRequest("the link was used already or is too old", hint="run: ormahctl web")
+        response = Response(status_code=204)
+        response.set_cookie(access.cookie, session, path="/", httponly=True, samesite="strict")
+        return response
+
+    return act
+
+
+def _description(access: WebAccess) -> Act:
+    async def act(_: Request) -> Response:
+        return as_json(openapi.description(access.url))
+
+    return act
+
+
+def _file(name: str, kind: str) -> Act:
+    data = (importlib.resources.files("ormahctl.gateway") / "page" / name).read_bytes()
+
+    async def act(_: Request) -> Response:
+        return Response(data, media_type=kind)
+
+    return act
+
+
+async def _no_route(request: Request, exc: HTTPException) -> Response:
+    found = f"{request.method} {request.url.path[:200]}"
+    error = ErrorBody(code="not_found", message=f"there is no route {found}", hint="see /openapi.json")
+    return error_response(exc.status_code, error, exc.headers)
+
+
+async def _fault(request: Request, exc: Exception) -> Response:
+    log.error("%s failed", request.scope.get("path"), exc_info=exc)
+    return error_response(
+        500, ErrorBody(code="internal", message="the gateway failed at this request; its log says more")
+    )

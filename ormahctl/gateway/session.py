@@ -1,0 +1,156 @@
+"""One agent's MCP session, from its pump's opening to its end: the SDK's server on the lines of a connection.
+
+The SDK serves both eras of the protocol on one stream: the handshake of `initialize`, and since 2026-07-28 requests that
+each say who asks. What the tools do is in `tools`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import json
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import mcp_types as types
+from mcp.server.lowlevel.server import Server
+from mcp.shared.message import SessionMessage
+from msgspec import Struct
+
+from ormahctl.gateway import resources, tools
+from ormahctl.gateway.words import INSTRUCTIONS
+from ormahctl.gateway.work import Workplace
+from ormahd import __version__
+from ormahd.rpc.wire import LONE_SURROGATE, half_of_a_pair
+
+if TYPE_CHECKING:
+    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+    from ormahctl.gateway.daemon import DaemonLink
+    from ormahctl.gateway.opening import Opening
+
+log = logging.getLogger("ormahctl.gateway")
+
+BYTE_ORDER_MARKS: Final = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+async def serve_session(
+    daemon: DaemonLink, opening: Opening, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Serve one session until the pump closes the connection."""
+    server = _server(Workplace(daemon, opening))
+    to_server, from_pump = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    to_pump, from_server = anyio.create_memory_object_stream[SessionMessage](0)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_hear, reader, to_server, to_pump.clone())
+        tasks.start_soon(_tell, writer, from_server)
+        tasks.start_soon(daemon.warm)
+        await server.run(from_pump, to_pump, server.create_initialization_options())
+        tasks.cancel_scope.cancel()
+
+
+async def _hear(
+    reader: asyncio.StreamReader,
+    to_server: MemoryObjectSendStream[SessionMessage | Exception],
+    to_pump: MemoryObjectSendStream[SessionMessage],
+) -> None:
+    """Hand each line to the server as a message. A line that is none is answered with an error."""
+    async with to_server, to_pump:
+        while line := await reader.readline():
+            found = understood(line)
+            if isinstance(found, Refusal):
+                await to_pump.send(SessionMessage(found.error))
+            elif found is not None:
+                await to_server.send(SessionMessage(found))
+
+
+async def _tell(writer: asyncio.StreamWriter, from_server: MemoryObjectReceiveStream[SessionMessage]) -> None:
+    async with from_server:
+        async for item in from_server:
+            writer.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+            await writer.drain()
+
+
+class Refusal(Struct, frozen=True):
+    """The answer to a line that is no message."""
+
+    error: types.JSONRPCError
+
+
+def understood(line: bytes) -> types.JSONRPCMessage | Refusal | None:
+    """Return the message of a line, or what to answer to one that is none; None for what JSON-RPC leaves without an answer:
+    a wrong notification or answer.
+
+    The id of a refusal is null where the line has none that can be read. The SDK takes a request with an id of another type than
+    text or integer for a notification, and would not answer.
+    """
+    try:
+        message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        message = None
+    if message is not None and not (isinstance(message, types.JSONRPCNotification) and b'"id"' in line):
+        return message
+    if line.startswith(BYTE_ORDER_MARKS):
+        return _refusal(None, types.PARSE_ERROR, "this line begins with a byte-order mark: send UTF-8 without one")
+    try:
+        found: Any = json.loads(line.decode("utf-8").rstrip("\r\n"))
+        half = LONE_SURROGATE.search(json.dumps(found, ensure_ascii=False))
+    except RecursionError:
+        return _refusal(None, types.PARSE_ERROR, "this line is nested too deeply to be read")
+    except UnicodeDecodeError as exc:
+        return _refusal(None, types.PARSE_ERROR, f"this line is no UTF-8 (byte {exc.start + 1})")
+    except ValueError as exc:
+        return _refusal(None, types.PARSE_ERROR, f"this line is no JSON: {exc}")
+    if not isinstance(found, dict):
+        return _refusal(
+            None, types.INVALID_REQUEST, "a message is one JSON object; batches of several are not supported"
+        )
+    if "method" in found and "id" not in found and isinstance(found["method"], str):
+        return message
+    if "method" not in found and ("result" in found or "error" in found):
+        return None
+    key = found.get("id")
+    known = key if isinstance(key, (int, str)) and not isinstance(key, bool) else None
+    if half is not None:
+        known = None if isinstance(known, str) and LONE_SURROGATE.search(known) else known
+        said = f"this line is no valid JSON: {half_of_a_pair(half[0])}"
+        return _refusal(known, types.PARSE_ERROR, said)
+    if "id" in found and known is None:
+        return _refusal(None, types.INVALID_REQUEST, "the id of a request is a text or an integer")
+    return _refusal(known, types.INVALID_REQUEST, f"this is no JSON-RPC 2.0 request: {_fault(found)}")
+
+
+def _fault(found: dict[str, Any]) -> str:
+    """Return what is wrong with the fields of an object that is no request."""
+    fields = {
+        "jsonrpc": 'has to be "2.0"' if found.get("jsonrpc") != "2.0" else "",
+        "method": "has to be a text" if not isinstance(found.get("method"), str) else "",
+        "params": "has to be an object" if not isinstance(found.get("params", {}), dict) else "",
+    }
+    return "; ".join(f"'{name}' {why}" for name, why in fields.items() if why) or "see its fields"
+
+
+def _refusal(key: int | str | None, code: int, why: str) -> Refusal:
+    return Refusal(types.JSONRPCError(jsonrpc="2.0", id=key, error=types.ErrorData(code=code, message=why)))
+
+
+def _server(place: Workplace) -> Server[Any]:
+    server: Server[Any] = Server(
+        "ormah",
+        version=__version__,
+        title="Ormah",
+        description="Long-term memory for AI agents",
+        instructions=INSTRUCTIONS,
+        on_list_tools=tools.listed,
+        on_call_tool=lambda ctx, params: tools.called(place, ctx, params),
+        on_list_resources=lambda ctx, _: resources.listed(place, ctx),
+        on_list_resource_templates=resources.templates,
+        on_read_resource=lambda ctx, params: resources.read(place, ctx, params),
+        on_list_prompts=resources.prompts,
+        on_get_prompt=resources.prompt,
+    )
+    server.add_notification_handler(
+        "notifications/roots/list_changed", types.NotificationParams, lambda *_: place.forget_roots()
+    )
+    return server

@@ -1,0 +1,303 @@
+"""How agents are connected: which have hooks and the MCP server, and whether these answer.
+
+Hooks and the server are run as an agent runs them: the commands are those of the settings files. Codex, which runs only
+hooks that the person trusts, is asked itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import selectors
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ormahctl.setup import change as entry
+from ormahctl.setup import gateway_state, service
+from ormahctl.setup import harness as agents
+from ormahctl.setup.connect import our_server, ours, read, server_entry
+from ormahctl.setup.harness import Harness
+from ormahd import __version__
+from ormahd.api import Finding
+from ormahd.rpc.wire import OrmahError
+
+PROMPTS = ("UserPromptSubmit", "BeforeAgent")
+"""The names of the event for a prompt."""
+
+
+SERVER_SECONDS = 30.0
+"""Seconds that the MCP server may take for its first answers; it may have to start the daemon and the gateway."""
+CODEX_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class HookAnswer:
+    """The result of running a hook, or the MCP server, as an agent does."""
+
+    ok: bool
+    ms: float
+    trouble: str | None
+    """What failed, in words for people, or None."""
+    said: bytes = b""
+    """What a hook printed."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    harness: Harness
+    found: str | None
+    state: Literal["yes", "no", "outdated", "unreadable"]
+    file: Path
+    events: list[str]
+    """Events that have a hook of Ormah."""
+    server: Literal["yes", "no", "outdated", "foreign"]
+    """Whether it has our MCP server; `foreign`: another server of that name."""
+    answer: HookAnswer | None
+    trouble: str | None
+    """Why the hooks would not work, or what is wrong with the file; None if nothing is."""
+    mend: str | None
+
+
+def connected() -> dict[str, list[Mapping[str, Any]]]:
+    """Return the connected agents with their handlers, and their MCP server. An agent whose settings file cannot be
+    read is left out."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for harness in agents.AGENTS.values():
+        try:
+            _, document = read(harness, harness.target())
+            _, servers = read(harness, harness.server_file())
+        except OrmahError:
+            continue  # `doctor` and `setup` name it
+        handlers = [handler for some in ours(document).values() for handler in some]
+        served = our_server(servers, harness.servers)
+        if handlers or served is not None:
+            found[harness.name] = [*handlers, *([served] if served is not None else [])]
+    return found
+
+
+def standing(harness: Harness, *, socket: str | None, server: Sequence[str], deeply: bool = False) -> Standing:
+    """Return how one agent is connected. `socket`: the value that setup would write for `--socket` now; `server`: the words that it
+    would write for the MCP server. `deeply`: ask Codex whether it trusts the hooks, too."""
+    path = harness.target()
+    try:
+        _, document = read(harness, path)
+        _, servers = read(harness, harness.server_file())
+    except OrmahError as exc:
+        return Standing(harness, harness.found(), "unreadable", path, [], "no", None, exc.message, exc.hint)
+    there, served = ours(document), our_server(servers, harness.servers)
+    if served is None:
+        has: Literal["yes", "no", "outdated", "foreign"]
+        has = "no" if server_entry(servers, harness.servers) is None else "foreign"
+    else:
+        has = "yes" if harness.server(server).items() <= served.items() else "outdated"
+    if not there and served is None:
+        return Standing(harness, harness.found(), "no", path, [], has, None, None, None)
+    handler = next((there[event][0] for event in PROMPTS if event in there), None)
+    given = entry.option(handler, "--deadline") or ""
+    deadline = int(given) if given.isdecimal() else entry.DEADLINE_MS
+    wanted = {event: [harness.handler(event, socket=socket, deadline=deadline)] for event in harness.wanted()}
+    right = set(there) == set(wanted) and all(
+        len(there[event]) == 1 and wanted[event][0].items() <= there[event][0].items() for event in wanted
+    )
+    answer = ask_hook(handler, deadline) if handler is not None else None
+    off = harness.off()
+    trouble = f"hooks are switched off: {off}" if off else None
+    if trouble is None and there and deeply and harness.name == "codex":
+        trouble = untrusted()
+    mend = None if right and has != "outdated" else f"ormahctl setup {harness.name}"
+    state: Literal["yes", "outdated"] = "yes" if mend is None else "outdated"
+    return Standing(harness, harness.found(), state, path, list(there), has, answer, trouble, mend)
+
+
+def ask_hook(handler: Mapping[str, Any], deadline: int) -> HookAnswer:
+    """Run a hook with an empty prompt. The correct answer is silence, within the deadline."""
+    answer = run_hook(handler, {"prompt": ""})
+    if answer.ok and answer.said:
+        return HookAnswer(False, answer.ms, "said something to an empty prompt")
+    if answer.ok and answer.ms > deadline:
+        return HookAnswer(False, answer.ms, f"took longer than its deadline of {deadline} ms")
+    return answer
+
+
+def run_hook(handler: Mapping[str, Any], event: Mapping[str, Any]) -> HookAnswer:
+    """Run a hook's command as a harness does: by a shell, with JSON on stdin. Unlike a harness, read its stderr."""
+    command = str(handler["command"]).removesuffix(entry.GUARD)
+    text = json.dumps({"hook_event_name": "UserPromptSubmit", "cwd": os.getcwd(), **event}).encode()
+    given = entry.option(handler, "--deadline") or ""
+    limit = (int(given) if given.isdecimal() else entry.DEADLINE_MS) / 1000 + entry.SPARE_SECONDS
+    begun = time.monotonic()
+    try:
+        done = subprocess.run(["/bin/sh", "-c", command], input=text, capture_output=True, timeout=limit, check=False)
+    except subprocess.TimeoutExpired:
+        return HookAnswer(False, limit * 1000, f"did not end within {limit:.1f} s")
+    ms = (time.monotonic() - begun) * 1000
+    said = done.stderr.decode("utf-8", "backslashreplace").strip()
+    if said or done.returncode:
+        return HookAnswer(False, ms, said.splitlines()[-1] if said else f"ended with status {done.returncode}")
+    return HookAnswer(True, ms, None, done.stdout)
+
+
+def ask_server(words: Sequence[str]) -> HookAnswer:
+    """Start the MCP server as an agent does, shake hands, and call the tool `recall`."""
+    about = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "ormahctl", "version": __version__},
+    }
+    calls: list[dict[str, Any]] = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "recall", "arguments": {"query": "who am I"}}},
+    ]  # fmt: skip
+    begun = time.monotonic()
+    try:
+        replies = converse(words, calls, {1, 2}, SERVER_SECONDS)
+    except OSError as exc:
+        return HookAnswer(False, 0.0, f"cannot be started: {exc.strerror}")
+    ms = (time.monotonic() - begun) * 1000
+    if set(replies) != {1, 2}:
+        return HookAnswer(False, ms, f"did not answer within {SERVER_SECONDS:.0f} s")
+    failed = next((one["error"] for one in replies.values() if "error" in one), None)
+    result = replies[2].get("result")
+    if failed is not None or not isinstance(result, dict) or result.get("isError"):
+        said = failed.get("message") if isinstance(failed, dict) else json.dumps(result)
+        return HookAnswer(False, ms, f"answered with an error: {str(said)[:200]}")
+    return HookAnswer(True, ms, None)
+
+
+def untrusted() -> str | None:
+    """Ask Codex whether it trusts our hooks. Return what is wrong, in words for people; None if it trusts them, or
+    cannot be asked (no program, an older version)."""
+    about = {
+        "clientInfo": {"name": "ormahctl", "title": "Ormah", "version": __version__},
+        "capabilities": {"experimentalApi": True},
+    }
+    calls: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": about},
+        {"method": "initialized"},
+        {"id": 2, "method": "hooks/list", "params": {"cwds": [str(Path.home())]}},
+    ]  # fmt: skip
+    try:
+        reply = converse(["codex", "app-server"], calls, {2}, CODEX_SECONDS).get(2, {})
+        listed = [hook for one in reply["result"]["data"] for hook in one["hooks"]]
+        states = {str(hook["trustStatus"]) for hook in listed if entry.ours({"command": hook.get("command")})}
+    except (OSError, KeyError, TypeError):
+        return None
+    if "modified" in states:
+        return "Codex does not run the hooks, because they changed since you trusted them: start codex and type /hooks"
+    if "untrusted" in states:
+        return "Codex does not run the hooks until you trust them: start codex and type /hooks"
+    return None
+
+
+def converse(
+    words: Sequence[str], calls: Sequence[Mapping[str, Any]], ids: set[int], seconds: float
+) -> dict[int, dict[str, Any]]:
+    """Start a program that speaks JSON-RPC by lines, send `calls`, and return the replies by id: as many of `ids` as come
+    within `seconds`. Raises OSError if it cannot be started."""
+    replies: dict[int, dict[str, Any]] = {}
+    process = subprocess.Popen(
+        list(words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    until = time.monotonic() + seconds
+    rest = b""
+    try:
+        process.stdin.write(b"".join(json.dumps(call).encode() + b"\n" for call in calls))
+        with selectors.DefaultSelector() as ready:
+            ready.register(process.stdout, selectors.EVENT_READ)
+            while not ids <= set(replies) and (left := until - time.monotonic()) > 0 and ready.select(left):
+                piece = os.read(process.stdout.fileno(), 1 << 16)
+                if not piece:
+                    break
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    reply = _reply(line)
+                    if reply is not None and reply.get("id") in ids:
+                        replies[reply["id"]] = reply
+    except BrokenPipeError:
+        pass  # it ended before it had read all
+    finally:
+        process.stdin.close()
+        process.stdout.close()
+        try:
+            process.wait(2)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    return replies
+
+
+def _reply(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+_VERSION = re.compile(r"""^__version__\s*=\s*["']([^"']+)["']""", re.MULTILINE)
+
+
+def findings(daemon: str | None, socket: Path) -> list[Finding]:
+    """Return findings on hooks, the service and the gateway: of another version, whose program is missing, or that do not work.
+
+    `daemon`: the version of the running daemon; `socket`: where it listens.
+    """
+    found = []
+    if daemon is not None and daemon != __version__:
+        what = f"the daemon that runs is version {daemon}, and {__version__} is installed"
+        found.append(Finding(level="warning", what=what, mend="ormahctl restart"))
+    if (trouble := service.missing_program()) is not None:
+        found.append(Finding(level="warning", what=f"the service {trouble}", mend="ormahctl setup service --yes"))
+    elif service.installed() and not service.starts_at_login():
+        what = "the service is installed and not enabled, so it does not start at login"
+        mend = "enable it: ormahctl setup service --yes; or take it out: ormahctl uninstall service"
+        found.append(Finding(level="info", what=what, mend=mend))
+    found += gateway_state.findings(socket)
+    there = connected()
+    for agent, entries in there.items():
+        for trouble in dict.fromkeys(trouble for one in entries for trouble in _troubles(one)):
+            what = trouble.replace("AGENT", agent, 1)
+            found.append(Finding(level="warning", what=what, mend=f"ormahctl setup {agent}"))
+    if "codex" in there and (said := untrusted()) is not None:
+        what, _, mend = said.partition(": ")
+        found.append(Finding(level="warning", what=what, mend=mend))
+    return found
+
+
+def _troubles(one: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with the command of a hook or the MCP server of AGENT, as a sentence."""
+    if entry.our_server(one):
+        words = entry.server_words(one)
+        if os.path.isabs(words[0]) and not os.access(words[0], os.X_OK):
+            yield f"the MCP server of AGENT runs {words[0]}, which is not there"
+        return
+    words = entry.words(one)
+    shim = next((word for word in words if word.endswith(entry.SHIM_END)), None)
+    if shim is None:
+        return
+    if not os.access(words[0], os.X_OK):
+        yield f"the hooks of AGENT run {words[0]}, which is not there"
+    if not Path(shim).is_file():
+        yield f"the hooks of AGENT run {shim}, which is not there"
+        return
+    version = _version(Path(shim))
+    if version is not None and version != __version__:
+        yield f"the hooks of AGENT are of version {version}, and {__version__} is installed"
+
+
+def _version(shim: Path) -> str | None:
+    """Return the version of the package to which a shim belongs, or None if unknown."""
+    try:
+        text = (shim.parents[1] / "ormahd" / "__init__.py").read_text("utf-8")
+    except (OSError, ValueError):
+        return None
+    found = _VERSION.search(text)
+    return found[1] if found else None

@@ -1,0 +1,156 @@
+"""Connect to the gateway of a daemon's socket, and start it if none runs.
+
+The process that starts the gateway holds a lock on a file beside the socket, and hands the open file to the gateway. The
+lock lasts as long as the gateway, so that each socket has one gateway however many processes want it at once. Uses
+builtin modules only, for processes that should stay small.
+"""
+
+import _socket
+import fcntl
+import posix
+import sys
+
+SUFFIX = ".gateway"
+"""The gateway's socket, its lock and its log stand beside the daemon's socket."""
+LONGEST_PATH = 103
+"""Bytes that a Unix socket's path may have on macOS (Linux: 107)."""
+SANDBOXED = (b"CODEX_SANDBOX", b"CODEX_SANDBOX_NETWORK_DISABLED")
+"""Variables of a sandbox whose processes may not connect: a gateway started there could serve no client."""
+_OF_A_SESSION = (
+    b"ORMAH_SPACE", b"ORMAH_SOCKET", b"CLAUDE_PROJECT_DIR", b"GEMINI_PROJECT_DIR", b"CLAUDE_CODE_SESSION_ID", b"CODEX_THREAD_ID",
+    b"GEMINI_SESSION_ID", b"CLAUDECODE", b"GEMINI_CLI", b"LISTEN_PID", b"LISTEN_FDS", b"LISTEN_FDNAMES", b"NOTIFY_SOCKET",
+)  # fmt: skip
+"""Variables that tell of one session, or of one process. The gateway serves all of them and gets none."""
+_RUN = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from ormahctl.gateway.main import main; sys.exit(main(sys.argv[2:]))"
+)
+_FILES = 1024
+"""Descriptors below this number are closed in the gateway: a harness may leave some open."""
+
+
+def address(socket: str) -> str:
+    """Return the path of the gateway's socket."""
+    return socket + SUFFIX
+
+
+def connect(socket: str) -> "_socket.socket | None":
+    """Return a connection to the gateway, or None if none listens.
+
+    Raises:
+        OSError: the path is too long, or it may not be opened.
+    """
+    path = address(socket)
+    if len(path.encode(sys.getfilesystemencoding(), "surrogateescape")) > LONGEST_PATH:
+        raise OSError(
+            f"the gateway's socket has a path that is too long: {path} (set a shorter one: daemon.socket, or --socket)"
+        )
+    channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        channel.connect(path)
+        owner = _peer(channel, path)
+    except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError, BlockingIOError):
+        channel.close()
+        return None
+    except OSError:
+        channel.close()
+        raise
+    if owner not in (posix.geteuid(), 0):
+        channel.close()
+        raise OSError(f"the socket {path} is held by user {owner}, not by us")
+    return channel
+
+
+def _peer(channel: _socket.socket, path: str) -> int:
+    """Return the user id of the process that listens; where the system does not tell it, that of the file's owner."""
+    if hasattr(_socket, "SO_PEERCRED"):
+        return int.from_bytes(channel.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)[4:8], sys.byteorder)
+    return posix.stat(path).st_uid
+
+
+def begin(socket: str) -> bool:
+    """Start the gateway in the background, without waiting. Return False if another process starts or runs it.
+
+    Raises:
+        OSError: it may not be started here, or the directory cannot be used.
+    """
+    if any(posix.environ.get(name) for name in SANDBOXED):
+        raise OSError("the gateway is not running, and is not started from inside a sandbox")
+    _make(socket.rpartition("/")[0] or "/")
+    lock = take_lock(socket)
+    if lock is None:
+        return False
+    try:
+        _spawn(socket, lock)
+    finally:
+        posix.close(lock)
+    return True
+
+
+def take_lock(socket: str) -> "int | None":
+    """Return a descriptor that holds the lock of the gateway; None if another process holds it."""
+    lock = posix.open(
+        address(socket) + ".lock", posix.O_RDWR | posix.O_CREAT | posix.O_CLOEXEC | posix.O_NOFOLLOW, 0o600
+    )
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        posix.close(lock)
+        return None
+    except OSError:
+        posix.close(lock)
+        raise
+    return lock
+
+
+def complaint(socket: str) -> str:
+    """Return the last line that a gateway wrote before it ended; "" if there is none."""
+    try:
+        fd = posix.open(address(socket) + ".log", posix.O_RDONLY | posix.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        size = posix.fstat(fd).st_size
+        posix.lseek(fd, max(0, size - 4096), 0)
+        lines = posix.read(fd, 4096).decode("utf-8", "replace").strip().splitlines()
+    finally:
+        posix.close(fd)
+    return lines[-1] if lines else ""
+
+
+def _spawn(socket: str, lock: int) -> None:
+    """Run the gateway as a process without a parent of ours: harnesses end the children of what they started."""
+    root = __file__.rpartition("/ormahctl/")[0]
+    variables = {name: value for name, value in posix.environ.items() if name not in _OF_A_SESSION}
+    words = [sys.executable, "-I", "-c", _RUN, root, socket, str(lock)]
+    child = posix.fork()
+    if child:
+        posix.waitpid(child, 0)
+        return
+    try:
+        posix.setsid()
+        if posix.fork():
+            posix._exit(0)
+        posix.chdir("/")
+        silent = posix.open("/dev/null", posix.O_RDONLY)
+        log = posix.open(
+            address(socket) + ".log", posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NOFOLLOW, 0o600
+        )
+        for fd, standard in ((silent, 0), (log, 1), (log, 2)):
+            posix.dup2(fd, standard)
+        posix.closerange(3, lock)
+        posix.closerange(lock + 1, _FILES)
+        posix.set_inheritable(lock, True)
+        posix.execve(sys.executable, words, variables)
+    finally:
+        posix._exit(127)
+
+
+def _make(directory: str) -> None:
+    """Create the directory with mode 0700, and those above it."""
+    try:
+        posix.mkdir(directory, 0o700)
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        _make(directory.rpartition("/")[0] or "/")
+        posix.mkdir(directory, 0o700)

@@ -1,0 +1,379 @@
+"""Carry an agent's MCP messages between standard input, standard output and the gateway: `hook.py --mcp [--socket PATH]`.
+
+The gateway serves all sessions, so that a session costs an agent this small process alone. It forwards lines and reads of
+each only whether it is a request or an answer, to keep what was not answered yet. If the gateway ends, it is started
+again, `initialize` is repeated and its second answer dropped, and unanswered requests are sent again: the gateway gives
+the daemon an id for each change, by which none is made twice. A request that cannot be passed on in time, or to a gateway
+that hangs, gets an error.
+
+It ends with its input, or with the process that started it. Uses builtin modules only.
+"""
+
+import _json  # the parser of `json` without the package, which imports a dozen more
+import _signal  # type: ignore[import-not-found] # built in; `signal` would import enum and more
+import _socket
+import posix
+import select
+import sys
+import time
+
+from ormahctl.shim import gateway
+from ormahctl.shim.start import configured_socket
+
+PATIENCE = 8.0
+"""Seconds to wait for the gateway before a request gets an error: agents give up after ten."""
+QUIET = 4.0
+"""Seconds without a word from the gateway, while a request waits, after which it is asked whether it is there."""
+SILENCE = 5.0
+"""Seconds that it may take to say so: then it hangs, and the request gets an error instead of waiting for ever."""
+FAREWELL = 10.0
+"""Seconds after the end of the input in which answers are still passed on."""
+WATCH = 2.0
+"""Seconds between two looks whether the process that started this one still runs."""
+RETRY = 0.03
+STARTS = 3
+"""How often the gateway is started for one request: if it ends each time, something is broken."""
+TRIES = 3
+"""How often a request is sent: one at which the gateway ends is not repeated for ever."""
+LARGEST = 64 << 20
+"""Bytes that one message may have."""
+PIECE = 1 << 18
+_JUDGING = b"ORMAH_JUDGING"
+_PING_ID = "ormah-pump"
+_PING = b'{"jsonrpc":"2.0","id":"ormah-pump","method":"ping"}\n'
+"""Any answer will do: in the era of 2026 it is an error, because there is no such method."""
+_UNREACHED = -32000
+"""The code of errors that this process answers itself (JSON-RPC leaves -32000 to -32099 to servers)."""
+
+
+def main(words: "list[str]") -> int:
+    """Serve one agent until its input ends. The status is 0, or 69 if this may not run here."""
+    given = words[1] if len(words) == 2 and words[0] == "--socket" else ""
+    if posix.environ.get(_JUDGING):
+        sys.stderr.write("this is a session that Ormah runs as its judge: a judge only answers, it has no memories\n")
+        return 69
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+    try:
+        socket = configured_socket(given)
+    except (KeyError, OSError):
+        sys.stderr.write("there is no home directory, or no working directory: set HOME, or pass --socket PATH\n")
+        return 69
+    try:
+        for standard in (0, 1):
+            posix.fstat(standard)  # a closed one would become the socket to the gateway
+        Pump(socket).run()
+    except OSError:
+        return 0  # the agent is gone
+    return 0
+
+
+def serve(socket: str) -> None:
+    """Replace this process by one that serves an agent and is small."""
+    root = __file__.rpartition("/shim/")[0]
+    posix.execv(sys.executable, [sys.executable, "-I", "-S", f"{root}/hook.py", "--mcp", "--socket", socket])
+
+
+class Pump:
+    """One agent's session: what came from each side, and what the agent still waits for."""
+
+    def __init__(self, socket: str) -> None:
+        self.socket = socket
+        self.parent = posix.getppid()
+        self.nonce = posix.urandom(12).hex()
+        self.channel: _socket.socket | None = None
+        self.from_agent, self.from_gateway = Lines(), Lines()
+        self.to_agent, self.to_gateway = bytearray(), bytearray()
+        self.waiting: dict[object, tuple[bytes, int]] = {}
+        """{id of a request, a tuple for a notification, or an `Odd`: (line, number of times that it was sent)}."""
+        self.hello: bytes = b""
+        self.hello_id: object = None
+        self.greeted = False
+        self.initialized: bytes = b""
+        self.dropping = False
+        """Whether the next answer to `initialize` is the answer to a repetition."""
+        self.heard = 0.0
+        """When the gateway last said something, or was first asked something after a pause."""
+        self.asked = 0.0
+        """When it was asked whether it is there; 0 if it is not being asked."""
+        self.ended = 0.0
+        self.deadline = 0.0
+        self.starts = 0
+        self.trouble = ""
+        self.numbers = 0
+
+    # ------------------------------------------------------------ the loop
+
+    def run(self) -> None:
+        self._expect()
+        watch = time.monotonic() + WATCH
+        while not self._over():
+            readers: list[int | _socket.socket] = [] if self.ended else [0]
+            writers: list[int | _socket.socket] = [1] if self.to_agent else []
+            if self.channel is not None:
+                readers.append(self.channel)
+                writers += [self.channel] if self.to_gateway else []
+            connecting = self.channel is None and self.deadline > 0
+            readable, writable, _ = select.select(readers, writers, [], RETRY if connecting else WATCH)
+            if 0 in readable:
+                self._hear_agent()
+            if 1 in writable:
+                del self.to_agent[: posix.write(1, self.to_agent[: select.PIPE_BUF])]
+            if self.channel is not None and self.channel in writable:
+                self._tell_gateway()
+            if self.channel is not None and self.channel in readable:
+                self._hear_gateway()
+            if self.channel is None and self.deadline > 0:
+                self._reach()
+            elif self.channel is not None and self.waiting:
+                self._doubt(time.monotonic())
+            if time.monotonic() >= watch:
+                watch = time.monotonic() + WATCH
+                if posix.getppid() != self.parent:
+                    return
+
+    def _over(self) -> bool:
+        if not self.ended:
+            return False
+        return (not self.waiting and not self.to_agent) or time.monotonic() > self.ended + FAREWELL
+
+    # ------------------------------------------------------------ the agent
+
+    def _hear_agent(self) -> None:
+        data = posix.read(0, PIECE)
+        if not data:
+            self.ended = time.monotonic()
+            return
+        for line in self.from_agent.add(data):
+            self._sort(line)
+
+    def _sort(self, line: bytes) -> None:
+        """Keep a request until it is answered, a notification until it is sent, and forward both."""
+        message = read(line)
+        method, key = message.get("method"), message.get("id")
+        asks = "result" not in message and "error" not in message
+        if method == "notifications/cancelled":
+            inner = message.get("params")
+            self.waiting.pop(inner.get("requestId") if isinstance(inner, dict) else None, None)
+        if method == "notifications/initialized":
+            self.initialized = line
+        named = isinstance(key, (int, str)) and not isinstance(key, bool)
+        if asks and not named and ("id" in message or not isinstance(method, str)):
+            self.numbers += 1
+            key = Odd(self.numbers)
+        elif not asks or not named:
+            key = None
+        if method == "initialize" and isinstance(key, (int, str)):
+            self.hello, self.hello_id, self.greeted = line, key, False
+        if self.channel is not None:
+            if key is not None:
+                if not self.waiting:
+                    self.heard, self.asked = time.monotonic(), 0.0
+                self.waiting[key] = (line, 1)
+            self.to_gateway += line
+        elif asks:  # an answer to a gateway that has ended is of no use to the next one
+            self.numbers += 1
+            self.waiting[key if key is not None else (self.numbers,)] = (line, 0)
+            self._expect()
+
+    def _expect(self) -> None:
+        """Begin to look for the gateway, if that has not begun."""
+        if self.channel is None and not self.deadline:
+            self.deadline = time.monotonic() + PATIENCE
+            self.starts, self.trouble = 0, "it does not answer"
+
+    # ------------------------------------------------------------ the gateway
+
+    def _reach(self) -> None:
+        """Connect to the gateway, or start it, or give up."""
+        try:
+            self.channel = gateway.connect(self.socket)
+            if self.channel is not None:
+                self._greet()
+                return
+            said = gateway.complaint(self.socket)
+            if self.starts <= STARTS and gateway.begin(self.socket):
+                if self.starts:
+                    self.trouble = said or "it ends at its start"
+                self.starts += 1
+            broken = self.starts > STARTS
+        except OSError as exc:
+            broken = True
+            self.trouble = (exc.strerror or str(exc)).strip()
+        if broken or time.monotonic() > self.deadline:
+            self._give_up()
+
+    def _greet(self) -> None:
+        """Begin a session with a gateway: say who asks, repeat the handshake, and send what was not answered."""
+        assert self.channel is not None
+        self.channel.setblocking(False)
+        self.deadline = self.asked = 0.0
+        self.heard = time.monotonic()
+        self.from_gateway = Lines()
+        self.to_gateway[:] = opening(self.nonce)
+        self.dropping = bool(self.hello) and self.greeted
+        if self.dropping:
+            self.to_gateway += self.hello + self.initialized
+        for key, (line, tries) in list(self.waiting.items()):
+            if self.dropping and line == self.initialized:
+                del self.waiting[key]
+            else:
+                self.to_gateway += line
+                self.waiting[key] = (line, tries + 1)
+                if isinstance(key, tuple):
+                    del self.waiting[key]
+
+    def _tell_gateway(self) -> None:
+        assert self.channel is not None
+        try:
+            del self.to_gateway[: self.channel.send(self.to_gateway)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._lose()
+
+    def _hear_gateway(self) -> None:
+        assert self.channel is not None
+        try:
+            data = self.channel.recv(PIECE)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._lose()
+            return
+        self.heard, self.asked = time.monotonic(), 0.0
+        for line in self.from_gateway.add(data):
+            self._answered(line)
+
+    def _answered(self, line: bytes) -> None:
+        message = read(line)
+        key = message.get("id")
+        if "method" not in message and isinstance(key, (int, str)):
+            if key == _PING_ID:
+                return
+            if self.dropping and key == self.hello_id:
+                self.dropping = False
+                return
+            if key == self.hello_id:
+                self.greeted = True
+            self.waiting.pop(key, None)
+        elif key is None and "error" in message:
+            self.waiting.pop(next((one for one in self.waiting if isinstance(one, Odd)), None), None)
+        self.to_agent += line
+
+    def _doubt(self, now: float) -> None:
+        """Ask a gateway that has been quiet whether it is there. Give up one that does not say so: it hangs."""
+        if self.asked and now > self.asked + SILENCE:
+            assert self.channel is not None
+            self.channel.close()
+            self.channel = None
+            self.trouble = "it hangs"
+            self._give_up()
+        elif not self.asked and now > self.heard + QUIET:
+            self.to_gateway += _PING
+            self.asked = now
+
+    def _lose(self) -> None:
+        """The gateway has closed the connection. It is looked for again once the agent waits for something."""
+        assert self.channel is not None
+        self.channel.close()
+        self.channel = None
+        said = gateway.complaint(self.socket)
+        for key in [key for key, (_, tries) in self.waiting.items() if tries >= TRIES]:
+            self._refuse(key, "it ended each time at this request" + (f" ({said})" if said else ""))
+        if self.waiting:
+            self._expect()
+
+    def _give_up(self) -> None:
+        """Answer every request with an error. The next one looks for the gateway again."""
+        self.deadline = 0.0
+        for key in list(self.waiting):
+            self._refuse(key, self.trouble)
+
+    def _refuse(self, key: object, why: str) -> None:
+        del self.waiting[key]
+        if isinstance(key, tuple):
+            return
+        shown = _json.encode_basestring_ascii(key) if isinstance(key, str) else str(key)
+        shown = "null" if isinstance(key, Odd) else shown
+        text = _json.encode_basestring_ascii(
+            f"Ormah's gateway cannot be reached: {why}. The memories are safe. Try again; the gateway's log is "
+            f"{gateway.address(self.socket)}.log"
+        )
+        self.to_agent += f'{{"jsonrpc":"2.0","id":{shown},"error":{{"code":{_UNREACHED},"message":{text}}}}}\n'.encode()
+
+
+class Odd:
+    """The key of a line that is no message, or a request without an id that can be used: an error with the id null answers it."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class Lines:
+    """Splits bytes into lines; a line that is not complete waits for the rest."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def add(self, data: bytes) -> "list[bytes]":
+        """Return the complete lines, with their ends. Raises ConnectionResetError if one grows too large."""
+        if b"\n" not in data:
+            self._rest += data
+            if len(self._rest) > LARGEST:
+                sys.stderr.write(f"a message has more than {LARGEST >> 20} MB; the session ends\n")
+                raise ConnectionResetError
+            return []
+        whole, _, rest = data.rpartition(b"\n")
+        lines = (bytes(self._rest) + whole).split(b"\n")
+        self._rest = bytearray(rest)
+        return [line + b"\n" for line in lines if line.strip()]
+
+
+class _Options:
+    """What `_json.make_scanner` reads: the same as `json.loads` would give it."""
+
+    strict = False
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = float
+    memo: "dict[str, str]" = {}
+
+
+_scan = _json.make_scanner(_Options)  # type: ignore[arg-type] # it takes anything with these attributes
+
+
+def read(line: bytes) -> "dict[str, object]":
+    """Return a message as an object; {} for what is none: the gateway says what is wrong with it."""
+    try:
+        found = _scan(line.decode("utf-8", "replace").strip(), 0)[0]
+    except (ValueError, StopIteration, RecursionError, SystemError):
+        return {}  # SystemError: some versions of Python set no exception where `json.decoder` is not imported
+    return found if isinstance(found, dict) else {}
+
+
+def opening(nonce: str) -> bytes:
+    """Return the frame that begins a session: kind, length, then fields that end with NUL.
+
+    folder of this installation, nonce, working directory, `ORMAH_SPACE`, project's folder, session's id. A field may be empty.
+    """
+    root = __file__.rpartition("/ormahctl/")[0].encode("utf-8", "surrogateescape")
+    fields = [root, nonce.encode(), _cwd(), posix.environ.get(b"ORMAH_SPACE", b"")]
+    fields.append(_first(b"CLAUDE_PROJECT_DIR", b"GEMINI_PROJECT_DIR"))
+    fields.append(_first(b"CLAUDE_CODE_SESSION_ID", b"CODEX_THREAD_ID", b"GEMINI_SESSION_ID"))
+    body = b"".join(field + b"\0" for field in fields)
+    return b"p" + len(body).to_bytes(4, "big") + body
+
+
+def _first(*names: bytes) -> bytes:
+    return next((value for name in names if (value := posix.environ.get(name, b""))), b"")
+
+
+def _cwd() -> bytes:
+    try:
+        return posix.getcwdb()
+    except OSError:  # it was removed
+        return b""
