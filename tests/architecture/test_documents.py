@@ -9,7 +9,7 @@ import pytest
 
 from ormahd import config
 from ormahd.config import keys
-from tests import command_page
+from tests import command_page, man_pages
 from tests.pages import fault
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +21,8 @@ GUIDES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/
 NAMES = [path.relative_to(ROOT).as_posix() for path in DOCUMENTS]
 FENCE = re.compile(r"^(```+|~~~+).*?^\1[^\n]*$", re.MULTILINE | re.DOTALL)
 README_BYTES = 12 * 1024
+KINDS = ("unit", "contract", "vault", "blackbox", "crash", "quality", "architecture")
+"""Folders of tests."""
 
 
 def test_the_settings_page_has_every_setting(tmp_path: Path) -> None:
@@ -31,6 +33,11 @@ def test_the_settings_page_has_every_setting(tmp_path: Path) -> None:
 
 def test_the_page_of_the_commands_is_fresh() -> None:
     assert command_page.FILE.read_text("utf-8") == command_page.current(), "stale: run `python -m tests.command_page`"
+
+
+def test_the_manual_pages_are_fresh() -> None:
+    pages = {file.name: file.read_text("utf-8") for file in man_pages.FOLDER.iterdir()}
+    assert pages == man_pages.current(), "stale: run `python -m tests.man_pages`"
 
 
 def test_the_glossary_is_short() -> None:
@@ -92,3 +99,12 @@ def _anchors(document: Path) -> set[str]:
     """The anchors that GitHub gives to headings."""
     headings = re.findall(r"^#+ +(.+?) *$", _prose(document), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_map_of_the_tests_names_every_room_and_only_files_that_exist() -> None:
+    said = (ROOT / "tests" / "README.md").read_text("utf-8")
+    named = set(re.findall(r"`([a-z_]+/[\w*/.]*)`", said))
+    files = {name for name in named if name.partition("/")[0] in KINDS and name.partition("/")[2]}
+    assert not sorted(name for name in files if not list(ROOT.glob(f"tests/{name}")))
+    rooms = {f"{path.parent.name}/" for path in ROOT.glob("ormahd/*/__init__.py")}
+    assert not sorted(rooms - named), "rooms without tests in the map"

@@ -1,7 +1,7 @@
 """The shape of the code: short functions, short files, one class a name, and private names used at home only.
 
-`shape.toml` lists today's exceptions by name. The lists are exact: a mended exception has to be taken out (`python
-tests/architecture/test_shape.py` does that), and none is added.
+`shape.toml` lists today's exceptions by name. The lists are exact: a mended exception has to be taken out (`python -m
+tests.architecture.test_shape` does that), and none is added.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.architecture.syntax import ROOT, files, nodes, tree
+
 LISTS = Path(__file__).with_name("shape.toml")
 EXCEPTIONS = tomllib.loads(LISTS.read_text("utf-8"))
 FUNCTION_LINES = 60
@@ -26,16 +27,15 @@ NAMED_TUPLE = {"_replace", "_asdict", "_fields"}
 
 
 @cache
-def modules() -> dict[str, ast.Module]:
-    """Each product file, relative to the checkout, with its syntax tree."""
-    files = sorted(file for package in ("ormahd", "ormahctl") for file in (ROOT / package).rglob("*.py"))
-    return {file.relative_to(ROOT).as_posix(): ast.parse(file.read_bytes()) for file in files}
+def modules() -> dict[str, Path]:
+    """Each product file, by its path in the checkout."""
+    return {file.relative_to(ROOT).as_posix(): file for file in files("ormahd", "ormahctl")}
 
 
 def long_functions() -> Iterator[str]:
     """`file:name` of each function that has too many lines, decorators not counted."""
-    for file, tree in modules().items():
-        for name, node in _functions(tree, ""):
+    for file, path in modules().items():
+        for name, node in _functions(tree(path), ""):
             if (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES:
                 yield f"{file}:{name}"
 
@@ -59,17 +59,15 @@ def long_files() -> Iterator[str]:
 
 def double_classes() -> Iterator[str]:
     """Names that more than one class of the product has."""
-    names = Counter(
-        node.name for tree in modules().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
-    )
+    names = Counter(node.name for file in modules().values() for node in nodes(file) if isinstance(node, ast.ClassDef))
     yield from (name for name, times in names.items() if times > 1)
 
 
 def borrowed_names() -> Iterator[str]:
     """`file:_name` of each private name that a file uses and does not define: another module's function or attribute."""
-    for file, tree in modules().items():
-        own = _defined(tree)
-        for node in ast.walk(tree):
+    for file, path in modules().items():
+        own = _defined(path)
+        for node in nodes(path):
             if isinstance(node, ast.ImportFrom) and node.level == 0:
                 yield from (f"{file}:{alias.name}" for alias in node.names if _private(alias.name))
             elif isinstance(node, ast.Attribute) and _private(node.attr) and node.attr not in NAMED_TUPLE:
@@ -83,10 +81,10 @@ def _private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
 
-def _defined(tree: ast.Module) -> set[str]:
+def _defined(file: Path) -> set[str]:
     """Names that a file defines or assigns to: functions, classes, constants, fields, attributes of `self`."""
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes(file):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             names.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -103,13 +101,18 @@ def _defined(tree: ast.Module) -> set[str]:
 def _imported(file: str) -> frozenset[str]:
     """Names that a file binds to modules."""
     names: set[str] = set()
-    paths = {path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in modules()}
-    for node in ast.walk(modules()[file]):
+    for node in nodes(modules()[file]):
         if isinstance(node, ast.Import):
             names |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            names |= {alias.asname or alias.name for alias in node.names if f"{node.module}.{alias.name}" in paths}
+            names |= {alias.asname or alias.name for alias in node.names if f"{node.module}.{alias.name}" in _dotted()}
     return frozenset(names)
+
+
+@cache
+def _dotted() -> frozenset[str]:
+    """The modules' names, as an import has them."""
+    return frozenset(path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in modules())
 
 
 KINDS = (long_functions, long_files, double_classes, borrowed_names)
@@ -131,7 +134,7 @@ def without_mended() -> str:
 def test_shape(kind: Callable[[], Iterator[str]]) -> None:
     found, known = set(kind()), set(EXCEPTIONS[kind.__name__])
     assert not found - known, f"{kind.__name__}: split, merge or rename what is new"
-    assert not known - found, f"{kind.__name__}: mended; run: python tests/architecture/test_shape.py"
+    assert not known - found, f"{kind.__name__}: mended; run: python -m tests.architecture.test_shape"
 
 
 def test_the_lists_are_in_order() -> None:

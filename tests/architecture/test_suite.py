@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from packaging.requirements import Requirement
+
+from tests.conftest import WITH_TORCH
 
 TESTS = Path(__file__).parent.parent
 FILES = sorted(path.relative_to(TESTS).as_posix() for path in TESTS.rglob("test_*.py"))
@@ -25,9 +30,23 @@ def test_examples_are_the_same_each_time() -> None:
     assert soak.max_examples > suite.max_examples
 
 
+def test_every_direct_dependency_has_the_version_that_is_tested() -> None:
+    project = tomllib.loads((TESTS.parent / "pyproject.toml").read_text("utf-8"))
+    extras = project["project"]["optional-dependencies"]
+    direct = [*project["project"]["dependencies"], *extras["torch"], *project["dependency-groups"]["dev"]]
+    wanted = {one.name.lower(): one.specifier for one in map(Requirement, direct)}
+    listed = (TESTS / "versions.txt").read_text("utf-8").splitlines()
+    tested = dict(line.split("==") for line in listed if not line.startswith("#"))
+    assert sorted(tested) == sorted(wanted), "tests/versions.txt: one line for each of pyproject.toml"
+    assert [name for name, version in tested.items() if not wanted[name].contains(version)] == []
+
+
 @pytest.mark.parametrize("file", FILES)
 def test_no_test_has_a_deadline_or_chance_of_its_own(file: str) -> None:
-    tree = ast.parse((TESTS / file).read_bytes())
+    text = (TESTS / file).read_text("utf-8")
+    if "settings" not in text:
+        return  # most files, and a tree takes a hundred times as long
+    tree = ast.parse(text)
     imported = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == "hypothesis")
     if not any(alias.name == "settings" for node in imported for alias in node.names):
         return
@@ -43,3 +62,13 @@ def test_no_test_has_a_deadline_or_chance_of_its_own(file: str) -> None:
             assert ast.unparse(word.value).startswith("examples("), (
                 "a count that the soak cannot raise: examples(count)"
             )
+
+
+def test_what_imports_torch_is_run_by_one_worker() -> None:
+    """The files that make small models, or ask the library itself."""
+    asks = re.compile(
+        r"^ *(import torch|from (torch|sentence_transformers)\b|from tests\.contract\.(tiny_models|test_rerank) import"
+        r"|from ormahd\.embedding\.model_files import .*\bTorch\b)",
+        re.MULTILINE,
+    )
+    assert {f"tests/{file}" for file in FILES if asks.search((TESTS / file).read_text("utf-8"))} == WITH_TORCH

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ormahd.jobs.consolidation.job import TAG, Consolidator
-from ormahd.judge.port import Shown, Summary
+from ormahd.judge.port import ShownMemory, Summary
 from ormahd.model.node import NodeType
 from tests.jobs_house import JobsHouse
 from tests.jobs_judge import ScriptedJudge
@@ -34,9 +34,9 @@ def united(house: JobsHouse) -> list[str]:
 class Says(ScriptedJudge):
     """Answers summaries as the test says: a function of the cluster, or an exception."""
 
-    says: Callable[[Sequence[Shown]], Any] = lambda cluster: None
+    says: Callable[[Sequence[ShownMemory]], Any] = lambda cluster: None
 
-    def summaries(self, clusters: Sequence[Sequence[Shown]]) -> Sequence[Summary | None]:
+    def summaries(self, clusters: Sequence[Sequence[ShownMemory]]) -> Sequence[Summary | None]:
         answers = []
         for cluster in clusters:
             self.asked.append(("summaries", tuple(one.title or "" for one in cluster)))
@@ -44,7 +44,7 @@ class Says(ScriptedJudge):
         return answers
 
 
-def whole(cluster: Sequence[Shown], **other: Any) -> Summary:
+def whole(cluster: Sequence[ShownMemory], **other: Any) -> Summary:
     """A summary that says everything."""
     wish: dict[str, Any] = {
         "title": "Payments deploys", "content": "\n".join(one.content for one in cluster), "type": NodeType.PROCEDURE,

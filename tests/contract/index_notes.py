@@ -12,7 +12,8 @@ from ormahd.embedding.embedder import Hashing
 from ormahd.index.index import Index
 from ormahd.model.change import FileState
 from ormahd.model.node import NodeType, Tier
-from ormahd.note.note import NoteLink, compose
+from ormahd.note.values import NoteLink
+from ormahd.note.write import compose
 from ormahd.settings import VectorSettings
 
 SERVER = "ORMAH_TEST_VECTORS_URL"

@@ -21,10 +21,10 @@ from ormahd.actions.remember import remember
 from ormahd.api import RunTaskResult
 from ormahd.jobs.job import Ask, Edit, Job, PlannedChange, RunContext, Step
 from ormahd.jobs.proposals import MAX_PROPOSALS, ChangeOf, Proposals
-from ormahd.jobs.runner import Runner
+from ormahd.jobs.runner import MAX_SHARE, Runner
 from ormahd.model.change import Kind
 from ormahd.model.node import CreateNodeRequest, ProposalType
-from ormahd.note import note as codec
+from ormahd.note.edit import edit
 from ormahd.ormah import Ormah
 from tests.surroundings import surroundings
 from tests.vault.git_house import git
@@ -38,7 +38,7 @@ def tag(ormah: Ormah, node_id: str, name: str, *, body: str = "because the test 
 
     def edits() -> Sequence[Edit]:
         seen = see(ormah, node_id)
-        data = codec.edit(seen.data, seen.path, set={"tags": [*ormah.index.note(node_id).tags, name]})
+        data = edit(seen.data, seen.path, set={"tags": [*ormah.index.note(node_id).tags, name]})
         return [Edit(node_id, seen.path, data, seen.digest)] if name not in ormah.index.note(node_id).tags else []
 
     return PlannedChange(Kind.CLUSTER, f"Tagged: {row.title}", body, edits, {node_id: row.digest})
@@ -90,6 +90,7 @@ class House:
     """One vault, one life of a daemon after the other."""
 
     proposals_at_a_time = MAX_PROPOSALS
+    max_share = MAX_SHARE
 
     def __init__(self, home: Path, flags: Mapping[str, Any]) -> None:
         self.home = home
@@ -130,7 +131,10 @@ class House:
         return [self.remember(f"Memory number {number:02}") for number in range(count)]
 
     def runner(self, *jobs: Job) -> Runner:
-        return Runner(self.ormah, jobs, changes_of=CHANGES_OF, proposals_at_a_time=self.proposals_at_a_time)
+        return Runner(
+            self.ormah, jobs, changes_of=CHANGES_OF, proposals_at_a_time=self.proposals_at_a_time,
+            max_share=self.max_share,
+        )  # fmt: skip
 
     def run(self, *jobs: Job, **more: Any) -> list[RunTaskResult]:
         return self.runner(*jobs).run([job.name for job in jobs], **more)

@@ -18,7 +18,7 @@ from ormahd.config import load
 from ormahd.jobs.job import RunContext
 from ormahd.jobs.maintenance.issue import CLUSTERS, CONFLICTS, LINKS, MERGES, QuestionSearch
 from ormahd.jobs.maintenance.maintenance import Maintenance
-from ormahd.judge.port import Pair, Shown
+from ormahd.judge.port import Pair, ShownMemory
 from ormahd.model.node import CreateNodeRequest, NodeType
 from ormahd.ormah import Ormah
 from tests.surroundings import surroundings
@@ -59,9 +59,9 @@ class House:
         self.ids[name] = remember(self.ormah, request, AGENT).node_id
         return self.ids[name]
 
-    def shown(self, name: str) -> Shown:
+    def shown(self, name: str) -> ShownMemory:
         row = self.ormah.index.note(self.ids[name])
-        return Shown(row.id, row.type, row.space, row.title, row.content, row.created)
+        return ShownMemory(row.id, row.type, row.space, row.title, row.content, row.created)
 
     def _alive(self, batch: str) -> Iterator[tuple[str, ...]]:
         for names in self.found[batch]:
@@ -72,7 +72,7 @@ class House:
         def pairs(batch: str) -> Callable[[RunContext], Iterator[Pair]]:
             return lambda _: (Pair(self.shown(a), self.shown(b), 0.8125) for a, b in self._alive(batch))
 
-        def clusters(_: RunContext) -> Iterator[Sequence[Shown]]:
+        def clusters(_: RunContext) -> Iterator[Sequence[ShownMemory]]:
             return ([self.shown(name) for name in names] for names in self._alive(CLUSTERS))
 
         return QuestionSearch({batch: pairs(batch) for batch in (LINKS, CONFLICTS, MERGES)}, clusters)

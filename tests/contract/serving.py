@@ -19,6 +19,7 @@ from ormahd import api
 from ormahd.errors import NotFound
 from ormahd.rpc.server import Limits, Server
 from ormahd.rpc.sockets import Listening
+from ormahd.state.events import EventStream
 
 LIMIT_SECONDS = 120.0
 
@@ -73,11 +74,14 @@ def serving(
     answer: Callable[..., api.Result] | None = None,
     at: Path | Listening | None = None,
     hook: Any = None,
+    events: EventStream | None = None,
     **values: Any,
 ) -> Iterator[Server]:
     """A server that runs; its socket lies in a directory of its own."""
     with tempfile.TemporaryDirectory(prefix="ormah-") as directory:
-        server = Server(at or Path(directory) / "s" / "o.sock", answer or Answers(), Limits(**values), hook=hook)
+        server = Server(
+            at or Path(directory) / "s" / "o.sock", answer or Answers(), Limits(**values), hook=hook, events=events
+        )
         server.start()
         try:
             yield server

@@ -13,7 +13,7 @@ from ormahd.jobs.clusters.job import AutoCluster
 from ormahd.jobs.job import apply
 from ormahd.jobs.links.change import EdgeToAdd
 from ormahd.model.node import ABOUT_SELF, EdgeType, Tier
-from ormahd.note.note import parse
+from ormahd.note.read import parse
 from tests.contract.linking import link
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 
@@ -23,7 +23,7 @@ S = EdgeType.SUPPORTS
 
 @pytest.fixture
 def house() -> Iterator[JobsHouse]:
-    with open_jobs_house(**{"linking.neighbours": 0}) as found:
+    with open_jobs_house(**{"linking.similarity": 1.0}) as found:
         yield found
 
 

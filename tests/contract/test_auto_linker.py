@@ -282,7 +282,8 @@ def test_a_judge_that_is_gone_leaves_everything_open(house: JobsHouse) -> None:
 
 
 def test_a_judges_budget() -> None:
-    with open_jobs_house(**{"jobs.judge_questions": 3}) as house:
+    with open_jobs_house() as house:
+        house.questions = 3
         ids = store(house, *(
             {"title": f"{word}{at}", "content": f"{word} {word}s {word}ing about {word}land {word}er number {at}"}
             for word in ("boat", "goat", "moat", "coat", "float") for at in range(2)
@@ -299,7 +300,8 @@ def test_a_judges_budget() -> None:
 
 
 def test_a_budget_below_what_one_memory_asks() -> None:
-    with open_jobs_house(**{"jobs.judge_questions": 1}) as house:
+    with open_jobs_house() as house:
+        house.questions = 1
         ids = store(house, boat("A", "two"), boat("B", "three"), boat("C", "four"))
         yes = Linked(EdgeType.SUPPORTS, "")
         house.until_nothing_is_left(JOB, Links(says={"C A": yes, "C B": yes, "B A": yes}))

@@ -11,7 +11,7 @@ from ormahd.actions.amend import PERSON, Caller
 from ormahd.jobs.conflicts.job import ConflictDetector, candidates, change_of
 from ormahd.jobs.job import apply
 from ormahd.jobs.runner import Runner
-from ormahd.judge.port import Contrast, Duplicate, JudgeGone, Linked, Pair, Shown, Summary
+from ormahd.judge.port import Contrast, Duplicate, JudgeGone, Linked, Pair, ShownMemory, Summary
 from ormahd.model.node import EdgeType, ProposalType
 from ormahd.state import proposals as book
 from tests.jobs_house import JobsHouse, open_jobs_house
@@ -24,7 +24,7 @@ FRIDAYS, TUESDAYS = "Deploys of the shop happen on Fridays", "Deploys of the sho
 
 @pytest.fixture
 def house() -> Iterator[JobsHouse]:
-    with open_jobs_house(**{"linking.neighbours": 0}) as found:
+    with open_jobs_house(**{"linking.similarity": 1.0}) as found:
         yield found
 
 
@@ -49,7 +49,7 @@ class Says:
     def links(self, pairs: Sequence[Pair]) -> Sequence[Linked | None]:
         raise AssertionError("nobody asked for links")
 
-    def summaries(self, clusters: Sequence[Sequence[Shown]]) -> Sequence[Summary | None]:
+    def summaries(self, clusters: Sequence[Sequence[ShownMemory]]) -> Sequence[Summary | None]:
         raise AssertionError("nobody asked for summaries")
 
 
@@ -284,7 +284,7 @@ def test_a_persons_edit_while_the_judge_thinks_drops_the_change(house: JobsHouse
 
 def test_a_verdict_over_the_limit_is_carried_out_the_next_time_without_asking() -> None:
     judge = Says(TENSE)
-    with open_jobs_house(**{"jobs.max_changes": 1, "linking.neighbours": 0}) as small:
+    with open_jobs_house(**{"jobs.max_changes": 1, "linking.similarity": 1.0}) as small:
         for thing in ("anchor", "bottle", "candle"):
             for port in (8080, 9090):
                 small.remember(f"The {thing} service listens on port {port}", space=thing)
@@ -295,7 +295,8 @@ def test_a_verdict_over_the_limit_is_carried_out_the_next_time_without_asking() 
 
 
 def test_the_judge_is_asked_no_more_than_it_may_be_the_likeliest_first() -> None:
-    with open_jobs_house(**{"jobs.judge_questions": 2, "linking.neighbours": 0}) as house:
+    with open_jobs_house(**{"linking.similarity": 1.0}) as house:
+        house.questions = 2
         for number in range(8):
             house.remember(f"The anchor service has a page about topic {number} and its history", space="shop")
         newer, older = two(house)

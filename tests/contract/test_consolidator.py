@@ -11,7 +11,7 @@ import pytest
 from ormahd.actions.connect import connect
 from ormahd.actions.outdated import outdated
 from ormahd.jobs.consolidation.job import TAG, Consolidator, clusters
-from ormahd.judge.port import JudgeGone, Shown, Summary
+from ormahd.judge.port import JudgeGone, ShownMemory, Summary
 from ormahd.model.node import EdgeType, NodeType, Tier
 from tests.contract.consolidating import JOB, Says, deploys, near, united, whole
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
@@ -139,14 +139,14 @@ def test_what_is_denied_is_remembered_and_what_is_open_is_asked_again(house: Job
 def test_a_judge_that_goes_away_ends_the_asking_and_nothing_else(house: JobsHouse) -> None:
     deploys(house)
 
-    def gone(_: Sequence[Shown]) -> Summary:
+    def gone(_: Sequence[ShownMemory]) -> Summary:
         raise JudgeGone("the lid was closed")
 
     ran = house.run(JOB, Says(says=gone))
     assert (ran.proposals, ran.error) == (0, None)
 
     class Short(ScriptedJudge):
-        def summaries(self, clusters: Sequence[Sequence[Shown]]) -> Sequence[Summary | None]:
+        def summaries(self, clusters: Sequence[Sequence[ShownMemory]]) -> Sequence[Summary | None]:
             return []
 
     assert house.run(JOB, Short()).error is None

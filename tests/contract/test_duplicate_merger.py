@@ -287,7 +287,8 @@ def test_an_open_answer_and_a_judge_that_is_gone_are_asked_again(house: JobsHous
 
 
 def test_questions_have_a_budget() -> None:
-    with open_jobs_house(**{"jobs.judge_questions": 1}) as house:
+    with open_jobs_house() as house:
+        house.questions = 1
         two(house, *ALIKE)
         two(house, "The garden at 7 is watered by the green pump of the house", "The garden at 7 gets watered by the green pump of the house", title="Garden")  # fmt: skip
         judge = Judge(answer=says(False))
@@ -331,7 +332,7 @@ PARTED = (
 
 
 def test_an_agent_is_asked_of_changed_facts_whether_they_contradict_and_never_whether_they_say_the_same() -> None:
-    with open_jobs_house(**{"linking.neighbours": 0}) as found:
+    with open_jobs_house(**{"linking.similarity": 1.0}) as found:
         pairs = []
         for older, newer in PARTED:
             pairs.append({found.remember(older, space="shop"), found.remember(newer, space="shop")})

@@ -13,7 +13,7 @@ from ormahd.index.rows import Filter, leads, target
 from ormahd.index.write import WEIGHTS
 from ormahd.model.change import FileState
 from ormahd.model.node import EdgeType, NodeType, Strength, Tier
-from ormahd.note.note import NoteLink
+from ormahd.note.values import NoteLink
 from tests.contract.index_notes import NOW, apply, node_id, note, open_index, triples
 
 A, B, C = node_id(1), node_id(2), node_id(3)

@@ -137,7 +137,7 @@ def test_a_file_that_is_not_whole_is_made_again(directory: Path, eight: Model, d
 def test_what_was_weighed_is_weighed_again_where_it_is_not_whole(directory: Path, damage: bytes) -> None:
     weighed_in(directory).write_bytes(damage)
     assert load(directory, "int8").served.precision == "int8"
-    assert msgspec.json.decode(weighed_in(directory).read_bytes(), type=embed_check.Weighed).milliseconds > 0
+    assert msgspec.json.decode(weighed_in(directory).read_bytes(), type=embed_check.Int8Record).milliseconds > 0
 
 
 def test_matrices_that_give_other_vectors_are_not_served(

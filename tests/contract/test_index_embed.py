@@ -2,6 +2,7 @@
 
 import importlib.util
 import logging
+import shutil
 import sys
 import threading
 from pathlib import Path
@@ -15,6 +16,7 @@ from ormahd.embedding.model import Model
 from ormahd.embedding.model_files import Torch
 from ormahd.errors import Unavailable
 from ormahd.settings import EmbeddingSettings
+from tests import models
 
 TEXTS = [
     "The user prefers green tea over coffee.", "", "x", "東京タワーに行きました。", "We chose Vite, because esbuild is quick. " * 5,
@@ -33,10 +35,10 @@ def embedder(tmp_path_factory: pytest.TempPathFactory) -> Model:
 
 
 def test_importing_costs_nothing() -> None:
-    spec = importlib.util.find_spec(model_files.BUNDLED)
+    spec = importlib.util.find_spec(model_files.PACKAGE)
     assert spec is not None
     assert isinstance(model_files.find_model("all-MiniLM-L6-v2"), Path)
-    assert model_files.BUNDLED not in sys.modules
+    assert model_files.PACKAGE not in sys.modules
 
 
 def test_vectors_are_those_of_sentence_transformers(embedder: Model) -> None:
@@ -119,7 +121,7 @@ def test_many_threads_ask_while_one_embeds(embedder: Model) -> None:
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
         thread.start()
-    embedder.embed_documents(TEXTS * 2)
+    embedder.embed_documents(TEXTS)
     stop.set()
     for thread in threads:
         thread.join()
@@ -134,6 +136,23 @@ def test_missing_files_name_the_mend(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(Unavailable):
         choose.load(EmbeddingSettings(model=str(tmp_path / "empty")), tmp_path)
+
+
+def test_without_the_extra_another_model_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = model_files.find_model("all-MiniLM-L6-v2")
+    assert isinstance(found, Path)
+    other = shutil.copytree(found, tmp_path / "other")
+    (other / "unlike.json").write_text("{}")  # a model that was never compared
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    for runtime in ("auto", "torch", "onnx"):
+        settings = EmbeddingSettings.model_validate({"model": str(other), "runtime": runtime})
+        with pytest.raises(Unavailable) as unavailable:
+            choose.load(settings, tmp_path / "models")
+        assert str(other) in unavailable.value.message
+        assert "sentence-transformers" in unavailable.value.message
+        assert "install ormah[torch]" in (unavailable.value.hint or "")
+    with models.made_once(tmp_path / "usual"):
+        assert choose.load(EmbeddingSettings(), tmp_path / "usual").embed_query("tea").vector.shape == (384,)
 
 
 def test_other_weights_under_the_known_name_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

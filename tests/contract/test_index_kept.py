@@ -13,7 +13,7 @@ from ormahd.index import write as full_text
 from ormahd.index.index import Index
 from ormahd.index.rows import Filter
 from ormahd.model.node import EdgeType, NodeType, Strength, Tier
-from ormahd.note.note import NoteLink
+from ormahd.note.values import NoteLink
 from tests.contract.index_notes import NOW, apply, node_id, note, open_index
 
 WORDS = ["boat", "garden", "kettle", "sqlite", "sqlites", "v1.2", "c++", "東京", "naïve", "tram"]

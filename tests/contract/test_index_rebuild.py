@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ormahd.embedding.embedder import Hashing
 from ormahd.index.index import Index
 from ormahd.model.node import EdgeType, NodeType, Tier
-from ormahd.note.note import NoteLink
+from ormahd.note.values import NoteLink
 from tests.contract.index_notes import NOW, apply, node_id, note, open_index, triples
 from tests.examples import examples
 

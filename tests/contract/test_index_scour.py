@@ -4,7 +4,7 @@ import sqlite3
 from pathlib import Path
 
 from ormahd.index.index import Index
-from ormahd.note.note import NoteLink
+from ormahd.note.values import NoteLink
 from tests.contract.index_notes import apply, node_id, open_index, triples
 from tests.contract.test_index_vectors import embedder_of, nearest, note, path, start, vault
 

@@ -66,20 +66,21 @@ def test_a_second_run_finds_nothing(house: House) -> None:
 
 
 @pytest.mark.parametrize(
-    ("notes", "flags", "force", "applied"),
+    ("notes", "most", "share", "force", "applied"),
     [
-        (5, {"jobs__max_changes": 3}, False, 3),
-        (5, {"jobs__max_changes": 3}, True, 5),
-        (25, {"jobs__max_share": 0.0}, False, 20),
-        (25, {"jobs__max_share": 0.9}, False, 23),  # of 26, the self node counted
-        (25, {"jobs__max_share": 0.0}, True, 25),
+        (5, 3, 0.1, False, 3),
+        (5, 3, 0.1, True, 5),
+        (25, 200, 0.0, False, 20),
+        (25, 200, 0.9, False, 23),  # of 26, the self node counted
+        (25, 200, 0.0, True, 25),
     ],
     ids=["commits", "commits, forced", "20 always", "a share", "a share, forced"],
 )
 def test_limits(
-    monkeypatch: pytest.MonkeyPatch, notes: int, flags: dict[str, float], force: bool, applied: int
+    monkeypatch: pytest.MonkeyPatch, notes: int, most: int, share: float, force: bool, applied: int
 ) -> None:
-    with open_house(monkeypatch, **flags) as house:
+    with open_house(monkeypatch, jobs__max_changes=most) as house:
+        house.max_share = share
         house.several(notes)
         start = house.head()
         (ran,) = house.run(tagging(), force=force)

@@ -19,7 +19,7 @@ from ormahd.judge import asking, make
 from ormahd.judge.asking import Asker, JudgeQuestion, Unusable
 from ormahd.judge.model_judge import WHOLE, ModelJudge
 from ormahd.judge.own_sessions import MARK, is_own_session
-from ormahd.judge.port import JudgeGone, Pair, Shown
+from ormahd.judge.port import JudgeGone, Pair, ShownMemory
 from ormahd.model.node import EdgeType, NodeType
 from ormahd.settings import JudgeSettings
 from ormahd.state.judge_log import JudgeLog
@@ -108,9 +108,9 @@ def program(tmp_path: Path) -> Iterator[Bench]:
         found.state.close()
 
 
-def shown(content: str, title: str | None = None, **more: Any) -> Shown:
+def shown(content: str, title: str | None = None, **more: Any) -> ShownMemory:
     fields: dict[str, Any] = {"id": content[:8], "type": NodeType.FACT, "space": "pay", "created": DAY} | more
-    return Shown(title=title, content=content, **fields)
+    return ShownMemory(title=title, content=content, **fields)
 
 
 def pair(one: str, other: str) -> Pair:
@@ -419,7 +419,7 @@ def test_the_program_runs_in_an_empty_folder_of_its_own_with_a_mark(
 
 @pytest.mark.parametrize(
     ("command", "reason"),
-    [("no-such-program --x", "no program 'no-such-program'"), ("'open", "cannot be read"), ("  ", "empty"), ("/etc/passwd", "no program")],
+    [("no-such-program --x", "no program 'no-such-program'"), ("'open", "cannot be read"), ("  ", "empty"), ("/etc/passwd", r"chmod \+x")],
 )  # fmt: skip
 def test_a_command_that_cannot_run_says_why(program: Bench, command: str, reason: str) -> None:
     program.made(command=command)

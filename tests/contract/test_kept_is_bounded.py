@@ -142,7 +142,7 @@ def ignored_paths(patch: pytest.MonkeyPatch, path: Path) -> Round:
 def files_that_went_while_they_were_young(patch: pytest.MonkeyPatch, _: Path) -> Round:
     clock = SimpleNamespace(now=0.0)
     patch.setattr(reading, "time", SimpleNamespace(monotonic=lambda: clock.now, time_ns=lambda: round(clock.now * 1e9)))
-    rest = reading.Rest(5.0)
+    rest = reading.RestCheck(5.0)
 
     def fill(number: int) -> None:
         clock.now += 60.0

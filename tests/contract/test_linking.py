@@ -11,7 +11,7 @@ from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError
 from ormahd.jobs.job import apply
 from ormahd.jobs.links.change import MAX_REASON, Draft, EdgeToAdd
 from ormahd.model.node import ABOUT_SELF, EdgeType, LinkRequest
-from ormahd.note.note import parse
+from ormahd.note.read import parse
 from tests.contract.linking import link
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 
@@ -22,7 +22,7 @@ S, P, D, R, C = (
 
 @pytest.fixture(scope="module")
 def house() -> Iterator[JobsHouse]:
-    with open_jobs_house(**{"linking.neighbours": 0}) as found:
+    with open_jobs_house(**{"linking.similarity": 1.0}) as found:
         yield found
 
 

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from ormahd.errors import NotFound
 from ormahd.index.index import Index
 from ormahd.mender import DatabaseMender, pause
 from ormahd.state.state import State
+from tests.contract.jobs_house import open_house
 from tests.contract.serving import until
 
 Mended = Callable[[Callable[[], None]], DatabaseMender]
@@ -56,3 +58,24 @@ def test_what_is_reported_during_a_scan_is_brought_in_by_another(made: Mended) -
 
 def test_it_is_tried_again_soon_however_often_it_failed() -> None:
     assert [pause(failures) for failures in (0, 1, 2, 3, 4, 5_000)] == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
+
+
+def test_what_a_replaced_index_says_is_asked_again_errors_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_house(monkeypatch) as house:
+        index, node_id = house.ormah.index, house.remember("The lamp is in the hall")
+        calls: list[int] = []
+
+        def act() -> str:
+            calls.append(index.generation)
+            if len(calls) == 1:
+                index.begin_anew("the test says so")
+                return index.resolve_known(node_id)  # it is empty now
+            return index.resolve(node_id)
+
+        assert house.ormah.mended(act) == node_id
+        assert len(calls) == 2
+
+        calls.clear()
+        with pytest.raises(NotFound):
+            house.ormah.mended(lambda: (calls.append(0), index.resolve("0" * 8)))
+        assert len(calls) == 1, "an index that stayed has the last word"

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ormahd.note.note import compose, edit
+from ormahd.note.edit import edit
+from ormahd.note.write import compose
 from ormahd.rpc.codec import MERGE, Frames, pack
 from tests.contract.serving import serving
 

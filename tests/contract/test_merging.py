@@ -17,7 +17,9 @@ from ormahd.jobs.duplicates.change import from_payload, keeper, merge
 from ormahd.jobs.duplicates.job import taken_back
 from ormahd.jobs.job import apply
 from ormahd.model.node import ABOUT_SELF, EdgeType, Tier
-from ormahd.note.note import NoteLink, edit, parse
+from ormahd.note.edit import edit
+from ormahd.note.read import parse
+from ormahd.note.values import NoteLink
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 
 JOB = Caller("job:duplicate_merger")

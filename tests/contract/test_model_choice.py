@@ -15,18 +15,21 @@ from ormahd.config import write_setting
 from ormahd.embedding.families import family_of
 from ormahd.embedding.model_files import pooling_of
 from ormahd.errors import BadRequest
+from tests import forked
 from tests.contract.tiny_models import make
-from tests.surroundings import surroundings
+from tests.surroundings import ROOT, surroundings
 
 
 def ctl(home: Path, *words: str, fails: int = 0, **extra: str) -> str:
     """Run `ormahctl`; returns its output, or what it says on stderr where it has to fail."""
-    command = [sys.executable, "-m", "ormahctl", *words]
-    done = subprocess.run(
-        command, env=surroundings(home) | extra, capture_output=True, text=True, timeout=600, check=False
-    )
+    env = surroundings(home) | extra
+    if all(name.startswith("ORMAH_") for name in extra):
+        done = forked.run("ormahctl", *words, env=env, cwd=home, given=b"", timeout=600)
+    else:
+        command = [sys.executable, "-m", "ormahctl", *words]
+        done = subprocess.run(command, env=env, capture_output=True, timeout=600, check=False)
     assert done.returncode == fails, done.stderr
-    return done.stderr if fails else done.stdout
+    return (done.stderr if fails else done.stdout).decode()
 
 
 def listed(home: Path) -> dict[str, dict[str, Any]]:
@@ -44,7 +47,10 @@ def test_a_model_from_a_folder_is_checked_and_then_set(tmp_path: Path) -> None:
     assert before["intfloat/multilingual-e5-small"]["where"] is None
     assert "more than 100 languages" in ctl(home, "model")
 
-    missing = ctl(home, "model", "use", "mine/e5-tiny", fails=69)
+    (broken := tmp_path / "lib" / "sentence_transformers").mkdir(parents=True)
+    (broken / "__init__.py").write_text("raise SystemExit('it takes seconds to load')")
+    without = {"PYTHONPATH": f"{broken.parent}:{ROOT}"}
+    missing = ctl(home, "model", "use", "mine/e5-tiny", fails=69, **without)
     assert "not on this machine" in missing
     assert "--download" in missing
     nobody = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HUB_OFFLINE": "1"}

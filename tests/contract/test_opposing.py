@@ -18,7 +18,7 @@ from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 
 @pytest.fixture
 def house() -> Iterator[JobsHouse]:
-    with open_jobs_house(**{"linking.neighbours": 0}) as found:
+    with open_jobs_house(**{"linking.similarity": 1.0}) as found:
         yield found
 
 

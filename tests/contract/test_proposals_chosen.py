@@ -11,7 +11,7 @@ from ormahd.actions.undo import undo
 from ormahd.api import ResolveProposalResult, UndoParams
 from ormahd.errors import BadRequest
 from ormahd.jobs.job import Ask
-from ormahd.jobs.proposals import Approval, Keeping, Proposals
+from ormahd.jobs.proposals import Approval, Proposals, StoreOutcome
 from ormahd.jobs.runner import CHANGES_OF
 from ormahd.model.node import EdgeType, ProposalType
 from tests.contract.jobs_house import ME, House, open_house
@@ -39,10 +39,10 @@ class Two:
             usual = {"keep_id": self.older, "remove_id": self.newer, "title": None, "content": f"{OLD}\n\n{NEW}"}
         else:
             usual = {"kind": "tension", "source_id": self.newer, "target_id": self.older, "reason": "they differ"}
-        assert self.ask(kind, usual | payload) is Keeping.NEW
+        assert self.ask(kind, usual | payload) is StoreOutcome.NEW
         self.payload = usual | payload
 
-    def ask(self, kind: ProposalType, payload: dict[str, Any]) -> Keeping:
+    def ask(self, kind: ProposalType, payload: dict[str, Any]) -> StoreOutcome:
         rows = self.house.ormah.index.notes([self.newer, self.older], connections=False)
         based = {row.id: row.digest for row in rows.values()}
         asked = Ask(kind, tuple(rows), "About Node", "because", payload, based, "preview", {})
@@ -91,7 +91,7 @@ def test_both_hold_and_nothing_of_the_kind_is_proposed_again(house: House, kind:
     assert (done.status, two.outdated()) == ("rejected", set())
     assert two.texts() == {two.newer: NEW, two.older: OLD}
     for other in (ProposalType.MERGE, ProposalType.CONFLICT):
-        assert two.ask(other, two.payload) is Keeping.KNOWN
+        assert two.ask(other, two.payload) is StoreOutcome.KNOWN
     assert done.op is not None
     undo(house.ormah, UndoParams(ops=[done.op]), ME, lambda *_: None)
     assert len(two.proposals.list().proposals) == 1, "undone, it is open again"

@@ -9,15 +9,17 @@ import pytest
 
 from ormahd.index.index import Index
 from ormahd.model.node import EdgeType, NodeType, SearchQuery, Strength, Tier
-from ormahd.note.note import NoteLink
+from ormahd.note.values import NoteLink
+from ormahd.search.fuse import MAX_PER_SEED
 from ormahd.search.gather import Trace
 from ormahd.search.search import Hit, Ranked, Rules, rank
-from ormahd.settings import ActivationSettings, SearchSettings
+from ormahd.search.shape import TITLE_BOOST
+from ormahd.settings import SearchSettings
 from tests.contract.index_notes import NOW, apply, node_id, note, open_index
 
 LONG_AGO = NOW - timedelta(days=400)
-TEXT_ONLY = SearchSettings(similarity_blend_weight=1.0)
-"""The fused rank, which parts notes of equal text by their ids, has no say."""
+TEXT_ONLY = "harbor light?"
+"""A question: there the fused rank, which parts notes of equal text by their ids, has no say."""
 
 
 class House:
@@ -172,13 +174,10 @@ def test_the_space_one_works_in_is_favoured_unless_spaces_are_named(house: House
     for number, space in enumerate(("here", "there", None)):
         house.put(number, "harbor light", space=space)
     house.settle()
-    score = {hit.node_id: hit.score for hit in house.ask("harbor light", space="here", rules=Rules(TEXT_ONLY)).results}
+    score = {hit.node_id: hit.score for hit in house.ask(TEXT_ONLY, space="here").results}
     assert score[node_id(1)] == pytest.approx(0.6 * score[node_id(0)], abs=1e-5)
     assert score[node_id(2)] == score[node_id(0)]
-    named = {
-        hit.node_id: hit.score
-        for hit in house.ask("harbor light", space="here", spaces=["here", "there"], rules=Rules(TEXT_ONLY)).results
-    }
+    named = {hit.node_id: hit.score for hit in house.ask(TEXT_ONLY, space="here", spaces=["here", "there"]).results}
     assert named[node_id(1)] == named[node_id(0)]
 
 
@@ -187,20 +186,20 @@ def test_equal_notes_are_ordered_newest_first_then_by_id(house: House) -> None:
         house.put(number, "harbor light", created=NOW - timedelta(days=number % 3), space=f"s{number}")
     house.settle()
     later = NOW + timedelta(days=3000)  # nothing is recent
-    found = ids(house.ask("harbor light", now=later, rules=Rules(TEXT_ONLY)))
+    found = ids(house.ask(TEXT_ONLY, now=later))
     assert found == sorted(found, key=lambda one: ([node_id(n) for n in range(6)].index(one) % 3, one))
-    assert found == ids(house.ask("harbor light", now=later, rules=Rules(TEXT_ONLY)))
+    assert found == ids(house.ask(TEXT_ONLY, now=later))
 
 
 def test_what_was_found_often_is_no_better_for_it_and_what_was_used_is(house: House) -> None:
     for number in range(3):
         house.put(number, "harbor light", space=f"s{number}")
     house.settle()
-    plain = {hit.node_id: hit.score for hit in house.ask("harbor light", rules=Rules(TEXT_ONLY)).results}
+    plain = {hit.node_id: hit.score for hit in house.ask(TEXT_ONLY).results}
     house.index.set_strength(
         {node_id(1): Strength(access_count=900), node_id(2): Strength(access_count=9, use_count=9)}
     )
-    scores = {hit.node_id: hit.score for hit in house.ask("harbor light", rules=Rules(TEXT_ONLY)).results}
+    scores = {hit.node_id: hit.score for hit in house.ask(TEXT_ONLY).results}
     assert scores[node_id(0)] == scores[node_id(1)] == plain[node_id(1)]
     assert scores[node_id(2)] > scores[node_id(1)]
 
@@ -210,10 +209,11 @@ def test_a_title_lifts_but_never_to_a_tie(house: House) -> None:
     house.put(1, "harbor light and harbor light", title="Harbor")
     house.put(2, "harbor light and harbor light")
     house.settle()
-    strong = Rules(search=SearchSettings(title_match_boost=50.0))
-    told = [hit.score for hit in house.ask("harbor light", rules=strong).results]
-    assert told[0] <= 1.0
-    for hit in house.ask("where is the harbor light?", rules=strong).results:
+    told = house.ask("harbor light").results
+    assert told[0].node_id == node_id(0)
+    assert told[0].trace["title"] == TITLE_BOOST
+    assert 1.0 >= told[0].score > told[1].score
+    for hit in house.ask(TEXT_ONLY).results:
         assert hit.trace["title"] == 0.0
 
 
@@ -252,9 +252,14 @@ def test_activation_follows_edges_both_ways_and_respects_what_is_chosen(house: H
     assert found[node_id(1)].score == pytest.approx(seeded * 0.5, abs=1e-5)
     assert found[node_id(5)].score == pytest.approx(seeded * 0.35, abs=1e-5)
     assert found[node_id(2)].score == pytest.approx(seeded * 0.2, abs=1e-5)
-    fewer = house.ask("harbor light", spaces=["s"], rules=Rules(activation=ActivationSettings(max_per_seed=1)))
-    assert [hit.node_id for hit in fewer.results] == [seed, node_id(1)]
     assert len(house.ask("harbor light", limit=1).results) == 1
+    for number in range(6, 6 + MAX_PER_SEED):  # they are nearer than the contradiction
+        house.put(
+            number, "points at it too", space="s", links=[NoteLink(EdgeType.SUPPORTS, seed, weight=1.0 - number / 100)]
+        )
+    house.settle()
+    fewer = [hit.node_id for hit in house.ask("harbor light", spaces=["s"]).results]
+    assert fewer == [seed, node_id(1), *(node_id(number) for number in range(6, 5 + MAX_PER_SEED))]
 
 
 def test_the_user_is_found_by_i_and_me(house: House) -> None:

@@ -11,10 +11,11 @@ from ormahd.actions.lookup import get
 from ormahd.actions.recall import recall, recall_as_of
 from ormahd.actions.views import replaced_today
 from ormahd.api import RecallHit
+from ormahd.index.rows import Filter
 from ormahd.jobs.conflicts.job import ConflictDetector, change_of
 from ormahd.jobs.runner import Runner
 from ormahd.model.node import ProposalType, SearchQuery
-from ormahd.search.search import Rules, rank
+from ormahd.search.search import Rules, rank, replaced
 from ormahd.state import whispers
 from ormahd.state.whispers import Considered
 from ormahd.whisper.greet import greet
@@ -28,7 +29,7 @@ QUESTION = "deploys of the shop happen on fridays"
 
 @pytest.fixture
 def house() -> Iterator[JobsHouse]:
-    with open_jobs_house(**{"linking.neighbours": 0}) as found:
+    with open_jobs_house(**{"linking.similarity": 1.0}) as found:
         yield found
 
 
@@ -55,6 +56,22 @@ def test_the_newer_one_stands_first_and_the_older_one_is_marked(house: JobsHouse
 def test_the_newer_one_is_brought_in_where_the_limit_left_it_out(house: JobsHouse) -> None:
     newer, _ = two(house)
     assert [hit.id for hit in hits(house, limit=1)] == [newer]
+
+
+def test_a_caller_that_compares_by_itself_finds_the_newer_one_beyond_the_limit(house: JobsHouse) -> None:
+    newer, older = two(house)
+    query = SearchQuery(query=QUESTION, limit=1)
+    found = rank(
+        house.ormah.index,
+        query,
+        embed=house.ormah.embed_query,
+        space="shop",
+        now=house.now,
+        rules=Rules(),
+        renewed=False,
+    )
+    assert [(hit.node_id, hit.older_than) for hit in found.results] == [(older, None)]
+    assert replaced(house.ormah.index, [older], found.pool, Filter(alive_at=house.now)) == {older: newer}
 
 
 def test_the_order_in_which_they_were_stored_does_not_matter(house: JobsHouse) -> None:

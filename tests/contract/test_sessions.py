@@ -7,111 +7,32 @@ import os
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-import zstandard
+from backports.zstd import ZstdCompressor
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ormahd import paths
-from ormahd.actions.amend import Caller
-from ormahd.actions.purge import purge
-from ormahd.actions.sessions import PASSAGE, passage, recall_sessions, sessions
-from ormahd.api import IngestedFile, PurgeParams
-from ormahd.config import load
+from ormahd.actions.sessions import recall_sessions, sessions
 from ormahd.errors import Ambiguous, BadRequest, NotFound
 from ormahd.ingest import capture as capture_module
-from ormahd.ingest.bring_in import ingest, look, take
+from ormahd.ingest.bring_in import ingest, look, settling, take
 from ormahd.ingest.capture import Capture
 from ormahd.judge.own_sessions import MARK
 from ormahd.model.node import NodeType, SearchQuery
 from ormahd.ormah import Ormah
+from tests.contract.archiving import SHOP, answered, archived, asked, bring, found, opened, written
 from tests.house import wait_until
-from tests.surroundings import surroundings
-
-NOW = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
-
-
-@contextmanager
-def opened(home: Path, *, now: datetime = NOW, **settings: str) -> Iterator[Ormah]:
-    environ = surroundings(home) | {"ORMAH_VAULT": str(home / "vault"), "ORMAH_EMBEDDING_MODEL": "hashing"}
-    environ |= {f"ORMAH_SESSIONS_{name.upper()}": value for name, value in settings.items()}
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in environ.items():
-            patch.setenv(name, value)
-        found = Ormah.open(load(None, environ), clock=lambda: now)
-        try:
-            yield found
-        finally:
-            found.close()
 
 
 @pytest.fixture
 def ormah(tmp_path: Path) -> Iterator[Ormah]:
     with opened(tmp_path) as found:
         yield found
-
-
-def asked(number: int, text: str, **more: Any) -> dict[str, Any]:
-    return _line("user", f"u{number}", f"a{number - 1}" if number else None, number * 2, content=text, **more)
-
-
-def answered(number: int, text: str, **more: Any) -> dict[str, Any]:
-    found = _line(
-        "assistant", f"a{number}", f"u{number}", number * 2 + 1, content=[{"type": "text", "text": text}], **more
-    )
-    found["message"] |= {"id": f"m{number}", "stop_reason": "end_turn"}
-    return found
-
-
-def _line(
-    kind: str, uuid: str, parent: str | None, second: int, *, content: Any, session: str = "s1", cwd: str = "/src/shop"
-) -> dict[str, Any]:
-    at = (
-        (datetime(2026, 11, 2, 9, tzinfo=UTC) + timedelta(seconds=second))
-        .isoformat(timespec="milliseconds")
-        .replace("+00:00", "Z")
-    )
-    return {"type": kind, "uuid": uuid, "parentUuid": parent, "sessionId": session, "timestamp": at, "cwd": cwd,
-            "message": {"role": kind, "content": content}}  # fmt: skip
-
-
-def written(file: Path, *lines: dict[str, Any]) -> Path:
-    file.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
-    return file
-
-
-SHOP = [
-    asked(0, "Use cents everywhere."),
-    answered(0, "Cents it is."),
-    asked(1, "Round half even."),
-    answered(1, "Done."),
-]
-
-
-def bring(ormah: Ormah, path: Path) -> IngestedFile:
-    return ingest(ormah, str(path), unnamed=False, progress=lambda *_: None)
-
-
-def archived(ormah: Ormah) -> list[tuple[str, str]]:
-    """Every turn of the archive, as its files have it: (session, text)."""
-    found: list[tuple[str, str]] = []
-    for file in sorted(paths.sessions_dir(ormah.vault.id).rglob("*.jsonl")):
-        rows = [json.loads(line) for line in file.read_text().splitlines()]
-        head = next(row for row in rows if "session" in row)
-        found += [(head["session"], row["text"]) for row in rows if "text" in row]
-    return found
-
-
-def found(ormah: Ormah, query: str, **more: Any) -> list[str]:
-    """The texts of the exchanges that a search finds."""
-    result = recall_sessions(ormah, SearchQuery(query=query, **more))
-    assert isinstance(result.exchanges, list)
-    return [" / ".join(said.text for said in one.said) for one in result.exchanges]
 
 
 # ------------------------------------------------------------ every turn once
@@ -185,8 +106,44 @@ def test_an_archived_file_that_a_person_deleted_is_read_again(ormah: Ormah, tmp_
 
 
 STEPS = st.lists(
-    st.sampled_from(["grow", "shrink", "back", "compact", "rename", "fork", "read", "restart", "lose the index", "rewind"]), max_size=14
+    st.sampled_from(["grow", "shrink", "back", "compact", "rename", "fork", "read", "restart", "lose the index"]), max_size=14
 )  # fmt: skip
+LIVE = st.lists(
+    st.sampled_from(["grow", "grow", "read", "rewind", "shrink", "back", "compact", "rename", "fork"]), max_size=14
+)
+
+
+@given(LIVE)
+def test_reading_on_from_the_last_prompt_gives_what_reading_all_gives(steps: list[str]) -> None:
+    """A transcript that grew is read from its last prompt; after every step the archive is the same as if it were read whole."""
+    with TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        kept: list[list[tuple[str, str]]] = []
+        for worth in (1, 1 << 40):
+            patch.setattr("ormahd.ingest.resuming.WORTH", worth)
+            home = Path(name, str(worth))
+            (home / "t").mkdir(parents=True)
+            world = _World(home / "t")
+            with opened(home) as ormah:
+                for step in ("grow", "read", "grow", "read", *steps, "read"):
+                    world.do(step, ormah)
+                kept.append(sorted(archived(ormah)))
+        assert kept[0] == kept[1]
+
+
+def test_a_grown_transcript_is_not_read_from_its_beginning(
+    ormah: Ormah, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ormahd.ingest.resuming.WORTH", 1)
+    file = written(tmp_path / "t.jsonl", *SHOP)
+    assert bring(ormah, file).turns == 4
+    more = [asked(2, "And taxes?"), answered(2, "Not rounded.")]
+    grown = bring(ormah, written(file, *SHOP, *more))
+    assert (grown.turns, grown.added, grown.known) == (4, 2, 2), "from the prompt before on"
+    again = bring(ormah, written(file, *SHOP, *more, asked(3, "Thanks.")))
+    assert (again.turns, again.added) == (3, 1)
+    rewound = asked(1, "Round up.") | {"uuid": "n1"}
+    assert bring(ormah, written(file, *SHOP, *more, asked(3, "Thanks."), rewound)).withdrawn == 5
+    assert [text for _, text in archived(ormah)] == ["Use cents everywhere.", "Cents it is.", "Round up."]
 
 
 @given(STEPS)
@@ -236,6 +193,10 @@ class _World:
             self.saved, lines = lines, lines[: len(lines) // 4 * 2]
         elif step == "back":
             lines = self.saved if self.saved and at == 0 else lines
+        elif step == "rewind" and len(lines) > 2:
+            back = lines[len(lines) // 4 * 2 - 1] if len(lines) > 3 else lines[1]
+            user = asked(self.made, f"instead {self.made}", session=f"s{at}")
+            lines = [*lines, user | {"uuid": f"u{self.made}", "parentUuid": back["uuid"]}]
         elif step == "compact":
             lines = [*lines[len(lines) // 4 * 2 :]]
             if lines:
@@ -308,7 +269,9 @@ def test_a_dry_run_says_what_comes(ormah: Ormah, tmp_path: Path) -> None:
         box.writestr("__MACOSX/conversations.json", json.dumps([talk]))
     rollout = [{"type": "session_meta", "payload": {"id": "r1", "cwd": "/src/a"}, "timestamp": "2026-10-05T08:00:00Z"},
                {"type": "event_msg", "payload": {"type": "user_message", "message": "Use tabs."}, "timestamp": "2026-10-05T08:00:00Z"}]  # fmt: skip
-    packed = zstandard.compress(b"".join(json.dumps(line).encode() + b"\n" for line in rollout))
+    packed = ZstdCompressor().compress(
+        b"".join(json.dumps(line).encode() + b"\n" for line in rollout), ZstdCompressor.FLUSH_FRAME
+    )
     (folder / "r.jsonl.zst").write_bytes(packed)
     (folder / "cut.jsonl.zst").write_bytes(packed[:10])
     (folder / "broken.zip").write_bytes(b"PK\x03\x04" + b"x" * 50)
@@ -364,10 +327,51 @@ def test_what_is_left_out(tmp_path: Path) -> None:
         bring(ormah, file)
 
 
+def test_a_session_of_an_excluded_folder_is_left_out_whole(tmp_path: Path) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "secret")
+    with opened(tmp_path, exclude=f"{tmp_path}/secret") as ormah:
+        for number, (first, second) in enumerate(
+            [("secret", "elsewhere"), ("secret", None), ("link", "link/deep"), ("x/../secret", "secret/.")]
+        ):
+            begun, went_on = f"{tmp_path}/{first}", second and f"{tmp_path}/{second}"
+            lines = [
+                asked(0, "The code name is Ostrich."),
+                answered(0, "Ostrich."),
+                asked(1, "And Quail."),
+                answered(1, "Quail."),
+            ]
+            file = written(
+                tmp_path / f"{number}.jsonl",
+                *(line | {"cwd": begun if at < 2 else went_on} for at, line in enumerate(lines)),
+            )
+            assert bring(ormah, file).excluded == 4, (first, second)
+        told = written(tmp_path / "told.jsonl", asked(0, "The code name is Teal.", cwd=f"{tmp_path}/secret"))
+        assert settling(ormah, told, ending="Teal it is.")[0].added == 0
+        assert archived(ormah) == []
+    (tmp_path / "b").mkdir()
+    with opened(tmp_path / "b", exclude=f"{tmp_path}/link") as ormah:
+        assert bring(ormah, tmp_path / "0.jsonl").excluded == 4, "a folder may be named by a link to it"
+
+
+def test_the_command_that_opens_a_session_is_harmless_whatever_the_transcript_says(
+    ormah: Ormah, tmp_path: Path
+) -> None:
+    for session, cwd, command in [
+        ("6f1d-ab", "/src/my shop", "cd '/src/my shop' && claude --resume 6f1d-ab"),
+        ("--dangerously-skip-permissions", "/src", "ormahctl sessions show -- --dangerously-skip-permissions"),
+        ("x; rm -rf ~", "/src", "ormahctl sessions show 'x; rm -rf ~'"),
+        ("6f1d-cd", "-P", "claude --resume 6f1d-cd"),
+    ]:
+        bring(ormah, written(tmp_path / "t.jsonl", asked(0, f"In {session}.", session=session, cwd=cwd)))
+        assert sessions(ormah, session, 1).sessions[0].open == command
+
+
 def test_errors_name_the_thing(ormah: Ormah, tmp_path: Path) -> None:
     for bad in ("relative", str(tmp_path / "missing")):
         with pytest.raises(BadRequest, match=bad):
             ingest(ormah, bad, unnamed=False, progress=lambda *_: None)
+    assert bring(ormah, written(tmp_path / "0.jsonl")).error == "it is empty"
     bring(ormah, written(tmp_path / "1.jsonl", *SHOP))
     bring(ormah, written(tmp_path / "2.jsonl", asked(0, "other", session="s22")))
     for bad in ("x", "s%", ""):
@@ -407,72 +411,6 @@ def test_secrets_do_not_reach_the_archive(ormah: Ormah, tmp_path: Path) -> None:
     ormah.sessions.close()
     for place in (paths.sessions_dir(ormah.vault.id), ormah.index.directory):
         assert not [one for one in place.rglob("*") if one.is_file() and secret.encode() in one.read_bytes()]
-
-
-# ------------------------------------------------------------ searching and forgetting
-
-
-def test_a_search_can_be_narrowed_by_time_and_gives_each_exchange_once(ormah: Ormah, tmp_path: Path) -> None:
-    bring(
-        ormah,
-        written(
-            tmp_path / "t.jsonl",
-            asked(0, "cents or floats?"),
-            answered(0, "cents, not floats"),
-            asked(1, "floats again"),
-        ),
-    )
-    assert found(ormah, "floats cents") == ["cents or floats? / cents, not floats", "floats again"]
-    assert found(ormah, "floats", created_before="2026-11-02T09:00:01.500Z") == ["cents or floats? / cents, not floats"]
-    assert found(ormah, "floats", created_after="2026-11-03") == []
-    assert len(found(ormah, "floats", limit=1)) == 1
-
-
-def test_a_long_turn_is_quoted_where_it_has_the_words() -> None:
-    text = "start " + "filler words here " * 200 + "the rounding rule is half even " + "more filler text " * 200
-    part = passage(text, ["rounding", "rule"])
-    assert "rounding rule is half even" in part
-    assert len(part) <= PASSAGE + 50
-    assert passage("short", ["x"]) == "short"
-    assert passage("x" * 5000, [])
-
-
-def test_a_purge_reaches_the_archive_and_stays(ormah: Ormah, tmp_path: Path) -> None:
-    file = written(
-        tmp_path / "t.jsonl", *SHOP, asked(2, "Grace is in hospital until the twelfth."), answered(2, "I am sorry.")
-    )
-    bring(ormah, file)
-    done = purge(ormah, PurgeParams(texts=["Grace is in hospital"]), Caller("person", None), lambda *_: None)
-    assert done is not None
-    ormah.sessions.close()
-    for place in (paths.sessions_dir(ormah.vault.id), ormah.index.directory):
-        assert not [one for one in place.rglob("*") if one.is_file() and b"hospital" in one.read_bytes()]
-    assert found(ormah, "hospital") == []
-    os.utime(file)
-    assert bring(ormah, file).added == 0
-    ormah.sessions.close()
-    for one in ormah.index.directory.glob("sessions.sqlite3*"):
-        one.unlink()
-    os.utime(file)
-    assert bring(ormah, file).added == 0
-    assert "Grace" not in str(archived(ormah))
-    assert len(archived(ormah)) == 5
-
-
-def test_sessions_leave_after_their_days(tmp_path: Path) -> None:
-    file = written(tmp_path / "t.jsonl", *SHOP)
-    with opened(tmp_path, now=datetime.now(UTC)) as ormah:
-        bring(ormah, file)
-    with opened(tmp_path, now=datetime.now(UTC) + timedelta(days=300)) as ormah:
-        assert ormah.sessions.expire() == 0
-    with opened(tmp_path, now=datetime.now(UTC) + timedelta(days=400), keep_days="0") as ormah:
-        assert ormah.sessions.expire() == 0
-    with opened(tmp_path, now=datetime.now(UTC) + timedelta(days=400)) as ormah:
-        capture = Capture(ormah)
-        capture.start()  # at the start of a daemon, and with what hooks bring: nobody has to run a command for it
-        wait_until(lambda: not archived(ormah), "an archive without the session")
-        assert capture.stop(60)
-        assert found(ormah, "cents") == []
 
 
 # ------------------------------------------------------------ while a session goes on
@@ -523,6 +461,20 @@ def test_a_hook_says_that_an_open_answer_is_whole(
         capture.hear("claude-code", "s1", str(file), "Done.")
         wait_until(lambda: len(archived(ormah)) == 4, "the whole answer")
     assert bring(ormah, written(file, *SHOP)).added == 0
+
+
+def test_an_open_answer_is_looked_at_again_when_the_session_rests(
+    ormah: Ormah, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capture_module, "REST", 0.1)
+    growing = answered(1, "Done.")
+    growing["message"]["stop_reason"] = None
+    file = written(tmp_path / "t.jsonl", *SHOP[:3], growing)
+    with capturing(ormah) as capture:
+        capture.hear("claude-code", "s1", str(file), "")  # no hook told an answer, and no event follows
+        wait_until(lambda: len(archived(ormah)) == 3, "what is closed")
+        monkeypatch.setattr("ormahd.ingest.bring_in.REST", 0.1)
+        wait_until(lambda: len(archived(ormah)) == 4, "the answer, once nobody writes it any more")
 
 
 def test_a_hook_without_a_file_is_no_failure(ormah: Ormah, tmp_path: Path) -> None:

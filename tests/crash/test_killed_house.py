@@ -58,7 +58,7 @@ class Writer(threading.Thread):
             self.failure = exc
 
     def text(self) -> str:
-        return f"writer {self.seed} says {self.chance.getrandbits(64):016x} about {self.chance.choice(['bees', 'ports', 'tea'])}"
+        return f"writer {self.seed} says x{self.chance.getrandbits(64):016x} about {self.chance.choice(['bees', 'ports', 'tea'])}"
 
     def remember(self, connection: Any) -> None:
         text = self.text()

@@ -16,7 +16,7 @@ import time
 import pytest
 
 from ormahd.errors import OrmahError
-from ormahd.note.note import parse
+from ormahd.note.read import parse
 from tests.crash.soundness import nothing_is_left
 from tests.house import House, open_house
 

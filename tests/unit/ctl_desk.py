@@ -1,6 +1,6 @@
 """A small real server that speaks the wire and answers what a test lays out: for answers no daemon gives on demand.
 
-Hostile contents, other versions, every error code, slow batches. The commands run as real processes against it.
+Hostile contents, other versions, every error code, slow batches. The commands run as real processes against it (tests/forked.py).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 from ormahd import __version__, api
 from ormahd.rpc.codec import encode, error_reply, read_call, result_reply
 from ormahd.rpc.wire import Frames, OrmahError, pack
+from tests import forked
 from tests.surroundings import surroundings
 
 Answer = Callable[[Any], api.Result]
@@ -37,9 +38,18 @@ def ctl(
     given = stdin.encode() if isinstance(stdin, str) else stdin
     command = [sys.executable, "-m", "ormahctl", *args]
     done = subprocess.run(command, input=given, capture_output=True, env=env, cwd=cwd, timeout=timeout, check=False)
+    return _decoded(done)
+
+
+def _decoded(done: subprocess.CompletedProcess[bytes]) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(
         done.args, done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8", "backslashreplace")
     )
+
+
+def _forks(variables: dict[str, str]) -> bool:
+    """Whether these variables are read when a command runs; others are by the interpreter, before our first line is."""
+    return all(name.startswith("ORMAH_") or name in {"COLUMNS", "EDITOR", "VISUAL"} for name in variables)
 
 
 @dataclass
@@ -55,7 +65,15 @@ class Desk:
     def ctl(
         self, *args: str | bytes, env: dict[str, str] | None = None, **more: Any
     ) -> subprocess.CompletedProcess[str]:
-        return ctl(*args, env=self.env | (env or {}), **more)
+        """Run `ormahctl` to its end: a fork of a process that has imported it, unless something is read at its start."""
+        if more.keys() - {"stdin"} or not _forks(env or {}) or any(isinstance(word, bytes) for word in args):
+            return ctl(*args, env=self.env | (env or {}), **more)
+        stdin = more.get("stdin", b"")
+        done = forked.run(
+            "ormahctl", *map(str, args), env=self.env | (env or {}), cwd=Path.cwd(),
+            given=stdin.encode() if isinstance(stdin, str) else stdin, timeout=60.0,
+        )  # fmt: skip
+        return _decoded(done)
 
     @property
     def env(self) -> dict[str, str]:

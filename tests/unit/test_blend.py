@@ -7,7 +7,7 @@ import pytest
 
 from ormahd.index.rows import CandidateRow
 from ormahd.model.node import NodeType, Strength, Tier
-from ormahd.search.blend import LONG, PART, PIECES, Blend, Witness, fitted, pieces, recompute
+from ormahd.search.blend import LONG, PART, PIECES, Blend, StageEvidence, fitted, pieces, recompute
 from ormahd.text.traits import asks_for_time, traits
 
 
@@ -28,10 +28,10 @@ def row(number: int, text: str = "") -> CandidateRow:
 
 def witness(
     matches: Sequence[Sequence[float]], near: Sequence[Sequence[bool]] | None = None, tokens: int = 20
-) -> Witness:
+) -> StageEvidence:
     some = np.array(matches, np.float32)
     size, width = some.shape
-    return Witness(
+    return StageEvidence(
         np.zeros(size), np.full(size, 0.5), some, np.full(width, 1 / max(width, 1), np.float32), np.full(size, tokens),
         np.eye(size, dtype=bool) if near is None else np.array(near),
     )  # fmt: skip
@@ -99,7 +99,7 @@ def test_company_adds_what_the_conversation_says() -> None:
 
 def test_nothing_to_compare_is_no_evidence() -> None:
     nothing = np.zeros((0, 0), np.float32)
-    none = Witness(
+    none = StageEvidence(
         np.zeros(0), np.zeros(0), nothing, np.zeros(0, np.float32), np.zeros(0, np.int64), nothing.astype(bool)
     )
     assert all(values.tolist() == [] for values in pieces("harbor", [], none).values())

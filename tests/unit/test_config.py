@@ -1,26 +1,27 @@
 """Settings: layers, origins, and errors that name the key."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from ormahd import config, paths
+from ormahd.actions.admin import config_findings
 from ormahd.config import FORMER
 from ormahd.errors import BadRequest
-from ormahd.offline_check import config_findings
 
 
 def test_layers_and_origins(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
-    file.write_text('[search]\nrrf_k = 10\nfts_weight = 0.7\n[log]\nlevel = "debug"\n')
+    file.write_text('[whisper]\nmax_nodes = 10\n[space]\nboost_other = 0.7\n[log]\nlevel = "debug"\n')
     loaded = config.load(
-        file, {"ORMAH_SEARCH_RRF_K": "20", "ORMAH_SPACE": "x"}, {"log.level": "error", "log.keep": None}
+        file, {"ORMAH_WHISPER_MAX_NODES": "20", "ORMAH_SPACE": "x"}, {"log.level": "error", "log.keep": None}
     )
-    assert loaded.settings.search.rrf_k == 20
-    assert loaded.settings.search.fts_weight == 0.7
+    assert loaded.settings.whisper.max_nodes == 20
+    assert loaded.settings.space.boost_other == 0.7
     assert loaded.settings.log.level == "error"
-    assert loaded.origin("search.rrf_k") == "ORMAH_SEARCH_RRF_K"
-    assert loaded.origin("search.fts_weight") == str(file)
+    assert loaded.origin("whisper.max_nodes") == "ORMAH_WHISPER_MAX_NODES"
+    assert loaded.origin("space.boost_other") == str(file)
     assert loaded.origin("log.level") == "flag"
     assert loaded.origin("log.keep") == "default"
 
@@ -28,18 +29,21 @@ def test_layers_and_origins(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "environ", "named"),
     [
-        ("[search]\nrrf_kk = 1", {}, "search.rrf_kk"),
+        ("[whisper]\nmax_nodess = 1", {}, "whisper.max_nodess"),
         ("search = 1", {}, "search"),
         ("[search", {}, "TOML"),
-        ("[search]\nfts_weight = nan", {}, "search.fts_weight"),
-        ("", {"ORMAH_SEARCH_RRF_K": "many"}, "ORMAH_SEARCH_RRF_K"),
-        ("", {"ORMAH_SERCH_RRF_K": "1"}, "ORMAH_SERCH_RRF_K"),
+        ("[space]\nboost_other = nan", {}, "space.boost_other"),
+        ("", {"ORMAH_WHISPER_MAX_NODES": "many"}, "ORMAH_WHISPER_MAX_NODES"),
+        ("", {"ORMAH_WISPER_MAX_NODES": "1"}, "ORMAH_WISPER_MAX_NODES"),
         ('[jobs]\njudge = "ollama"', {}, "jobs.judge"),
         ("", {"ORMAH_JUDGE_URL": "localhost:11434"}, "must be an address"),
         ("", {"ORMAH_JUDGE_URL": "http://host:99999/v1"}, "must be an address"),
         ("", {"ORMAH_JUDGE_URL": "https://me:secret@host/v1"}, "no user name and no key"),
         ("", {"ORMAH_JUDGE_URL": "https://host/v1?key=secret"}, "no ?"),
         ("", {"ORMAH_JUDGE_TIMEOUT_SECONDS": "nan"}, "judge.timeout_seconds"),
+        ("[vault]\npath = 'notes'\n", {}, "notes is a relative path: write the whole one"),
+        ("", {"ORMAH_VAULT": "./notes"}, "notes is a relative path"),
+        ("[hippocampus]\nfolders = ['/docs', 'docs']\n", {}, "docs is a relative path"),
     ],
 )
 def test_errors_name_the_setting(tmp_path: Path, text: str, environ: dict[str, str], named: str) -> None:
@@ -52,9 +56,9 @@ def test_errors_name_the_setting(tmp_path: Path, text: str, environ: dict[str, s
 
 def test_a_setting_of_an_earlier_version_is_named_and_is_no_error(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
-    file.write_text("[search]\nmin_pool = 7\nrrf_k = 10\n")
+    file.write_text("[search]\nmin_pool = 7\n[whisper]\nmax_nodes = 10\n")
     loaded = config.load(file, {"ORMAH_SEARCH_WORDS_HALF": "any"})
-    assert loaded.settings.search.rrf_k == 10
+    assert loaded.settings.whisper.max_nodes == 10
     told = {finding.what: (finding.level, finding.mend) for finding in config_findings(lambda: loaded)}
     assert told == {
         f"{file}: search.min_pool is no setting any more: {FORMER['search.min_pool']}":
@@ -64,8 +68,30 @@ def test_a_setting_of_an_earlier_version_is_named_and_is_no_error(tmp_path: Path
     }  # fmt: skip
 
 
-def test_no_setting_is_named_as_one_of_an_earlier_version() -> None:
-    assert not {f"{group}.{name}" for group, name in list(config.keys())} & set(FORMER)
+def test_settings_of_earlier_versions_are_named_beside_errors(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text("[search]\nrrf_k = 30\n[decay]\ndays = 9\n[whisper]\nmax_nodes = 0\n")
+    found = config_findings(lambda: config.load(file, {}))
+    assert [one.level for one in found] == ["error", "warning", "warning"]
+    assert "whisper.max_nodes" in found[0].what
+    assert {key for key in ("search.rrf_k", "decay.days") for one in found[1:] if key in one.what} == {
+        "search.rrf_k",
+        "decay.days",
+    }
+
+
+def test_no_setting_is_named_as_one_of_an_earlier_version_and_what_became_of_those_names_only_settings() -> None:
+    settings = {f"{group}.{name}" for group, name in list(config.keys())}
+    assert not settings & set(FORMER)
+    named = {found for said in FORMER.values() for found in re.findall(r"\b[a-z]+\.[a-z]+_[a-z_]+\b", said)}
+    assert named <= settings
+
+
+def test_there_are_few_settings_and_those_of_earlier_versions_are_not_set(tmp_path: Path) -> None:
+    assert len(list(config.keys())) <= 85
+    with pytest.raises(BadRequest) as caught:
+        config.set_setting("search.rrf_k", "30")
+    assert caught.value.message == f"search.rrf_k is no setting any more: {FORMER['search.rrf_k']}"
 
 
 def test_a_named_file_must_exist(tmp_path: Path) -> None:
@@ -76,11 +102,12 @@ def test_a_named_file_must_exist(tmp_path: Path) -> None:
 def test_the_default_document_loads_when_uncommented(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     lines = [
-        line[2:] if " = " in line and not line.endswith('= ""') and line[2:].split(" = ")[0].isidentifier() else line
+        line[2:] if " = " in line and line[2:].split(" = ")[0].isidentifier() else line
         for line in config.default_document().splitlines()
     ]
     file.write_text("\n".join(lines))
-    assert config.load(file, {}).settings == config.Settings()
+    assert config.load(file, {}).settings == config.Settings(), 'one that is unset is written as ""'
+    assert paths.configured({"ORMAH_CONFIG": str(file)}) == paths.configured({"ORMAH_CONFIG": str(tmp_path / "none")})
 
 
 def test_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

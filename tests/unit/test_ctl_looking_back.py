@@ -9,7 +9,7 @@ import pytest
 
 from ormahctl import render
 from ormahctl.commands import history
-from ormahctl.times import Then, Until
+from ormahctl.times import TimeOrCommit, TimeOrRevision
 from ormahd.api import LifeResult, NoteChange, ShowOpResult, VersionResult
 
 EVIL = "evil \x1b[31m \x07 \u202e text"
@@ -65,22 +65,22 @@ def test_lines_are_broken_between_words_and_keep_their_indent(
 
 @pytest.mark.parametrize("word", ["01m7y3vhpvbpqyz29cgv4ykf0q", "1a2b3c4d", "20231105", "ABCDEF12"])
 def test_an_op_or_commit_is_passed_on(word: str) -> None:
-    assert Until().convert(word, None, None) == word.lower()
-    assert Then().convert(word, None, None) == word
+    assert TimeOrCommit().convert(word, None, None) == word.lower()
+    assert TimeOrRevision().convert(word, None, None) == word
 
 
 @pytest.mark.parametrize("word", ["yesterday", "2026-11-21", "7d", "12h"])
 def test_a_time_is_made_one_with_a_zone(word: str) -> None:
-    for kind in (Until(), Then()):
+    for kind in (TimeOrCommit(), TimeOrRevision()):
         found = datetime.fromisoformat(kind.convert(word, None, None))
         assert found.tzinfo is not None
-    day = datetime.fromisoformat(Then().convert("2026-11-21", None, None))
+    day = datetime.fromisoformat(TimeOrRevision().convert("2026-11-21", None, None))
     assert (day.hour, day.minute) == (23, 59)
 
 
 def test_what_is_neither() -> None:
-    for kind, word in ((Until(), "2026-99-99"), (Until(), "a b"), (Then(), "2026-99-99")):
+    for kind, word in ((TimeOrCommit(), "2026-99-99"), (TimeOrCommit(), "a b"), (TimeOrRevision(), "2026-99-99")):
         with pytest.raises(click.BadParameter):
             kind.convert(word, None, None)
-    assert Then().convert("feature/branch", None, None) == "feature/branch"
-    assert Then().convert("HEAD~3", None, None) == "HEAD~3"
+    assert TimeOrRevision().convert("feature/branch", None, None) == "feature/branch"
+    assert TimeOrRevision().convert("HEAD~3", None, None) == "HEAD~3"

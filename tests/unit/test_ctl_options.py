@@ -15,7 +15,7 @@ from ormahctl.commands.write import CLEARABLE
 from ormahctl.options import LinkType
 from ormahctl.registry import SECTIONS, cli
 from ormahctl.session import space
-from ormahctl.times import Then, Until, When
+from ormahctl.times import TimeOrCommit, TimeOrRevision, When
 from ormahd.api import Link
 from ormahd.model.node import EdgeType, NodeType, Tier
 
@@ -93,7 +93,11 @@ def test_days_in_words_are_whole_days(text: str, days: int) -> None:
     day = datetime.now().astimezone().date() - timedelta(days=days)
     assert When().convert(text, None, None) == f"{day}T00:00:00+09:00"
     assert When(end=True).convert(text, None, None) == f"{day}T23:59:59.999999+09:00"
-    assert Until().convert(text, None, None) == Then().convert(text, None, None) == f"{day}T23:59:59.999999+09:00"
+    assert (
+        TimeOrCommit().convert(text, None, None)
+        == TimeOrRevision().convert(text, None, None)
+        == f"{day}T23:59:59.999999+09:00"
+    )
 
 
 def test_hours_in_words_are_moments() -> None:
@@ -120,7 +124,7 @@ def test_words_of_the_readers_language(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("text", ["main", "1a2b3c4d", "HEAD~3", "deadbeef", "v1.0", "01m8dynzfe66bmcnn9z3x6rryv"])
 def test_a_revision_is_no_time(text: str) -> None:
-    assert Then().convert(text, None, None) == text
+    assert TimeOrRevision().convert(text, None, None) == text
 
 
 @pytest.mark.parametrize("text", ["", "soon", "a", "5", "x" * 5000, "2026-13-01", "2026-11-21T25:00", "-3d", "\x00"])

@@ -194,8 +194,11 @@ def test_a_start_imports_only_what_it_needs(desk: Desk) -> None:
 
 def test_version_help_and_completion(nobody: dict[str, str]) -> None:
     from ormahd import __version__
+    from ormahd.api import PROTOCOL
 
-    assert ctl("--version", env=nobody).stdout == f"ormahctl {__version__}\n"
+    said = ctl("--version", env=nobody)
+    assert (said.returncode, said.stdout) == (0, f"ormahctl {__version__} (protocol {PROTOCOL})\normahd does not run\n")
+    assert json.loads(ctl("--json", "--version", env=nobody).stdout)["daemon"] is None
     assert ctl("--help", env=nobody).stdout.startswith("Usage: ormahctl")
     assert ctl(env=nobody).returncode == 2
     for shell in ("bash", "zsh", "fish"):
@@ -215,7 +218,7 @@ def test_version_help_and_completion(nobody: dict[str, str]) -> None:
         ("ormahctl recall x --tier ", {"core", "working", "archival"}),
         ("ormahctl remember x --link part", {"part_of:"}),
         ("ormahctl connect 97ac de", {"depends_on", "defines", "derived_from"}),
-        ("ormahctl config ", {"show", "default", "check"}),
+        ("ormahctl config ", {"show", "set", "default", "check"}),
     ],
 )
 def test_what_is_completed(nobody: dict[str, str], words: str, expected: set[str]) -> None:

@@ -69,6 +69,29 @@ def test_a_service_that_is_enabled_starts_at_login(desk: Desk) -> None:
     assert "at login  starts by itself\n" in desk.ctl("status").stdout
 
 
+@pytest.mark.skipif("os.uname().sysname == 'Darwin'", reason="the unit is systemd's")
+def test_doctor_sees_a_service_whose_program_or_interpreter_has_vanished(desk: Desk) -> None:
+    unit = Path(desk.env["XDG_CONFIG_HOME"]) / "systemd" / "user" / "ormahd.service"
+    unit.parent.mkdir(parents=True)
+    script = desk.home / "my bin" / "ormahd"
+    script.parent.mkdir()
+    unit.write_text(f'[Service]\nExecStart="{script}" run\n')
+    gone = desk.ctl("doctor")
+    assert gone.returncode == 1
+    assert f"the service runs {script}, which is not there" in " ".join(gone.stdout.split())
+    assert gone.stdout.endswith("\n  ormahctl setup service --yes\n")
+    script.write_text(f"#!{desk.home}/python3.11\n")
+    script.chmod(0o755)
+    assert f"whose interpreter {desk.home}/python3.11 is not there" in " ".join(desk.ctl("doctor").stdout.split())
+    script.write_text("#!/bin/sh\n")
+    idle = desk.ctl("doctor")
+    assert idle.returncode == 0, "a person may want it so"
+    assert "info: the service is installed and not enabled" in " ".join(idle.stdout.split())
+    (unit.parent / "sockets.target.wants").mkdir()
+    (unit.parent / "sockets.target.wants" / "ormahd.socket").symlink_to(unit.parent / "ormahd.socket")
+    assert desk.ctl("doctor").stdout == "all is well\n"
+
+
 def test_doctor_sees_a_daemon_of_another_version(desk: Desk) -> None:
     hello = desk.answers["hello"]
     assert isinstance(hello, api.HelloResult)
@@ -106,11 +129,11 @@ def test_config_show_begins_with_what_was_set_and_where(desk: Desk) -> None:
     config = Path(desk.env["XDG_CONFIG_HOME"]) / "ormah" / "config.toml"
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text('[vault]\nquiet_seconds = 2.5\n[log]\nlevel = "debug"\n')
-    lines = desk.ctl("config", "show", env={"ORMAH_SEARCH_RRF_K": "10"}).stdout.splitlines()
+    lines = desk.ctl("config", "show", env={"ORMAH_WHISPER_MAX_NODES": "10"}).stdout.splitlines()
     assert lines[:2] == [f"# {config}", "# set by you"]
     chosen = lines[2 : lines.index("")]
     assert "vault.quiet_seconds = 2.5  # the file; default 1.5" in chosen
-    assert any(one.startswith("search.rrf_k = 10  # ORMAH_SEARCH_RRF_K; default ") for one in chosen)
+    assert any(one.startswith("whisper.max_nodes = 10  # ORMAH_WHISPER_MAX_NODES; default ") for one in chosen)
     assert any(one.startswith('log.level = "debug"  # the file; default ') for one in chosen)
     assert "# as they are by default" in lines
     assert not any(one.startswith("vault.quiet_seconds") for one in lines[lines.index("") :])

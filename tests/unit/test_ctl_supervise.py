@@ -43,6 +43,11 @@ def test_somebody_answers() -> None:
         assert supervise.start(desk.socket, flag=None).how == "running"
 
 
+def test_a_start_that_takes_too_long_is_told_as_that(place: Path) -> None:
+    with pytest.raises(Unavailable, match=r"did not begin to listen within 0\.001 s"):
+        supervise.start(place, flag=str(place), seconds=0.001)
+
+
 def test_somebody_listens_and_says_nothing(place: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(place))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ormahd.search.exact import BOOST, PLAIN, Sign, weigh
 from ormahd.text.facts import LONGEST, MOST, ExactToken, exact_tokens
 from ormahd.text.words import fold
 
@@ -77,3 +78,18 @@ def test_numbers_and_hyphens_are_often_written_otherwise() -> None:
 def test_a_pasted_log_is_no_list_of_names() -> None:
     assert len(exact_tokens(" ".join(f"id-{number}" for number in range(5_000)))) == MOST
     assert exact_tokens("a1" * LONGEST) == []
+
+
+def test_an_ordinary_compound_of_a_dozen_notes_singles_out_none() -> None:
+    """ "element-wise" stands in many notes, and a question that has it seldom asks for those that spell it so."""
+    some, one = frozenset(f"n{at}" for at in range(13)), frozenset(["n0"])
+    common, single, code = (weigh([sign], 600) for sign in (Sign(some, plain=True), Sign(one, plain=True), Sign(some)))
+    assert common.of("n0") == (pytest.approx(0.32, abs=0.02), 1.0)
+    assert single.of("n0") == (pytest.approx(BOOST * PLAIN), 1.0)
+    assert code.of("n0")[0] > 1.5  # an identifier is not written by chance
+    assert code.without < 1.0 == common.without
+
+
+def test_beside_an_identifier_a_common_compound_decides_little() -> None:
+    found = weigh([Sign(frozenset(["code"])), Sign(frozenset(f"n{at}" for at in range(13)), plain=True)], 600)
+    assert found.of("code")[0] > 2.5 > 0.5 > found.of("n0")[0]

@@ -90,15 +90,15 @@ def test_a_line_of_an_import(text: str, said: str | None) -> None:
 @pytest.mark.parametrize(
     ("text", "environ", "message", "hint"),
     [
-        ("[search]\nfts_weight = 700", {}, "search.fts_weight (in FILE): 700 is not allowed; it may be at most", "by default"),
-        ("[search]\nfts_weight = nan", {}, "search.fts_weight (in FILE): nan is not allowed; it must be a finite number", "by default"),
+        ("[space]\nboost_other = 700", {}, "space.boost_other (in FILE): 700 is not allowed; it may be at most", "by default"),
+        ("[space]\nboost_other = nan", {}, "space.boost_other (in FILE): nan is not allowed; it must be a finite number", "by default"),
         ("[vault]\nadopt = 'al'", {}, "vault.adopt (in FILE): 'al' is not allowed; it may be auto, ", "did you mean all?"),
-        ("[search]\nrrf_kk = 1", {}, "there is no setting 'search.rrf_kk'", "did you mean search.rrf_k?"),
-        ("[serch]\nrrf_k = 1", {}, "there is no setting 'serch.rrf_k'", "did you mean search.rrf_k?"),
-        ("serch = 1", {}, "there is no setting 'serch'", "did you mean search"),
-        ("[vault]\nrrf_k = 1", {}, "there is no setting 'vault.rrf_k'", "did you mean search.rrf_k?"),
-        ("", {"ORMAH_SEARCH_RRF_K": "many"}, "search.rrf_k (in ORMAH_SEARCH_RRF_K): 'many' is not allowed; it must be a", "by default"),
-        ("", {"ORMAH_SERCH_RRF_K": "1"}, "ORMAH_SERCH_RRF_K in the environment is no setting", "did you mean ORMAH_SEARCH_RRF_K?"),
+        ("[whisper]\nmax_nodess = 1", {}, "there is no setting 'whisper.max_nodess'", "did you mean whisper.max_nodes?"),
+        ("[wisper]\nmax_nodes = 1", {}, "there is no setting 'wisper.max_nodes'", "did you mean whisper.max_nodes?"),
+        ("wisper = 1", {}, "there is no setting 'wisper'", "did you mean whisper"),
+        ("[vault]\nmax_nodes = 1", {}, "there is no setting 'vault.max_nodes'", "did you mean whisper.max_nodes?"),
+        ("", {"ORMAH_WHISPER_MAX_NODES": "many"}, "whisper.max_nodes (in ORMAH_WHISPER_MAX_NODES): 'many' is not allowed; it must be a", "by default"),
+        ("", {"ORMAH_WISPER_MAX_NODES": "1"}, "ORMAH_WISPER_MAX_NODES in the environment is no setting", "did you mean ORMAH_WHISPER_MAX_NODES?"),
         ("", {"ORMAH_SPCE": "x"}, "ORMAH_SPCE in the environment is no setting", "did you mean ORMAH_SPACE?"),
     ],
 )  # fmt: skip

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ormahd.judge.careful import REASON, Careful
-from ormahd.judge.port import Contrast, Duplicate, JudgeGone, Linked, Pair, Shown, Summary
+from ormahd.judge.port import Contrast, Duplicate, JudgeGone, Linked, Pair, ShownMemory, Summary
 from ormahd.model.node import EdgeType, NodeType
 
-ONE = Shown("id", NodeType.FACT, None, None, "Text.", datetime(2026, 11, 21, tzinfo=UTC))
+ONE = ShownMemory("id", NodeType.FACT, None, None, "Text.", datetime(2026, 11, 21, tzinfo=UTC))
 PAIRS = [Pair(ONE, ONE, 0.9)] * 2
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from ormahd.model.judgement import FILES, Judgement, Small, decode, encode, line_id, model_name
+from ormahd.model.judgement import FILES, Int8Vector, Judgement, decode, encode, line_id, model_name
 from ormahd.model.lines import merge_lines
 from ormahd.note.forgetting import Forgotten
 from ormahd.note.merge import is_lines, merge_file
@@ -25,7 +25,7 @@ def unit(seed: int, dimensions: int = 384) -> np.ndarray:
 
 def judgement(node: str = A, signal: int = 1, *, event: str = "k3v9x2m7q4hd", at: datetime = NOW, **more: object) -> Judgement:  # fmt: skip
     values: dict[str, object] = {
-        "source": "explicit", "model": "all-MiniLM-L6-v2", "vector": Small.of(unit(1)), "prompt_hash": "0" * 32,
+        "source": "explicit", "model": "all-MiniLM-L6-v2", "vector": Int8Vector.of(unit(1)), "prompt_hash": "0" * 32,
         "space": "ormah", "session_id": "1" * 32,
     } | more  # fmt: skip
     return Judgement(node, signal, confirmed_at=at, event=event, **values)  # type: ignore[arg-type]
@@ -47,10 +47,10 @@ def test_a_vector_in_eight_bits_has_nearly_the_same_cosines() -> None:
     vector = unit(1000)
     near = 0.7 * vector + np.sqrt(1 - 0.49) * others
     near /= np.linalg.norm(near, axis=1, keepdims=True)
-    small = Small.of(vector).vector
+    small = Int8Vector.of(vector).vector
     off = np.abs(near @ (small / np.linalg.norm(small)) - near @ vector).max()
     assert off < 0.002
-    assert not Small.of(np.zeros(4, np.float32)).vector.any()
+    assert not Int8Vector.of(np.zeros(4, np.float32)).vector.any()
 
 
 @pytest.mark.parametrize(

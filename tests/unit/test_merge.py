@@ -10,8 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ormahd.model.node import EdgeType, NodeType, Tier
+from ormahd.note.edit import edit
 from ormahd.note.merge import merge_file, merge_notes, merged_set
-from ormahd.note.note import NoteKind, NoteLink, adopt, compose, edit, parse
+from ormahd.note.read import parse
+from ormahd.note.values import NoteKind, NoteLink
+from ormahd.note.write import adopt, compose
 
 PATH = "ormah/fact/2026-11/fact_uv-is-fast_97acbe8e.md"
 ID = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1"

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from ormahd.model.node import EdgeType
 from ormahd.note.diff import note_diff
-from ormahd.note.note import NoteLink, compose, edit
+from ormahd.note.edit import edit
+from ormahd.note.values import NoteLink
+from ormahd.note.write import compose
 from ormahd.text.diff import COMPARED, LINES, WIDE, text_diff
 
 WHEN = datetime(2026, 11, 21, 20, tzinfo=UTC)

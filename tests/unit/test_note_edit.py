@@ -9,7 +9,10 @@ import pytest
 
 from ormahd.errors import InvalidNote
 from ormahd.model.node import EdgeType, NodeType, Tier
-from ormahd.note.note import NoteKind, NoteLink, adopt, adopted_id, compose, edit, parse
+from ormahd.note.edit import edit
+from ormahd.note.read import parse
+from ormahd.note.values import NoteKind, NoteLink, adopted_id
+from ormahd.note.write import adopt, compose
 
 ID = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1"
 WHEN = datetime(2026, 11, 21, 20, tzinfo=UTC)

@@ -10,7 +10,8 @@ import pytest
 
 from ormahd.model.node import EdgeType, MemoryNode, NodeType, Tier
 from ormahd.note.frontmatter import PythonLoader, read
-from ormahd.note.note import MAX_NOTE, Note, NoteKind, NoteLink, parse
+from ormahd.note.read import MAX_NOTE, parse
+from ormahd.note.values import Note, NoteKind, NoteLink
 
 ID = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1"
 

@@ -4,7 +4,9 @@ from datetime import UTC, datetime
 
 from ormahd.model.node import EdgeType, NodeType, Tier
 from ormahd.note.edit import retarget, unlink
-from ormahd.note.note import NoteLink, compose, parse
+from ormahd.note.read import parse
+from ormahd.note.values import NoteLink
+from ormahd.note.write import compose
 
 OLD, NEW = "person_ada_1a2b3c4d", "person_grace_99999999"
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)

@@ -13,8 +13,13 @@ from msgspec.structs import asdict, replace
 
 from ormahd.errors import InvalidNote
 from ormahd.model.node import EdgeType, NodeType, Tier
+from ormahd.note.edit import edit
+from ormahd.note.fields import clean_tag
 from ormahd.note.frontmatter import Loader, PythonLoader, quoted, read, scalar
-from ormahd.note.note import Note, NoteKind, NoteLink, adopt, clean_tag, compose, digest, edit, normalise, parse
+from ormahd.note.markdown import normalise
+from ormahd.note.read import digest, parse
+from ormahd.note.values import Note, NoteKind, NoteLink
+from ormahd.note.write import adopt, compose
 from tests.examples import examples
 
 ID = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1"

@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 from ormahd.git import oplog
 from ormahd.git.oplog import Kept
 from ormahd.model.node import EdgeType
+from ormahd.note.edit import edit
 from ormahd.note.forgetting import GONE, Forgotten
-from ormahd.note.note import NoteKind, NoteLink, compose, edit, parse
+from ormahd.note.read import parse
+from ormahd.note.values import NoteKind, NoteLink
+from ormahd.note.write import compose
 
 GOING, STAYING = "1a2b3c4d-0000-4000-8000-000000000001", "9f8e7d6c-0000-4000-8000-000000000002"
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)

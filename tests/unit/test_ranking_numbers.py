@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from ormahd.embedding.token_vectors import pack, quantise, step
 from ormahd.search.fuse import fuse, normalise
 from ormahd.search.gather import Gathered, max_sim, token_weights
-from ormahd.settings import SearchSettings
 
 
 @dataclass
@@ -46,17 +45,14 @@ def test_max_sim_is_what_the_definition_says(seed: int, lengths: list[int]) -> N
     assert (found.rare[-1], found.lengths[-1]) == (0.0, 0)
 
 
-def test_fusion_weighs_ranks_and_questions() -> None:
+def test_fusion_weighs_ranks() -> None:
     gathered = Gathered([("a", 9.0), ("b", 5.0)], [("c", 0.9), ("b", 0.8)], None, 100)
-    settings = SearchSettings()
-    fused = fuse(gathered, question=False, keep=10, settings=settings)
+    fused = fuse(gathered, keep=10)
     assert [one.node_id for one in fused] == ["b", "c", "a"]
     assert fused[0].rrf == pytest.approx(0.4 / 62 + 0.6 / 62)
     assert (fused[0].words_rank, fused[0].meaning_rank, fused[2].meaning_rank) == (2, 2, None)
-    asked = fuse(
-        gathered, question=True, keep=2, settings=settings.model_copy(update={"question_fts_weight_scale": 9.0})
-    )
-    assert [one.node_id for one in asked] == ["b", "a"]
+    assert [one.node_id for one in fuse(gathered, keep=2)] == ["b", "c"]
+    assert [one.node_id for one in fuse(gathered, keep=2, exact=["a"])] == ["b", "c", "a"]
 
 
 def test_normalising_does_not_blow_up_noise() -> None:

@@ -98,6 +98,12 @@ def test_tokens_go_whole(token: str, around: str) -> None:
         ("secret=" + A * 200 + " x", "secret=[redacted: Secret] x"),
         (f"Authorization: Bearer {A}", "Authorization: Bearer [redacted: Authorization]"),
         ("-H 'authorization: Basic dXNlcjpwYXNz'", "-H 'authorization: Basic [redacted: Authorization]'"),
+        ("Cookie: theme=dark; session=xoF54Fzbka8FRCztUjAwyuh1", "Cookie: theme=dark; session=[redacted: Cookie]"),
+        (
+            "< Set-Cookie: JSESSIONID=9f8e7d6c5b4a3928; Path=/shop; Expires=Wed, 09 Jun 2027",
+            "< Set-Cookie: JSESSIONID=[redacted: Cookie]; Path=/shop; Expires=Wed, 09 Jun 2027",
+        ),
+        ("curl -H 'cookie: sid=s3cr3tvalue9' x", "curl -H 'cookie: sid=[redacted: Cookie]' x"),
         (f"a bearer {A} token", "a bearer [redacted: Authorization] token"),
         ("postgres://app:s3cr3t!pw@db:5432/x", "postgres://app:[redacted: Basic Auth Credentials]@db:5432/x"),
         ("redis://:sesame@localhost", "redis://:[redacted: Basic Auth Credentials]@localhost"),
@@ -113,6 +119,24 @@ def test_tokens_go_whole(token: str, around: str) -> None:
         ("mysql -u root -phunter2secret92 shop", "mysql -u root -p[redacted: Password] shop"),
         ("`hunter2secret94` is the password for guests", "`[redacted: Password]` is the password for guests"),
         ("creds: admin / hunter2secret95", "creds: admin / [redacted: Password]"),
+        ("my password is swordfish.", "my password is [redacted: Password]."),
+        ("DB_PASSWORD=swordfish", "DB_PASSWORD=[redacted: Password]"),
+        ("the password = swordfish is for the router", "the password = [redacted: Password] is for the router"),
+        ("log in with password = swordfish please", "log in with password = [redacted: Password] please"),
+        ('passphrase: "correct horse battery staple"', 'passphrase: "[redacted: Password]"'),
+        ("Das WLAN-Passwort ist Kranichfeder", "Das WLAN-Passwort ist [redacted: Password]"),
+        ("pw: swordfish", "pw: [redacted: Password]"),
+        ("DB_PW=swordfish", "DB_PW=[redacted: Password]"),
+        ("smtp_pass: swordfish", "smtp_pass: [redacted: Password]"),
+        ("the admin pw is swordfish", "the admin pw is [redacted: Password]"),
+        ("Password (staging): swordfish", "Password (staging): [redacted: Password]"),
+        ('use the password "swordfish" for staging', 'use the password "[redacted: Password]" for staging'),
+        ("Passwort „Kranichfeder“.", "Passwort „[redacted: Password]“."),
+        ('set the password to "swordfish"', 'set the password to "[redacted: Password]"'),
+        ("I changed the wifi password to swordfish.", "I changed the wifi password to [redacted: Password]."),
+        ("PGPASSWORD=swordfish psql shop", "PGPASSWORD=[redacted: Password] psql shop"),
+        ("redis-cli -h cache -a swordfish ping", "redis-cli -h cache -a [redacted: Password] ping"),
+        ("docker login -u me -p swordfish", "docker login -u me -p [redacted: Password]"),
         ("SIM PIN is 4711.", "SIM PIN is [redacted: PIN]."),
         ("door code of the office: 2580#", "door code of the office: [redacted: PIN]#"),
         (
@@ -139,10 +163,16 @@ def test_the_value_goes_and_its_name_stays(text: str, expected: str) -> None:
         "Password: must be at least 12 characters",
         "password reset is 3-legged, the token is base64url-encoded",
         "password is argon2id-hashed",
+        "the password is wrong",
+        "password: required, password = getpass(), connect(password=hunter)",
         "the secret of happiness: 42",
         "secret = k8s/prod/db-creds; AKIAIOSFODNN7EXAMPLE is the documentation's key",
         "Password: KeePass2Android app; the password manager is 1Password",
         "password: !vault |",
+        "password: rotation is due; password = default is empty; password = argument to the function",
+        'the password "field" is empty, a password "reset" link, rename the password "hash" column, a password "manager".',
+        "pw: see the vault, pw: none, PW: Playwright, pw = getpass(), run pwd `somewhere`, first pass: lexing, pass = inlining",
+        'input type password "required", set the password to something longer, reset the password to its default',
         "card 4111 1111 1111 1111 of the provider's tests, order 4539 1488 0343 6466",
         "IBAN DE89370400440532013000 of the manual, pin 13, PIN header with 40 pins",
         "密码必须至少12个字符, パスワードは12文字以上です, Passwörter laufen nach 90Tagen ab",
@@ -164,6 +194,7 @@ def test_the_value_goes_and_its_name_stays(text: str, expected: str) -> None:
         "http://${USER}:${PASS1}@host",
         "Authorization: Bearer <token>",
         "the bearer of good news; bearer authentication",
+        "the cookie: consent=accepted; lang=en; a cookie recipe = flour, butter, 2 eggs",
         "id 97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1 of fact_uv-is-fast_97acbe8e.md",
         "[[decision_chose-vite_1a2b3c4d]]",
         "commit 4b825dc642cb6eb9a060e54bf8d69288fbee4904",
@@ -242,15 +273,15 @@ def test_prose_stays(text: str) -> None:
 
 HOSTILE = ["eyJ", "eyJa.", "sk-", "//", "key  ", "a ", "password", "password=", "token=a.a", "token=A_", "token='",
            "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\nAAAA", "glagent-", "AKIAABCDEFGHIJKLMNOP-",
-           "password a b ", "密码", "login ", "login a: b/", "recovery codes: ab12", "x is the ", "mysql -p", "4539 ", "DE12 ",
-           "pin: ", "password:\n", "://a:", "aws key'", "Authorization: ", " AKC", "\\n", "=", "a", "-", " ", "\n", "xapp-1-", "1:"]  # fmt: skip
+           "password a b ", "password for a ", "password is ", "password: abcdefg", "password = a-", "password 'abc-def-", "密码", "login ", "login a: b/", "recovery codes: ab12", "x is the ", "mysql -p", "4539 ", "DE12 ",
+           "pin: ", "password:\n", "://a:", "aws key'", "Authorization: ", "cookie=a=", "cookie: a=abcdefg1; ", " AKC", "\\n", "=", "a", "-", " ", "\n", "xapp-1-", "1:"]  # fmt: skip
 
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_no_text_keeps_it_busy(unit: str) -> None:
-    """Linear work: a fraction of a second. Quadratic work on as much text would take many minutes."""
-    redact(unit * (200_000 // len(unit)))
+    """Linear work: a fraction of a second. Quadratic work on as much text would take minutes."""
+    redact(unit * (100_000 // len(unit)))
 
 
 def test_import_is_lazy_and_threads_agree() -> None:
@@ -318,7 +349,7 @@ def test_others_go_on_before_each_pattern_of_each_window(unit: str) -> None:
     patterns = len(steps)
     assert patterns > 30
     steps.clear()
-    text = unit * (200_000 // len(unit))
+    text = unit * (100_000 // len(unit))
     assert redact(text, pace=pace).text == text
     assert len(steps) == patterns * -(-len(text) // WINDOW)
 

@@ -57,6 +57,43 @@ def test_what_holds_beside_it(older: str, newer: str) -> None:
     assert held(older, newer).verdict is not Relation.REPLACED
 
 
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        (
+            "Emil: How was your weekend? We went to the beach with my sister.",
+            "Emil: This weekend we stayed home. My sister moved a lot of furniture, what about you?",
+        ),
+        (
+            "Rosa: I tried the new trail by the river, it was lovely. Have you been there?",
+            "Rosa: Last week we took the kids up to the ridge. They were so happy, and now they want to go again!",
+        ),
+        (
+            "My team is great, we laugh a lot. How's yours?",
+            "Thanks! Things have changed a lot for me lately, but I'm staying positive. You too, right?",
+        ),
+    ],
+)
+@pytest.mark.parametrize("cosine", [0.5, 0.7, 0.85])
+def test_turns_of_a_conversation_replace_nothing(older: str, newer: str, cosine: float) -> None:
+    """People who talk about one thing again state other things about it, however near the turns are."""
+    assert held(older, newer, cosine).verdict is not Relation.REPLACED
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        (
+            "Rosa: My train gets in at 18:10, see you at the station!",
+            "Rosa: They changed the timetable, my train gets in at 18:40 now.",
+        ),
+        ("Emil: I live in Turku, come and visit!", "Emil: Guess what, we moved! I live in Oulu now."),
+    ],
+)
+def test_what_people_say_to_each_other_can_replace_too(older: str, newer: str) -> None:
+    assert held(older, newer, 0.7).verdict is Relation.REPLACED
+
+
 def test_what_is_far_and_shares_no_word_is_unrelated() -> None:
     assert held("The API listens on port 8080.", "Rosa was moved to Lyon.", 0.1).verdict is Relation.UNRELATED
 

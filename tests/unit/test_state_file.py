@@ -13,7 +13,7 @@ import pytest
 
 from ormahd.errors import BegunAnew
 from ormahd.process import own_files
-from ormahd.state.feedback import Seal
+from ormahd.state.feedback import KeyedHashes
 from ormahd.state.state import State
 from tests.crash.damage import DAMAGE
 
@@ -112,9 +112,11 @@ def test_without_a_folder_it_is_kept_in_memory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_the_key_of_hashes_is_made_again(tmp_path: Path, kind: str) -> None:
-    first = Seal(tmp_path).hash("x")
-    assert Seal(tmp_path).hash("x") == first
+    first = KeyedHashes(tmp_path).hash("x")
+    assert KeyedHashes(tmp_path).hash("x") == first
     DAMAGE[kind](tmp_path / "feedback.key", random.Random(1))
-    second = Seal(tmp_path).hash("x")
-    assert Seal(tmp_path).hash("x") == second
-    assert Seal(tmp_path / "nowhere" / "at all").hash("x"), "and where it cannot be kept there is one for this life"
+    second = KeyedHashes(tmp_path).hash("x")
+    assert KeyedHashes(tmp_path).hash("x") == second
+    assert KeyedHashes(tmp_path / "nowhere" / "at all").hash("x"), (
+        "and where it cannot be kept there is one for this life"
+    )

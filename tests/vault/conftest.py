@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.vault.vault import Vault
+from tests import fresh_vault
 from tests.vault.git_house import git, open_vault
 from tests.vault.observed import House, uuid
 from tests.vault.sync_house import FILES, Two, two_machines
@@ -26,6 +27,7 @@ def git_config(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[House]:
     """An observed vault in which there is nothing left to do."""
+    fresh_vault.copy_to(tmp_path / "vault", "observed", lambda root: House(root).close())
     house = House(tmp_path / "vault")
     house.settle()
     yield house

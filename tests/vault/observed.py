@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ormahd.model.change import Committed, FileState, Kind
-from ormahd.note.note import Note, NoteKind, compose, parse, path_for
+from ormahd.note.read import parse
+from ormahd.note.values import Note, NoteKind, path_for
+from ormahd.note.write import compose
 from ormahd.settings import VaultSettings
 from ormahd.vault.vault import Vault
 from ormahd.watch.reading import state_of

@@ -10,8 +10,9 @@ import pytest
 
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType
+from ormahd.note.edit import edit
 from ormahd.note.forgetting import Forgotten
-from ormahd.note.note import NoteLink, edit
+from ormahd.note.values import NoteLink
 from ormahd.purge import purge
 from ormahd.purge import purge as purge_check
 from ormahd.purge.plan import PurgeSurvey

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ormahd.git.remote import Network, Remote, find
-from ormahd.note.note import compose
+from ormahd.note.write import compose
 from ormahd.sync.join import Plan, carry_out, merge_base, plan
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import START, git, open_vault, sound

@@ -11,7 +11,8 @@ import threading
 from collections import Counter
 from pathlib import Path
 
-from ormahd.note.note import NoteKind, parse
+from ormahd.note.read import parse
+from ormahd.note.values import NoteKind
 from tests.obsidian_vault import build
 from tests.vault.observed import ONE, House, trailers, uuid
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.model.change import Kind, sha256
-from ormahd.note.note import adopted_id
+from ormahd.note.values import adopted_id
 from ormahd.vault import releasing
 from ormahd.vault.choices import Choices
 from ormahd.vault.create import CARD, Folder, read_card, with_choices

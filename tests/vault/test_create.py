@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import Incompatible, NotFound, Unavailable
-from ormahd.note.note import NoteKind, parse
-from ormahd.vault.create import LINES
+from ormahd.note.read import parse
+from ormahd.note.values import NoteKind
+from ormahd.vault.create import LINES, choose
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import git, open_vault, put, sound
 
@@ -37,6 +38,18 @@ def test_an_absent_or_empty_folder_becomes_a_vault_of_our_own(tmp_path: Path, ex
         assert (note.tags, note.source, note.space) == (("about_self",), "system:self", None)
         assert path.startswith("global/person/2026-11/person_ada-example_")
     sound(root)
+
+
+def test_neither_the_root_nor_the_home_folder_becomes_a_vault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    for root in (Path("/"), tmp_path / "home"):
+        before = set(os.listdir(root))
+        with pytest.raises(Unavailable, match="is no folder of notes"):
+            choose(root)
+        with pytest.raises(Unavailable), open_vault(root):
+            pass
+        assert set(os.listdir(root)) == before
 
 
 def test_without_a_git_identity_the_self_node_is_you(tmp_path: Path, git_config: Path) -> None:

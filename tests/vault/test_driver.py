@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.git.remote import set_value
-from ormahd.note.note import edit
+from ormahd.note.edit import edit
 from ormahd.vault import merge_driver
 from ormahd.vault.choices import AGREED, Choices, agree
 from ormahd.vault.create import ATTRIBUTES
@@ -79,9 +79,7 @@ def test_any_path_reaches_the_shim_as_it_is(tmp_path: Path, name: str) -> None:
     place = tmp_path / name
     place.mkdir()
     python = place / "python"
-    python.write_text(
-        f'#!/bin/sh\nprintf "%s\\n" "$@" > {shlex.quote(str(tmp_path / "given"))}\ncat "${{11}}" > "${{10}}"\n'
-    )
+    python.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {shlex.quote(str(tmp_path / "given"))}\ncat "$9" > "$8"\n')
     python.chmod(0o755)
     root = place / "vault"
     with open_vault(root) as vault:
@@ -91,7 +89,7 @@ def test_any_path_reaches_the_shim_as_it_is(tmp_path: Path, name: str) -> None:
     fork(root, "a note's.md")
     git(root, "merge", "-q", "--no-edit", "side")
     given = (tmp_path / "given").read_text().splitlines()
-    assert given[:7] == ["-I", "-S", str(place / "ormahctl/hook.py"), "--merge", "--socket", str(place / "s"), "--git"]
+    assert given[:6] == ["-I", "-S", str(place / "ormahctl/hook.py"), "--merge", "--socket", str(place / "s")]
     assert given[-1] == "a note's.md"
     assert (root / "a note's.md").read_text() == "theirs\n"
 
@@ -240,8 +238,8 @@ def test_a_git_directory_elsewhere(tmp_path: Path) -> None:
     assert KEY.rpartition(".")[2] in (tmp_path / "store" / "config").read_text()
 
 
-def test_notes_merge_in_a_linked_worktree_with_the_helper(tmp_path: Path) -> None:
-    """The whole way, without a daemon: git, `sh`, the shim, its helper."""
+def test_notes_merge_in_a_linked_worktree_without_a_daemon(tmp_path: Path) -> None:
+    """The whole way, without a daemon: git, `sh`, the shim, its child."""
     house = House(tmp_path / "vault")
     try:
         path = house.remember("first words", title="Title", node_id=uuid(1))

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from ormahd.watch import round as vault_round
-from ormahd.watch.scan import Leaving
+from ormahd.watch.scan import ScanAborted
 from tests.vault.observed import House
 
 
@@ -15,7 +15,7 @@ def test_a_scan_ends_where_the_daemon_does_and_the_next_start_takes_the_rest(obs
     monkeypatch.setattr(vault_round, "BATCH", 50)
     asked = itertools.count()
     house = obsidian
-    with pytest.raises(Leaving):
+    with pytest.raises(ScanAborted):
         house.scan(stopping=lambda: next(asked) >= 200)
     assert 100 <= len(house.index.rows) < 300
     assert house.index.head != house.git("rev-parse", "HEAD"), "it claims to have everything of that commit"

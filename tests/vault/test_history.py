@@ -11,7 +11,7 @@ import pytest
 
 from ormahd.errors import Ambiguous, BadRequest, NotFound
 from ormahd.model.change import Kind
-from ormahd.note.note import compose
+from ormahd.note.write import compose
 from ormahd.vault.history import find_node, find_op, list_ops, moment
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import START, git, open_vault, sha, ticking

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import fresh_vault
 from tests.vault.observed import ONE, TWO, House
 
 NOTES = {
@@ -21,6 +22,7 @@ NOTES = {
 
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[House]:
+    fresh_vault.copy_to(tmp_path / "vault", "observed", lambda root: House(root).close())
     found = House(tmp_path / "vault")
     for path, text in NOTES.items():
         found.write(path, text + "\n")

@@ -11,7 +11,7 @@ from ormahd.errors import VaultBusy
 from ormahd.git.packs import tidy
 from ormahd.model.change import Kind
 from ormahd.note.forgetting import Forgotten
-from ormahd.note.note import parse
+from ormahd.note.read import parse
 from ormahd.purge import purge
 from ormahd.vault import history
 from tests.house import wait_until

@@ -20,7 +20,7 @@ from ormahd.errors import Unavailable
 from ormahd.model.change import FileState
 from ormahd.process import priority
 from ormahd.vault.excluded import Excluded, template_folders
-from ormahd.watch.scan import MARKER, STRIDE, Walk, walk
+from ormahd.watch.scan import MARKER, STRIDE, WalkResult, walk
 
 
 def git_ignored(root: Path):
@@ -48,7 +48,7 @@ class Folder:
         file.write_text(text)
         return file
 
-    def walk(self, **options) -> Walk:
+    def walk(self, **options) -> WalkResult:
         return walk(self.root, self.known, self.excluded, **options)
 
     def learn(self) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ormahd.note.note import NoteKind, parse
+from ormahd.note.read import parse
+from ormahd.note.values import NoteKind
 from ormahd.watch.snapshot_files import CommitFiles
 from tests.vault.git_house import git, put
 from tests.vault.observed import House, uuid

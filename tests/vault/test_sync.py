@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import Conflict, NotFound
-from ormahd.note.note import parse
+from ormahd.note.read import parse
 from ormahd.vault.conflicts import resolve, waiting
 from tests.vault.sync_house import FILES, TEXT, A, B, C, Two, note, settle, two_machines
 

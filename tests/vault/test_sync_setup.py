@@ -9,7 +9,9 @@ import pytest
 
 from ormahd.errors import Conflict
 from ormahd.model.node import EdgeType
-from ormahd.note.note import NoteLink, edit, parse
+from ormahd.note.edit import edit
+from ormahd.note.read import parse
+from ormahd.note.values import NoteLink
 from ormahd.sync.join import card_of
 from ormahd.sync.setup import plan_setup
 from ormahd.vault.conflicts import waiting

@@ -7,7 +7,7 @@ import pytest
 
 from ormahd.errors import Conflict
 from ormahd.model.change import Kind
-from ormahd.note.note import compose
+from ormahd.note.write import compose
 from ormahd.vault.three_way import Version, changed, join, write
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import START, git, open_vault

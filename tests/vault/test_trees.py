@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.git.objects import EXECUTABLE, FILE, TreeEntry
-from ormahd.note.note import compose
+from ormahd.note.write import compose
 from ormahd.vault.identity import Identity, RepositoryView
 from tests.vault.git_house import START, git, node_of, open_vault, put, remove
 from tests.vault.observed import House

@@ -1,4 +1,4 @@
-"""Transcripts and exports of every format give the turns of the person and the final answers, and nothing else."""
+"""Transcripts of every agent give the turns of the person and the final answers, and nothing else; no format is misled by broken files."""
 
 from __future__ import annotations
 
@@ -11,28 +11,8 @@ import pytest
 
 from ormahd.ingest.readers import lines
 from ormahd.ingest.readers.formats import READERS, format_of
-from ormahd.ingest.readers.turns import Reading, SessionTurn
-from ormahd.text.harness import enclose
-
-OURS = enclose(["- **[fact]** Invoices are rendered with weasyprint (id: 1a2b3c4d)"], event="e1")
-
-
-def jsonl(*objects: Any) -> bytes:
-    return b"".join(json.dumps(one).encode() + b"\n" for one in objects)
-
-
-def turns(data: bytes, *, name: str = "", rested: bool = True, reading: Reading | None = None) -> list[SessionTurn]:
-    stream = io.BytesIO(data)
-    found = format_of(stream)
-    assert found is not None, "no reader knows it"
-    reading = reading or Reading()
-    reading.name, reading.rested = name, rested
-    return list(READERS[found](stream, reading))
-
-
-def texts(data: bytes, **more: Any) -> list[tuple[str, str]]:
-    return [(turn.role[0], turn.text) for turn in turns(data, **more)]
-
+from ormahd.ingest.readers.turns import Reading
+from tests.unit.ingest.reading import CHAT_TURNS, GARDEN, GARDEN_TURNS, OURS, block, chat, jsonl, talk, texts, turns
 
 # ------------------------------------------------------------ Claude Code
 
@@ -50,10 +30,6 @@ def answer(uuid: str, parent: str, number: str, *blocks: dict[str, Any], stop: s
     line = claude("assistant", uuid, parent, list(blocks))
     line["message"] |= {"id": number, "stop_reason": stop}
     return line
-
-
-def block(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
 
 
 CLAUDE = [
@@ -484,111 +460,6 @@ def test_gemini_rewind_to_nothing_known_takes_all_back() -> None:
 
 def test_gemini_sub_agent_gives_nothing() -> None:
     assert texts(jsonl({**GEMINI[0], "kind": "subagent"}, *GEMINI[1:])) == []
-
-
-# ------------------------------------------------------------ exports
-
-
-def node(
-    name: str, parent: str | None, children: list[str], role: str = "", text: str = "", **more: Any
-) -> dict[str, Any]:
-    message = {"id": name, "author": {"role": role}, "create_time": 1760000001, "content": {"content_type": "text", "parts": [text]},
-               "metadata": {}, "recipient": "all", **more}  # fmt: skip
-    return {"id": name, "parent": parent, "children": children, "message": message if role else None}
-
-
-def chat(**more: Any) -> dict[str, Any]:
-    return {"title": "Bike", "create_time": 1760000000.1, "conversation_id": "c1", "current_node": "n3", "mapping": {
-        "root": node("root", None, ["h"]),
-        "h": node("h", "root", ["n1"], "system", "hidden", metadata={"is_visually_hidden_from_conversation": True}),
-        "n1": node("n1", "h", ["n2", "n9"], "user", "My bike takes 28-622 tyres."),
-        "n9": node("n9", "n1", [], "assistant", "(discarded answer)"),
-        "n2": node("n2", "n1", ["t1"], "assistant", content={"content_type": "thoughts", "thoughts": []}),
-        "t1": node("t1", "n2", ["t2"], "assistant", "search('tyres')", recipient="web"),
-        "t2": node("t2", "t1", ["n3"], "tool", "results"),
-        "n3": node("n3", "t2", [], "assistant", "Noted, 28-622.\ue200cite\ue202turn0search1\ue201【3†source】"),
-    }, **more}  # fmt: skip
-
-
-CHAT_TURNS = [("u", "My bike takes 28-622 tyres."), ("a", "Noted, 28-622.")]
-
-
-def test_chatgpt() -> None:
-    reading = Reading()
-    found = turns(json.dumps([chat(), chat(is_do_not_remember=True, conversation_id="c2")]).encode(), reading=reading)
-    assert [(turn.role[0], turn.text) for turn in found] == CHAT_TURNS
-    assert {(turn.session, turn.time) for turn in found} == {("c1", "2025-10-09T08:53:21.000Z")}
-    assert reading.titles == {"c1": "Bike"}
-    assert reading.dropped["not to be remembered"] == 1
-    assert not reading.unknown
-
-
-def test_chatgpt_without_a_current_node_or_with_a_cycle() -> None:
-    without = chat(current_node=None)
-    without["mapping"]["n3"]["message"]["create_time"] = 1760000009
-    assert texts(json.dumps([without]).encode()) == CHAT_TURNS
-    cycle = chat()
-    cycle["mapping"]["root"]["parent"] = "n3"
-    assert texts(json.dumps([cycle]).encode()) == CHAT_TURNS
-
-
-def test_chatgpt_export_that_breaks_off_keeps_what_is_whole() -> None:
-    reading = Reading()
-    data = json.dumps([chat(), chat(conversation_id="c2")]).encode()
-    assert texts(data[:-40], reading=reading) == CHAT_TURNS
-    assert reading.damaged == 1
-
-
-def letter(name: str, sender: str, text: str, parent: str | None = None, second: int = 0) -> dict[str, Any]:
-    more = {"parent_message_uuid": parent} if parent else {}
-    return {"uuid": name, "sender": sender, "text": "", "content": [{"type": "thinking", "thinking": "…"}, None, block(text)],
-            "created_at": f"2026-09-01T10:00:{second:02d}Z", "attachments": [], "files": [], **more}  # fmt: skip
-
-
-def talk(*messages: dict[str, Any], **more: Any) -> bytes:
-    return json.dumps(
-        [
-            {
-                "uuid": "k1",
-                "name": "Garden",
-                "created_at": "2026-09-01T10:00:00Z",
-                "account": {},
-                "chat_messages": messages,
-                **more,
-            }
-        ]
-    ).encode()
-
-
-GARDEN = [letter("p1", "human", "I prefer metric units."), letter("p2", "assistant", "Metric it is.", "p1", 9)]
-GARDEN_TURNS = [("u", "I prefer metric units."), ("a", "Metric it is.")]
-
-
-def test_claude_ai() -> None:
-    reading = Reading()
-    assert texts(talk(*GARDEN), reading=reading) == GARDEN_TURNS
-    assert reading.titles == {"k1": "Garden"}
-    flat = {"uuid": "p3", "sender": "human", "text": "and in plain text", "content": None}
-    assert texts(talk(*GARDEN, {**flat, "parent_message_uuid": "p2"})) == [*GARDEN_TURNS, ("u", "and in plain text")]
-
-
-def test_claude_ai_follows_the_leaf_or_the_newest() -> None:
-    other = letter("p9", "assistant", "Imperial, then.", "p1", 5)
-    assert texts(talk(*GARDEN, other)) == GARDEN_TURNS
-    assert texts(talk(*GARDEN, other, current_leaf_message_uuid="p9")) == [GARDEN_TURNS[0], ("a", "Imperial, then.")]
-    root = letter("q1", "human", "A second root.", None, 20)
-    assert texts(talk(*GARDEN, root)) == [*GARDEN_TURNS, ("u", "A second root.")]
-
-
-def test_plain_text() -> None:
-    text = "notes\n\nUser: use cents\neverywhere\n\nAssistant: done.\n```\nUser: in code\n```\n**Human:** thanks\nAI: welcome"
-    found = turns(text.encode(), name="talk")
-    assert [(turn.role[0], turn.text) for turn in found] == [
-        ("u", "use cents\neverywhere"), ("a", "done.\n```\nUser: in code\n```"), ("u", "thanks"), ("a", "welcome"),
-    ]  # fmt: skip
-    longer = turns((text + "\nUser: and one more").encode(), name="renamed")
-    assert [turn.key for turn in longer[:4]] == [turn.key for turn in found]
-    assert {turn.session for turn in longer} == {turn.session for turn in found}
 
 
 # ------------------------------------------------------------ what is broken

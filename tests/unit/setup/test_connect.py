@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ormahctl.setup import change as entry
+from ormahctl.setup import connect
 from ormahctl.setup.edit import Json
 from ormahctl.setup.file import InvalidSettings
 from ormahctl.setup.harness import AGENTS, Harness
@@ -206,7 +209,7 @@ def test_timeouts_are_in_each_harness_units(home: Path) -> None:
 
 
 def test_each_event_is_handed_over_by_its_name(home: Path) -> None:
-    for harness in AGENTS.values():
+    for harness in (one for one in AGENTS.values() if one.events):
         setup(harness, socket="/some where/s.sock")
         for event, (handler,) in ours(harness.target()).items():
             words = entry.words(handler)
@@ -214,6 +217,19 @@ def test_each_event_is_handed_over_by_its_name(home: Path) -> None:
             assert words[4:] == [
                 "--hook", event, "--harness", harness.name, "--socket", "/some where/s.sock", "--deadline", "500", "2>/dev/null", "||", "true"
             ]  # fmt: skip
+
+
+def test_the_command_of_a_hook_stays_as_it_is_from_release_to_release(home: Path) -> None:
+    """Codex and Gemini CLI trust a hook by its text: one that changes is passed over without a word."""
+    words = f"{shlex.quote(sys.executable)} -I -S {shlex.quote(str(entry.SHIM))}"
+    for harness in (CLAUDE, CODEX, GEMINI):
+        setup(harness)
+        for event, (handler,) in ours(harness.target()).items():
+            options = f"--hook {event} --harness {harness.name} --deadline 500"
+            assert handler["command"] == f"{words} {options} 2>/dev/null || true"
+            assert set(handler) - {"name"} == {"type", "command", "timeout"}
+    setup(CODEX)
+    assert not connect.connect(CODEX, socket=None, deadline=500).changed
 
 
 def test_the_socket_is_written_where_the_hook_would_not_find_it(home: Path) -> None:

@@ -9,10 +9,11 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from ormahd.model.judgement import Judgement, Small
+from ormahd.embedding.scale import USUAL, Scale
+from ormahd.model.judgement import Int8Vector, Judgement
 from ormahd.settings import AffinitySettings
 from ormahd.state.feedback import Judgements
-from ormahd.whisper.affinity import boosts, judged
+from ormahd.whisper.affinity import IMPLICIT_WEIGHT, boosts, judged, verdicts
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 MODEL = "m"
@@ -32,7 +33,7 @@ PROMPT = at(1.0)
 
 def row(node: str, signal: int, cosine: float, *, days: float = 0.0, source: str = "explicit", number: int = 0) -> Judgement:  # fmt: skip
     return Judgement(
-        node, signal, source, NOW - timedelta(days=days), f"event{number:07}", MODEL, Small.of(at(cosine, 1 + number % 15)), "h"  # type: ignore[arg-type]
+        node, signal, source, NOW - timedelta(days=days), f"event{number:07}", MODEL, Int8Vector.of(at(cosine, 1 + number % 15)), "h"  # type: ignore[arg-type]
     )  # fmt: skip
 
 
@@ -51,7 +52,7 @@ def seed(rows: Sequence[Judgement], settings: AffinitySettings = SETTINGS) -> fl
             continue
         days_ago = max(0.0, (NOW - one.confirmed_at).total_seconds() / 86_400)
         recency = math.exp(-days_ago * math.log(2) / settings.half_life_days)
-        source_weight = settings.implicit_weight if one.source == "implicit" else 1.0
+        source_weight = IMPLICIT_WEIGHT if one.source == "implicit" else 1.0
         weight = sim * recency * source_weight
         weighted_sum += one.signal * weight
         weight_total += weight
@@ -81,6 +82,19 @@ def test_below_the_threshold_a_prompt_says_nothing() -> None:
     assert boost([row(A, 1, 0.71)], settings=AffinitySettings(similarity_threshold=0.75)) is None
 
 
+SCALE = Scale(cosine=(0.70, 0.73, 0.76, 0.80, 0.85, 0.89), late=USUAL.late)
+"""That of a model whose unrelated texts have cosines of 0.7 to 0.9."""
+
+
+def test_the_threshold_is_on_the_scale_of_the_model() -> None:
+    found = Judgements.of([row(A, 1, 0.89), row(B, 1, 0.97, number=1)], MODEL)
+    assert boosts(PROMPT, [A, B], found, now=NOW, settings=SETTINGS).keys() == {A, B}
+    assert boosts(PROMPT, [A, B], found, now=NOW, settings=SETTINGS, scale=SCALE).keys() == {B}
+    assert [judged(PROMPT, node, found, SETTINGS, SCALE) for node in (A, B)] == [False, True]
+    assert verdicts(PROMPT, "another", [A, B], found).keys() == {B}
+    assert verdicts(PROMPT, "another", [A, B], found, scale=SCALE) == {}
+
+
 def test_of_two_judgements_the_younger_and_the_one_that_was_meant_weigh_more() -> None:
     young, old = row(A, 1, 0.9, number=1), row(A, -1, 0.9, days=30, number=2)
     assert boost([young, old]) == pytest.approx((1 - 0.5) / (1 + 0.5) * 0.15, abs=1e-4)
@@ -99,10 +113,6 @@ def test_ages_beyond_all_numbers() -> None:
 
 
 def test_no_weight_at_all_is_no_boost() -> None:
-    nothing = AffinitySettings(implicit_weight=0.0)
-    assert boost([row(A, 1, 0.9, source="implicit")], settings=nothing) is None
-    mixed = [row(A, 1, 0.9, source="implicit"), row(A, -1, 0.9, days=100_000, number=1)]
-    assert boost(mixed, settings=nothing) == pytest.approx(-0.15)
     opposite = [row(A, 1, -0.5), row(A, 1, 0.0, number=1)]
     assert boost(opposite, settings=AffinitySettings(similarity_threshold=-1.0)) is None
 
@@ -140,13 +150,13 @@ def test_another_models_judgements_are_idle_until_their_prompts_are_embedded_ane
     one, other = row(A, 1, 1.0), row(B, 1, 1.0, number=1)
     idle = Judgements.of([one, other], "another")
     assert (len(idle), idle.idle, idle.counts) == (0, (one, other), (2, 0))
-    found = Judgements.of([one, other], "another", anew={other.id: Small.of(at(0.9))})
+    found = Judgements.of([one, other], "another", anew={other.id: Int8Vector.of(at(0.9))})
     assert boosts(PROMPT, [A, B], found, now=NOW, settings=SETTINGS).keys() == {B}
     assert found.idle == (one,)
 
 
 def test_a_line_of_another_length_is_not_compared() -> None:
-    odd = Judgement(B, 1, "explicit", NOW, "odd000000000", MODEL, Small.of(np.ones(3, np.float32)), "h")
+    odd = Judgement(B, 1, "explicit", NOW, "odd000000000", MODEL, Int8Vector.of(np.ones(3, np.float32)), "h")
     found = Judgements.of([row(A, 1, 1.0), row(A, 1, 1.0, number=2), odd], MODEL)
     assert found.idle == (odd,)
     assert boosts(PROMPT, [A, B], found, now=NOW, settings=SETTINGS).keys() == {A}

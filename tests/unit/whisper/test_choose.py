@@ -12,18 +12,19 @@ import pytest
 from msgspec import structs
 
 from ormahd.index.rows import NodeRow
-from ormahd.model.judgement import Judgement, Small
+from ormahd.model.chance import sigmoid, times_odds
+from ormahd.model.judgement import Int8Vector, Judgement
 from ormahd.model.node import Found, NodeType, Tier
 from ormahd.settings import WhisperSettings
 from ormahd.whisper import choose
 from ormahd.whisper.affinity import Boost, Verdict
 from ormahd.whisper.gather import Pool
-from ormahd.whisper.relevance import common_words, cross, few_words, relevance
+from ormahd.whisper.relevance import PART, WITNESSES, common_words, cross, few_words, relevance
 from ormahd.whisper.types import Asked, Before, Candidate, Heard, Intent, context_key, recompute
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 SETTINGS = WhisperSettings()
-gate = partial(choose.gate, crowding=0.0, companions=1.0)
+gate = partial(choose.gate, crowding=0.0, companions=50.0)
 """Where a test is not about what candidates have to do with each other."""
 HERE = Asked("which database do we use", "ormah")
 _NUMBERS = itertools.count()
@@ -68,17 +69,32 @@ def judged(*candidates: Candidate, asked: Asked = HERE, what: Heard | None = Non
 
 
 def test_relevance_is_absolute_and_grows_with_each_witness() -> None:
-    plain = {"late_rare": 0.5, "common": 0.3, "brevity": 0.9, "cosine": 0.45}
-    known = relevance(plain)
-    assert known is not None
+    plain = {"late_rare": 0.5, "common": 0.3, "cosine": 0.45, "terms": 6.0}
+    known = relevance(plain)["text_alone"]
     assert 0.0 < known < 1.0
-    for name in ("late_rare", "common", "brevity"):
-        assert relevance(plain | {name: plain[name] + 0.05}) > known  # type: ignore[operator]
-    assert relevance(plain | {"cosine": 0.2}) < known  # type: ignore[operator]
+    for name in ("late_rare", "common"):
+        assert relevance(plain | {name: plain[name] + 0.05})["text_alone"] > known
+    assert relevance(plain | {"cosine": 0.2})["text_alone"] < known
+    assert relevance(plain | {"terms": 20.0})["text_alone"] < known, "a long prompt resembles more by chance"
+
+
+def test_the_contributions_to_a_relevance_add_up() -> None:
+    for late, common, cosine, terms in itertools.product((0.0, 0.4, 0.9), (0.0, 0.5), (-0.1, 0.6), (0.0, 12.0)):
+        parts = relevance({"late_rare": late, "common": common, "cosine": cosine, "terms": terms})
+        logit = sum(parts[name] for name in ("text_base", *(PART + name for name in WITNESSES)))
+        assert sigmoid(logit) == pytest.approx(parts["text_alone"], abs=1e-6)
+
+
+def test_odds_are_multiplied_and_never_leave_the_scale() -> None:
+    assert times_odds(0.5, math.log(4)) == pytest.approx(0.8)
+    assert times_odds(0.2, math.log(4)) == pytest.approx(0.5)
+    assert times_odds(0.37, 0.0) == 0.37
+    for chance in (0.0, 1e-12, 0.5, 1.0):
+        assert 0.0 <= times_odds(chance, -50.0) <= times_odds(chance, 50.0) <= 1.0
 
 
 def test_without_vectors_there_is_no_relevance() -> None:
-    assert relevance({"words": 0.9}) is None
+    assert relevance({"words": 0.9}) == {}
 
 
 def test_a_word_tells_the_same_in_a_small_vault() -> None:
@@ -97,7 +113,7 @@ def test_in_a_vault_of_two_notes_a_word_in_common_counts() -> None:
 
 
 def test_the_cross_encoder_stands_on_the_same_scale() -> None:
-    assert cross(-3.9) == pytest.approx(0.5)
+    assert cross(-2.7) == pytest.approx(0.5)
     assert cross(5.0) > 0.95 > 0.06 > cross(-11.0)
 
 
@@ -110,7 +126,7 @@ def test_what_we_are_unsure_of_counts_less() -> None:
 def test_another_spaces_memory_stays_there_unless_the_prompt_names_it() -> None:
     one, other = candidate(0.9, space="billing-api"), candidate(0.9, space="billing-api")
     judged(one)
-    assert one.relevance == pytest.approx(0.45)
+    assert one.relevance < SETTINGS.injection_gate
     judged(other, what=heard(prompt="how did we do that in the Billing API?"))
     assert other.relevance == pytest.approx(0.9)
 
@@ -127,7 +143,9 @@ def test_from_the_home_folder_no_project_speaks_unless_it_is_named() -> None:
     )
     judged(one, everybodys, asked=HOME)
     judged(named, asked=HOME, what=heard(prompt="which database does the billing api use?"))
-    assert (one.relevance, everybodys.relevance, named.relevance) == tuple(map(pytest.approx, (0.45, 0.9, 0.9)))
+    assert (one.relevance, everybodys.relevance, named.relevance) == tuple(
+        map(pytest.approx, (0.9 * choose.OTHER_SPACES, 0.9, 0.9))
+    )
 
 
 def test_what_fits_in_some_project_says_nothing_against_a_global_memory() -> None:
@@ -151,7 +169,7 @@ def test_what_was_decided_comes_first_where_decisions_of_a_time_are_asked_for() 
 
 
 def judgement(signal: int, space: str | None = "ormah") -> Verdict:
-    return Verdict(Judgement("n", signal, "explicit", NOW, "e", "m", Small(b"\x01", 1.0), "h", space), 0.97)  # type: ignore[arg-type]
+    return Verdict(Judgement("n", signal, "explicit", NOW, "e", "m", Int8Vector(b"\x01", 1.0), "h", space), 0.97)  # type: ignore[arg-type]
 
 
 def test_said_to_be_of_no_use_it_is_silent_however_relevant() -> None:
@@ -159,7 +177,7 @@ def test_said_to_be_of_no_use_it_is_silent_however_relevant() -> None:
     choose.heed([one], {one.id: judgement(-1)}, HERE)
     choose.boost([one], {one.id: Boost(-0.15, 1)}, SETTINGS)
     assert one.dropped == "feedback: said to be of no use for a prompt that means the same (cosine 0.97)"
-    assert (one.relevance, one.numbers["verdict"]) == (pytest.approx(0.8), -1.0)
+    assert (one.relevance, one.numbers["verdict"]) == (pytest.approx(0.83, abs=0.01), -1.0)
 
 
 def test_said_to_be_of_use_it_passes_every_gate() -> None:
@@ -200,17 +218,17 @@ def archived(value: float) -> Candidate:
 
 
 def test_from_the_archive_speaks_what_is_well_above_the_gate() -> None:
-    sure, near, nearer, far, working = archived(0.7), archived(0.52), archived(0.58), archived(0.47), candidate(0.51)
+    sure, near, nearer, far, working = archived(0.5), archived(0.2), archived(0.3), archived(0.12), candidate(0.25)
     everyone = [sure, near, nearer, far, working]
     assert choose.resting(everyone, SETTINGS) is nearer
     assert gate(everyone, heard(), SETTINGS) == [sure, working]
-    assert (near.dropped, far.dropped) == ("archive: relevance 0.520 below 0.6", "archive: relevance 0.470 below 0.6")
+    assert (near.dropped, far.dropped) == ("archive: relevance 0.200 below 0.35", "archive: relevance 0.120 below 0.35")
     assert choose.explore(everyone, [sure, working], {}, room=4) is None, "nor is it shown to learn from"
-    assert choose.resting([archived(0.49)], SETTINGS) is None, "it would have been silent in working too"
+    assert choose.resting([archived(0.14)], SETTINGS) is None, "it would have been silent in working too"
 
 
 def test_a_time_that_is_asked_for_opens_no_archive() -> None:
-    one = archived(0.5)
+    one = archived(0.2)
     choose.resting([one], SETTINGS)
     assert gate([one], heard(Intent.TEMPORAL), SETTINGS) == []
 
@@ -232,44 +250,48 @@ def test_who_asks_about_himself_is_answered_by_what_is_linked_to_him() -> None:
 # ------------------------------------------------------------------------------------------------ floors
 
 
-def test_base_minimum_is_045() -> None:
-    """Seeds: "base whisper min relevance score: 0.45"."""
-    low, high = candidate(0.44), candidate(0.45)
+def test_the_least_relevance_stands_a_little_below_the_gate() -> None:
+    """Seeds: "base whisper min relevance score: 0.45", below a gate of 0.50; relevance is a chance since."""
+    low, high = candidate(0.09), candidate(0.1)
     choose.floor([low, high], heard(), SETTINGS)
-    assert low.dropped == "floor: relevance 0.440 below 0.45"
+    assert low.dropped == "floor: relevance 0.090 below 0.1"
     assert high.dropped is None
 
 
 def test_temporal_prompts_relax_the_floor() -> None:
     """Seeds: "temporal queries can relax the effective floor"; what was found by its time passes."""
-    low, least, timely = candidate(0.31), candidate(0.29), candidate(0.0, source="temporal")
+    low, least, timely = candidate(0.035), candidate(0.025), candidate(0.0, source="temporal")
     choose.floor([low, least, timely], heard(Intent.TEMPORAL), SETTINGS)
     assert [one.dropped is None for one in (low, least, timely)] == [True, False, True]
 
 
-def test_a_floor_that_is_set_lower_is_never_raised_for_temporal_prompts() -> None:
-    low = candidate(0.25)
-    choose.floor([low], heard(Intent.TEMPORAL), SETTINGS.model_copy(update={"min_relevance": 0.2}))
-    assert low.dropped is None
+def test_a_gate_below_the_floor_lowers_it_also_for_temporal_prompts() -> None:
+    low, timely = candidate(0.025), candidate(0.025)
+    open_gate = SETTINGS.model_copy(update={"injection_gate": 0.02})
+    choose.floor([low], heard(), open_gate)
+    choose.floor([timely], heard(Intent.TEMPORAL), open_gate)
+    choose.boost([low, timely], {}, open_gate)
+    assert (low.dropped, timely.dropped) == (None, None)
+    assert choose.gate([low], heard(), open_gate) == [low]
 
 
 def test_feedback_lifts_a_borderline_candidate_and_lowers_a_noisy_one() -> None:
-    """Seeds: "It can rescue a borderline candidate or slightly suppress a noisy one"; then the 0.40 floor."""
-    up, down, out = candidate(0.46), candidate(0.60), candidate(0.45)
+    """Seeds: "It can rescue a borderline candidate or slightly suppress a noisy one"; then the floor below the gate."""
+    up, down, out = candidate(0.12, order=0.46), candidate(0.5), candidate(0.11)
     boosts = {up.id: Boost(0.1, 1), down.id: Boost(-0.15, 1), out.id: Boost(-0.06, 1)}
     choose.boost([up, down, out], boosts, SETTINGS)
-    assert up.relevance == pytest.approx(0.56)
+    assert up.relevance == pytest.approx(0.25, abs=0.01)
     assert up.order == pytest.approx(0.56)
-    assert down.relevance == pytest.approx(0.45)
+    assert down.relevance == pytest.approx(0.2, abs=0.01)
     assert down.dropped is None
-    assert out.dropped == "affinity: relevance 0.390 below 0.4"
-    assert up.numbers["before_feedback"] == 0.46
+    assert out.dropped == "affinity: relevance 0.067 below 0.07"
+    assert up.numbers["before_feedback"] == 0.12
 
 
 def test_feedback_never_leaves_the_scale() -> None:
     one = candidate(0.98)
     choose.boost([one], {one.id: Boost(0.15, 3)}, SETTINGS)
-    assert one.relevance == 1.0
+    assert 0.98 < one.relevance < 1.0
 
 
 # ------------------------------------------------------------------------------------------------ filters
@@ -346,13 +368,13 @@ def test_what_the_context_holds_is_not_said_again() -> None:
 # ------------------------------------------------------------------------------------------------ the gate
 
 
-def test_the_gate_is_050() -> None:
+def test_the_gate_is_absolute() -> None:
     """Seeds: "if the best non-temporal result is below the gate: whisper returns empty; otherwise weak candidates below the
     gate are removed"."""
-    assert gate([candidate(0.49)], heard(), SETTINGS) == []
-    weak, strong = candidate(0.49, order=0.9), candidate(0.5, order=0.1)
+    assert gate([candidate(0.14)], heard(), SETTINGS) == []
+    weak, strong = candidate(0.14, order=0.9), candidate(0.15, order=0.1)
     assert gate([weak, strong], heard(), SETTINGS) == [strong]
-    assert weak.dropped == "gate: relevance 0.490 below 0.500"
+    assert weak.dropped == "gate: relevance 0.140 below 0.150"
 
 
 def test_order_is_the_searchs_and_six_are_the_most() -> None:
@@ -363,16 +385,71 @@ def test_order_is_the_searchs_and_six_are_the_most() -> None:
 
 
 def test_each_further_memory_has_to_be_surer() -> None:
-    first, second, third = candidate(0.52, order=0.9), candidate(0.52, order=0.8), candidate(0.56, order=0.7)
-    assert gate([first, second, third], heard(), SETTINGS, crowding=0.05) == [first, third]
+    first, second, third = candidate(0.16, order=0.9), candidate(0.16, order=0.8), candidate(0.25, order=0.7)
+    assert gate([first, second, third], heard(), SETTINGS, crowding=0.2) == [first, third]
 
 
 def test_what_fits_so_so_does_not_join_what_fits_well() -> None:
-    best, near, far = candidate(0.8, order=0.1), candidate(0.71, order=0.3), candidate(0.69, order=0.9)
-    assert gate([best, near, far], heard(), SETTINGS, companions=0.1) == [near, best]
-    assert far.dropped == "companions: relevance 0.690 far below 0.800"
-    alone = candidate(0.65)
-    assert gate([alone], heard(), SETTINGS, known=0.8, companions=0.1) == []
+    best, near, far = candidate(0.8, order=0.1), candidate(0.6, order=0.3), candidate(0.5, order=0.9)
+    assert gate([best, near, far], heard(), SETTINGS, companions=1.1) == [near, best]
+    assert far.dropped == "companions: relevance 0.500 far below 0.800"
+    alone = candidate(0.5)
+    assert gate([alone], heard(), SETTINGS, known=0.8, companions=1.1) == []
+
+
+def compared(*some: Candidate, what: Heard | None = None) -> list[Candidate]:
+    judged(*some)
+    choose.compare(some, what or heard())
+    choose.floor(some, what or heard(), SETTINGS)
+    choose.boost(some, {}, SETTINGS)
+    return list(some)
+
+
+def test_what_the_search_finds_nearly_as_likely_joins_what_passed_the_gate() -> None:
+    best, near, far = candidate(0.7, logit=2.0), candidate(0.08, logit=-0.5), candidate(0.08, logit=-1.5)
+    assert gate(compared(best, near, far), heard(), SETTINGS) == [best, near]
+    assert far.dropped == "floor: relevance 0.080 below 0.1"
+    assert near.numbers["behind"] == pytest.approx(2.5)
+
+
+def test_nothing_joins_where_nothing_passes_the_gate() -> None:
+    """The decision to speak is absolute: it does not depend on what else was found."""
+    assert gate(compared(candidate(0.14, logit=2.0), candidate(0.08, logit=1.9)), heard(), SETTINGS) == []
+    known = compared(candidate(0.5, logit=2.0), candidate(0.12, logit=1.9))
+    assert gate(known, heard(), SETTINGS, known=0.8, companions=1.1) == []
+
+
+def test_what_fits_too_little_or_was_of_no_use_does_not_join() -> None:
+    best = candidate(0.7, logit=2.0)
+    weak, unwanted = candidate(0.05, logit=1.9), candidate(0.12, logit=1.9)
+    judged(best, weak, unwanted)
+    choose.compare([best, weak, unwanted], heard())
+    choose.floor([best, weak, unwanted], heard(), SETTINGS)
+    choose.boost([best, weak, unwanted], {unwanted.id: Boost(-0.05, 1)}, SETTINGS)
+    assert gate([best, weak, unwanted], heard(), SETTINGS) == [best]
+
+
+def test_another_projects_memory_does_not_join_however_likely() -> None:
+    best, other = candidate(0.7, logit=2.0), candidate(0.9, logit=3.0, space="billing")
+    assert gate(compared(best, other), heard(), SETTINGS) == [best]
+    assert best.numbers["behind"] == 0.0
+
+
+def test_what_the_search_finds_far_less_likely_stays_away() -> None:
+    best, far = candidate(0.7, logit=2.0), candidate(0.65, logit=-2.5)
+    assert gate(compared(best, far), heard(), SETTINGS) == [best]
+    assert far.dropped == "companions: the search finds others more likely (logit 4.50 below)"
+
+
+def test_answers_to_two_questions_are_not_compared() -> None:
+    asked = heard(prompt="Which port do gateways use and who is our contact?")
+    first, second = candidate(0.7, logit=4.0), candidate(0.65, logit=-1.0)
+    assert gate(compared(first, second, what=asked), asked, SETTINGS) == [first, second]
+
+
+def test_from_the_fifth_on_only_what_is_as_likely_as_the_best_joins() -> None:
+    some = [candidate(0.7, order=1 - at / 10, logit=2.0 - at / 10) for at in range(6)]
+    assert gate(compared(*some), heard(), SETTINGS) == some[:4]
 
 
 def test_what_is_there_for_its_time_is_of_this_space() -> None:
@@ -404,14 +481,14 @@ def test_temporal_results_pass_the_gate_and_come_newest_first() -> None:
 
 
 def test_exploration_never_breaks_silence() -> None:
-    held = candidate(0.45)
+    held = candidate(0.12)
     assert gate([held], heard(), SETTINGS) == []
     assert choose.explore([held], [], (), room=5) is None
 
 
 def test_exploration_adds_the_best_of_those_that_feedback_does_not_know() -> None:
     """Seeds: "Ormah can add one lower-confidence candidate as an exploration slot"."""
-    shown, best, known = candidate(0.7), candidate(0.46, order=0.5), candidate(0.48, order=0.6)
+    shown, best, known = candidate(0.7), candidate(0.11, order=0.5), candidate(0.12, order=0.6)
     everyone = [shown, best, known]
     chosen = gate(everyone, heard(), SETTINGS)
     assert choose.explore(everyone, chosen, {known.id}, room=5) is best
@@ -449,10 +526,10 @@ def test_a_trace_adds_up() -> None:
     read = candidate(0.6)
     what = heard(Intent.IDENTITY, identity=0.7)
     judged(one, linked, read, what=what, identity=[linked.id])
-    choose.blend([read], [0.9], 0.6)
+    choose.blend([read], [0.9])
     choose.boost([one, linked, read], {one.id: Boost(0.07, 2)}, SETTINGS)
     for each in (one, linked, read):
-        assert recompute(each.numbers, 0.6) == pytest.approx(each.relevance)
+        assert recompute(each.numbers) == pytest.approx(each.relevance)
 
 
 def test_of_candidates_that_say_the_same_one_is_chosen_and_the_others_are_counted() -> None:

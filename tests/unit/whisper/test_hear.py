@@ -11,22 +11,18 @@ from hypothesis import strategies as st
 
 from ormahd.embedding.embedder import Hashing, QueryVectors
 from ormahd.search.times import find_period
-from ormahd.settings import WhisperSettings
 from ormahd.whisper.hear import EARLIER_CHARACTERS, WINDOW, Archetypes, early, hear, topic
 from ormahd.whisper.intents import ARCHETYPES, classify
 from ormahd.whisper.types import Asked, Before, Heard, Intent, Said
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
-SETTINGS = WhisperSettings()
 HASHING = Hashing()
 EXAMPLES = Archetypes(HASHING.embed_query)
 
 
 def understood(prompt: str, *earlier: str, space: str | None = None) -> Heard:
     recent = tuple(Said(text, None, NOW - timedelta(minutes=1), True) for text in earlier) or None
-    return hear(
-        Asked(prompt, space), Before(recent), embed=HASHING.embed_query, archetypes=EXAMPLES, now=NOW, settings=SETTINGS
-    )
+    return hear(Asked(prompt, space), Before(recent), embed=HASHING.embed_query, archetypes=EXAMPLES, now=NOW)
 
 
 def deaf(prompt: str, *earlier: str) -> Heard:
@@ -34,7 +30,6 @@ def deaf(prompt: str, *earlier: str) -> Heard:
     recent = tuple(Said(text, None, NOW, True) for text in earlier) or None
     return hear(
         Asked(prompt, None), Before(recent), embed=lambda _: None, archetypes=Archetypes(lambda _: None), now=NOW,
-        settings=SETTINGS,
     )  # fmt: skip
 
 
@@ -109,7 +104,7 @@ def test_a_text_without_direction_is_general() -> None:
         return QueryVectors(np.full_like(one.vector, np.nan), one.token_ids, one.tokens, one.wide)
 
     for embed in (nothing, broken):
-        heard = hear(Asked("who am I?", None), Before(), embed=embed, archetypes=EXAMPLES, now=NOW, settings=SETTINGS)
+        heard = hear(Asked("who am I?", None), Before(), embed=embed, archetypes=EXAMPLES, now=NOW)
         assert heard.intents == {Intent.GENERAL}
         assert heard.vector is None
         assert heard.scores == {}

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from ormahd.errors import Ambiguous, NotFound
-from ormahd.model.judgement import FILES, FOLDER, Judgement, Small
+from ormahd.model.judgement import FILES, FOLDER, Int8Vector, Judgement
 from ormahd.state import state as tables
 from ormahd.state import whispers
-from ormahd.state.feedback import LineFiles, Seal
+from ormahd.state.feedback import KeyedHashes, LineFiles
 from ormahd.state.state import State
 from ormahd.state.whispers import Considered
 
@@ -233,7 +233,7 @@ def test_a_question_is_answered_and_rests(state: State, clock: Clock) -> None:
 
 
 def judgement(node: str, event: str, signal: int = 1, at: datetime = NOW) -> Judgement:
-    return Judgement(node, signal, "explicit", at, event, "model", Small.of(VECTOR), "h")
+    return Judgement(node, signal, "explicit", at, event, "model", Int8Vector.of(VECTOR), "h")
 
 
 def test_files_are_read_again_however_they_changed(tmp_path: Path) -> None:
@@ -310,15 +310,15 @@ def test_many_readers_see_whole_files(tmp_path: Path) -> None:
 def test_the_key_is_kept_and_is_nobody_elses(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    here = Seal(tmp_path / "a")
+    here = KeyedHashes(tmp_path / "a")
     said = here.hash("where is the wood-stove?")
-    assert Seal(tmp_path / "a").hash("where is the wood-stove?") == said
+    assert KeyedHashes(tmp_path / "a").hash("where is the wood-stove?") == said
     assert here.hash("where is the wood-stove") != said
     assert here.hash("\ud800") != said
-    assert Seal(tmp_path / "b").hash("where is the wood-stove?") != said
+    assert KeyedHashes(tmp_path / "b").hash("where is the wood-stove?") != said
     assert (tmp_path / "a" / "feedback.key").stat().st_mode & 0o777 == 0o600
     (tmp_path / "a" / "feedback.key").write_bytes(b"half")
-    assert len(Seal(tmp_path / "a").hash("x")) == 32
+    assert len(KeyedHashes(tmp_path / "a").hash("x")) == 32
     assert len((tmp_path / "a" / "feedback.key").read_bytes()) == 32
 
 

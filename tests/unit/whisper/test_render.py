@@ -50,7 +50,7 @@ class Held:
 
 
 def text(*nodes: Candidate, settings: WhisperSettings = SETTINGS, **more: Any) -> str:
-    return it.render(nodes, now=NOW, settings=settings, **more)
+    return it.compose(nodes, now=NOW, settings=settings, **more).text
 
 
 def shown_content(content: str) -> str:

@@ -258,10 +258,3 @@ def test_a_state_that_cannot_be_written_is_no_reason_to_fail(house: House, caplo
     assert "could not be read" in caplog.text
     with pytest.raises(sqlite3.OperationalError), house.state.transaction() as db:
         db.execute("SELECT * FROM session_prompt")
-
-
-def test_no_room_for_earlier_prompts(house: House) -> None:
-    house.settings = WhisperSettings(session_gap_minutes=0)
-    house.restart()
-    house.say("about the worker")
-    assert house.texts() is None

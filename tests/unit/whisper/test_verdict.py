@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from ormahd.model.judgement import Judgement, Small
+from ormahd.model.judgement import Int8Vector, Judgement
 from ormahd.state.feedback import Judgements
 from ormahd.whisper.affinity import SAME, verdicts
 
@@ -31,7 +31,7 @@ def said(
     signal: int, *, cosine: float = 1.0, ago: timedelta = NEW, source: str = "explicit", model: str = "m", text: str = OTHER_TEXT
 ) -> Judgement:  # fmt: skip
     event = f"event{signal + 1}{int(cosine * 100):03}{ago.days}{model}"
-    return Judgement(A, signal, source, NOW - ago, event, model, Small.of(at(cosine)), text)  # type: ignore[arg-type]
+    return Judgement(A, signal, source, NOW - ago, event, model, Int8Vector.of(at(cosine)), text)  # type: ignore[arg-type]
 
 
 def decided(

@@ -5,6 +5,7 @@ import logging
 import math
 import os
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -15,7 +16,7 @@ import pytest
 
 from ormahd.errors import Unavailable
 from ormahd.search import rerank
-from ormahd.search.rerank import CHARACTERS, Arriving, Reranker
+from ormahd.search.rerank import CHARACTERS, BackgroundReranker, Reranker
 from ormahd.settings import WhisperSettings
 
 WORDS = [
@@ -169,9 +170,9 @@ def test_a_model_that_fails_gives_none_and_says_so_once(files: Path, caplog: pyt
 # ---------------------------------------------------------------- files
 
 
-def arrive(settings: WhisperSettings) -> tuple[Arriving, list[str]]:
+def arrive(settings: WhisperSettings) -> tuple[BackgroundReranker, list[str]]:
     said: list[str] = []
-    arriving = Arriving(settings, said.append)
+    arriving = BackgroundReranker(settings, said.append)
     assert arriving.get() is None
     assert arriving.reason
     arriving.start()
@@ -209,6 +210,14 @@ def test_a_model_that_was_asked_for_and_is_not_there_is_a_warning(name: str) -> 
     assert said == [arriving.reason]
     assert name in said[0]
     assert Reranker.load(settings(name)) is None
+
+
+def test_without_the_extra_it_says_what_to_install(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    arriving, said = arrive(settings(files))
+    assert arriving.get() is None
+    assert said == [arriving.reason]
+    assert "install ormah[torch]" in said[0]
 
 
 def no_weights(folder: Path) -> None:

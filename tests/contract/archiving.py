@@ -1,0 +1,99 @@
+"""What the tests of archived sessions share: a vault in this process, transcripts, and what the archive holds of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from ormahd import paths
+from ormahd.actions.sessions import recall_sessions
+from ormahd.api import IngestedFile
+from ormahd.config import load
+from ormahd.ingest.bring_in import ingest
+from ormahd.model.node import SearchQuery
+from ormahd.ormah import Ormah
+from tests.surroundings import surroundings
+
+NOW = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
+
+
+@contextmanager
+def opened(
+    home: Path, *, now: datetime = NOW, variables: Mapping[str, str] = MappingProxyType({}), **settings: str
+) -> Iterator[Ormah]:
+    """A vault in `home`. `settings`: of the group `sessions`; `variables`: for other groups."""
+    environ = surroundings(home) | {"ORMAH_VAULT": str(home / "vault"), "ORMAH_EMBEDDING_MODEL": "hashing"}
+    environ |= {f"ORMAH_SESSIONS_{name.upper()}": value for name, value in settings.items()} | variables
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environ.items():
+            patch.setenv(name, value)
+        found = Ormah.open(load(None, environ), clock=lambda: now)
+        try:
+            yield found
+        finally:
+            found.close()
+
+
+def asked(number: int, text: str, **more: Any) -> dict[str, Any]:
+    return _line("user", f"u{number}", f"a{number - 1}" if number else None, number * 2, content=text, **more)
+
+
+def answered(number: int, text: str, **more: Any) -> dict[str, Any]:
+    found = _line(
+        "assistant", f"a{number}", f"u{number}", number * 2 + 1, content=[{"type": "text", "text": text}], **more
+    )
+    found["message"] |= {"id": f"m{number}", "stop_reason": "end_turn"}
+    return found
+
+
+def _line(
+    kind: str, uuid: str, parent: str | None, second: int, *, content: Any, session: str = "s1", cwd: str = "/src/shop"
+) -> dict[str, Any]:
+    at = (
+        (datetime(2026, 11, 2, 9, tzinfo=UTC) + timedelta(seconds=second))
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z")
+    )
+    return {"type": kind, "uuid": uuid, "parentUuid": parent, "sessionId": session, "timestamp": at, "cwd": cwd,
+            "message": {"role": kind, "content": content}}  # fmt: skip
+
+
+def written(file: Path, *lines: dict[str, Any]) -> Path:
+    file.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+    return file
+
+
+SHOP = [
+    asked(0, "Use cents everywhere."),
+    answered(0, "Cents it is."),
+    asked(1, "Round half even."),
+    answered(1, "Done."),
+]
+
+
+def bring(ormah: Ormah, path: Path) -> IngestedFile:
+    return ingest(ormah, str(path), unnamed=False, progress=lambda *_: None)
+
+
+def archived(ormah: Ormah) -> list[tuple[str, str]]:
+    """Every turn of the archive, as its files have it: (session, text). A line that is being written does not count yet."""
+    found: list[tuple[str, str]] = []
+    for file in sorted(paths.sessions_dir(ormah.vault.id).rglob("*.jsonl")):
+        rows = [json.loads(line) for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        head = next((row for row in rows if "session" in row), {})
+        found += [(head["session"], row["text"]) for row in rows if "text" in row]
+    return found
+
+
+def found(ormah: Ormah, query: str, **more: Any) -> list[str]:
+    """The texts of the exchanges that a search finds."""
+    result = recall_sessions(ormah, SearchQuery(query=query, **more))
+    assert isinstance(result.exchanges, list)
+    return [" / ".join(said.text for said in one.said) for one in result.exchanges]

@@ -1,0 +1,217 @@
+"""Memories of sessions by rules: made once, whatever happens on the way; refused where they are nothing new; gone for good once taken away."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from ormahd import paths
+from ormahd.actions.amend import Caller
+from ormahd.actions.outdated import forget
+from ormahd.actions.purge import purge
+from ormahd.actions.remember import remember
+from ormahd.actions.sessions import sessions
+from ormahd.actions.undo import undo
+from ormahd.api import PurgeParams, UndoParams
+from ormahd.ingest.bring_in import Touched, ingest, look, take
+from ormahd.ingest.extraction import Extraction
+from ormahd.model.node import CreateNodeRequest
+from ormahd.ormah import Ormah
+from tests.extraction_house import ID, SAID, contents, opened, transcript
+from tests.house import wait_until
+
+PERSON = Caller(agent="person")
+LATER = datetime(2026, 11, 3, 9, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def ormah(tmp_path: Path) -> Iterator[Ormah]:
+    with opened(tmp_path) as found:
+        yield found
+
+
+def test_what_a_person_says_becomes_memories_once_in_one_commit(ormah: Ormah, tmp_path: Path) -> None:
+    take(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", [*SAID, "Thanks, that works!", "ok"]))
+    assert Extraction(ormah).settle() == len(SAID)
+    made = contents(ormah)
+    assert len(made) == len(SAID)
+    assert any("5433" in one for one in made)
+    ops = [one for one in ormah.vault.oplog.view().entries if one.kind == "ingest"]
+    assert len(ops) == 1
+    rows = ormah.index.notes(list(ormah.index.extracted()), connections=False).values()
+    assert {row.source for row in rows} == {"session:claude-code"}
+    assert {row.created.date().isoformat() for row in rows} == {"2026-11-02"}
+    assert {row.space for row in rows if not row.about_self} == {"shop"}
+    assert all(row.space is None for row in rows if row.about_self)
+    assert all(row.said_in is not None and row.said_in.startswith(f"{ID}#") for row in rows)
+    assert Extraction(ormah).settle() == 0
+    assert contents(ormah) == made
+
+
+def test_the_same_set_however_the_session_grows(tmp_path: Path) -> None:
+    found = []
+    for name, steps in (("whole", [4]), ("by one", [1, 2, 3, 4]), ("halves", [2, 4])):
+        with opened(tmp_path / name) as ormah:
+            for end in steps:
+                take(ormah, transcript(tmp_path / name / f"{ID}.jsonl", SAID[:end]))
+                Extraction(ormah).settle()
+            found.append(contents(ormah))
+    assert found[0] == found[1] == found[2]
+
+
+def test_a_dry_run_foretells_it(ormah: Ormah, tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    transcript(folder / f"{ID}.jsonl", SAID)
+    other = ID.replace("6f", "7a")
+    transcript(
+        folder / f"{other}.jsonl",
+        [*SAID[:2], "Remember that the shop closes at noon on Fridays."],
+        session=other,
+        at=LATER,
+    )
+    extraction = Extraction(ormah)
+    foretold = look(ormah, str(folder), dry_run=True, progress=lambda *_: None, foreseen=extraction.foreseeing()).files
+    assert contents(ormah) == []
+    came = []
+    for file in look(ormah, str(folder), dry_run=False, progress=lambda *_: None).files:
+        touched: Touched = {}
+        out = ingest(ormah, file.path, unnamed=False, progress=lambda *_: None, touched=touched)
+        extraction.read_all(out, touched)
+        came.append(out)
+    assert [(one.memories, one.refused) for one in foretold] == [(one.memories, one.refused) for one in came]
+    assert [one.memories for one in came] == [4, 1]
+    assert came[1].refused == {"known": 2}
+
+
+def test_near_copies_and_whispers_are_refused(ormah: Ormah, tmp_path: Path) -> None:
+    take(ormah, transcript(tmp_path / "first" / f"{ID}.jsonl", SAID[:1]))
+    Extraction(ormah).settle()
+    again = ID.replace("6f", "7a")
+    take(
+        ormah,
+        transcript(
+            tmp_path / "second" / f"{again}.jsonl", [SAID[0].upper().capitalize(), SAID[0]], session=again, at=LATER
+        ),
+    )
+    assert Extraction(ormah).settle() == 0
+    assert Extraction(ormah).sources()["claude-code"].refused == {"known": 1}
+
+
+def test_a_memory_that_no_note_can_hold_is_refused_and_holds_up_no_other(ormah: Ormah, tmp_path: Path) -> None:
+    take(ormah, transcript(tmp_path / "bad.jsonl", SAID[:1], session="nul\0"))
+    take(ormah, transcript(tmp_path / f"{ID}.jsonl", SAID[2:3], at=LATER))
+    assert Extraction(ormah).settle() == 1
+    found = Extraction(ormah).sources()["claude-code"]
+    assert (found.refused, found.waiting, found.errors) == ({"unfit": 1}, 0, [])
+
+
+WAYS = ("forget", "undo", "purge", "by hand")
+
+
+def take_away(ormah: Ormah, way: str) -> None:
+    """Take all extracted memories away."""
+    ids = list(ormah.index.extracted())
+    if way == "undo":
+        ops = [one.name for one in ormah.vault.oplog.view().entries if one.kind == "ingest"]
+        undo(ormah, UndoParams(ops=ops, yes=True), PERSON, lambda *_: None)
+    for node_id in ids if way != "undo" else ():
+        if way == "forget":
+            forget(ormah, node_id, PERSON)
+        elif way == "purge":
+            purge(ormah, PurgeParams(node_id=node_id), PERSON, lambda *_: None)
+        else:
+            path = ormah.index.note(node_id).path
+            (ormah.vault.root / path).unlink()
+            assert ormah.reconciler.scan(paths=[path]).removed == 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_was_taken_away_does_not_come_back(tmp_path: Path, way: str) -> None:
+    file = transcript(tmp_path / "t" / f"{ID}.jsonl", SAID[:2])
+    with opened(tmp_path) as ormah:
+        take(ormah, file)
+        assert Extraction(ormah).settle() == 2
+        take_away(ormah, way)
+        assert contents(ormah) == []
+        take(ormah, file)
+        assert Extraction(ormah).settle() == 0
+        places = (ormah.index.directory, ormah.state.path.parent)
+        archive = paths.sessions_dir(ormah.vault.id)
+        files = (ormah.vault.root / ".ormah" / "forgotten").iterdir()
+        held = [line for file in files for line in file.read_text().splitlines()]
+        assert len(held) == 2
+        assert not any("5433" in line for line in held)
+    for place in (*places, archive):
+        shutil.rmtree(place)
+    with opened(tmp_path) as ormah:
+        take(ormah, file)
+        assert Extraction(ormah).settle() == 0
+        assert contents(ormah) == []
+        refused = {name: one.refused for name, one in Extraction(ormah).sources().items()}
+        # turns that were purged are not even archived
+        assert refused == ({} if way == "purge" else {"claude-code": {"forgotten": 2}})
+
+
+def test_a_deleted_file_is_noted_at_once(ormah: Ormah, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ormahd.ingest.extraction.LOOK_S", 3600.0)
+    take(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", SAID[:1]))
+    extraction = Extraction(ormah)
+    extraction.start()
+    try:
+        wait_until(lambda: contents(ormah), "the memory")
+        take_away(ormah, "by hand")
+        wait_until(lambda: list((ormah.vault.root / ".ormah" / "forgotten").glob("*")), "its tombstone", 20)
+    finally:
+        assert extraction.stop(30)
+
+
+def test_an_undone_forgetting_lets_it_be(ormah: Ormah, tmp_path: Path) -> None:
+    take(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", SAID[:1]))
+    Extraction(ormah).settle()
+    made = contents(ormah)
+    done = forget(ormah, next(iter(ormah.index.extracted())), PERSON)
+    assert done.op is not None
+    undo(ormah, UndoParams(ops=[done.op], yes=True), PERSON, lambda *_: None)
+    assert contents(ormah) == made
+    assert not ormah.learned.forgotten().hashes
+
+
+def test_an_existing_memory_is_not_made_again(ormah: Ormah, tmp_path: Path) -> None:
+    remember(ormah, CreateNodeRequest(content="The staging database listens on port 5433.", space="shop"), PERSON)
+    take(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", SAID[:1]))
+    assert Extraction(ormah).settle() == 0
+
+
+def test_a_lost_state_makes_nothing_twice(tmp_path: Path) -> None:
+    file = transcript(tmp_path / "t" / f"{ID}.jsonl", SAID)
+    with opened(tmp_path) as ormah:
+        take(ormah, file)
+        Extraction(ormah).settle()
+        made = contents(ormah)
+        state = ormah.state.path.parent
+    shutil.rmtree(state)
+    with opened(tmp_path) as ormah:
+        assert Extraction(ormah).settle() == 0
+        assert contents(ormah) == made
+
+
+@pytest.mark.parametrize("session", ["chat of last Tuesday", "s" * 3_000, "#7", "two\nlines"])
+def test_a_session_of_any_name_is_read_once(tmp_path: Path, session: str) -> None:
+    file = transcript(tmp_path / "t" / "a.jsonl", SAID[:2], session=session)
+    with opened(tmp_path) as ormah:
+        take(ormah, file)
+        assert Extraction(ormah).settle() == 2
+        assert len(ormah.index.extracted()) == 2
+        (info,) = sessions(ormah, None, 5).sessions
+        assert (info.memories, len(sessions(ormah, info.id, 5).memories)) == (2, 2)
+        state = ormah.state.path.parent
+    shutil.rmtree(state)
+    with opened(tmp_path) as ormah:
+        for node_id in ormah.index.extracted():
+            forget(ormah, node_id, PERSON)
+        assert Extraction(ormah).settle() == 0
+        assert contents(ormah) == []

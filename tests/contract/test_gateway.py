@@ -1,0 +1,191 @@
+"""The gateway's process: one for a socket, at rest when nobody needs it, and none for strangers and other versions."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from ormahctl.gateway import reach
+from ormahctl.gateway.daemon import DaemonLink
+from ormahctl.gateway.host import Gateway
+from ormahctl.gateway.listen import enter
+from ormahctl.gateway.opening import LARGEST, installed, read_opening
+from ormahctl.shim import gateway, pump
+from ormahd.rpc.wire import BadRequest, Conflict, Unavailable
+from tests.surroundings import ROOT
+
+LONG = 600.0
+SHORT = 0.05
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """The path of a daemon's socket, where no daemon listens."""
+    with tempfile.TemporaryDirectory(prefix="orm") as directory:
+        yield Path(directory, "s")
+
+
+def during(place: Path, act: Callable[[Gateway], None], *, rest: float = LONG) -> None:
+    """Run a gateway while `act` runs in a thread; it must end by itself, or by `act`."""
+
+    async def both() -> None:
+        serving = Gateway(enter(place, None), DaemonLink(place), rest=rest)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(serving.run)
+            await anyio.to_thread.run_sync(act, serving)
+
+    anyio.run(both)
+
+
+def dial(place: Path) -> socket.socket:
+    channel = socket.socket(socket.AF_UNIX)
+    channel.settimeout(60)
+    channel.connect(gateway.address(os.fspath(place)))
+    return channel
+
+
+def begun(place: Path, root: str = os.fspath(ROOT)) -> socket.socket:
+    """A session that has begun: its server has answered."""
+    channel = dial(place)
+    body = b"\0".join([root.encode(), b"nonce", b"/", b"", b"", b"", b""])
+    ping = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+    channel.sendall(b"p" + len(body).to_bytes(4, "big") + body + ping)
+    return channel
+
+
+def test_it_ends_after_a_rest(place: Path) -> None:
+    during(place, lambda _: None, rest=SHORT)
+    assert not Path(gateway.address(os.fspath(place))).exists()
+
+
+def test_a_session_keeps_it_awake(place: Path) -> None:
+    def act(serving: Gateway) -> None:
+        with begun(place) as channel:
+            assert b'"result"' in channel.recv(4096)
+            until = time.monotonic() + 5 * SHORT
+            while time.monotonic() < until:
+                assert reach.order(place, "status", {}, start=False)["sessions"] == 1
+        assert serving.port is None
+
+    during(place, act, rest=SHORT)
+
+
+def test_only_this_user_may_enter(place: Path) -> None:
+    def act(serving: Gateway) -> None:
+        mode = os.stat(gateway.address(os.fspath(place))).st_mode
+        assert stat.S_ISSOCK(mode)
+        assert stat.S_IMODE(mode) == 0o600
+        reach.stop(place)
+
+    during(place, act)
+    place.parent.chmod(0o777)
+    with pytest.raises(BadRequest, match="others may write"):
+        enter(place, None)
+
+
+def test_there_is_one(place: Path) -> None:
+    def act(_: Gateway) -> None:
+        with pytest.raises(Conflict, match="another gateway"):
+            enter(place, None)
+        assert gateway.begin(os.fspath(place)) is False
+        reach.stop(place)
+        reach.stop(place)
+
+    during(place, act)
+    enter(place, None).close()
+
+
+def test_a_path_that_is_too_long_is_named(place: Path) -> None:
+    far = place.with_name("s" * 100)
+    with pytest.raises(BadRequest, match="too long"):
+        enter(far, None)
+    with pytest.raises(OSError, match="too long"):
+        gateway.connect(os.fspath(far))
+    with pytest.raises(Unavailable, match="too long"):
+        reach.order(far, "status", {})
+
+
+def test_what_is_no_socket_is_left_alone(place: Path) -> None:
+    file = Path(gateway.address(os.fspath(place)))
+    file.write_text("a person's")
+    with pytest.raises(BadRequest, match="no socket"):
+        enter(place, None)
+    assert file.read_text() == "a person's"
+
+
+def test_garbage_ends_its_own_connection_only(place: Path) -> None:
+    def act(_: Gateway) -> None:
+        with begun(place) as channel:
+            assert b'"result"' in channel.recv(4096)
+            for wrong in (
+                b"x\0\0\0\0",
+                b"p\0\0\0\1x",
+                b"p" + (LARGEST + 1).to_bytes(4, "big"),
+                b"GET / HTTP/1.1\r\n\r\n" * 9,
+            ):
+                with dial(place) as other:
+                    other.sendall(wrong)
+                    assert other.recv(100) == b""
+            for wrong in (b"c\0\0\0\2{}", b"c\0\0\0\2\xff\xff"):
+                with dial(place) as other:
+                    other.sendall(wrong)
+                    assert b"error" in other.recv(4096)
+            channel.sendall(b'\xff\xfe no json\n{"jsonrpc":"2.0","id":2,"method":"ping"}\n')
+            with channel.makefile("rb") as lines:
+                assert b'"id":null' in lines.readline()
+                assert b'"id":2' in lines.readline()
+        with pytest.raises(BadRequest, match="knows no order 'dance'"):
+            reach.order(place, "dance", {})
+        reach.stop(place)
+
+    during(place, act)
+
+
+def test_it_retires_for_another_version(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "ormahd").mkdir()
+    (tmp_path / "ormahd" / "__init__.py").write_text('"""Newer."""\n\n__version__ = "9.9.9"\n')
+
+    def act(_: Gateway) -> None:
+        with begun(place) as early:
+            assert b'"result"' in early.recv(4096)
+            with begun(place, os.fspath(tmp_path)) as newer:
+                assert newer.recv(100) == b""
+            enter(place, None).close()  # the next gateway may start
+            early.sendall(b'{"jsonrpc":"2.0","id":3,"method":"ping"}\n')
+            assert b'"id":3' in early.recv(4096)
+
+    during(place, act)  # and it ends with its last session
+
+
+def test_it_retires_when_its_socket_is_taken_away(place: Path) -> None:
+    during(place, lambda _: Path(gateway.address(os.fspath(place))).unlink(), rest=1.0)
+
+
+def test_the_version_is_that_of_the_files(tmp_path: Path) -> None:
+    assert installed(os.fspath(ROOT)) == __import__("ormahd").__version__
+    assert installed(os.fspath(tmp_path)) is None
+
+
+def test_pump_and_gateway_agree_on_the_opening(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    frame = pump.opening("abc")
+    assert frame[:1] == b"p"
+    assert len(frame) == 5 + int.from_bytes(frame[1:5], "big")
+    found = read_opening(frame[5:])
+    assert found is not None
+    assert (found.root, found.nonce, found.cwd) == (os.fspath(ROOT), "abc", os.getcwd())
+    assert read_opening(frame[5:] + b"\0more") is None
+    assert read_opening(b"") is None
+
+
+def test_without_a_gateway_a_command_that_only_looks_starts_none(place: Path) -> None:
+    assert reach.status(place) is None
+    assert list(place.parent.iterdir()) == []

@@ -1,0 +1,143 @@
+"""What clients see of the tools: schemas that all of them take, texts that none of them cuts; and what arguments mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from ormahctl.gateway import arguments, readable, words
+from ormahctl.gateway.arguments import Argument
+from ormahctl.gateway.tools import EDGES, TIERS, TOOLS, TYPES
+from ormahd.api import MaintenanceParams
+from ormahd.model.node import EdgeType, NodeType, Tier
+from ormahd.rpc.wire import BadRequest
+
+LONGEST = 2_000
+"""Bytes at which Claude Code cuts a description."""
+KEYS = {"type", "description", "properties", "required", "additionalProperties", "items", "enum", "minimum", "maximum"}
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_every_client_takes_the_schema(name: str) -> None:
+    def check(found: dict[str, Any]) -> None:
+        assert found.keys() <= KEYS, "no references, unions, or nullable types"
+        assert isinstance(found["type"], str)
+        if found["type"] == "object":
+            assert found["additionalProperties"] is False
+            assert found["properties"], "some clients refuse an object without properties"
+            assert set(found.get("required", [])) <= found["properties"].keys()
+            assert found.get("required") != [], "some clients refuse an empty list"
+            for one in found["properties"].values():
+                assert one["description"]
+                check(one)
+        if found["type"] == "array":
+            check(found["items"])
+        assert all(isinstance(one, str) for one in found.get("enum", []))
+
+    whole = arguments.schema(TOOLS[name].arguments)
+    assert whole["type"] == "object"
+    check(whole)
+    assert name.replace("_", "").isalpha()
+    assert name.islower()
+
+
+def test_texts_are_not_cut_and_begin_with_the_occasion() -> None:
+    for tool in TOOLS.values():
+        assert len(tool.about.encode()) < LONGEST
+        first = tool.about.splitlines()[0]
+        assert first.startswith("Use ")
+        assert len(first) < 130
+    assert len(words.INSTRUCTIONS.encode()) < LONGEST
+
+
+def test_the_words_are_those_of_the_vault() -> None:
+    assert set(TYPES) == {one.value for one in NodeType}
+    assert set(TIERS) == {one.value for one in Tier}
+    assert set(EDGES) <= {one.value for one in EdgeType} | {"none"}
+
+
+def test_every_kind_of_verdict_can_be_sent() -> None:
+    lists = {field.name for field in msgspec.structs.fields(MaintenanceParams)} - {"results", "request_id"}
+    assert TOOLS["run_maintenance"].arguments["results"].items.keys() == lists
+
+
+ARGUMENTS = {
+    "text": Argument(kind="string", about="A text."),
+    "word": Argument(kind="string", about="A word.", options=("one", "two")),
+    "number": Argument(kind="integer", about="A number.", least=1, most=9),
+    "share": Argument(kind="number", about="A share.", least=0, most=1),
+    "yes": Argument(kind="boolean", about="Whether."),
+    "list": Argument(kind="array", about="Words.", options=("one", "two")),
+    "numbers": Argument(kind="array", about="Numbers.", of="integer"),
+    "rows": Argument(
+        kind="array",
+        about="Rows.",
+        items={
+            "id": Argument(kind="string", about="Its id."),
+            "weight": Argument(kind="number", about="Its weight.", least=0, most=1),
+            "turns": Argument(kind="array", about="Turns.", of="integer"),
+        },
+    ),
+    "inner": Argument(
+        kind="object", about="More.", items={"id": Argument(kind="string", about="Its id.", needed=True)}
+    ),
+}
+
+READ: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, {}),
+    ({"text": "x", "number": None}, {"text": "x"}),
+    ({"number": "3"}, {"number": 3}),
+    ({"number": 3.0}, {"number": 3}),
+    ({"share": "0.5"}, {"share": 0.5}),
+    ({"share": 1}, {"share": 1}),
+    ({"yes": "True"}, {"yes": True}),
+    ({"list": "one"}, {"list": ["one"]}),
+    ({"list": '["one", "two"]'}, {"list": ["one", "two"]}),
+    ({"list": ""}, {"list": []}),
+    ({"rows": [{"id": "a", "more": 1}]}, {"rows": [{"id": "a", "more": 1}]}),
+    ({"rows": [{"weight": "0.5", "turns": ["2", 3]}]}, {"rows": [{"weight": 0.5, "turns": [2, 3]}]}),
+    ({"rows": [{"weight": "much", "turns": ["a"]}]}, {"rows": [{"weight": "much", "turns": ["a"]}]}),
+    ({"numbers": "[1, 2]"}, {"numbers": [1, 2]}),
+    ({"numbers": ["1"]}, {"numbers": [1]}),
+    ({"numbers": "1"}, {"numbers": [1]}),
+    ({"inner": '{"id": "a"}'}, {"inner": {"id": "a"}}),
+    ({"text": "3"}, {"text": "3"}),
+]
+
+
+@pytest.mark.parametrize(("given", "found"), READ, ids=[str(one[0]) for one in READ])
+def test_what_is_meant(given: dict[str, Any], found: dict[str, Any]) -> None:
+    assert arguments.read(ARGUMENTS, given) == found
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"text": 3}, "'text' is no string: 3"),
+    ({"number": 3.5}, "'number' is no integer: 3.5"),
+    ({"number": True}, "'number' is no integer: true"),
+    ({"number": 10}, "'number' is 10"),
+    ({"share": "much"}, "'share' is no number"),
+    ({"yes": "maybe"}, "'yes' is no boolean"),
+    ({"word": "three"}, "'word' is \"three\""),
+    ({"list": ["three"]}, "'list\\[0\\]' is \"three\""),
+    ({"list": [["one"]]}, "'list\\[0\\]' is no string"),
+    ({"list": {"one": 1}}, "'list' is no array"),
+    ({"rows": ["a"]}, "'rows\\[0\\]' is no object"),
+    ({"inner": {}}, "'id' is missing"),
+    ({"inner": "x" * 100_000}, "'inner' is no object: \"x{78}…"),
+    ({"inner": "[" * 100_000}, "'inner' is no object"),
+    ({"other": 1}, "no argument 'other'"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), REFUSED, ids=[one[1][:30] for one in REFUSED])
+def test_what_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadRequest, match=message):
+        arguments.read(ARGUMENTS, given)
+
+
+def test_a_memory_without_a_title_is_named_by_whole_words() -> None:
+    assert readable.named("Tabs,\nnot spaces.") == "Tabs, not spaces."
+    long = "We chose PostgreSQL 16 for the ledger service because of logical replication"
+    assert readable.named(long) == "We chose PostgreSQL 16 for the ledger service because of logical …"
