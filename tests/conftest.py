@@ -1,12 +1,15 @@
 """For all tests: directories of their own, the model, loaded once, how many random examples they try, and a terminal's signals, whoever started us."""
 
+import gc
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from ormahd.embedding.embedder import Embedder
 from tests import models, scratch
@@ -35,6 +38,36 @@ settings.register_profile(
     print_blob=True,
 )
 settings.load_profile("suite")
+
+
+WITH_TORCH = {
+    "tests/blackbox/test_whisper_reranker.py", "tests/contract/test_index_embed.py", "tests/contract/test_index_onnx.py",
+    "tests/contract/test_model_choice.py", "tests/contract/test_rerank.py", "tests/contract/test_scale.py",
+}  # fmt: skip
+"""Files that import torch, which takes a process eight seconds: one worker runs all of them (tests/architecture/test_suite.py)."""
+
+
+class OnceWithTorch(LoadFileScheduling):
+    """As `--dist loadfile`, with `WITH_TORCH` as one file."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "with torch" if file in WITH_TORCH else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    return OnceWithTorch(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Every worker imports all tests and keeps them to its end: no garbage collection goes through them, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

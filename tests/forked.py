@@ -44,6 +44,8 @@ PRELOADED = {
         "git",
         "huggingface_hub.constants",
         "numpy.random",
+        "resource",
+        "Stemmer",
         "tomlkit",
     ),
     "ormahctl": (
@@ -51,7 +53,13 @@ PRELOADED = {
         "ormahctl.options",
         "ormahctl.render",
         "ormahctl.supervise",
-        *(f"ormahctl.commands.{name}" for name in ("hook", "lists", "recall", "service", "write")),
+        *(
+            f"ormahctl.commands.{name}"
+            for name in ("daemon", "health", "history", "hook", "lists", "recall", "service", "undo", "write")
+        ),
+        "ormahctl.gateway.reach",
+        "ormahctl.setup.gateway_state",
+        "ormahctl.setup.standing",
         "ormahctl.setup.connect",
         "ormahctl.setup.harness",
         "ormahctl.setup.service",
@@ -235,18 +243,45 @@ def _become(asked: dict[str, Any], fds: list[int]) -> list[str]:
 
 
 def _warm() -> None:
-    """Fill the caches of the process that each daemon fills in its first second: patterns, and directions of the stand-in's words."""
+    """Fill the caches of the process that each daemon fills in its first second: patterns, stems, directions of the stand-in's words."""
     from ormahd.embedding import model as choose
     from ormahd.search import time_words
     from ormahd.settings import EmbeddingSettings
+    from ormahd.text import words
     from ormahd.text.secrets import redact
-    from ormahd.whisper import hear, intents, pipeline
+    from ormahd.whisper import generic, hear, intents, pipeline
 
     time_words.warm()
+    generic.warm()
+    for text in (pipeline.FIRST, "é 中文"):  # words with and without spaces have patterns of their own
+        words.fts_text(text)
+        words.fts_match(words.query_terms(text))
     hear.acknowledges(pipeline.FIRST)
     redact(pipeline.FIRST)
     standing_in = choose.load(EmbeddingSettings(model="hashing"), Path(os.devnull))
     intents.Archetypes(standing_in.embed_query).warm()
+
+
+def _resolve() -> None:
+    """Have msgspec look at the fields of every call and reply, which takes longer than most commands."""
+    from ormahd import api
+    from ormahd.rpc import codec
+
+    codec.read_call(codec.MSGPACK, codec.encode(codec.MSGPACK, api.Call(method="hello")))
+    for asks, replies in api.METHODS.values():
+        codec.resolved(asks)
+        codec.read_reply(codec.MSGPACK, codec.encode(codec.MSGPACK, api.Reply()), codec.resolved(replies))
+
+
+def _leave(ended: SystemExit) -> None:
+    """End as the interpreter does, but without taking apart what was imported: that costs a fork more than most commands."""
+    if not isinstance(ended.code, int) or threading.active_count() > 1:
+        raise ended
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and not stream.closed:
+            stream.flush()
+    os._exit(ended.code)
 
 
 def main(program: str, *preloaded: str) -> None:
@@ -259,12 +294,16 @@ def main(program: str, *preloaded: str) -> None:
         importlib.import_module(name)
     if "ormahd.daemon" in preloaded:
         _warm()
+    _resolve()
     gc.freeze()  # no fork goes through all of this when it first collects, and so has no copy of it
     nursery = socket.socket(fileno=os.dup(0))
     arguments = serve(nursery)
     gc.enable()
     sys.argv = [str(module.__file__), *arguments]
-    module.main()
+    try:
+        module.main()
+    except SystemExit as ended:
+        _leave(ended)
 
 
 if __name__ == "__main__":

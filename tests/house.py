@@ -20,6 +20,8 @@ from typing import Any
 
 import pytest
 
+from ormahctl.gateway import reach
+from ormahctl.shim import gateway
 from ormahd import api
 from ormahd.embedding.model_files import DEFAULT_MODEL
 from ormahd.rpc import wire
@@ -125,7 +127,12 @@ class House:
                 return phase in {"", answer.phase}
             return False
 
-        wait_until(there, lambda: f"the daemon's phase '{phase}'; it said:\n{self.said()}", START_SECONDS)
+        wait_until(
+            there,
+            lambda: f"the daemon's phase '{phase}'; it said:\n{self.said()}",
+            START_SECONDS,
+            every=0.05 if phase else 0.02,
+        )
 
     def stop(self) -> int:
         """SIGTERM, and the exit status."""
@@ -171,9 +178,18 @@ class House:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait(120)
+        if Path(f"{self.socket}{gateway.SUFFIX}.lock").is_file():
+            wait_until(self._gateway_ended, "the gateway has ended, also one that was starting")
         if self.socket.exists():  # one that `ormahctl up` started
             done = self.ctl("down")
             assert done.returncode == 0, done.stderr
+
+    def _gateway_ended(self) -> bool:
+        reach.stop(self.socket)
+        lock = gateway.take_lock(str(self.socket))
+        if lock is not None:
+            os.close(lock)
+        return lock is not None
 
     # ------------------------------------------------------------ the ways to reach it
 

@@ -24,13 +24,16 @@ from ormahd.actions.undo import undo
 from ormahd.actions.update import Update, update
 from ormahd.api import RecallResult, RunTaskResult, UndoParams, UndoResult
 from ormahd.index.rows import NodeRow
-from ormahd.jobs.job import Job, RunContext
+from ormahd.jobs.job import QUESTIONS, Job, RunContext
 from ormahd.jobs.neighbours import NearMemories
 from ormahd.jobs.runner import Runner
 from ormahd.judge.port import Judge
 from ormahd.model.node import CreateNodeRequest, SearchQuery
 from ormahd.ormah import Ormah
+from ormahd.settings import VaultSettings
 from ormahd.state.proposals import Verdicts
+from ormahd.vault.vault import Vault
+from tests import fresh_vault
 from tests.surroundings import surroundings
 from tests.vault.git_house import git
 
@@ -38,13 +41,21 @@ START = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)
 AGENT = Caller("agent:test")
 
 
+def _fresh(root: Path) -> None:
+    Vault.open(VaultSettings(path=root), clock=lambda: START).close()
+
+
 class JobsHouse:
     """An open vault and what tests do with it."""
 
-    def __init__(self, home: Path, **flags: Any) -> None:
+    def __init__(self, home: Path, *, fresh: bool = False, **flags: Any) -> None:
+        """`fresh`: with the vault that was made for the first house of this process."""
         self.home = home
         self.now = START
+        self.questions = QUESTIONS
         chosen = {"vault.path": str(home / "vault"), "embedding.model": "hashing", "vault.quiet_seconds": 0.0} | flags
+        if fresh and not any(name.startswith("vault.") for name in flags):
+            fresh_vault.copy_to(home / "vault", "of jobs", _fresh)
         self.ormah = Ormah.open(config.load(environ=dict(os.environ), flags=chosen), clock=self.clock)
         self.ormah.warm()
 
@@ -94,7 +105,7 @@ class JobsHouse:
     # ------------------------------------------------------------ jobs
 
     def runner(self, jobs: Sequence[Job], judge: Judge | None = None) -> Runner:
-        return Runner(self.ormah, jobs, judge)
+        return Runner(self.ormah, jobs, judge, questions=self.questions)
 
     def run(self, job: Job, judge: Judge | None = None, **how: Any) -> RunTaskResult:
         """One run of one job, as the timetable would run it."""
@@ -158,7 +169,7 @@ def open_jobs_house(*, seed: int | None = None, **flags: Any) -> Iterator[JobsHo
             if seed is not None:
                 drawn = lambda: uuid.UUID(int=chance.getrandbits(128), version=4)  # noqa: E731
                 until.enter_context(mock.patch("uuid.uuid4", drawn))
-            house = JobsHouse(home, **flags)
+            house = JobsHouse(home, fresh=seed is None, **flags)
             try:
                 yield house
             finally:

@@ -31,10 +31,34 @@ def honest(prompt: str) -> str:
     found = DATA.search(prompt)
     assert found is not None, prompt
     data = json.loads(found[1])
+    if data and "who" in data[0]:
+        return json.dumps({"answers": [one for turn in data for one in remembered(turn)]})
     item = json.loads(prompt[found.end() :].partition("nothing else:\n")[2].splitlines()[0])["properties"]["answers"][
         "items"
     ]
     return json.dumps({"answers": [_answer(one, set(item["properties"])) for one in data]})
+
+
+def remembered(turn: dict[str, Any]) -> list[dict[str, Any]]:
+    """What is to be remembered of a turn: what the person says after "Keep in mind:"."""
+    if turn["read"] or turn["who"] != "person" or "Keep in mind:" not in turn["text"]:
+        return []
+    said = turn["text"].partition("Keep in mind:")[2].strip()
+    return [
+        {"turns": [turn["turn"]], "type": "fact", "title": said[:40], "content": said, "about_self": False,
+         "tags": ["kept"], "confidence": 0.8, "corrects": ""},
+    ]  # fmt: skip
+
+
+def parroted(prompt: str) -> list[dict[str, Any]]:
+    """A judge without judgement: whatever either side says is to be remembered."""
+    found = DATA.search(prompt)
+    assert found is not None, prompt
+    return [
+        {"turns": [turn["turn"]], "type": "fact", "title": turn["text"][:40], "content": turn["text"].removeprefix("Remember that "),
+         "about_self": False, "tags": [], "confidence": 0.5, "corrects": ""}
+        for turn in json.loads(found[1]) if not turn["read"] and len(turn["text"]) > 20
+    ]  # fmt: skip
 
 
 def _answer(one: dict[str, Any], fields: set[str]) -> dict[str, Any]:
@@ -69,6 +93,7 @@ RUDE: dict[str, Callable[[str], str]] = {
 """Answers that cannot be used. Fenced ones, and ones amid prose, can."""
 KIND: dict[str, Callable[[str], str]] = {
     "honest": honest,
+    "parrot": lambda prompt: json.dumps({"answers": parroted(prompt)}),
     "fenced": lambda prompt: f"Sure! Here {{as asked}} it is:\n```json\n{honest(prompt)}\n```\nAnything else?",
     "thinking": lambda prompt: f'<think>{{"answers": []}} no, wait.</think>\n{honest(prompt)}',
 }

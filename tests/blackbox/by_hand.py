@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.note.note import Note, edit, parse
+from ormahd.note.edit import edit
+from ormahd.note.read import parse
+from ormahd.note.values import Note
 from tests.house import House, wait_until
 
 MARKERS = (b"<<<<<<<", b"=======", b">>>>>>>")

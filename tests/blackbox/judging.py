@@ -1,4 +1,4 @@
-"""What the tests of feedback share: a house that logs nearly everything, whispers, and judgements of them.
+"""What the tests of feedback share: a house, whispers, and judgements of them.
 
 The embedder is the one that hashes words: a prompt asked again is the same prompt, and that is enough here.
 """
@@ -15,8 +15,6 @@ import pytest
 from ormahd.api import FeedbackResult, WhisperResult
 from tests.house import House, open_house
 
-LEARNING = {"ORMAH_WHISPER_LOG_RELEVANCE": "0.05", "ORMAH_WHISPER_MIN_RELEVANCE": "0.05"}
-"""Nearly everything that is found is logged, so that there is something to judge."""
 STAGING, FLY = "Staging is deployed by the pipeline on every push to main.", "Production is deployed with fly deploy after the smoke tests."  # fmt: skip
 PROMPT = "how is staging deployed by the pipeline"
 _SESSIONS = itertools.count()
@@ -25,7 +23,7 @@ _SESSIONS = itertools.count()
 @pytest.fixture
 def house() -> Iterator[House]:
     """A fresh one for each test of a file that says `house = judging.house`."""
-    with open_house(**LEARNING) as found:
+    with open_house() as found:
         found.start()
         yield found
 

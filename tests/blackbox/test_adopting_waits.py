@@ -49,3 +49,12 @@ def test_a_file_is_being_written_to(house: House) -> None:
     assert (done["adopt"], done["waiting"], done["op"]) == ([], [], None)
     assert [(one["path"], "repeat the command" in one["why"]) for one in done["left_out"]] == [("a.md", True)]
     assert "id:" not in (house.vault / "a.md").read_text()
+
+
+def test_what_waits_to_be_brought_in_is_no_fault_of_the_index(house: House) -> None:
+    """An edit, a new file and a deletion of a moment ago, in a folder whose files are only found."""
+    (house.vault / "a.md").write_text(TEXT + "and takins")
+    (house.vault / "new.md").write_text(TEXT + "and tahrs")
+    (house.vault / "b.md").unlink()
+    assert house.json("verify") == {"ok": True, "differences": []}
+    assert [one for one in house.call("admin.doctor").findings if "differs" in one.what] == []

@@ -51,6 +51,9 @@ def test_the_life_of_a_memory_by_commands(shared: House, tmp_path: Path) -> None
     )
     edge = next(edge for edge in linked["connections"]["out"] if edge["edge"] == "depends_on")
     assert (edge["id"], edge["weight"], edge["reason"]) == (other["id"], 0.7, "obviously")
+    again = shared.json("connect", made["short_id"], "depends_on", other["short_id"], "--weight", "0.9")
+    edge = next(edge for edge in again["connections"]["out"] if edge["edge"] == "depends_on")
+    assert (edge["weight"], edge["reason"]) == (0.9, "obviously"), "an edge keeps its reason"
     shared.json("connect", made["short_id"], "depends_on", other["short_id"], "--remove")
 
     assert shared.json("outdated", other["short_id"], "--reason", "cold brew")["outdated_reason"] == "cold brew"

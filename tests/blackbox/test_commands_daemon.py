@@ -51,9 +51,9 @@ def test_two_ups_at_once_start_one_daemon(house: House) -> None:
 
 
 def test_a_daemon_that_cannot_start_says_why(house: House) -> None:
-    done = house.ctl("up", env={"ORMAH_SEARCH_RRF_K": "many"})
+    done = house.ctl("up", env={"ORMAH_WHISPER_MAX_NODES": "many"})
     assert done.returncode == 69
-    assert "rrf_k" in done.stderr
+    assert "max_nodes" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -114,11 +114,30 @@ def test_doctor_works_while_the_daemon_is_down(house: House) -> None:
     assert any(finding["path"] == "broken.md" and finding["line"] for finding in findings)
 
 
+def test_doctor_names_settings_of_earlier_versions_as_config_check_does(house: House) -> None:
+    house.settings["ORMAH_SEARCH_RRF_K"] = "30"
+    file = house.home / "config_home" / "ormah" / "config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text("")
+    house.json("up", "--wait")
+    file.write_text("[decay]\ndays = 9\n")  # after the start: doctor speaks of the file as it is now
+    named = [finding["what"] for finding in json.loads(house.ctl("--json", "config", "check").stdout)["findings"]]
+    assert len(named) == 2
+    assert all("is no setting any more" in what for what in named)
+    for state in ("running", "down"):
+        done = house.ctl("--json", "doctor")
+        assert done.returncode == 1, (state, done.stderr)
+        findings = json.loads(done.stdout)["findings"]
+        assert [one["what"] for one in findings if "no setting any more" in one["what"]] == named, state
+        assert {one["level"] for one in findings if one["what"] in named} == {"warning"}
+        house.json("down")
+
+
 def test_a_restart_with_faulty_settings_leaves_the_daemon_running(daemon: House) -> None:
     pid = daemon.call("admin.health").pid
-    done = daemon.ctl("restart", env={"ORMAH_SEARCH_RRF_K": "many"})
+    done = daemon.ctl("restart", env={"ORMAH_WHISPER_MAX_NODES": "many"})
     assert done.returncode == 2
-    assert "search.rrf_k (in ORMAH_SEARCH_RRF_K)" in done.stderr
+    assert "whisper.max_nodes (in ORMAH_WHISPER_MAX_NODES)" in done.stderr
     assert "the daemon still runs" in done.stderr
     assert daemon.call("admin.health").pid == pid
 
@@ -129,9 +148,9 @@ def test_config_needs_no_daemon(house: House) -> None:
     assert shown.returncode == 0, shown.stderr
     assert "hashing" in shown.stdout
     assert house.ctl("config", "check").returncode == 0
-    wrong = house.ctl("config", "check", env={"ORMAH_SEARCH_RRF_K": "many"})
+    wrong = house.ctl("config", "check", env={"ORMAH_WHISPER_MAX_NODES": "many"})
     assert wrong.returncode == 1
-    assert "rrf_k" in wrong.stdout
+    assert "max_nodes" in wrong.stdout
     assert (
         house.ctl("config", "show", "embedding.model").stdout
         == 'embedding.model = "hashing"  # ORMAH_EMBEDDING_MODEL; default "all-MiniLM-L6-v2"\n'

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ormahd.note.note import parse
+from ormahd.note.read import parse
 from tests.blackbox.tours import edited, head, path_of, walk_home
 from tests.house import House, open_house
 from tests.vault.git_house import kinds_since
@@ -18,7 +18,7 @@ FRIDAYS, TUESDAYS = "Deploys of the shop happen on Fridays.", "Deploys of the sh
 
 @pytest.fixture
 def house() -> Iterator[House]:
-    with open_house(ORMAH_LINKING_NEIGHBOURS="0", ORMAH_JOBS_ENABLED="false") as found:
+    with open_house(ORMAH_LINKING_SIMILARITY="1", ORMAH_JOBS_ENABLED="false") as found:
         found.start()
         yield found
 
@@ -82,7 +82,7 @@ def test_from_two_beliefs_to_one_and_back(house: House) -> None:
     walk_home(house)
     assert {node_id for node_id, _ in found(house, "deploys of the shop")} == {newer, older}
     assert house.notes() == notes | {path_of(house, older): edited(notes[path_of(house, older)])}
-    assert house.json("insights") == {"evolutions": [], "tensions": []}
+    assert house.json("insights") == {"evolutions": [], "tensions": [], "degraded": []}
 
 
 def test_git_revert_takes_it_back_too(house: House) -> None:
@@ -137,5 +137,5 @@ def test_nothing_to_tell(house: House) -> None:
     done = house.ctl("insights")
     assert (done.returncode, done.stdout) == (0, "")
     assert "no belief has changed" in done.stderr
-    assert house.json("insights") == {"evolutions": [], "tensions": []}
+    assert house.json("insights") == {"evolutions": [], "tensions": [], "degraded": []}
     assert house.ctl("insights", "-n", "0").returncode == 2

@@ -7,12 +7,13 @@ import json
 import pytest
 
 from ormahd import __version__
+from ormahd.api import PROTOCOL
 from tests.blackbox.test_daemon_life import complaint, ormahd
 from tests.house import House
 
 
 def test_version(house: House):
-    assert ormahd(house, "--version").stdout == f"ormahd {__version__}\n"
+    assert ormahd(house, "--version").stdout == f"ormahd {__version__} (protocol {PROTOCOL})\n"
 
 
 def test_a_wrong_command_is_usage(house: House):
@@ -23,18 +24,18 @@ def test_a_wrong_command_is_usage(house: House):
 
 def test_config_show_says_where_each_setting_comes_from(house: House):
     file = house.home / "c.toml"
-    file.write_text("[search]\nrrf_k = 30\n")
+    file.write_text("[whisper]\nmax_nodes = 30\n")
     done = ormahd(house, "config", "show", "--json", "--config", str(file))
     found = json.loads(done.stdout)
     assert found["file"] == str(file)
-    assert found["settings"]["search.rrf_k"] == {"value": 30, "origin": str(file), "default": 60}
+    assert found["settings"]["whisper.max_nodes"] == {"value": 30, "origin": str(file), "default": 6}
     assert found["settings"]["embedding.model"] == {
         "value": "hashing", "origin": "ORMAH_EMBEDDING_MODEL", "default": "all-MiniLM-L6-v2",
     }  # fmt: skip
-    assert found["settings"]["daemon.threads"]["origin"] == "default"
+    assert found["settings"]["log.keep"]["origin"] == "default"
     text = ormahd(house, "config", "show", "--config", str(file)).stdout
-    assert f"search.rrf_k = 30    # {file}" in text
-    assert "daemon.threads = 8\n" in text
+    assert f"whisper.max_nodes = 30    # {file}" in text
+    assert "log.keep = 5\n" in text
 
 
 def test_config_default_is_a_file_that_can_be_used(house: House):
@@ -47,7 +48,7 @@ def test_config_default_is_a_file_that_can_be_used(house: House):
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("[search]\nrrf_k = 'x'\n", "search.rrf_k"), ("[nope]\na = 1\n", "nope.a"), ("=", "not valid TOML")],
+    [("[whisper]\nmax_nodes = 'x'\n", "whisper.max_nodes"), ("[nope]\na = 1\n", "nope.a"), ("=", "not valid TOML")],
 )
 def test_config_check_finds_faults(house: House, text, words):
     file = house.home / "c.toml"

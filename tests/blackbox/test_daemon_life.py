@@ -117,6 +117,12 @@ def test_it_stops_in_the_middle_of_reading_a_vault_and_goes_on_at_the_next_start
     assert read <= house.call("admin.health").nodes == memories
     assert house.json("verify")["ok"]
 
+    assert house.stop() == 0
+    shutil.rmtree(house.index_dir)
+    house.start(phase="")
+    exported = house.ctl("export").stdout.splitlines()  # what asks for every memory waits until all are read
+    assert len(exported) == memories
+
 
 def test_the_second_signal_ends_it_at_once(house: House):
     house.start()
@@ -152,7 +158,7 @@ def test_a_second_daemon_is_refused_and_the_first_goes_on(daemon: House):
 @pytest.mark.parametrize(
     ("args", "env", "status", "words"),
     [
-        ((), {"ORMAH_SEARCH_RRF_K": "many"}, 2, "search.rrf_k"),
+        ((), {"ORMAH_WHISPER_MAX_NODES": "many"}, 2, "whisper.max_nodes"),
         ((), {"ORMAH_NONSENSE": "1"}, 2, "ORMAH_NONSENSE"),
         (("--config", "/nowhere/c.toml"), {}, 2, "no configuration file"),
         (("--socket", "/" + "x" * 120), {}, 2, "103"),
@@ -249,7 +255,7 @@ def notifications(path: Path) -> socket.socket:
 def test_systemd_hears_how_it_is(house: House):
     with notifications(house.home / "notify") as heard:
         house.settings |= {
-            "NOTIFY_SOCKET": str(house.home / "notify"), "WATCHDOG_USEC": "300000", "ORMAH_DAEMON_THREADS": "3",
+            "NOTIFY_SOCKET": str(house.home / "notify"), "WATCHDOG_USEC": "300000",
         }  # fmt: skip
         house.start(phase="")
         said = ""

@@ -7,16 +7,20 @@ import pytest
 
 from ormahd.embedding.model_files import DEFAULT_MODEL
 from tests.house import open_house
+from tests.surroundings import ROOT
 
 
-def test_the_daemon_embeds_without_torch_and_tells_nobody() -> None:
-    with open_house(ORMAH_EMBEDDING_MODEL=DEFAULT_MODEL) as house:
+def test_the_daemon_embeds_without_torch_and_tells_nobody(tmp_path: Path) -> None:
+    for name in ("torch", "transformers", "sentence_transformers"):  # as in an installation without the extra
+        (tmp_path / f"{name}.py").write_text("raise ImportError('not installed')\n")
+    with open_house(ORMAH_EMBEDDING_MODEL=DEFAULT_MODEL, PYTHONPATH=f"{tmp_path}:{ROOT}") as house:
         house.plainly = True
         house.start()
         stored = house.json("remember", "Invoices of the billing service lie in PostgreSQL.")
         found = house.json("recall", "which database keeps the bills?")
         assert found["degraded"] in ([], ["reranker"])
         assert found["results"][0]["id"] == stored["id"]
+        assert house.json("whisper", "which database holds the invoices of the billing service?")["nodes"]
 
         served = house.json("status")["embedding"]
         assert served["runtime"] == "onnx"

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from ormahd.errors import Ambiguous, BadRequest, NotFound
+from ormahd.model.chance import after_feedback
 from ormahd.whisper.types import recompute
 from tests.blackbox import judging
-from tests.blackbox.judging import FLY, LEARNING, PROMPT, STAGING, judge, lines, remember, score, whisper
+from tests.blackbox.judging import FLY, PROMPT, STAGING, judge, lines, remember, score, whisper
 from tests.house import House, open_house, wait_until
 
 house = judging.house
@@ -19,7 +20,7 @@ house = judging.house
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[House]:
-    with open_house(**LEARNING) as house:
+    with open_house() as house:
         house.start()
         yield house
 
@@ -65,16 +66,16 @@ def test_judged_useful_it_gains_and_judged_useless_it_loses_and_undone_at_once(h
     far = "which violins of the pipeline orchestra play on Monday in Rome"
     plain, beside, apart = score(house, node), score(house, other), score(house, node, far)
     more = judge(house, node, 1, event=whisper(house).event)
-    assert score(house, node) == pytest.approx(min(1.0, plain + 0.15), abs=1e-4)
+    assert score(house, node) == pytest.approx(after_feedback(plain, 0.15), abs=1e-4)
     assert "Shown for prompts like this from now on." in more.text
     assert score(house, other) == pytest.approx(beside, abs=1e-6), "nobody spoke of this one"
     assert score(house, node, far) == pytest.approx(apart, abs=1e-6), "nobody spoke of prompts like this one"
     less = judge(house, node, -1, event=more.event)
     assert (less.counted, less.replaced) == (True, True)
     assert len(lines(house)) == 1
-    assert score(house, node) == pytest.approx(plain - 0.15, abs=1e-4)
+    assert score(house, node) == pytest.approx(after_feedback(plain, -0.15), abs=1e-4)
     assert house.json("undo", less.op or "")
-    assert score(house, node) == pytest.approx(plain + 0.15, abs=1e-4)
+    assert score(house, node) == pytest.approx(after_feedback(plain, 0.15), abs=1e-4)
     assert house.json("undo", more.op or "")
     assert lines(house) == []
     assert score(house, node) == pytest.approx(plain, abs=1e-6)
@@ -93,7 +94,7 @@ def test_said_outright_it_is_silent_for_that_prompt_and_speaks_again_when_undone
     alike = "the blue cello case of the orchestra: who carries it to Vienna tomorrow"
     assert injected(house, prompt) == injected(house, alike) == [node]
     inferred = judge(house, node, -1, event=whisper(house, prompt).event, source="implicit")
-    assert inferred.effect == "For prompts like this its relevance falls by at most 0.15 from now on."
+    assert inferred.effect == "For prompts like this its relevance falls from now on: from 0.5 to 0.21 at most."
     assert house.json("undo", inferred.op or "")
     done = judge(house, node, -1, event=whisper(house, prompt).event)
     assert done.effect == "Silent for prompts like this from now on."
@@ -103,7 +104,7 @@ def test_said_outright_it_is_silent_for_that_prompt_and_speaks_again_when_undone
     (candidate,) = [one for one in said.trace["candidates"] if one["node_id"] == node]
     assert candidate["verdict"] == -1
     assert candidate["dropped"].startswith("feedback: said to be of no use for a prompt that means the same")
-    assert recompute(candidate, 0.6) == pytest.approx(candidate["relevance"], abs=1e-6)
+    assert recompute(candidate) == pytest.approx(candidate["relevance"], abs=1e-6)
     assert injected(house, alike) == [node], "for another prompt it is a bit less relevant, and no more than that"
     shown = house.ctl("whisper", "--session", "look", "--explain", prompt).stdout
     assert "judged -1" in shown
@@ -115,16 +116,18 @@ def test_said_outright_it_is_silent_for_that_prompt_and_speaks_again_when_undone
     assert injected(house, prompt) == [node], "the last word counts"
 
 
-def test_said_outright_it_passes_the_gate_for_that_prompt(house: House) -> None:
-    node = remember(house, STAGING, title="Staging")
-    prompt = "who paints the pipeline green on a Tuesday"
-    assert injected(house, prompt) == []
-    event = whisper(house, prompt).event
-    judge(house, node, 1, event=event, source="implicit")
-    assert injected(house, prompt) == []
-    judge(house, node, 1, event=event)
-    assert injected(house, prompt) == [node]
-    assert injected(house, "who paints the orchestra green on a Tuesday") == []
+def test_said_outright_it_passes_the_gate_for_that_prompt() -> None:
+    with open_house(ORMAH_WHISPER_INJECTION_GATE="0.95") as house:
+        house.start()
+        node = remember(house, STAGING, title="Staging")
+        prompt = "who deployed the pipeline on a Tuesday"
+        assert injected(house, prompt) == []
+        event = whisper(house, prompt).event
+        judge(house, node, 1, event=event, source="implicit")
+        assert injected(house, prompt) == []
+        judge(house, node, 1, event=event)
+        assert injected(house, prompt) == [node]
+        assert injected(house, "who deployed the orchestra on a Tuesday") == []
 
 
 def test_the_same_again_is_the_first_answer(house: House) -> None:
@@ -273,7 +276,7 @@ def test_the_denominator_of_silence(house: House) -> None:
 
 def test_the_first_whisper_of_a_session_asks_about_what_was_held_back() -> None:
     """Seeds: "On the first message of a session, whisper may surface one held-back candidate as a review suggestion."."""
-    with open_house(**LEARNING, ORMAH_WHISPER_EXPLORATION="false", ORMAH_WHISPER_INJECTION_GATE="0.75") as house:
+    with open_house(ORMAH_WHISPER_EXPLORATION="false", ORMAH_WHISPER_INJECTION_GATE="0.75") as house:
         house.start()
         held, kayaks = remember(house, FLY, title="Fly"), remember(house, "Kayaks are stored in the boathouse.")
         earlier = whisper(house, "who runs the smoke tests of production")
@@ -296,11 +299,13 @@ def test_the_first_whisper_of_a_session_asks_about_what_was_held_back() -> None:
 
 
 def test_no_question_where_none_is_wished() -> None:
-    with open_house(**LEARNING, ORMAH_WHISPER_EXPLORATION="false", ORMAH_WHISPER_REVIEW="false") as house:
+    with open_house(
+        ORMAH_WHISPER_EXPLORATION="false", ORMAH_WHISPER_REVIEW="false", ORMAH_WHISPER_INJECTION_GATE="0.75"
+    ) as house:
         house.start()
         remember(house, FLY)
         remember(house, "Kayaks are stored in the boathouse.")
-        whisper(house, "which smoke belongs to a pipeline of the deployed orchestra")
+        assert whisper(house, "who runs the smoke tests of production").silence == "gate"
         said = whisper(house, "where are kayaks stored in the boathouse")
         assert said.nodes
         assert said.review is None

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import NotFound
+from ormahd.model.chance import after_feedback
 from tests.blackbox import judging
-from tests.blackbox.judging import FLY, LEARNING, PROMPT, STAGING, judge, lines, remember, score, whisper
+from tests.blackbox.judging import FLY, PROMPT, STAGING, judge, lines, remember, score, whisper
 from tests.blackbox.two_houses import level, two_houses
 from tests.house import House, open_house, wait_until
 
@@ -27,7 +28,7 @@ def test_alive_after_index_and_state_were_deleted(house: House) -> None:
     for gone in (house.index_dir, house.state):
         shutil.rmtree(gone)
     house.start()
-    assert score(house, node) == pytest.approx(min(1.0, plain + 0.15), abs=1e-4)
+    assert score(house, node) == pytest.approx(after_feedback(plain, 0.15), abs=1e-4)
     with pytest.raises(NotFound):
         judge(house, node, event="k3v9x2m7q4hd")
     assert judge(house, node, -1).counted, "what was whispered since can be judged"
@@ -57,7 +58,7 @@ def test_many_agents_judge_at_once_and_a_kill_loses_nothing(house: House) -> Non
 
 @pytest.mark.soak  # the suite has ten minutes
 def test_two_machines_have_the_judgements_of_both() -> None:
-    with two_houses(**LEARNING) as (one, two, bare):
+    with two_houses() as (one, two, bare):
         node = remember(one, STAGING)
         assert one.json("sync", "setup", str(bare))["state"] == "empty"
         assert two.json("sync", "setup", str(bare))["state"] == "joined"
@@ -80,7 +81,7 @@ def test_two_machines_have_the_judgements_of_both() -> None:
         level(one, two)
         assert [line["signal"] for line in lines(one)] == [-1, -1]
         for house in (one, two):
-            assert score(house, node) == pytest.approx(plain - 0.15, abs=1e-3)
+            assert score(house, node) == pytest.approx(after_feedback(plain, -0.15), abs=1e-3)
 
 
 def test_a_purged_memory_leaves_no_judgement(house: House) -> None:
@@ -102,7 +103,7 @@ def test_a_purged_memory_leaves_no_judgement(house: House) -> None:
 
 
 def test_while_git_is_held_a_judgement_is_safe() -> None:
-    with open_house(**LEARNING, ORMAH_VAULT_BUSY_WAIT_SECONDS="0.3") as house:
+    with open_house(ORMAH_VAULT_BUSY_WAIT_SECONDS="0.3") as house:
         house.start()
         node = remember(house, STAGING)
         said = whisper(house)
@@ -121,7 +122,7 @@ def test_while_git_is_held_a_judgement_is_safe() -> None:
 
 @pytest.mark.parametrize("commit", [False, True])
 def test_the_prompts_text_is_written_where_it_is_wished(commit: bool) -> None:
-    with open_house(**LEARNING, ORMAH_FEEDBACK_COMMIT_PROMPTS=str(commit).lower()) as house:
+    with open_house(ORMAH_FEEDBACK_COMMIT_PROMPTS=str(commit).lower()) as house:
         house.start()
         node = remember(house, STAGING)
         key = "ghp_" + "a1B2" * 9
@@ -141,7 +142,7 @@ def test_lines_of_another_model_or_of_nobody(house: House) -> None:
     judge(house, node)
     file: Path = next((house.vault / ".ormah/feedback").iterdir())
     line = json.loads(file.read_text())
-    assert score(house, node) == pytest.approx(plain + 0.15, abs=1e-4)
+    assert score(house, node) == pytest.approx(after_feedback(plain, 0.15), abs=1e-4)
     foreign = line | {"model": "another", "vector": base64.b64encode(bytes(range(1, 9))).decode()}
     file.write_text(json.dumps(foreign) + "\nno judgement at all\n")
     assert score(house, node) == pytest.approx(plain, abs=1e-6)

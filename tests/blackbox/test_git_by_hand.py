@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ormahd.note.note import edit
+from ormahd.note.edit import edit
 from tests.blackbox.by_hand import HELPER_IN_THE_SOAK, Hand, overlapping
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 
-from ormahd.note.note import edit, parse
+from ormahd.note.edit import edit
+from ormahd.note.read import parse
 from tests.blackbox.by_hand import HELPER_IN_THE_SOAK, MARKERS, Hand, overlapping
 from tests.house import open_house, wait_until
 

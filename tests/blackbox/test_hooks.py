@@ -318,8 +318,7 @@ def test_an_answer_that_nobody_waits_for_is_logged_as_unread(house: House) -> No
 
 def test_much_text_of_a_script_with_long_characters_stays_below_what_codex_takes() -> None:
     """Codex counts bytes: 9,000 characters of Chinese are 27,000."""
-    most = {"TOTAL_CHARACTERS": "9000", "INJECTION_GATE": "0", "MIN_RELEVANCE": "0",
-            "LOG_RELEVANCE": "0", "CROWDING": "0"}  # fmt: skip
+    most = {"TOTAL_CHARACTERS": "9000", "INJECTION_GATE": "0"}
     with open_house(**{f"ORMAH_WHISPER_{name}": value for name, value in most.items()}) as house:
         house.start()
         for number in range(6):

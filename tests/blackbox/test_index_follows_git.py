@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import VaultBusy
-from ormahd.note.note import edit, parse
+from ormahd.note.edit import edit
+from ormahd.note.read import parse
 from tests.house import House, open_house, wait_until
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ormahd.note.note import parse
+from ormahd.note.read import parse
 from tests.blackbox.tours import edited, head, path_of, walk_home
 from tests.house import House, open_house
 

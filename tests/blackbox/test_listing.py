@@ -17,7 +17,7 @@ TEXT = "The staging cluster of the shop runs on Hetzner in Falkenstein"
 
 @pytest.fixture(scope="module")
 def house() -> Iterator[House]:
-    with open_house(ORMAH_WHISPER_MIN_RELEVANCE="0.05") as found:
+    with open_house() as found:
         found.start()
         made = [
             {"content": "Deploys happen on Tuesday", "space": "shop-frontend", "type": "decision"},

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ormahd.note.note import parse
+from ormahd.note.read import parse
 from tests.blackbox.tours import edit_by_hand, edited, head, path_of, remember, walk_home
 from tests.house import House, open_house
 

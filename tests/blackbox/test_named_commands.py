@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from ormahd.settings import WhisperSettings
-from ormahd.whisper.greet import Wiring
-from ormahd.whisper.render import render
-from tests.blackbox.test_feedback import FLY, LEARNING
+from ormahd.whisper.greet import AgentCommands
+from ormahd.whisper.render import compose
+from tests.blackbox.test_feedback import FLY
 from tests.blackbox.test_setup import commands, fire
 from tests.house import House, open_house
 
@@ -33,7 +33,7 @@ def house() -> Iterator[House]:
         "ORMAH_WHISPER_INJECTION_GATE": "0.75",
         "ORMAH_WHISPER_NUDGE_INTERVAL": str(NUDGED),
     }
-    with open_house(**LEARNING, **more) as found:
+    with open_house(**more) as found:
         found.start()
         yield found
 
@@ -56,11 +56,11 @@ def texts(house: House) -> dict[str, str]:
     for number in range(1, NUDGED + 1):
         prompt = "where are kayaks stored in the boathouse" if number == 1 else f"zebras of Madagascar, number {number}"
         found[f"prompt {number}"] = say("UserPromptSubmit", "t", prompt=prompt)
-    wiring = Wiring(house.home / "state_home" / "ormah" / "setup" / "wiring.json")
+    wiring = AgentCommands(house.home / "state_home" / "ormah" / "setup" / "wiring.json")
     now, settings = datetime.now(UTC), WhisperSettings()
-    found["maintenance"] = render(
+    found["maintenance"] = compose(
         [], now=now, settings=settings, maintenance_due=True, commands=wiring.of("claude-code")
-    )
+    ).text
     return found
 
 

@@ -1,7 +1,7 @@
 """A walk by chance through the whole public interface, against a pure model after each step (the folder `walk`, DESIGN section 2).
 
-300 steps in `make test`, always the same ones; 5,000 in `make soak`, other ones each time. A failure names its seed:
-`ORMAH_SEED=7 pytest tests/blackbox/test_random_operations.py`.
+100 steps in `make test`, always the same ones, and each kind of step at least once; 300, and 5,000 others each time, in `make soak`. A
+failure names its seed: `ORMAH_SEED=7 pytest tests/blackbox/test_random_operations.py`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,16 @@ import pytest
 
 from tests.blackbox.walk.walk import walked
 
+FIRST = int(os.environ.get("ORMAH_SEED", "1"))
 
+
+def test_a_hundred_steps() -> None:
+    walked(100, FIRST)
+
+
+@pytest.mark.soak
 def test_three_hundred_steps() -> None:
-    walked(300, int(os.environ.get("ORMAH_SEED", "1")))
+    walked(300, FIRST)
 
 
 @pytest.mark.soak

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import plistlib
+import select
 import shutil
+import signal
+import socket
 import subprocess
 import sys
-import tempfile
-import zipfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +24,6 @@ from ormahctl import managers
 from ormahctl.setup import service
 from tests.house import House, open_house, wait_until
 
-ROOT = Path(__file__).parents[2]
 SYSTEMCTL = """#!PYTHON
 import os, pathlib, re, shlex, signal, subprocess, sys
 state = pathlib.Path(os.environ["HOME"], "manager"); state.mkdir(exist_ok=True)
@@ -172,20 +173,43 @@ def test_another_vault_and_paths_of_every_kind(monkeypatch: pytest.MonkeyPatch, 
     assert "@" not in data.decode().split("</dict>")[0].split("<dict>")[1]
 
 
-def test_a_wheel_has_what_the_service_is_made_of(tmp_path: Path) -> None:
-    for name in ("ormahd", "ormahctl", "systemd", "launchd"):  # the package holds links to the last two
-        shutil.copytree(ROOT / name, tmp_path / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, tmp_path / name)
-    code = "from setuptools import build_meta; print(build_meta.build_wheel('out'))"
-    (tmp_path / "out").mkdir()
-    with tempfile.TemporaryFile() as said:
-        done = subprocess.run(
-            [sys.executable, "-c", code], cwd=tmp_path, stdout=said, stderr=subprocess.STDOUT, timeout=120
-        )
-        said.seek(0)
-        assert done.returncode == 0, said.read().decode()
-    (wheel,) = (tmp_path / "out").glob("*.whl")
-    with zipfile.ZipFile(wheel) as packed:
-        for name in ("systemd/ormahd.service", "systemd/ormahd.socket", "launchd/io.ormah.ormahd.plist"):
-            assert packed.read(f"ormahctl/setup/units/{Path(name).name}") == (ROOT / name).read_bytes()
+def test_started_by_its_socket_and_again_after_a_kill(house: House) -> None:
+    """As systemd does it: the manager listens, starts the daemon when a client comes, and again when it was killed."""
+    house.socket.parent.mkdir(exist_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(str(house.socket))
+        os.chmod(house.socket, 0o600)
+        listening.listen(128)
+        inode = house.socket.stat().st_ino
+        stored: list[str] = []
+        for number in range(3):
+            asking = threading.Thread(
+                target=lambda number=number: stored.append(
+                    house.json("remember", f"Tide {number} comes at noon.")["id"]
+                )
+            )
+            asking.start()
+            assert select.select([listening], [], [], 120)[0], "a client waits in the queue of the socket"
+            daemon = activated(house, listening)
+            asking.join(120)
+            assert len(stored) == number + 1
+            if number == 0:
+                daemon.kill()
+                assert daemon.wait(120) == -signal.SIGKILL
+            elif number == 1:
+                daemon.terminate()
+                assert daemon.wait(120) == 0
+            assert house.socket.stat().st_ino == inode, "the socket is the manager's, however the daemon ends"
+        assert {one["id"] for one in house.json("list")} >= set(stored), "nothing acknowledged is lost"
+        daemon.terminate()
+        assert daemon.wait(120) == 0
+
+
+def activated(house: House, listening: socket.socket) -> subprocess.Popen[bytes]:
+    """Start the daemon with the listening socket, as sd_listen_fds(3) describes it."""
+    script = f'exec 3<&{listening.fileno()}; LISTEN_FDS=1 LISTEN_PID=$$ exec "$0" -m ormahd run'
+    with (house.home / "stderr").open("ab") as stderr:
+        return subprocess.Popen(
+            ["bash", "-c", script, sys.executable], env=house.env, cwd=house.home, pass_fds=[listening.fileno()],
+            stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr,
+        )  # fmt: skip

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
-import threading
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from ormahctl import hook
 from ormahd.rpc import wire
+from tests.blackbox.ingesting import killed_while_ingesting
 from tests.house import House, open_house, wait_until
 
 ID = "6f1d2c3b-aaaa-4bbb-8ccc-0123456789ab"
@@ -39,7 +41,7 @@ def lines(house: House) -> list[str]:
     """The keys of all archived turns, as the files have them."""
     found = []
     for file in (house.home / "data_home" / "ormah" / "sessions").rglob("*.jsonl"):
-        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        rows = [json.loads(line) for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
         found += [row["key"] for row in rows if "key" in row]
     return found
 
@@ -104,6 +106,41 @@ def stop_hook(house: House, file: Path, session: str, answer: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
+def test_what_another_program_remembered_is_proposed_once_and_stored_if_approved(shared: House) -> None:
+    talk = {
+        "uuid": "k7",
+        "name": "Boats",
+        "chat_messages": [{"uuid": "q1", "sender": "human", "text": "How long is a knot?"}],
+    }
+    remembered = {
+        "conversations_memory": "**Home**\n\nAda keeps two hens in the yard.\n\nHer locker opens with sk-proj-Zk3vQ9mT8wLr2XbN7cYd5HfJ."
+    }
+    export = shared.home / "claude-export.zip"
+    with zipfile.ZipFile(export, "w") as box:
+        box.writestr("conversations.json", json.dumps([talk]))
+        box.writestr("memories.json", json.dumps([remembered]))
+        box.writestr("users.json", "[]")
+    foretold = shared.json("ingest", str(export), "--dry-run")
+    assert (foretold["proposed"], foretold["added"]) == (2, 1)
+    assert shared.json("proposals", "--type", "memory") == []
+    said = shared.ctl("ingest", str(export)).stdout
+    assert "2 memories of the export wait for you: ormahctl proposals --type memory" in said
+    rows = {row["content"]: row for row in shared.json("proposals", "--type", "memory")}
+    hens = rows["Ada keeps two hens in the yard."]
+    (locker,) = (row for text, row in rows.items() if text.startswith("Her locker"))
+    assert "Zk3vQ9mT8" not in json.dumps(list(rows.values()))
+    (done,) = shared.json("proposals", "approve", hens["short_id"])
+    assert next(one["content"] for one in shared.json("recall", "hens in the yard")["results"]) == hens["content"]
+    assert shared.ctl("proposals", "reject", locker["short_id"]).returncode == 0
+    os.utime(export)
+    assert shared.json("ingest", str(export))["proposed"] == 0
+    assert shared.json("proposals", "--type", "memory") == []
+    assert shared.ctl("undo", done["commit"]).returncode == 0
+    assert [row["content"] for row in shared.json("proposals", "--type", "memory")] == [hens["content"]]
+    assert hens["content"] not in [one["content"] for one in shared.json("recall", "hens in the yard")["results"]]
+    shared.ctl("proposals", "reject", hens["short_id"])
+
+
 def test_hooks_archive_and_what_came_while_no_daemon_ran_is_read_later() -> None:
     with open_house() as house:
         house.start()
@@ -124,27 +161,10 @@ def test_hooks_archive_and_what_came_while_no_daemon_ran_is_read_later() -> None
 
 def killed(house: House, kills: int, seed: int) -> None:
     """Kill the daemon while it archives, so many times, and then let it end."""
-    chance = random.Random(seed)
     folder = house.home / "many"
     folder.mkdir()
     files = [transcript(folder / f"{number}.jsonl", f"session-{number}", 40) for number in range(25)]
-
-    def archive() -> None:
-        try:
-            with house.connect() as connection:
-                for file in files:
-                    connection.call("ingest.sessions", {"path": str(file)}, timeout=300.0)
-        except (wire.OrmahError, OSError):
-            return
-
-    for _ in range(kills):
-        house.start()
-        one = threading.Thread(target=archive)
-        one.start()
-        one.join(chance.uniform(0.01, 0.6))
-        house.kill()
-        one.join()
-    house.start()
+    killed_while_ingesting(house, files, kills, random.Random(seed), 0.6)
     assert house.ctl("ingest", str(folder)).returncode == 0
     assert len(lines(house)) == len(set(lines(house))) == 25 * 80
     assert house.json("sessions")["total_turns"] == 25 * 80

@@ -146,7 +146,8 @@ def test_dry_run_shows_the_change_and_makes_none(house: House, agent: str) -> No
     assert not (house.home / FILES[agent]).parent.exists()
     shown = house.json("setup", agent, "--dry-run")
     assert shown["dry_run"] is True
-    assert f"{shown['diff']}\n{shown['instructions']['diff']}\n" == done.stdout
+    diffs = [shown["diff"], *(one["diff"] for one in shown["others"]), shown["instructions"]["diff"]]
+    assert "\n".join(filter(None, diffs)) + "\n" == done.stdout
     house.json("setup", agent, "--yes")
     before = (house.home / FILES[agent]).read_bytes()
     assert house.ctl("setup", agent, "--dry-run").stdout == "nothing would change\n"
@@ -158,7 +159,8 @@ def test_dry_run_shows_the_change_and_makes_none(house: House, agent: str) -> No
 def test_without_a_terminal_it_wants_to_be_told(home: Path, house: House) -> None:
     done = house.ctl("setup", "claude-code")
     assert done.returncode == 2
-    assert f"this changes {home / FILES['claude-code']}, and there is no terminal to ask on" in done.stderr
+    changed = f"{home / FILES['claude-code']}, {home / '.claude.json'}"
+    assert f"this changes {changed}, and there is no terminal to ask on" in done.stderr
     assert "--yes" in done.stderr
     assert not (home / ".claude").exists()
     house.json("setup", "claude-code", "--yes")
@@ -182,7 +184,7 @@ def test_a_file_that_cannot_be_read_is_named_and_left_alone(house: House, agent:
 
 
 def test_no_such_agent(house: House) -> None:
-    done = house.ctl("setup", "cursor", "--yes")
+    done = house.ctl("setup", "emacs", "--yes")
     assert done.returncode == 2
     assert "claude-code" in done.stderr
 
@@ -197,7 +199,7 @@ def test_all_agents_are_disconnected_and_the_vault_stays(living: House) -> None:
     done = living.ctl("uninstall", "--yes")
     assert done.returncode == 0
     assert "disconnected Claude Code" in done.stdout
-    assert done.stdout.count("(the file was ours alone, and is gone)") == 2
+    assert done.stdout.count("(the file was ours alone, and is gone)") == 4
     assert f"your memories stay: {living.vault}\n" in done.stdout
     assert mine.read_bytes() == MINE
     assert not (living.home / ".codex").exists()
@@ -241,6 +243,42 @@ def test_setup_alone_tells_how_things_stand(living: House) -> None:
     living.json("uninstall", "--yes")
 
 
+CODEX = """#!PYTHON
+import json, os, pathlib, sys
+for line in sys.stdin:
+    call = json.loads(line)
+    if call["method"] == "hooks/list":
+        groups = json.loads(pathlib.Path(os.environ["HOME"], ".codex/hooks.json").read_text())["hooks"]
+        hooks = [{"command": one["command"], "trustStatus": "STATUS"} for some in groups.values() for g in some for one in g["hooks"]]
+        print(json.dumps({"id": call["id"], "result": {"data": [{"cwd": "/", "hooks": hooks}]}}), flush=True)
+    elif "id" in call:
+        print(json.dumps({"id": call["id"], "result": {}}), flush=True)
+"""
+
+
+def test_codex_is_asked_whether_it_trusts_the_hooks(living: House) -> None:
+    tools = living.home / "tools"
+    tools.mkdir()
+    program = tools / "codex"
+    living.settings["PATH"] = f"{tools}:{os.environ['PATH']}"
+    living.json("setup", "codex", "--yes", "--deadline", "9000")
+    for status, words in (
+        ("untrusted", "until you trust them"),
+        ("modified", "since you trusted them"),
+        ("trusted", ""),
+    ):
+        program.write_text(CODEX.replace("PYTHON", sys.executable).replace("STATUS", status))
+        program.chmod(0o755)
+        codex = {one["agent"]: one for one in living.json("setup", "--list")["agents"]}["codex"]
+        assert words in (codex["trouble"] or ""), codex
+        assert (codex["trouble"] is None) == (status == "trusted")
+        found = [one for one in json.loads(living.ctl("--json", "doctor").stdout)["findings"] if "Codex" in one["what"]]
+        assert [one["mend"] for one in found] == ([] if status == "trusted" else ["start codex and type /hooks"])
+    program.write_text("#!/bin/sh\nexit 2\n")  # an older one without app-server
+    assert {one["agent"]: one for one in living.json("setup", "--list")["agents"]}["codex"]["trouble"] is None
+    living.json("uninstall", "--yes")
+
+
 # ---------------------------------------------------------------- on a terminal
 
 
@@ -280,7 +318,7 @@ def test_a_person_sees_the_change_and_is_asked(house: House) -> None:
     shown, status = on_terminal(house, "setup", "claude-code", answer=b"n\n")
     assert status == 1
     assert "\x1b[32m+" in shown
-    assert "Change it?" in shown
+    assert "Change them?" in shown
     assert "nothing was changed" in shown
     assert path.read_bytes() == MINE
     shown, status = on_terminal(house, "setup", "claude-code", answer=b"y\nn\n")

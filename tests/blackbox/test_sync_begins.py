@@ -17,6 +17,7 @@ def test_setup_refuses_what_it_must_and_changes_nothing(tmp_path: Path) -> None:
     with open_house() as house:
         house.start()
         assert house.ctl("sync").returncode == 3
+        assert house.json("doctor")["findings"] == [], "one try in a vault without a remote is no lasting trouble"
         before = house.git("for-each-ref"), (house.vault / ".git/config").read_bytes()
         other = tmp_path / "code"
         run_git("init", "-q", "--initial-branch=main", str(other), cwd=tmp_path)

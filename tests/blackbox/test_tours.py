@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from ormahd.note.note import parse
+from ormahd.note.read import parse
 from tests.blackbox.tours import CORE, SWAP, TOURS, Tour, edit_by_hand, edited, walk_home
 from tests.house import House, open_house
 

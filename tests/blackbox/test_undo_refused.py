@@ -8,7 +8,7 @@ import pytest
 
 from ormahd.model.change import Kind
 from ormahd.model.node import Tier
-from ormahd.note.note import parse
+from ormahd.note.read import parse
 from tests.blackbox import undoing
 from tests.blackbox.tours import as_job, changed, edited, head, path_of, remember, walk_home
 from tests.blackbox.undoing import refused, update
@@ -31,8 +31,8 @@ def test_ops_that_there_are_not(house: House) -> None:
     refused(house, "--job", "nosuchjob", "--since", "yesterday", status=3, says="ever changed anything")
     refused(house, "--job", "nosuchjob", status=2, says="since")
     refused(house, "--since", "yesterday", status=2, says="run")
-    refused(house, status=2, says="name ops")
-    refused(house, ops[0], "--run", ops[1], status=2, says="name ops")
+    refused(house, status=2, says="say what to undo")
+    refused(house, ops[0], "--run", ops[1], status=2, says="say what to undo")
 
 
 def test_commits_by_hand_are_gits(house: House) -> None:

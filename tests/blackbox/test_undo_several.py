@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, Tier
-from ormahd.note.note import parse
+from ormahd.note.read import parse
 from tests.blackbox import undoing
 from tests.blackbox.tours import as_job, changed, edited, head, link, path_of, remember, walk_home
 from tests.blackbox.undoing import refused, update

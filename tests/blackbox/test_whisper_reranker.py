@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.contract.test_rerank import make
 from tests.house import open_house, wait_until
-from tests.unit.ranking.test_rerank import make
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_reranker_is_not_asked_about_the_user(files: Path) -> None:
     """Seeds: "identity prompts skip the reranker path"; for others its word stands in the trace, and in the sum."""
     more = {"ORMAH_EMBEDDING_MODEL": "all-MiniLM-L6-v2", "ORMAH_WHISPER_RERANKER_MODEL": str(files)}
-    with open_house(**more, ORMAH_WHISPER_RERANKER_BLEND="0.3") as house:
+    with open_house(**more) as house:
         house.start()
         house.call("agent.remember", content="We use postgres because of json.", title="Database", space="shop")
         house.call("agent.remember", content="The user lives in Lisbon.", title="Home", space=None, about_self=True)
@@ -34,7 +34,7 @@ def test_the_reranker_is_not_asked_about_the_user(files: Path) -> None:
         _, judged = read(asked)
         assert judged
         for one in judged:
-            text = 0.3 * one["cross"] + 0.7 * one["text"]
+            text = 0.6 * one["cross"] + 0.4 * one["text"]
             assert one["relevance"] == pytest.approx(text * one["certain"] * one["place"] + one["affinity"], abs=1e-5)
         about_user, none = read("where do I live?")
         assert (none, [node.title for node in about_user.nodes]) == ([], ["Home"])

@@ -21,7 +21,10 @@ from pathlib import Path
 from ormahd.git.oplog import compose as commit_message
 from ormahd.model.change import Kind, OpIds
 from ormahd.model.node import EdgeType, Tier
-from ormahd.note.note import NoteLink, compose, edit, parse, path_for
+from ormahd.note.edit import edit
+from ormahd.note.read import parse
+from ormahd.note.values import NoteLink, path_for
+from ormahd.note.write import compose
 from tests.house import House, wait_until
 
 Notes = Mapping[str, bytes]
@@ -109,7 +112,7 @@ def _git(house: House, folder: Path, *words: str) -> None:
 
 
 def changed(house: House, node_id: str, **how: object) -> dict[str, bytes | None]:
-    """A note with some fields or edges changed, as `note.note.edit` does it."""
+    """A note with some fields or edges changed, as `note.edit.edit` does it."""
     path = path_of(house, node_id)
     moment = {"updated": datetime.now(UTC).replace(microsecond=0)}
     given = {"set": moment} | how

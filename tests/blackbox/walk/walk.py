@@ -48,6 +48,13 @@ class Walk(World):
         (way,) = self.chance.choices([way for way, _ in ways], [weight for _, weight in ways])
         self.take(way)
 
+    def the_rest(self) -> None:
+        """Each kind of step that chance left out."""
+        while len(self.state) < 4:
+            self.take(self.remember)
+        for way in [way for way, weight in self.ways() if weight and way.__name__ not in self.tally]:
+            self.take(way)
+
     def take(self, way: Callable[[], None]) -> None:
         self.tally[way.__name__] = self.tally.get(way.__name__, 0) + 1
         self.say(way.__name__)
@@ -77,12 +84,14 @@ def begun(seed: int, **settings: str) -> Iterator[Walk]:
 
 
 def walked(steps: int, seed: int) -> dict[str, int]:
-    """Walk so many steps, and tell how many of each kind."""
+    """Walk so many steps, then each kind of step that was not among them, and tell how many of each kind."""
     with begun(seed) as walk:
         walk.thorough = steps > 300
         for number in range(steps):
             walk.step()
             if number % 50 == 49:
                 walk.git("fsck", "--strict", "--no-dangling")
+        walk.the_rest()
+        walk.git("fsck", "--strict", "--no-dangling")
         print(f"seed {seed}: {json.dumps(walk.tally)}")
         return walk.tally

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ormahd.note.note import parse
+from ormahd.note.read import parse
 from ormahd.vault.merge_driver import KEY, command
 from tests.blackbox.tours import CORE, TOURS, Tour, edit_by_hand, edited
-from tests.house import House, open_house, wait_until
+from tests.house import House, open_house
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +37,3 @@ def test_later_edits_survive(kitchen: House, tour: Tour) -> None:
     tour.end(kitchen, state)
     expected = before | {here[node]: edited(before[here[node]]) for node in touched}
     assert kitchen.notes() == expected
-
-
-def test_the_helpers_are_gone(kitchen: House) -> None:
-    wait_until(lambda: not [name for name in os.listdir(kitchen.home / "runtime_dir") if "merge" in name], "all ended")

@@ -1,0 +1,181 @@
+"""The guided set-up: in one command, and by answers on a terminal; everything it did is checked, and taken out again."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.house import House, open_house, wait_until
+
+SETTINGS = {
+    ".claude/settings.json": b'{\n  // mine\n  "model": "opus",\n}\n',
+    ".claude.json": b'{"numStartups": 3}',
+    ".codex/config.toml": b'model = "o5" # the large one\r\n',
+    ".cursor/mcp.json": b'{"mcpServers": {}}',
+    "config_home/Code/User/mcp.json": b'{\n\t"servers": {} // none\n}',
+}
+TURNS = [
+    {"type": "user", "uuid": "u1", "sessionId": "s1", "cwd": "/src/shop", "timestamp": "2026-11-20T10:00:00Z",
+     "message": {"role": "user", "content": "The kestrel release is tagged from the tower branch."}},
+    {"type": "assistant", "uuid": "u2", "parentUuid": "u1", "sessionId": "s1", "timestamp": "2026-11-20T10:00:05Z",
+     "message": {"role": "assistant", "content": [{"type": "text", "text": "Noted."}]}},
+]  # fmt: skip
+
+
+@pytest.fixture
+def fresh() -> Iterator[House]:
+    """A home with four agents, an Obsidian vault and a past session, on which Ormah never ran."""
+    with open_house(ORMAH_SOCKET="", ORMAH_VAULT="", ORMAH_EMBEDDING_MODEL="") as house:
+        for name, data in SETTINGS.items():
+            (house.home / name).parent.mkdir(parents=True, exist_ok=True)
+            (house.home / name).write_bytes(data)
+        past = house.home / ".claude" / "projects" / "-src-shop" / "s1.jsonl"
+        past.parent.mkdir(parents=True)
+        past.write_text("".join(json.dumps(turn) + "\n" for turn in TURNS))
+        config = house.home / "config_home"
+        (config / "ormah").mkdir()
+        (config / "ormah" / "config.toml").write_text('[embedding]\nmodel = "hashing" # quick\n')
+        notes = house.home / "Notes"
+        notes.mkdir()
+        (notes / "Owl.md").write_text("Owls see at night.\n")
+        (config / "obsidian").mkdir()
+        (config / "obsidian" / "obsidian.json").write_text(json.dumps({"vaults": {"a": {"path": str(notes), "ts": 1}}}))
+        (house.home / ".gitconfig").write_text("[user]\n\tname = Ada Byrne\n\temail = ada@example.org\n")
+        try:
+            yield house
+        finally:
+            house.ctl("down")
+
+
+def files(house: House) -> dict[str, bytes]:
+    return {name: (house.home / name).read_bytes() for name in SETTINGS}
+
+
+def test_one_command_sets_all_up_and_one_takes_it_out(fresh: House) -> None:
+    told = fresh.json("setup", "--dry-run")
+    assert files(fresh) == SETTINGS
+    assert (told["name"], told["sessions"]) == ("Ada Byrne", True)
+    done = fresh.json("setup", "--yes", "--name", "Grace Hopper", "--deadline", "9000")
+    assert {one["agent"] for one in done["agents"]} == {"claude-code", "codex", "cursor", "vscode"}
+    assert done["vault"] == str(fresh.home / "data_home" / "ormah" / "vault")
+    checks = {one["what"]: one for one in done["checks"]}
+    assert list(checks) == ["hook of claude-code", "hook of codex", "MCP server"]
+    assert all(one["ok"] for one in checks.values()), checks
+    me = fresh.json("list")[-1]
+    assert (me["type"], me["title"]) == ("person", "Grace Hopper")
+    archive = fresh.home / "data_home" / "ormah" / "sessions"
+    wait_until(lambda: b"kestrel" in b"".join(map(Path.read_bytes, archive.rglob("s1.jsonl"))), "the past session")
+    assert fresh.json("config", "show", "sessions.watch")["settings"]["sessions.watch"]["value"] is True
+    assert "# quick" in (fresh.home / "config_home" / "ormah" / "config.toml").read_text()
+    again = fresh.json("setup", "--yes", "--deadline", "9000")
+    assert not any(one["changed"] for one in again["agents"]), "a second time changes nothing"
+    assert fresh.json("list")[-1]["title"] == "Grace Hopper", "it keeps the name"
+    assert fresh.ctl("uninstall", "--yes").returncode == 0
+    assert files(fresh) == SETTINGS
+    assert not (fresh.home / ".codex" / "hooks.json").exists()
+    assert fresh.json("list"), "never a memory"
+
+
+def test_what_cannot_be_is_refused_before_anything_is_changed(fresh: House) -> None:
+    assert fresh.ctl("setup", "--yes", "--agents", "emacs").returncode == 2
+    assert fresh.ctl("setup", "--name", "Ada").returncode == 2, "no terminal to ask the rest on"
+    empty = fresh.ctl("setup", "--yes", "--vault", "")
+    assert (empty.returncode, empty.stderr.splitlines()[0]) == (
+        2, "error: invalid value for '--vault': it is empty; `.` is the folder here"
+    )  # fmt: skip
+    assert fresh.ctl("setup", "codex", "--past").returncode == 2
+    assert fresh.ctl("setup", "--yes", "--no-instructions").returncode == 2
+    assert files(fresh) == SETTINGS
+    (fresh.home / ".cursor" / "mcp.json").write_text("{oops}")
+    assert fresh.ctl("setup", "--yes").returncode == 5
+    assert b"ormah" not in (fresh.home / ".claude" / "settings.json").read_bytes()
+    assert (
+        fresh.ctl("setup", "--yes", "--agents", "none", "--no-past", "--vault", str(fresh.home / "v")).returncode == 0
+    )
+    assert fresh.json("status")["vault"] == str(fresh.home / "v")
+    other = fresh.ctl("setup", "--yes", "--agents", "none", "--no-past", "--vault", str(fresh.home / "w"))
+    assert other.returncode == 4
+    assert "there is a vault already" in other.stderr
+
+
+def test_a_person_answers_five_questions_at_most(fresh: House) -> None:
+    shown, status = typed(
+        fresh,
+        [
+            ("Connect which?", "cursor, vscode"),
+            ("A number, or a folder", "2"),
+            ("What is your name?", ""),
+            ("[Y/n]", "n"),
+        ],
+    )
+    assert status == 0, shown
+    assert "4 questions" in shown
+    assert "Agents on this machine: claude-code, codex, cursor, vscode" in " ".join(shown.split())
+    assert "MCP server answers" in " ".join(shown.split())
+    assert (fresh.home / ".claude" / "settings.json").read_bytes() == SETTINGS[".claude/settings.json"]
+    assert b"ormahctl" in (fresh.home / ".cursor" / "mcp.json").read_bytes()
+    assert fresh.json("status")["vault"] == str(fresh.home / "Notes" / "Ormah")
+    assert (fresh.home / "Notes" / "Owl.md").read_text() == "Owls see at night.\n"
+    assert fresh.json("list")[-1]["title"] == "Ada Byrne"
+
+
+def typed(house: House, answers: list[tuple[str, str]]) -> tuple[str, int]:
+    """What `ormahctl setup` shows on a terminal of 80 columns where each question gets its answer, and its status."""
+    ours, theirs = pty.openpty()
+    env = house.env | {"TERM": "xterm-256color", "COLUMNS": "80"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ormahctl", "setup", "--deadline", "9000"],
+        stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=house.home, start_new_session=True,
+    )  # fmt: skip
+    os.close(theirs)
+    shown: list[bytes] = []
+
+    def read() -> None:
+        try:
+            while piece := os.read(ours, 4096):
+                shown.append(piece)
+        except OSError:  # Linux: the other end is closed
+            pass
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    begun = 0
+    for question, answer in answers:
+        wait_until(
+            lambda question=question, begun=begun: (
+                question.encode() in b"".join(shown)[begun:] or process.poll() is not None
+            ),
+            f"the question {question!r}",
+        )
+        begun = len(b"".join(shown))
+        os.write(ours, answer.encode() + b"\n")
+    status = process.wait(120)
+    reader.join(120)
+    os.close(ours)
+    return b"".join(shown).decode(), status
+
+
+def test_a_setting_is_checked_before_it_is_written(fresh: House) -> None:
+    file = fresh.home / "config_home" / "ormah" / "config.toml"
+    before = file.read_bytes()
+    assert fresh.ctl("config", "set", "whisper.nope", "1").returncode == 2
+    assert fresh.ctl("config", "set", "whisper.limit").returncode == 2
+    assert fresh.ctl("config", "set", "sessions.watch", "perhaps").returncode == 2
+    below = fresh.ctl("config", "set", "whisper.max_nodes", "--", "-4")
+    assert "whisper.max_nodes (in flag): -4 is not allowed" in below.stderr
+    assert "search.rrf_k is no setting any more: " in fresh.ctl("config", "show", "search.rrf_k").stderr
+    assert file.read_bytes() == before
+    fresh.settings["ORMAH_SESSIONS_WATCH"] = "true"
+    assert fresh.ctl("config", "set", "sessions.watch", "false").returncode == 4, "the environment wins"
+    del fresh.settings["ORMAH_SESSIONS_WATCH"]
+    done = fresh.ctl("config", "set", "vault.path", str(Path("/tmp/my notes")))
+    assert done.stdout.startswith('vault.path = "/tmp/my notes"')
+    assert file.read_bytes().startswith(before)

@@ -1,0 +1,265 @@
+"""The tools of MCP as agents use them, in both eras of the protocol."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+
+from tests.blackbox.talking import ERAS, Talk, talking
+from tests.house import House
+from tests.surroundings import ROOT
+
+
+@pytest.fixture(params=ERAS)
+def talk(shared: House, request: pytest.FixtureRequest) -> Iterator[Talk]:
+    with talking(
+        shared, request.param, client_info=types.Implementation(name="codex-mcp-client", version="1")
+    ) as found:
+        assert found.client.protocol_version == ERAS[request.param]
+        yield found
+
+
+def test_the_life_of_a_memory(talk: Talk, shared: House) -> None:
+    era = talk.client.protocol_version
+    said, facts = talk.fine(
+        "remember", content=f"Shop {era} is deployed with make ship.", type="procedure", space=f"shop-{era}"
+    )
+    node, op = facts["node_id"], facts["op"]
+    assert node in said
+    assert facts["space"] == f"shop-{era}"
+    assert "agent:codex" in shared.git("log", "-1", "--format=%an")
+
+    said, facts = talk.fine("recall", query=f"how is shop {era} deployed", spaces=[f"shop-{era}"])
+    assert facts["results"][0]["node_id"] == node
+    assert "make ship" in said
+    said, facts = talk.fine("recall_node", node_id=node[:8])
+    digest = facts["digest"]
+    assert digest in said
+
+    talk.fine("update", node_id=node, content=f"Shop {era} is deployed with make release.", expected=digest)
+    refused = talk.wrong("update", node_id=node, content="lost", expected=digest)
+    assert "changed since it was read" in refused
+    assert "make release" in talk.fine("recall_node", node_id=node)[0]
+
+    said, facts = talk.fine(
+        "remember", content=f"Shop {era} is deployed with make release2.", type="procedure", space=f"shop-{era}"
+    )
+    newer = facts["node_id"]
+    assert [one["node_id"] for one in facts["similar"]] == [node]
+    assert node in said
+    talk.fine("mark_outdated", node_id=node, replaced_by=newer, reason="renamed")
+
+    said, facts = talk.fine("history", node_id=node)
+    assert "superseded" in said.lower()
+    assert op in facts["ops"]
+    outdated = facts["ops"][0]
+    said, facts = talk.fine("undo", op=outdated)
+    assert facts["undone"] == [outdated]
+    assert "outdated since" not in talk.fine("recall_node", node_id=node)[0]
+    assert facts["undo_ops"][0] in talk.fine("history")[1]["ops"]
+
+
+def test_feedback_on_a_whisper(talk: Talk, shared: House) -> None:
+    era = talk.client.protocol_version
+    _, facts = talk.fine("remember", content=f"The {era} kiln fires clay at nine hundred degrees.", type="fact")
+    shared.call("agent.whisper", prompt=f"at how many degrees does the {era} kiln fire clay?", session_id=f"s-{era}")
+    said, judged = talk.fine("submit_feedback", node_id=facts["node_id"], signal=1)
+    assert judged["node_id"] == facts["node_id"]
+    assert judged["counted"]
+    assert "useful" in said
+    assert "may be from -1 to 1" in talk.wrong("submit_feedback", node_id=facts["node_id"], signal=5)
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_both_phases_of_maintenance(daemon: House, era: str) -> None:
+    pair = {
+        title: daemon.call("agent.remember", content=content, title=title, type="fact", space="shop").node_id
+        for title, content in {
+            "receipts": "The till prints receipts on thermal paper that is eighty millimetres wide.",
+            "receipts too": "The till prints all receipts on thermal paper, and that is eighty millimetres wide.",
+        }.items()
+    }
+    keep, remove = pair.values()
+    with talking(daemon, era) as talk:
+        said, facts = talk.fine("run_maintenance")
+        assert facts["status"] == "issued"
+        assert facts["receipt"] in said
+        assert keep in said
+        assert remove in said
+        assert "## Pairs to merge" in said
+        verdict = {
+            "keep_id": keep,
+            "remove_id": remove,
+            "title": "Receipts",
+            "content": "Thermal paper, 80 mm wide.",
+            "reason": "the same",
+        }
+        said, facts = talk.fine("run_maintenance", results={"receipt": facts["receipt"], "merges": [verdict]})
+        assert facts["summary"]["merges"] == 1
+        assert "1 merge" in said
+        said, undone = talk.fine("undo", run=facts["run"])
+        assert len(undone["undone"]) == 1
+        assert talk.fine("recall_node", node_id=remove)[1]["node_id"] == remove
+        assert "Error" in talk.wrong("run_maintenance", results={"receipt": "11111111-2222-4333-8444-555555555555"})
+
+
+def test_resources_and_prompts(talk: Talk) -> None:
+    content = f"Ada never eats peanuts ({talk.client.protocol_version})."
+    _, facts = talk.fine("remember", content=content, tier="core", title=f"Peanuts {talk.client.protocol_version}")
+    listed = talk.do(talk.client.list_resources)
+    uris = {one.uri: one.name for one in listed.resources}
+    uri = f"ormah://node/{facts['node_id']}"
+    assert uris[uri] == f"Peanuts {talk.client.protocol_version}"
+    (template,) = talk.do(talk.client.list_resource_templates).resource_templates
+    assert template.uri_template == "ormah://node/{id}"
+    (read,) = talk.do(talk.client.read_resource, uri).contents
+    assert content in read.text
+    (prompt,) = talk.do(talk.client.list_prompts).prompts
+    got = talk.do(talk.client.get_prompt, prompt.name)
+    assert "run_maintenance" in got.messages[0].content.text
+    for wrong in ("ormah://node/ffffffff", "file:///etc/passwd", "ormah://node/../../etc"):
+        with pytest.raises(Exception, match=r"ffffffff|no resource|\.\."):
+            talk.do(talk.client.read_resource, wrong)
+
+
+def test_errors_say_what_is_wrong(talk: Talk) -> None:
+    said = talk.wrong("recall_node", node_id="deadbeef")
+    assert re.search(r"no memory.*deadbeef", said)
+    assert "`recall`" in said, "the daemon names the command, of which the agent has the tool"
+    assert "'content' is missing" in talk.wrong("remember")
+    assert "no argument 'contents'" in talk.wrong("remember", contents="x")
+    assert "it may be: fact, decision" in talk.wrong("remember", content="x", type="story")
+    assert "'limit' is no integer" in talk.wrong("recall", query="x", limit="many")
+    assert "op or run" in talk.wrong("undo")
+    assert "nothing to change" in talk.wrong("update", node_id="deadbeef")
+    with pytest.raises(Exception, match="there is no tool 'forget_all'"):
+        talk.call("forget_all")
+
+
+def test_what_models_write_is_understood(talk: Talk) -> None:
+    era = talk.client.protocol_version
+    given: dict[str, Any] = {
+        "content": f"The lighthouse of {era} has a red lamp.", "title": None, "tags": "lighthouse", "confidence": "0.9",
+        "about_self": "false", "links": "[]",
+    }  # fmt: skip
+    _, facts = talk.fine("remember", **given)
+    said, _ = talk.fine("recall_node", node_id=facts["node_id"])
+    assert "tags: lighthouse" in said
+    assert "confidence 0.9" in said
+    assert len(talk.fine("recall", query="lighthouse lamp", limit="1")[1]["results"]) == 1
+
+
+def test_long_results_are_cut_and_say_so(talk: Talk, shared: House) -> None:
+    era = talk.client.protocol_version
+    words = " ".join(f"walrus{number} sleeps on ice." for number in range(9_000))
+    _, facts = talk.fine(
+        "remember", content=f"Walrus book {era}. {words}", title=f"Walrus book {era}", space=f"ice-{era}"
+    )
+    said, _ = talk.fine("recall", query=f"walrus book {era}", spaces=[f"ice-{era}"])
+    assert len(said) < 30_000
+    assert "recall_node has all" in said
+    whole, _ = talk.fine("recall_node", node_id=facts["node_id"])
+    assert len(whole) < 70_000
+    assert f"[cut: 60,000 of {len(words) + len(era) + 14:,} characters; the file has all: ice-{era}/" in whole
+
+
+SPACES: list[tuple[str, dict[str, str], str, str | None]] = [
+    ("the working directory", {}, "here", "here"),
+    ("the project's folder", {"CLAUDE_PROJECT_DIR": "{home}/there"}, "here", "there"),
+    ("ORMAH_SPACE", {"ORMAH_SPACE": "named", "CLAUDE_PROJECT_DIR": "{home}/there"}, "here", "named"),
+    ("ORMAH_SPACE is global", {"ORMAH_SPACE": "Global"}, "here", None),
+    ("the home directory is no project", {}, "", None),
+]
+
+
+@pytest.mark.parametrize(("env", "cwd", "space"), [one[1:] for one in SPACES], ids=[one[0] for one in SPACES])
+def test_the_space_is_that_of_the_agent(shared: House, env: dict[str, str], cwd: str, space: str | None) -> None:
+    for name in ("here", "there"):
+        (shared.home / name).mkdir(exist_ok=True)
+    with talking(
+        shared, cwd=shared.home / cwd, env={name: one.format(home=shared.home) for name, one in env.items()}
+    ) as talk:
+        content = f"A note of {env} in {cwd}."
+        assert talk.fine("remember", content=content)[1]["space"] == space
+        assert talk.fine("remember", content=content, space="said")[1]["space"] == "said"
+        assert talk.fine("remember", content=content, space="global")[1]["space"] is None
+
+
+def test_a_client_without_a_folder_names_its_roots(shared: House) -> None:
+    (shared.home / "rooted here").mkdir()
+    asked: list[int] = []
+
+    async def roots(_context: Any) -> types.ListRootsResult:
+        asked.append(1)
+        uri = (shared.home / "rooted here").as_uri()
+        return types.ListRootsResult(roots=[types.Root(uri=uri)])
+
+    with talking(shared, "legacy", list_roots_callback=roots) as talk:
+        assert talk.fine("remember", content="A note with a root.")[1]["space"] == "rooted here"
+        talk.fine("remember", content="Another note with a root.")
+        assert asked == [1]
+
+
+def test_a_client_that_never_tells_its_roots_is_not_waited_for(shared: House) -> None:
+    async def roots(_context: Any) -> types.ListRootsResult:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    with talking(shared, "legacy", list_roots_callback=roots) as talk:
+        assert talk.fine("remember", content="A note of a client without roots.")[1]["space"] is None
+
+
+def test_the_pump_is_a_small_process(shared: House) -> None:
+    with talking(shared):
+        found = [
+            proc
+            for proc in Path("/proc").glob("[0-9]*")
+            if b"--mcp" in _words(proc) and str(shared.home).encode() in _environ(proc)
+        ]
+        (pump,) = found
+        (kilobytes,) = re.findall(r"VmRSS:\s+(\d+)", (pump / "status").read_text())
+        assert int(kilobytes) < 15_000
+
+
+def _words(proc: Path) -> list[bytes]:
+    try:
+        return (proc / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def _environ(proc: Path) -> bytes:
+    try:
+        return (proc / "environ").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_by_hand(shared: House) -> None:
+    """One who types it in a shell gets the answer, and the process ends."""
+    hello = '{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}'
+    odd = '{"jsonrpc":"2.0","id":7.5,"method":"ping"}\n' + "[" * 100_000 + "\n"
+    done = shared.ctl(
+        "mcp", input=f'{hello}\nno json\n{{"id": 7}}\n{{"jsonrpc":"2.0","id":"two","method":"ping"}}\n{odd}'
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 6
+    assert '"id":"two"' in done.stdout
+    assert any('"id":7' in one and '"error"' in one for one in lines)
+    errors = [json.loads(one)["error"]["code"] for one in lines if '"id":null' in one]
+    assert sorted(errors) == [-32700, -32700, -32600]
+    assert str(ROOT) not in done.stdout
+
+
+def test_a_judge_has_no_memories(shared: House) -> None:
+    done = shared.ctl("mcp", env={"ORMAH_JUDGING": "1"})
+    assert done.returncode == 69
+    assert "judge" in done.stderr
