@@ -48,7 +48,7 @@ def main(vault: Path, models: Path) -> None:
     from ormahd.embedding import model as choose
     from ormahd.embedding.model import Model
     from ormahd.index import embedding_cache
-    from ormahd.note.note import parse
+    from ormahd.note.read import parse
     from ormahd.settings import EmbeddingSettings
 
     files = sorted(path for path in vault.glob("[!.]*/**/*.md"))

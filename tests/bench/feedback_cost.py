@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ormahd.model.judgement import FILES, FOLDER, Judgement, Small, encode
+from ormahd.model.judgement import FILES, FOLDER, Int8Vector, Judgement, encode
 from ormahd.settings import AffinitySettings
 from ormahd.state import whispers
 from ormahd.state.feedback import Judgements, LineFiles
@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> None:
     for nodes in (1_000, 300, CANDIDATES):
         rows = [
             Judgement(node(i % nodes), 1 if i % 3 else -1, "explicit", now - timedelta(hours=i % 900), f"e{i:011}", "m",
-                      Small.of(vector()), "0" * 32)
+                      Int8Vector.of(vector()), "0" * 32)
             for i in range(count)
         ]  # fmt: skip
         known, asked = Judgements.of(rows, "m"), vector()

@@ -22,7 +22,7 @@ import tempfile
 import uuid
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -43,6 +43,7 @@ from ormahd.search.gather import gather, hear
 from ormahd.search.search import Rules, score
 from ormahd.settings import EmbeddingSettings
 from tests.contract.index_notes import NOW, apply, note
+from tests.quality.calibration import calibration_error
 from tests.quality.sets import memory
 
 TABLE = Path(blend.__file__).with_name("blend.json")
@@ -159,11 +160,9 @@ def evidence_of(index: Index, query: SearchQuery, embedder: Embedder) -> tuple[l
     """Return the candidates that ranking finds for a query, and the evidence that the blend weighs."""
     rules = Rules()
     heard = hear(query, space=None, now=NOW, settings=rules.search)
-    gathered = gather(index, heard, embedder.embed_query, rules.search, rules.min_pool)
+    gathered = gather(index, heard, embedder.embed_query, rules.min_pool)
     exact = look(index, heard)
-    fused = fuse(
-        gathered, question=heard.question, keep=rules.compared, settings=rules.search, exact=exact.boost.keys()
-    )
+    fused = fuse(gathered, keep=rules.compared, exact=exact.boost.keys())
     _, rows, _, shaped = score(index, fused, gathered, heard, exact, rules)
     return [row.id for row in rows], shaped.evidence
 
@@ -201,7 +200,7 @@ def fit(questions: Sequence[Question]) -> tuple[Any, float]:
         return float((worth * (np.log(every) - np.log(good))).sum() + RIDGE / 2 * weights @ weights), slope
 
     bounds = [(None, 0.0) if piece in AGAINST else (0.0, None) for piece in PIECES]
-    weights = _least(loss, np.zeros(len(PIECES)), bounds) / spread
+    weights = least(loss, np.zeros(len(PIECES)), bounds) / spread
     return weights, _base(evidence @ weights, right, worth[owner] / sizes[owner])
 
 
@@ -213,10 +212,11 @@ def _base(score: Any, right: Any, worth: Any) -> float:
         off = worth * (1 / (1 + np.exp(-logit)) - right)
         return float((worth * (np.logaddexp(0, logit) - right * logit)).sum()), np.array([off.sum()])
 
-    return float(_least(loss, np.array([-float(score.mean())]), [(None, None)])[0])
+    return float(least(loss, np.array([-float(score.mean())]), [(None, None)])[0])
 
 
-def _least(loss: Any, start: Any, bounds: Sequence[Any]) -> Any:
+def least(loss: Any, start: Any, bounds: Sequence[Any]) -> Any:
+    """Return where a loss with its slope is least, within bounds."""
     found = minimize(
         loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 1000, "ftol": 1e-12, "gtol": 1e-8}
     )
@@ -250,31 +250,41 @@ def figures(
     }
 
 
-def calibration_error(chance: Any, right: Any, bins: int = 10) -> float:
-    """Return the mean distance between the chance told and the share that is right, over equal intervals of chance."""
-    of = np.minimum((chance * bins).astype(int), bins - 1)
-    return float(
-        sum(
-            abs(chance[of == at].mean() - right[of == at].mean()) * (of == at).mean()
-            for at in range(bins)
-            if (of == at).any()
-        )
-    )
-
-
-def main(args: list[str]) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def options(args: list[str], description: str | None, *, evidence: str, written: str) -> argparse.Namespace:
+    """Return the options of a program that fits. `evidence`: the usual file's name; `written`: what `--write` writes."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--shared", type=Path, default=Path("../shared/bench"), help="the directory of the shared benchmarks"
     )
-    parser.add_argument("--evidence", type=Path, default=Path(tempfile.gettempdir(), "ormah-evidence.npz"))
-    parser.add_argument("--write", action="store_true", help=f"write the table to {TABLE.name}")
-    chosen = parser.parse_args(args)
+    parser.add_argument("--evidence", type=Path, default=Path(tempfile.gettempdir(), evidence))
+    parser.add_argument("--write", action="store_true", help=f"write {written}")
+    return parser.parse_args(args)
+
+
+def gathered(chosen: argparse.Namespace, gather_all: Callable[[Path, Path], None], what: str) -> bool:
+    """Gather the evidence unless it is kept. Return False, and say why, where there is nothing to gather it from."""
     if not chosen.evidence.exists():
         if not (chosen.shared / "locomo.py").exists():
-            print(f"fit: {chosen.shared} is missing: the shared benchmarks are needed to fit the blend")
-            return
-        gather_all(chosen.shared, chosen.evidence)
+            print(f"{chosen.shared} is missing: the shared benchmarks are needed to fit {what}")
+            return False
+        gather_all(chosen.shared.resolve(), chosen.evidence)
+    return True
+
+
+def write_table(file: Path, sets: Mapping[str, int], base: float, weights: Mapping[str, float]) -> None:
+    """Write the fitted numbers as `model.chance.FittedWeights` reads them."""
+    table = {
+        "made": date.today().isoformat(), "sets": dict(sets), "base": round(base, 4),
+        "weights": {name: round(weight, 4) for name, weight in weights.items()},
+    }  # fmt: skip
+    file.write_text(json.dumps(table, indent=1) + "\n")
+    print(f"written: {file}")
+
+
+def main(args: list[str]) -> None:
+    chosen = options(args, __doc__, evidence="ormah-evidence.npz", written=f"the table to {TABLE.name}")
+    if not gathered(chosen, gather_all, "the blend"):
+        return
     questions = kept(chosen.evidence)
     folds = sorted({one.fold for one in questions})
     held = {fold: fit([one for one in questions if one.fold != fold]) for fold in folds}
@@ -291,14 +301,8 @@ def main(args: list[str]) -> None:
         )
     print(f"  base         {base:+8.3f}")
     if chosen.write:
-        table = {
-            "made": date.today().isoformat(),
-            "sets": dict(sorted(Counter(one.name for one in questions).items())),
-            "base": round(base, 4),
-            "weights": {piece: round(float(weights[at]), 4) for at, piece in enumerate(PIECES)},
-        }
-        TABLE.write_text(json.dumps(table, indent=1) + "\n")
-        print(f"written: {TABLE}")
+        counts = sorted(Counter(one.name for one in questions).items())
+        write_table(TABLE, dict(counts), base, dict(zip(PIECES, weights.tolist(), strict=True)))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,9 @@ from ormahd.index.index import Index
 from ormahd.index.rows import Filter
 from ormahd.model.change import FileState
 from ormahd.model.node import NodeType, Tier
-from ormahd.note.note import compose, digest, path_for
+from ormahd.note.read import digest
+from ormahd.note.values import path_for
+from ormahd.note.write import compose
 from ormahd.settings import EmbeddingSettings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -19,7 +19,8 @@ from typing import Any
 
 from ormahd.git.oplog import compose as message
 from ormahd.model.change import Kind, OpIds
-from ormahd.note.note import compose, path_for
+from ormahd.note.values import path_for
+from ormahd.note.write import compose
 from tests.bench import corpus
 from tests.bench.foundation import timed
 from tests.house import House, open_house

@@ -16,7 +16,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from ormahd.note.note import compose, path_for
+from ormahd.note.values import path_for
+from ormahd.note.write import compose
 from ormahd.vault.history import find_op, list_ops
 from ormahd.watch.scan import walk
 from ormahd.watch.watcher import Watcher

@@ -19,6 +19,18 @@ from ormahd.text.secrets import redact
 HERE = Path(__file__).parent
 WORDS = ("apple", "river", "candle", "orbit", "velvet", "hammer", "island", "jungle", "kitten", "lemon", "mirror", "needle", "ocean",
          "pepper", "quartz", "rocket", "saddle", "tunnel", "umbrella", "violin", "walnut", "yellow", "zebra", "anchor")  # fmt: skip
+LETTERS = (
+    "swordfish",
+    "mongoose",
+    "dragonfly",
+    "Kranichfeder",
+    "butterfly",
+    "tournesol",
+    "mariposa",
+    "hunter",
+    "Sunflower",
+    "qwertz",
+)
 STEMS = ("Sunflower", "hunter", "Kranich", "maple", "Otter", "thunder", "Winter", "pickle", "Zebra", "lantern")
 
 
@@ -86,6 +98,12 @@ def _secret(kind: str, chance: random.Random) -> tuple[str, list[str]]:
     if kind == "k":
         made = "".join(chance.choice("0123456789abcdef") for _ in range(chance.choice((20, 32, 40))))
         made = chance.choice([made, f"{made[:12].upper()}x{made[12:]}"])
+        return made, [made]
+    if kind == "l":
+        made = chance.choice(LETTERS)
+        return made, [made]
+    if kind in "hs":
+        made = ("-" if kind == "h" else " ").join(chance.sample(WORDS, 4))
         return made, [made]
     if kind == "n":
         made = digits(chance.choice((4, 4, 6)))

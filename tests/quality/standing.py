@@ -1,7 +1,8 @@
-"""Fit and measure how two memories stand to each other: `python -m tests.quality.standing [--fit] [--misses]`.
+"""Fit and measure how two memories stand to each other: `python -m tests.quality.standing [--shared DIR] [--fit] [--misses]`.
 
 Prints, from six-fold cross-validation over all pairs that may be tuned on, what `text.standing` finds at which precision;
-`--fit` writes `ormahd/text/standing_weights.json` from all of them. Deterministic.
+`--fit` writes `ormahd/text/standing_weights.json` from all of them. Deterministic. The shared benchmarks (`../shared/bench`) give
+turns of conversations, none of which replaces another; a conversation is measured by numbers that were fitted without it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from ormahd.text.standing import Relation, weigh
 from ormahd.text.statement import Statement, read
-from tests.quality.standing_sets import Memory, Pair, bystanders, dev, embed, minimal, own
+from tests.quality.standing_sets import Memory, Pair, bystanders, dev, embed, minimal, own, talk
 
 WEIGHTS = Path(__file__).parents[2] / "ormahd" / "text" / "standing_weights.json"
 STANDINGS = tuple(Relation)
@@ -29,6 +30,10 @@ FAR = 0.5
 """Below it such two count as unrelated."""
 BYSTANDERS = 1200.0
 """Pairs that all of those count for together."""
+TALK = 300.0
+"""Pairs that all turns of conversations count for together."""
+EVERY = 4
+"""Of the turns of a conversation each so manieth is compared with later ones."""
 PRECISION = 0.94
 SAME_PRECISION = 0.85
 """Lower, because a merge also needs that no word parts the two (`text.sameness`)."""
@@ -40,9 +45,9 @@ def label(pair: Pair, cosine: float) -> Relation:
     return Relation(pair.label)
 
 
-def gather() -> tuple[list[Pair], Any, Any, Any, Any, Any]:
+def gather(shared: Path) -> tuple[list[Pair], Any, Any, Any, Any, Any]:
     """Pairs, names of the numbers, the numbers (one row a pair), labels, how much each pair counts, whether it is related."""
-    pairs = [*own(), *dev(), *minimal(), *bystanders(NEAR)]
+    pairs = [*own(), *dev(), *minimal(), *bystanders(NEAR), *talk(shared, NEAR, EVERY)]
     vectors = embed([one for pair in pairs for one in (pair.older, pair.newer)])
     cosines = (vectors[0::2] * vectors[1::2]).sum(axis=1)
     known: dict[Memory, Statement] = {}
@@ -64,8 +69,10 @@ def gather() -> tuple[list[Pair], Any, Any, Any, Any, Any]:
     labels = np.array(
         [STANDINGS.index(label(pair, float(cosine))) for pair, cosine in zip(pairs, cosines, strict=True)]
     )
-    aside = np.array([pair.kind == "bystander" for pair in pairs])
+    spoken = np.array([pair.source == "talk" for pair in pairs])
+    aside = np.array([pair.kind == "bystander" for pair in pairs]) & ~spoken
     counts = np.where(aside, min(1.0, BYSTANDERS / max(1, aside.sum())), 1.0)
+    counts = np.where(spoken, TALK / max(1, spoken.sum()), counts)
     return pairs, names, table, labels, counts, related
 
 
@@ -86,9 +93,13 @@ def chances(constants: Any, some: Any, table: Any) -> Any:
     return powers / powers.sum(axis=1, keepdims=True)
 
 
-def crossed(table: Any, labels: Any, counts: Any) -> Any:
-    """Each pair's chances, by numbers that were fitted without it."""
+def crossed(table: Any, labels: Any, counts: Any, pairs: list[Pair]) -> Any:
+    """Each pair's chances, by numbers that were fitted without it, and without its conversation."""
     fold = np.random.default_rng(1).integers(0, FOLDS, len(labels))
+    conversations = sorted({str(pair.older.space) for pair in pairs if pair.source == "talk"})
+    for at, pair in enumerate(pairs):
+        if pair.source == "talk":
+            fold[at] = conversations.index(str(pair.older.space)) % FOLDS
     found = np.zeros((len(labels), len(STANDINGS)))
     for one in range(FOLDS):
         rest = fold != one
@@ -109,13 +120,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fit", action="store_true", help="write the numbers")
     parser.add_argument("--misses", action="store_true", help="also print each pair that went wrong")
+    parser.add_argument(
+        "--shared", type=Path, default=Path("../shared/bench"), help="the directory of the shared benchmarks"
+    )
     asked = parser.parse_args()
-    pairs, names, table, labels, counts, related = gather()
-    chance = crossed(table, labels, counts)
+    if not (asked.shared / "locomo.py").exists():
+        parser.error(f"{asked.shared} is missing: the shared benchmarks are needed to fit")
+    pairs, names, table, labels, counts, related = gather(asked.shared)
+    chance = crossed(table, labels, counts, pairs)
     replaced, same = STANDINGS.index(Relation.REPLACED), STANDINGS.index(Relation.SAME)
     chance[~related, replaced] = 0.0
-    source = np.array([pair.source if pair.kind != "bystander" else "bystanders of " + pair.source for pair in pairs])
-    counted = source != "minimal"  # made to be hard; of what people write they would be far too many
+    source = np.array([
+        "bystanders of " + pair.source if pair.kind == "bystander" and pair.source != "talk" else pair.source for pair in pairs
+    ])  # fmt: skip
+    counted = (source != "minimal") & (source != "talk")  # made to be hard, and too many of one kind
     at = round(threshold(chance[counted, replaced], labels[counted] == replaced, counts[counted], PRECISION), 3)
     same_at = round(
         max(0.5, threshold(chance[counted, same], labels[counted] == same, counts[counted], SAME_PRECISION)), 3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -89,6 +91,28 @@ def bystanders(least: float) -> list[Pair]:
             continue
         if one.space == other.space or one.space is None or other.space is None:
             found.append(Pair(group, "both", "bystander", "en", one, other))
+    return found
+
+
+def talk(shared: Path, least: float, every: int) -> list[Pair]:
+    """Turns of one conversation of the shared benchmarks that are near one another: each `every`th one with the three nearest
+    later ones. Both hold. `space` is the conversation."""
+    sys.path.insert(0, str(shared))
+    locomo, proactive = importlib.import_module("locomo"), importlib.import_module("proactive")
+    turns = [
+        *locomo.load(str(shared / "data/locomo-dev"), "dev").notes,
+        *proactive.load(shared / "data/proactive-dev")[0],
+    ]
+    found: list[Pair] = []
+    for space in dict.fromkeys(turn.space for turn in turns):
+        here = sorted((turn for turn in turns if turn.space == space), key=lambda turn: (turn.created, turn.id))
+        said = [_memory(turn.space, "fact", "", turn.content) for turn in here]
+        vectors = embed(said)
+        cosines = vectors @ vectors.T
+        for at in range(0, len(said), every):
+            later = [to for to in range(len(said)) if here[to].created > here[at].created and cosines[at, to] >= least]
+            later.sort(key=lambda to: (-cosines[at, to], to))
+            found += [Pair("talk", "both", "bystander", "en", said[at], said[to]) for to in later[:3]]
     return found
 
 

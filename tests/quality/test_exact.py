@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from ormahd.embedding.embedder import Embedder
+from ormahd.model.chance import times_odds
 from ormahd.model.node import SearchQuery
 from ormahd.search.search import Rules, rank
+from ormahd.settings import WhisperSettings
 from ormahd.text.words import query_terms, stems
 from ormahd.whisper import gather
 from ormahd.whisper.by_words import weights
@@ -29,7 +31,7 @@ ROWS = [
 TEXTS = [Text(row[3], row[4] or None, row[5]) for row in ROWS if row[0] == "memory"]
 ASKED = [row[1:] for row in ROWS if row[0] == "asked"]
 UNKNOWN = [row for row in ROWS if row[0] == "unknown"]
-GATE = 0.5
+GATE = WhisperSettings().injection_gate
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +52,10 @@ def relevances(stand: Stand, prompt: str) -> dict[str, float]:
         rules=Rules(),
     )
     rows = stand.index.notes([hit.node_id for hit in found.results], connections=False)
+    terms = query_terms(prompt)
     weighed = gather.PromptEvidence(
-        len(TEXTS), stems(query_terms(prompt)), weights(stand.index, prompt, stand.model.embed_query),
-        tuple(unknown_names(stand.index, prompt)),
+        len(TEXTS), stems(terms), weights(stand.index, prompt, stand.model.embed_query),
+        tuple(unknown_names(stand.index, prompt)), len(terms),
     )  # fmt: skip
     return {one.id: one.relevance for one in gather._candidates(found.results, rows, "", weighed)}
 
@@ -63,7 +66,7 @@ def test_a_whisper_brings_the_memory_with_the_name_and_no_look_alike(stand: Stan
     for _, _, gold, prompt in named:
         found = relevances(stand, prompt)
         best = max(found.values())
-        chosen = [node_id for node_id, value in found.items() if value >= GATE and value >= best - COMPANIONS]
+        chosen = [node_id for node_id, value in found.items() if value >= max(GATE, times_odds(best, -COMPANIONS))]
         brought += stand.ids[gold] in chosen
         alone += chosen == [stand.ids[gold]]
     assert brought >= 0.95 * len(named)

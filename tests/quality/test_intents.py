@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ormahd.embedding.embedder import Embedder
-from ormahd.settings import WhisperSettings
 from ormahd.whisper.hear import hear
 from ormahd.whisper.intents import Archetypes, small_talk
 from ormahd.whisper.types import Asked, Before, Intent
@@ -38,7 +37,6 @@ def test_kinds(model: Embedder) -> None:
     for group, kind, prompt in labelled():
         heard = hear(
             Asked(prompt, None), Before(), embed=model.embed_query, archetypes=archetypes, now=NOW,
-            settings=WhisperSettings(),
         )  # fmt: skip
         if kind is Intent.GENERAL:
             wrong += [(prompt, sorted(heard.intents))] if heard.intents != {Intent.GENERAL} else []

@@ -9,6 +9,7 @@ import pytest
 
 from ormahd.embedding.embedder import Embedder
 from ormahd.model.node import SearchQuery
+from ormahd.search.blend import PART
 from ormahd.search.gather import Trace
 from ormahd.search.search import Rules, rank
 from tests.contract.index_notes import NOW
@@ -45,12 +46,21 @@ def test_the_exact_one_is_first(stand: Stand, half: str, first: float) -> None:
     assert 1 - len(wrong) / len(some) >= first, wrong if half == "dev" else len(wrong)
 
 
-def test_the_numbers_add_up(stand: Stand) -> None:
+def test_the_numbers_of_every_candidate_add_up(stand: Stand) -> None:
+    """Of the results and of what was dropped: the score from the numbers, and the logit from its parts."""
+    seen = 0
     for _, question in ASKED:
         found = rank(
             stand.index, SearchQuery(query=question.text), embed=stand.model.embed_query, space=None, now=NOW,
             rules=Rules(),
         )  # fmt: skip
-        for hit in found.results:
-            numbers = {name: value for name, value in hit.trace.items() if isinstance(value, float)}
-            assert Trace(hit.node_id, numbers).recompute() == pytest.approx(hit.score, abs=1e-6), question.text
+        for shown in [*(hit.trace for hit in found.results), *found.trace["dropped"]]:
+            numbers = {name: value for name, value in shown.items() if isinstance(value, float)}
+            assert Trace(shown["node_id"], numbers).recompute() == pytest.approx(shown["score"], abs=1e-6), (
+                question.text
+            )
+            if "logit" in numbers:
+                parts = sum(value for name, value in numbers.items() if name.startswith(PART))
+                assert parts + numbers["base"] == pytest.approx(numbers["logit"], abs=1e-6), question.text
+                seen += 1
+    assert seen >= 1_000

@@ -11,6 +11,7 @@ import pytest
 
 from ormahd.embedding.embedder import Embedder
 from ormahd.embedding.reading import READABLE
+from ormahd.settings import WhisperSettings
 from ormahd.whisper.by_words import relevance_by_words, weights
 from tests.quality.sets import Text
 from tests.quality.test_floors import Stand
@@ -23,7 +24,7 @@ ROWS = [
 ASKED = [(language, note, question) for language, note, question in ROWS if note != "-"]
 SMALL_TALK = [(language, said) for language, note, said in ROWS if note == "-"]
 UNREAD = frozenset(["ru", "el", "ar", "he", "hi", "zh", "ja", "ko", "th"])
-GATE = 0.5
+GATE = WhisperSettings().injection_gate
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,207 @@
+"""Fits the weights of `ormahd/whisper/relevance.json` on the shared benchmarks' dev sets and on the dev halves of
+`tests/quality`.
+
+    python -m tests.bench fit-relevance [--shared DIR] [--evidence FILE] [--write]
+
+The first run asks the whisper each prompt and keeps the evidence of all candidates in FILE, which takes some minutes; later
+runs only fit, which takes seconds and gives the same table. Without the shared directory (`../shared/bench`) there is
+nothing to fit on, and it says so. `--write` writes the table, and the plot in `tests/quality`.
+
+A candidate is right as the gate's benchmark counts: a dialogue's turn if it is of a session that holds a turn with the
+answer, a fact if it is planted for the question, a memory if the set names it. Each set also has prompts for which
+nothing is right: the same questions in another space, small talk, coding.
+
+The fit is a regularised logistic regression with a base for each set, so that the evidence is weighed within a set and
+is not used to tell the sets apart. Each set has the same influence, and evidence that speaks for a memory cannot get a
+weight against it. The weights are then stretched and one base is set, so that what is told is true over all sets. The
+figures printed are of held folds: a conversation, a domain, or a fifth of the prompts, judged by weights that were fitted
+without it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ormahd.embedding.model import load
+from ormahd.settings import EmbeddingSettings
+from ormahd.whisper import relevance
+from ormahd.whisper.relevance import WITNESSES
+from tests.bench import fit
+from tests.bench.fit import least
+from tests.contract.index_notes import NOW
+from tests.quality import calibration
+from tests.quality.calibration import Judged, Labelled, Stored
+
+TABLE = Path(relevance.__file__).with_name("relevance.json")
+AGAINST = ("far",)
+"""Evidence that may only lower the chance."""
+EITHER = ("terms",)
+"""Evidence of unknown direction; all other may only raise the chance."""
+RIDGE = 5.0
+"""Strength of the regularisation of the weights; each set counts for `WORTH` candidates."""
+OWN_BASE = 200.0
+"""Strength of the regularisation of a set's base: the weaker it is, the more the sets may differ in it."""
+WORTH = 3_000.0
+
+
+def sets(shared: Path) -> dict[str, tuple[list[Stored], list[Labelled], Any]]:
+    """Return notes, prompts and the time of each set."""
+    known = fit.sets(shared)
+    prompts = importlib.import_module("prompts")
+    silent = [*prompts.CHITCHAT, *prompts.CODING]
+    session = {
+        one.id: one.session
+        for one in importlib.import_module("locomo").load(str(shared / "data/locomo-dev"), "dev").notes
+    }
+    of: dict[str, set[str]] = {}
+    for turn, its in session.items():
+        of.setdefault(its, set()).add(turn)
+    found = {}
+    for name in ("locomo", "proactive"):
+        notes, asked = known[name]
+        spaces = list(dict.fromkeys(one.space for one in notes))
+        other = dict(zip(spaces, [*spaces[1:], spaces[0]], strict=True))
+        labelled = []
+        for one in asked:
+            right = one.gold
+            if name == "locomo":
+                right = frozenset().union(*(of[session[turn]] for turn in one.gold))
+            labelled += [
+                Labelled(one.text, one.space, right, one.fold),
+                Labelled(one.text, other[one.space], frozenset(), one.fold, right),
+            ]
+        for number, text in enumerate(silent):
+            space = spaces[number % len(spaces)]
+            labelled.append(Labelled(text, space, frozenset(), str(space)))
+        stored = [Stored(one.key, one.content, {"space": one.space, "created": one.created}) for one in notes]
+        found[name] = (stored, labelled, NOW)
+    return {**found, "memory": calibration.memory_set(silent), **calibration.own_sets("dev")}
+
+
+def gather_all(shared: Path, keep: Path) -> None:
+    """Judge the candidates of all sets, and keep them in `keep`."""
+    held: dict[str, Any] = {}
+    names = []
+    with tempfile.TemporaryDirectory() as place:
+        model = load(EmbeddingSettings(), Path(place, "models"))
+        for number, (name, (notes, prompts, now)) in enumerate(sets(shared).items()):
+            found = calibration.judge(notes, prompts, now, model, Path(place, name))
+            held |= {f"e{number}": found.evidence, f"r{number}": found.right, f"f{number}": found.fold}
+            held[f"t{number}"] = found.relevance
+            names.append(name)
+            print(f"{name}: {len(notes)} notes, {len(prompts)} prompts, {len(found.right)} candidates", flush=True)
+    np.savez_compressed(keep, names=json.dumps(names), pieces=json.dumps(WITNESSES), **held)
+
+
+def kept(file: Path) -> dict[str, Judged]:
+    """Return the candidates that `gather_all` kept."""
+    data = np.load(file)
+    if json.loads(str(data["pieces"])) != list(WITNESSES):
+        raise SystemExit(
+            f"{file} holds other evidence than relevance.WITNESSES; delete it, so that it is gathered again"
+        )
+    return {
+        name: Judged(data[f"e{at}"], data[f"t{at}"], data[f"r{at}"], data[f"f{at}"])
+        for at, name in enumerate(json.loads(str(data["names"])))
+    }
+
+
+def fitted(some: Mapping[str, Judged]) -> tuple[Any, float]:
+    """Return the weights and the base."""
+    evidence = np.concatenate([one.evidence for one in some.values()])
+    right = np.concatenate([one.right for one in some.values()])
+    worth = np.concatenate([np.full(len(one.right), WORTH / len(one.right)) for one in some.values()])
+    of = np.repeat(np.arange(len(some)), [len(one.right) for one in some.values()])
+    middle, spread = evidence.mean(axis=0), evidence.std(axis=0) + 1e-9
+    columns = np.c_[(evidence - middle) / spread, of[:, None] == np.arange(len(some)), np.ones(len(right))]
+    ridge = np.r_[np.full(len(WITNESSES), RIDGE), np.full(len(some), OWN_BASE), 0.0]
+    free = (None, None)
+    bounds = [(None, 0.0) if one in AGAINST else free if one in EITHER else (0.0, None) for one in WITNESSES]
+    found = least(
+        lambda weights: _loss(columns @ weights, right, worth, columns, ridge * weights, weights),
+        np.zeros(columns.shape[1]), [*bounds, *[free] * (len(some) + 1)],
+    )  # fmt: skip
+    weights = found[: len(WITNESSES)] / spread
+    score = np.c_[evidence @ weights, np.ones(len(right))]
+    stretch, base = least(
+        lambda two: _loss(score @ two, right, worth, score, 0.0 * two, two), np.array([1.0, -score[:, 0].mean()]),
+        [free, free],
+    )  # fmt: skip
+    return weights * stretch, float(base)
+
+
+def _loss(logit: Any, right: Any, worth: Any, columns: Any, pull: Any, weights: Any) -> tuple[float, Any]:
+    """Return the weighted logistic loss and its slope; `pull`: the slope of the regularisation."""
+    chance = 1.0 / (1.0 + np.exp(-logit))
+    loss = (worth * (np.logaddexp(0.0, logit) - right * logit)).sum() + (pull * weights).sum() / 2
+    return float(loss), columns.T @ (worth * (chance - right)) + pull
+
+
+def _chance(one: Judged, weights: Any, base: float) -> Any:
+    return 1.0 / (1.0 + np.exp(-(one.evidence @ weights + base)))
+
+
+def held_folds(some: Mapping[str, Judged]) -> tuple[dict[str, Any], list[Any]]:
+    """Return the chances of each set's candidates by weights fitted without their fold, and these weights."""
+    chances = {name: np.zeros(len(one.right)) for name, one in some.items()}
+    every = []
+    for name, one in some.items():
+        for fold in sorted(set(one.fold)):
+            rest = {other: its if other != name else _of(its, its.fold != fold) for other, its in some.items()}
+            weights, base = fitted(rest)
+            every.append(weights)
+            chances[name][one.fold == fold] = _chance(_of(one, one.fold == fold), weights, base)
+    return chances, every
+
+
+def _of(one: Judged, there: Any) -> Judged:
+    return Judged(one.evidence[there], one.relevance[there], one.right[there], one.fold[there])
+
+
+def report(title: str, some: Mapping[str, Judged], chances: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """Print the calibration of each set and of all together; returns the latter's chances, right ones and weights."""
+    print(title)
+    for name, one in some.items():
+        print(" ", calibration.table(name, chances[name], one.right))
+    pooled = (
+        np.concatenate([chances[name] for name in some]), np.concatenate([one.right for one in some.values()]),
+        np.concatenate([np.full(len(one.right), 1.0 / len(one.right)) for one in some.values()]),
+    )  # fmt: skip
+    print(" ", calibration.table("all", *pooled))
+    return pooled
+
+
+def main(args: list[str]) -> None:
+    written = f"{TABLE.name} and the plot {calibration.PLOT.name}"
+    chosen = fit.options(args, __doc__, evidence="ormah-relevance-evidence.npz", written=written)
+    if not fit.gathered(chosen, gather_all, "the relevance"):
+        return
+    some = kept(chosen.evidence)
+    chances, every = held_folds(some)
+    pooled = report("held folds", some, chances)
+    now = relevance.fitted()
+    shipped = np.array([now.weights[one] for one in WITNESSES])
+    report("shipped table", some, {name: _chance(one, shipped, now.base) for name, one in some.items()})
+    weights, base = fitted(some)
+    for at, name in enumerate(WITNESSES):
+        low, high = min(one[at] for one in every), max(one[at] for one in every)
+        print(f"  {name:8} {weights[at]:+8.3f}  over the folds {low:+8.3f} to {high:+8.3f}")
+    print(f"  base     {base:+8.3f}")
+    if chosen.write:
+        counts = {name: len(one.right) for name, one in some.items()}
+        fit.write_table(TABLE, counts, base, dict(zip(WITNESSES, weights.tolist(), strict=True)))
+        drawn = {name: (chances[name], one.right) for name, one in some.items()}
+        calibration.PLOT.write_text(calibration.draw(drawn, pooled))
+        print(f"written: {calibration.PLOT}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,258 @@
+"""Whether the whisper's relevance is a chance: of the memories with 0.7, are 70 % right (README, "A relevance is a chance")?
+
+    python -m tests.quality.calibration [dev|held]
+
+prints this for the sets of this folder. A memory of the prompt's own space, or a global one, is right if the set says that
+it belongs to the prompt. What a set neither wants nor forbids is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import uuid
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ormahd.embedding.embedder import Embedder
+from ormahd.embedding.model import load
+from ormahd.index.index import Index
+from ormahd.model.node import NodeType, Tier
+from ormahd.search.search import Rules
+from ormahd.settings import EmbeddingSettings
+from ormahd.whisper import hear
+from ormahd.whisper.gather import gather
+from ormahd.whisper.intents import Archetypes
+from ormahd.whisper.pipeline import POOL
+from ormahd.whisper.relevance import WITNESSES, witnesses
+from ormahd.whisper.types import Asked, Before
+from tests.contract.index_notes import NOW, apply, note
+from tests.quality import month, whisper
+from tests.quality.sets import memory
+
+BINS = 10
+FOLDS = 5
+PLOT = Path(__file__).with_name("calibration.svg")
+
+
+@dataclass(frozen=True)
+class Stored:
+    key: str
+    content: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A prompt; the keys that are `right`, and those that are neither right nor wrong. `fold`: left out together."""
+
+    text: str
+    space: str | None
+    right: frozenset[str]
+    fold: str
+    left_out: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Candidates: their evidence float64[n, WITNESSES], relevance, whether each is right, and the fold of each."""
+
+    evidence: Any
+    relevance: Any
+    right: Any
+    fold: Any
+
+
+def fold_of(text: str) -> str:
+    return f"f{zlib.crc32(text.encode()) % FOLDS}"
+
+
+def own_sets(*halves: str) -> dict[str, tuple[list[Stored], list[Labelled], datetime]]:
+    """Return the sets of this folder: notes, prompts, and the time at which they are asked."""
+    found: dict[str, tuple[list[Stored], list[Labelled], datetime]] = {}
+    for half in halves:
+        found[f"month {half}"] = (_month_notes(), _month_prompts(half), month.BEGIN + timedelta(days=month.MONTH + 1))
+        found[f"corpus {half}"] = (_corpus_notes(half), _corpus_prompts(half), whisper.NOW)
+    return found
+
+
+def memory_set(silent: Iterable[str] = ()) -> tuple[list[Stored], list[Labelled], datetime]:
+    """Return `memory.tsv`, with prompts besides for which nothing is right."""
+    texts, questions = memory()
+    prompts = [Labelled(one.text, None, frozenset([one.gold]), fold_of(one.text)) for one in questions]
+    prompts += [Labelled(text, None, frozenset(), fold_of(text)) for text in silent]
+    return [Stored(one.key, one.content, {"title": one.title}) for one in texts], prompts, NOW
+
+
+def _month_notes() -> list[Stored]:
+    found = []
+    for one in month.memories():
+        when = month.BEGIN + timedelta(days=one.day, minutes=zlib.crc32(one.content.encode()) % 600)
+        found.append(Stored(one.key, one.content, {
+            "type": NodeType(one.type), "tier": Tier(one.tier), "space": one.space, "tags": list(one.tags), "title": one.title,
+            "created": when, "updated": when,
+        }))  # fmt: skip
+    return found
+
+
+def _month_prompts(half: str) -> list[Labelled]:
+    """What a right memory replaced is left out: it is shown behind that one, and marked."""
+    found = []
+    for one in [*month.asked(half), *month.more(half)]:
+        right = one.must | one.also
+        stale = frozenset(old for old, new in month.replaced().items() if new in right)
+        found.append(Labelled(one.text, one.space, right, fold_of(one.text), stale))
+    return found
+
+
+def _corpus_notes(half: str) -> list[Stored]:
+    found = []
+    for one in whisper.memories(half):
+        gone = {"valid_until": whisper.NOW - timedelta(days=30), "outdated_reason": "replaced"} if one.outdated else {}
+        found.append(Stored(one.key, one.content, {
+            "type": NodeType(one.type), "tier": Tier(one.tier), "space": one.space, "tags": list(one.tags), "title": one.title,
+            "created": one.created, "updated": one.created, **gone,
+        }))  # fmt: skip
+    return found
+
+
+def _corpus_prompts(half: str) -> list[Labelled]:
+    """Only prompts that stand for themselves: what the session holds already is no matter of relevance."""
+    keys = [one.key for one in whisper.memories(half)]
+    return [
+        Labelled(one.text, one.space, one.must, fold_of(one.text), frozenset(key for key in keys if one.allows(key)))
+        for one in whisper.prompts(half) if one.session is None
+    ]  # fmt: skip
+
+
+def judge(notes: Sequence[Stored], prompts: Sequence[Labelled], now: datetime, model: Embedder, place: Path) -> Judged:
+    """Gather each prompt's candidates as the whisper does. Prompts that are answered before anything is searched, and those
+    about a time or about the user, for which other rules decide, are left out."""
+    index = Index.open(place, clock=lambda: now)
+    index.attach(model)
+    key_of = {str(uuid.uuid5(uuid.NAMESPACE_URL, one.key)): one.key for one in notes}
+    apply(index, {
+        f"{at}/n_{node_id[:8]}.md": note(node_id, one.content, **one.fields)
+        for at, (node_id, one) in enumerate(zip(key_of, notes, strict=True))
+    })  # fmt: skip
+    index.wait_filled(3600.0)
+    archetypes = Archetypes(model.embed_query)
+    rows: list[tuple[list[float], float, bool, str]] = []
+    for prompt in prompts:
+        if hear.early(prompt.text, None) is not None:
+            continue
+        asked = Asked(prompt.text, prompt.space)
+        heard = hear.hear(asked, Before(), embed=model.embed_query, archetypes=archetypes, now=now)
+        if heard.temporal or heard.identity_only:
+            continue
+        pool = gather(
+            index,
+            heard,
+            asked,
+            self_id="",
+            embed=model.embed_query,
+            now=now,
+            rules=Rules(),
+            limit=POOL,
+            preferences=False,
+        )
+        for one in pool.candidates:
+            key, evidence = key_of[one.id], witnesses(one.numbers)
+            if evidence is None or one.source != "search" or not asked.at_home(one.row.space) or key in prompt.left_out:
+                continue
+            rows.append(([evidence[name] for name in WITNESSES], one.relevance, key in prompt.right, prompt.fold))
+    index.close()
+    evidence_of, relevance, right, fold = zip(*rows, strict=True)
+    return Judged(np.array(evidence_of), np.array(relevance), np.array(right, np.float64), np.array(fold))
+
+
+def bins(chance: Any, right: Any, weight: Any = None, count: int = BINS) -> list[tuple[float, float, float, int]]:
+    """Return (chance told, share that is right, share of the candidates, number) for equal intervals of chance."""
+    weight = np.ones(len(chance)) if weight is None else weight
+    of = np.minimum((chance * count).astype(int), count - 1)
+    found = []
+    for at in range(count):
+        there = of == at
+        mass = weight[there].sum()
+        if mass > 0.0:
+            told, true = (chance[there] * weight[there]).sum() / mass, (right[there] * weight[there]).sum() / mass
+            found.append((float(told), float(true), float(mass / weight.sum()), int(there.sum())))
+    return found
+
+
+def calibration_error(chance: Any, right: Any, weight: Any = None, count: int = BINS) -> float:
+    """Return the mean distance between the chance told and the share that is right, over equal intervals of chance."""
+    return sum(abs(told - true) * mass for told, true, mass, _ in bins(chance, right, weight, count))
+
+
+def table(name: str, chance: Any, right: Any, weight: Any = None) -> str:
+    """Return a set's calibration as a line: the error, and for each interval told → right (number)."""
+    cells = "  ".join(f"{told:.2f}→{true:.2f} ({number})" for told, true, _, number in bins(chance, right, weight))
+    return f"{name:12} error {calibration_error(chance, right, weight):.4f}  {cells}"
+
+
+COLOURS = ("#1b6ca8", "#c8553d", "#3d8361", "#7a4fa3", "#b08900", "#555555", "#0f9d9d")
+FEWEST = 20
+"""Candidates of an interval below which a set's point is not drawn: its share would be chance."""
+
+
+def draw(sets: Mapping[str, tuple[Any, Any]], pooled: tuple[Any, Any, Any]) -> str:
+    """Return a reliability diagram as SVG: for each set (chances, right) a line, and all together, each set weighted alike."""
+    left, top, size = 60, 50, 400
+
+    def at(told: float, true: float) -> str:
+        return f"{left + told * size:.1f},{top + (1 - true) * size:.1f}"
+
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="720" height="{size + 110}" font-family="sans-serif" font-size="13">',
+        f'<rect width="720" height="{size + 110}" fill="white"/>',
+        f'<text x="{left}" y="28" font-size="16">Of the memories with this relevance, how many belong to the prompt?</text>',
+        f'<rect x="{left}" y="{top}" width="{size}" height="{size}" fill="none" stroke="#999"/>',
+    ]
+    for tick in range(0, 11, 2):
+        x, y = left + tick / 10 * size, top + (1 - tick / 10) * size
+        lines.append(f'<text x="{x:.1f}" y="{top + size + 18}" text-anchor="middle">{tick / 10:g}</text>')
+        lines.append(f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{tick * 10} %</text>')
+    lines.append(f'<text x="{left + size / 2:.0f}" y="{top + size + 42}" text-anchor="middle">relevance</text>')
+    first, last = at(0, 0).split(","), at(1, 1).split(",")
+    lines.append(
+        f'<line x1="{first[0]}" y1="{first[1]}" x2="{last[0]}" y2="{last[1]}" stroke="#999" stroke-dasharray="5 4"/>'
+    )
+    drawn: list[tuple[str, Any, Any, Any, str, float]] = [
+        (name, chance, right, None, COLOURS[number % len(COLOURS)], 1.2) for number, (name, (chance, right)) in enumerate(sets.items())
+    ]  # fmt: skip
+    drawn.append(("all, each set alike", *pooled, "black", 3.0))
+    for number, (name, chance, right, weight, colour, wide) in enumerate(drawn):
+        points = [(told, true) for told, true, _, many in bins(chance, right, weight) if many >= FEWEST]
+        path = " ".join(at(*point) for point in points)
+        lines.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="{wide}"/>')
+        for point in points:
+            x, y = at(*point).split(",")
+            lines.append(f'<circle cx="{x}" cy="{y}" r="{wide + 1:.1f}" fill="{colour}"/>')
+        y = top + 20 + 22 * number
+        error = calibration_error(chance, right, weight)
+        lines.append(f'<text x="{left + size + 20}" y="{y}" fill="{colour}">{name}: error {error:.3f}</text>')
+    y = top + 40 + 22 * len(drawn)
+    lines.append(f'<text x="{left + size + 20}" y="{y}" fill="#555">dashed: what is told is true</text>')
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("halves", nargs="*", default=["held"], choices=month.HALVES)
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        model = load(EmbeddingSettings(), Path(place, "models"))
+        for name, (notes, prompts, now) in {**own_sets(*chosen.halves), "memory": memory_set()}.items():
+            found = judge(notes, prompts, now, model, Path(place, name))
+            print(table(name, found.relevance, found.right), flush=True)
+
+
+if __name__ == "__main__":
+    main()
