@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from ormahctl.registry import CommandContext, Verb
 from ormahctl.render import Bar
 from ormahctl.session import Session, asked, pass_session
 from ormahd import paths
-from ormahd.api import AdoptParams, AdoptResult, Progress, ReleaseParams, ReleaseResult
+from ormahd.api import AdoptParams, AdoptResult, KeptChoice, Progress, ReleaseParams, ReleaseResult
 
 LONG_SECONDS = 6 * 3600.0
 RELEASED_SHOWN = 10
@@ -120,6 +121,8 @@ def _show(done: ReleaseResult) -> None:
 
 
 SHOWN = 20
+_CHOSEN = {"all": "is adopted", "index": "is only indexed", "ours": "is left to you", "none": "is left to you"}
+"""What becomes of the notes of a folder with each choice."""
 
 
 class VaultGroup(click.Group):
@@ -156,7 +159,12 @@ vault.add_command(release)
     multiple=True,
     help="Adopt notes whose path matches, such as 'Meetings/2026-*'.",
 )
-@click.option("--all", "everything", is_flag=True, help="Adopt all notes of the vault, also future ones.")
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Adopt all notes of the vault, also future ones; a folder for which you chose otherwise keeps that.",
+)
 @click.option("--space", metavar="S", help="With --folder: the space of its notes, also of future ones.")
 @click.option("--index", is_flag=True, help="With --folder or --all: only index the notes, without writing into them.")
 @click.option("--dry-run", is_flag=True, help="Only list what would be adopted, changed and left out.")
@@ -183,6 +191,11 @@ def adopt(
         render.emit(found)
     else:
         _say(found, dry_run=dry_run, index=index)
+
+
+def _name_it(kept: KeptChoice, *, index: bool) -> str:
+    """Return the command that changes the folder's choice to what was asked for."""
+    return f"ormahctl vault adopt --folder {shlex.quote(kept.path)}{' --index' if index else ''}"
 
 
 def _place(given: str) -> str:
@@ -222,6 +235,12 @@ def _say(found: AdoptResult, *, dry_run: bool, index: bool) -> None:
             render.out(f"  {render.line(left.path)}: {render.line(left.why)}")
         if len(found.left_out) > SHOWN:
             render.out(f"  … and {len(found.left_out) - SHOWN} more (--json lists all)")
+    for kept in found.kept:
+        said = _CHOSEN.get(kept.adopt, f"is set to {kept.adopt}")
+        render.note(
+            f"{render.line(kept.path)}/ {said}, as was chosen for it earlier: {_name_it(kept, index=index)}",
+            label="kept",
+        )
     if found.waiting:
         render.note(
             f"{render.count(len(found.waiting), 'file was', 'files were')} saved a moment ago, and follow when they rest"

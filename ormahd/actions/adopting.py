@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import itertools
+import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import ndiff
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 
 from ormahd.actions.amend import UNASKED
 from ormahd.actions.views import saying
-from ormahd.api import AdoptParams, AdoptResult, LeftOut, PlannedAdoption
+from ormahd.api import AdoptParams, AdoptResult, KeptChoice, LeftOut, PlannedAdoption
 from ormahd.errors import BadRequest, NotFound, Unconfirmed
 from ormahd.model.change import Kind, sha256
 from ormahd.note.values import NoteKind
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
     from ormahd.vault.releasing import Release
 
 
+_WILD = re.compile(r"[*?[]")
+"""Matches the first character of a pattern that does not stand for itself."""
 SETTLES_S = 10.0
 """Maximum number of seconds that an adoption waits for recently saved files."""
 
@@ -76,9 +79,14 @@ def adopt(
     if wish.index and (paths or wish.patterns):
         raise BadRequest("--index is said of folders, or with --all", hint="name the folder: --folder Projects --index")
     found = walk(ormah.vault.root, {}, ormah.reconciler.excluded, max_bytes=ormah.settings.vault.max_note_bytes)
-    chosen = {path: met for path, met in found.changed.items() if _is_chosen(path, paths, folders, wish)}
+    earlier = _earlier(ormah)
+    met = {path for path in (*found.changed, *(path for path, _ in found.skipped))
+           if _is_chosen(path, paths, folders, wish)}  # fmt: skip
+    keeps = {path: folder for path in met - {*paths} if (folder := _keeps(path, folders, wish, earlier)) is not None}
+    chosen = {path: file for path, file in found.changed.items() if path in met and path not in keeps}
     plan = _plan(ormah, chosen, wish, progress)
-    plan.left_out += [LeftOut(path, why) for path, why in found.skipped if _is_chosen(path, paths, folders, wish)]
+    plan.kept = [KeptChoice(folder, earlier[folder]) for folder in sorted({*keeps.values()})]
+    plan.left_out += [LeftOut(path, why) for path, why in found.skipped if path in met and path not in keeps]
     plan.left_out += [LeftOut(path, _why_not(ormah, path)) for path in paths if path not in found.changed]
     plan.left_out.sort(key=lambda one: one.path)
     plan.people = _people(plan)
@@ -91,6 +99,8 @@ def adopt(
                 data={"count": plan.people},
             )
         _carry_out(ormah, wish, folders, chosen, plan)
+        if wish.space is not None and keeps:
+            ormah.reconciler.take_again({*keeps}, wanted=False)  # the space is also that of notes that are only indexed
     return plan
 
 
@@ -128,6 +138,27 @@ def _is_chosen(path: str, paths: Collection[str], folders: Collection[str], wish
     if any(path.startswith(folder + "/") for folder in folders):
         return True
     return any(fnmatch.fnmatchcase(path, pattern) for pattern in wish.patterns)
+
+
+def _earlier(ormah: Ormah) -> dict[str, Adopt]:
+    """Return the folders for which a choice was made before, with the mode that holds on this machine."""
+    here = agreed(ormah.vault).folders
+    found = {path: folder.adopt for path, folder in ormah.vault.folders.items() if folder.adopt is not None}
+    # Another machine may have chosen to adopt what is only indexed here.
+    return {path: (here.get(path, Folder()).adopt or mode) if mode == "all" else mode for path, mode in found.items()}
+
+
+def _keeps(path: str, folders: Collection[str], wish: AdoptParams, earlier: Mapping[str, Adopt]) -> str | None:
+    """Return the folder whose earlier choice holds for the file, because that folder is nearer to the file than the
+    ones that `wish` names, and the choice is another one. None: what `wish` says holds."""
+    fixed = (
+        pattern[: _WILD.search(pattern).start()] if _WILD.search(pattern) else pattern for pattern in wish.patterns
+    )
+    named = {*folders, *(beginning.rpartition("/")[0] for beginning in fixed)} - {""}
+    while (path := path.rpartition("/")[0]) and path not in named:
+        if path in earlier:
+            return path if earlier[path] != _mode(wish) else None
+    return None
 
 
 def _plan(
@@ -274,8 +305,6 @@ def _choose(ormah: Ormah, wish: AdoptParams, folders: Sequence[str], chosen: Col
         for folder in folders:
             before = said.get(folder, Folder())
             said[folder] = Folder(_mode(wish), wish.space if wish.space is not None else before.space)
-        if wish.everything:
-            said = {path: Folder(None, folder.space) for path, folder in said.items() if folder.space is not None}
         new = with_choices(card, said, _mode(wish) if wish.everything else None)
         held = vault.read(released.PATH)
         left = None if held is None or wish.index else released.without_files(held, set(chosen))
@@ -300,10 +329,11 @@ def _choose(ormah: Ormah, wish: AdoptParams, folders: Sequence[str], chosen: Col
 def _here(ormah: Ormah, wish: AdoptParams, folders: Sequence[str]) -> Choices:
     """Return the choices of this machine, combined with those of `wish`."""
     before = agreed(ormah.vault)
-    if wish.everything:
-        return Choices(ormah.vault.home, _mode(wish))
     said = {folder: Folder(_mode(wish)) for folder in folders}
-    return Choices(before.home, before.mode, {**before.folders, **said})
+    if not wish.everything:
+        return Choices(before.home, before.mode, {**before.folders, **said})
+    kept = {path: folder for path, folder in before.folders.items() if path in ormah.vault.folders}
+    return Choices(ormah.vault.home, _mode(wish), {**kept, **said})
 
 
 AT_ONCE = 500

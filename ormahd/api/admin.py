@@ -230,6 +230,14 @@ class LeftOut(Result):
     why: str
 
 
+class KeptChoice(Result):
+    """A folder for which a person chose something earlier, and which the request did not name."""
+
+    path: str
+    adopt: str
+    """What was chosen for it: `all`, `index` (only indexed), `ours` or `none`."""
+
+
 class AdoptResult(Result):
     adopt: list[PlannedAdoption]
     left_out: list[LeftOut]
@@ -245,6 +253,8 @@ class AdoptResult(Result):
     op: str | None = None
     run: str | None = None
     """Set if there were several ops, also the one that changed the card: undoing the run takes all of them back."""
+    kept: list[KeptChoice] = []
+    """Folders that keep an earlier choice of their own: what was asked for does not hold for their notes."""
 
 
 class ImportParams(Params):
