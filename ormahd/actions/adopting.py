@@ -151,9 +151,7 @@ def _earlier(ormah: Ormah) -> dict[str, Adopt]:
 def _keeps(path: str, folders: Collection[str], wish: AdoptParams, earlier: Mapping[str, Adopt]) -> str | None:
     """Return the folder whose earlier choice holds for the file, because that folder is nearer to the file than the
     ones that `wish` names, and the choice is another one. None: what `wish` says holds."""
-    fixed = (
-        pattern[: _WILD.search(pattern).start()] if _WILD.search(pattern) else pattern for pattern in wish.patterns
-    )
+    fixed = (_WILD.split(pattern, maxsplit=1)[0] for pattern in wish.patterns)
     named = {*folders, *(beginning.rpartition("/")[0] for beginning in fixed)} - {""}
     while (path := path.rpartition("/")[0]) and path not in named:
         if path in earlier:
