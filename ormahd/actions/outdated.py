@@ -154,8 +154,8 @@ def called(title: str | None, content: str, node_id: str) -> str:
 def outdated(
     ormah: Ormah, node_id: str, caller: Caller, *, reason: str | None, revoke: bool, by: str | None = None
 ) -> WriteResult:
-    """Set `valid_until` to now with a reason; with `revoke` clear both. `by`: id of the memory that replaces it,
-    which gets an `evolved_from` edge.
+    """Set `valid_until` to now with a reason. `by`: id of the memory that replaces it, which gets an `evolved_from`
+    edge. With `revoke` clear both fields, and remove the edges that came with such a mark.
 
     Raises:
         NotFound, Ambiguous: an id. BadRequest: a reason or `by` together with `revoke`; the self node.
@@ -169,6 +169,8 @@ def outdated(
     node_id = ormah.index.resolve(node_id)
     if node_id == ormah.vault.self_id and not revoke:
         raise BadRequest("the self node cannot be outdated", hint="change it: ormahctl update ID")
+    if revoke:
+        return amending(ormah, lambda: _valid_again(ormah, node_id, caller))
     found: list[str] = []
     reason = clean(ormah, reason, found)
 
@@ -176,32 +178,84 @@ def outdated(
         seen = see(ormah, node_id)
         name = headline(seen.note.title, seen.note.content)
         now = ormah.moment()
-        if revoke:
-            edited = edit(seen.data, seen.path, clear=["valid_until", "outdated_reason"])
-            subject, text = f"Valid again: {name}", f"Valid again: {name} (id: {node_id})"
-        elif (
-            seen.note.valid_until is not None
-            and seen.note.valid_until <= now
-            and reason in (None, seen.note.outdated_reason)
-        ):
-            edited = seen.data  # repeated: the first time stays
-            subject = text = f"Outdated already: {name} (id: {node_id})"
-        else:
-            wish = {"valid_until": now} | ({"outdated_reason": reason} if reason else {})
-            edited = edit(seen.data, seen.path, set=wish, clear=[] if reason else ["outdated_reason"])
-            subject, text = f"Outdated: {name}", f"Outdated: {name} (id: {node_id}). It no longer shows up in recall."
-        if edited == seen.data:
-            return WriteResult(text if not revoke else f"Was not outdated: {name} (id: {node_id})", node_id, short_id(node_id),
-                           seen.path, changed=False, redacted=found, degraded=ormah.degraded())  # fmt: skip
-        edited = edit(edited, seen.path, set={"updated": now})
+        before = seen.note.valid_until
+        if before is not None and before <= now and reason in (None, seen.note.outdated_reason):
+            return WriteResult(f"Outdated already: {name} (id: {node_id})", node_id, short_id(node_id), seen.path, changed=False,
+                               redacted=found, degraded=ormah.degraded())  # repeated: the first time stays  # fmt: skip
+        wish = {"valid_until": now, "updated": now} | ({"outdated_reason": reason} if reason else {})
+        edited = edit(seen.data, seen.path, set=wish, clear=[] if reason else ["outdated_reason"])
         done = commit(
-            ormah, subject, kind=Kind.OUTDATED, caller=caller, body=reason or "",
+            ormah, f"Outdated: {name}", kind=Kind.OUTDATED, caller=caller, body=reason or "",
             fill=lambda tx: tx.put(seen.path, edited, node_id=node_id, expect=seen.digest),
         )  # fmt: skip
+        text = f"Outdated: {name} (id: {node_id}). It no longer shows up in recall."
         return WriteResult(text, node_id, short_id(node_id), seen.path, done.commit, done.op, True, found, [], done.stored,
                        ormah.degraded())  # fmt: skip
 
     return amending(ormah, attempt)
+
+
+def _valid_again(ormah: Ormah, node_id: str, caller: Caller) -> WriteResult:
+    """Remove a memory's mark as outdated or superseded, in one commit with the edges that the mark added to others."""
+    seen, now = see(ormah, node_id), ormah.moment()
+    name = headline(seen.note.title, seen.note.content)
+    edited = edit(seen.data, seen.path, clear=["valid_until", "outdated_reason"])
+    parted = {
+        newer.id: (newer, edit(newer.data, newer.path, unlink=gone))
+        for newer in (see(ormah, one) for one in _replacing(ormah, node_id))
+        if (gone := _marked(ormah, newer, node_id))
+    }
+    puts = [(seen, edited)] if edited != seen.data else []
+    puts += parted.values()
+    if not puts:
+        return WriteResult(f"Was not outdated: {name} (id: {node_id})", node_id, short_id(node_id), seen.path, changed=False,
+                           degraded=ormah.degraded())  # fmt: skip
+
+    def fill(tx: Transaction) -> None:
+        for one, data in puts:
+            tx.put(one.path, edit(data, one.path, set={"updated": now}), node_id=one.id, expect=one.digest)
+
+    done = commit(ormah, f"Valid again: {name}", kind=Kind.OUTDATED, caller=caller, fill=fill)
+    rest = "".join(
+        f" {called(newer.note.title, newer.note.content, newer.id)} no longer replaces it."
+        for newer, _ in parted.values()
+    )
+    return WriteResult(f"Valid again: {name} (id: {node_id}).{rest}", node_id, short_id(node_id), seen.path, done.commit, done.op,
+                       True, [], [], done.stored, ormah.degraded())  # fmt: skip
+
+
+def _replacing(ormah: Ormah, node_id: str) -> list[str]:
+    """Return the memories with an `evolved_from` edge to this one."""
+    entering = ormah.index.edges(node_id)[1]
+    return list(dict.fromkeys(edge.source for edge in entering if edge.edge is EdgeType.EVOLVED_FROM))
+
+
+def _marked(ormah: Ormah, newer: SeenNote, older_id: str) -> list[tuple[EdgeType, str]]:
+    """Return the edge of the newer note to the older memory, as a list, if it came with a mark as superseded. One that
+    was connected, typed or changed otherwise is not returned."""
+    for link in newer.note.links:
+        if link.edge is EdgeType.EVOLVED_FROM and not link.body and ormah.index.resolve_link(link.target) == older_id:
+            ours = (
+                link.weight == WEIGHT and link.created is not None and _by_mark(ormah, newer.id, older_id, link.created)
+            )
+            return [(link.edge, link.target)] if ours else []
+    return []
+
+
+def _by_mark(ormah: Ormah, newer_id: str, older_id: str, created: datetime) -> bool:
+    """Whether the op that gave the newer memory an edge at that time marked the older one as superseded.
+
+    It is the first op on the newer memory since then. Times are whole seconds, so that several may be the first.
+    """
+    since = [
+        one for one in ormah.vault.oplog.view().entries if newer_id in one.nodes and one.time >= created.timestamp()
+    ]
+    first = min((one.time for one in since), default=0)
+    return any(
+        one.kind in {Kind.OUTDATED, Kind.CONFLICT} or (one.kind == Kind.REMEMBER and older_id in one.nodes)
+        for one in since
+        if one.time == first
+    )
 
 
 def forget(ormah: Ormah, node_id: str, caller: Caller) -> WriteResult:

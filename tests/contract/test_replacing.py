@@ -7,11 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from ormahd.actions.amend import PERSON, Caller
+from ormahd.actions.connect import connect
 from ormahd.actions.outdated import outdated
 from ormahd.actions.remember import remember
 from ormahd.actions.update import Update, update
 from ormahd.api import RememberResult, WriteResult
 from ormahd.errors import BadRequest, Conflict, NotFound
+from ormahd.jobs.conflicts.job import evolution
+from ormahd.jobs.job import apply
 from ormahd.model.node import CreateNodeRequest, EdgeType
 from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
 
@@ -176,3 +179,60 @@ def test_what_cannot_replace_is_refused_by_name_and_nothing_is_changed(house: Jo
     by(house, old, new)
     with pytest.raises((BadRequest, Conflict)):
         by(house, new, old)
+
+
+def again(house: JobsHouse, older: str) -> WriteResult:
+    house.go(seconds=1)
+    return outdated(house.ormah, older, AGENT, reason=None, revoke=True)
+
+
+def evolved(house: JobsHouse, newer: str) -> set[str]:
+    return {edge.target for edge in house.ormah.index.edges(newer)[0] if edge.edge is EdgeType.EVOLVED_FROM}
+
+
+@pytest.mark.parametrize("way", ["by", "by after a first mark", "remember", "job"])
+def test_a_revoked_mark_takes_its_edge_back_in_one_commit(house: JobsHouse, way: str) -> None:
+    old = house.remember(OLD, space="shop")
+    if way == "remember":
+        new = store(house, NEW, old).node_id
+    elif way == "job":
+        new = store(house, NEW).node_id
+        apply(house.ormah, evolution(house.ormah, new, old, reason="a newer release", body=""), AGENT, run=None)
+    else:
+        if way == "by after a first mark":
+            outdated(house.ormah, old, AGENT, reason="end of life", revoke=False)
+        new = store(house, NEW).node_id
+        by(house, old, new)
+    assert evolved(house, new) == {old}
+    before = house.head
+    done = again(house, old)
+    assert house.git("rev-list", "--count", f"{before}..HEAD") == "1"
+    assert f"({new[:8]}) no longer replaces it" in done.text
+    assert evolved(house, new) == set()
+    assert "evolved_from" not in house.path(new).read_text()
+    assert not house.row(old).expired(house.now)
+    assert not again(house, old).changed
+    assert done.op is not None
+    house.undo(done.op)
+    assert evolved(house, new) == {old}
+    assert house.row(old).expired(house.now)
+
+
+def test_an_edge_that_was_connected_outlives_a_revoked_mark(house: JobsHouse) -> None:
+    old, new = house.remember(OLD, space="shop"), store(house, NEW).node_id
+    third = store(house, "Node 20 is required to build the shop.").node_id
+    for source in (new, third):
+        house.go(seconds=1)
+        connect(house.ormah, source, old, AGENT, edge=EdgeType.EVOLVED_FROM, weight=0.9, reason=None, remove=False)
+    by(house, old, new)
+    assert again(house, old).changed
+    assert (evolved(house, new), evolved(house, third)) == ({old}, {old})
+    assert not house.row(old).expired(house.now)
+
+
+def test_an_edge_that_a_person_gave_a_weight_since_is_theirs(house: JobsHouse) -> None:
+    old, new = house.remember(OLD, space="shop"), store(house, NEW).node_id
+    by(house, old, new)
+    connect(house.ormah, new, old, AGENT, edge=EdgeType.EVOLVED_FROM, weight=0.6, reason=None, remove=False)
+    assert again(house, old).changed
+    assert evolved(house, new) == {old}
