@@ -2,19 +2,20 @@ r"""Print text for people: escaped, wrapped, coloured, with progress bars; and J
 
 A memory may hold any text, and none of it may control the terminal. So control characters, C1 codes and bidirectional
 overrides are shown as escapes (`\x1b`) in all output for people, piped or not. On a terminal every line of `out` and
-`note` is wrapped to its width; a pipe gets each line whole. rich is imported only for a progress bar.
+`note` is wrapped to its width (`wrap.py`); a pipe gets each line whole. rich is imported only for a progress bar.
 """
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
+
+from ormahctl.wrap import PAINT, wrapped
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Drawn
@@ -27,8 +28,10 @@ _PAINT = re.compile("\x1b\\[[0-9]*m")
 """Matches what `paint` puts around a text."""
 _ROW = 50
 """Columns that a row's text needs beside the row's head; with fewer it goes to a line of its own."""
-_WIDEST = 100_000
-"""Width in columns of a table that is not limited by a terminal."""
+_GAP = 2
+"""Columns between two columns of a table."""
+_LEAST = 12
+"""Columns to which the longest column of a table may be narrowed, so that the others have room beside it."""
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
 
 
@@ -54,7 +57,7 @@ def width(text: str) -> int:
     """Return the number of columns that `text` takes in a terminal, without its colours."""
     from rich.cells import cell_len
 
-    return cell_len(_PAINT.sub("", text))
+    return cell_len(PAINT.sub("", text))
 
 
 def cut(text: str, columns: int) -> str:
@@ -187,27 +190,6 @@ def _write(stream: TextIO, text: str, hang: int) -> None:
     stream.writelines("\n".join(wrapped(one, room, hang)) + "\n" for one in text.split("\n"))
 
 
-def wrapped(text: str, room: int, hang: int = 2) -> list[str]:
-    """Return a line as several lines of at most `room` columns, broken between words; longer words are broken too."""
-    if width(text) <= room:
-        return [text]
-    from rich.console import Console
-    from rich.text import Text
-
-    begin = text[: len(text) - len(text.lstrip(" "))][: room // 2]
-    further = min(len(begin) + hang, room // 2)
-    console = Console(
-        width=room, file=io.StringIO(), force_terminal=True, color_system="standard", legacy_windows=False
-    )
-    pieces: list[str] = []
-    for piece in Text.from_ansi(text.lstrip(" ")).wrap(console, room - max(further, len(begin)), tab_size=4):
-        piece.rstrip()
-        with console.capture() as drawn:
-            console.print(piece, end="", soft_wrap=True, highlight=False)
-        pieces.append((" " * further if pieces else begin) + drawn.get())
-    return pieces
-
-
 def degraded(parts: Sequence[str]) -> None:
     if parts:
         known = {"vectors": "meaning (vectors)", "reranker": "the reranker", "late": "late interaction"}
@@ -243,43 +225,68 @@ def emit(value: Any) -> None:
 
 def fits(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     """Whether a table of these cells fits the terminal; in a pipe every table fits."""
-    needed = sum(max(width(line(row[at])) for row in [headers, *rows]) + 3 for at in range(len(headers)))
-    return not terminal(sys.stdout) or needed <= columns()
+    widths = _widths(headers, [[line(cell) for cell in row] for row in rows])
+    return not terminal(sys.stdout) or _total(widths) <= columns()
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
-    """Print a table, drawn by rich. If the terminal is too narrow, each row is printed as its first cell, and below it
-    the others with their headings. `right`: columns that are aligned to the right."""
+    """Print a table. `right`: columns that are aligned to the right.
+
+    If the terminal is too narrow, the longest column is narrowed, and a cell that does not fit there gets a line of its
+    own. If that is not enough, each row is printed as its first cell, and below it the others with their headings.
+    """
     clean = [[line(cell) for cell in row] for row in rows]
-    if fits(headers, clean):
-        _drawn(headers, clean, right)
-        return
+    widths = _widths(headers, clean)
+    over = _total(widths) - columns() if terminal(sys.stdout) else 0
+    if over > 0:
+        longest = max((at for at in range(len(widths)) if at not in right), key=widths.__getitem__)
+        widths[longest] -= over
+        if widths[longest] < max(_LEAST, width(headers[longest])):
+            _stacked(headers, clean)
+            return
+    raw(paint(_cells(headers, widths, right).rstrip(), "bold"))
     for row in clean:
-        out(paint(row[0] or "-", "bold"))
-        cells = [f"{headers[at]} {cell}".strip() for at, cell in enumerate(row) if at and cell]
-        out("  " + " · ".join(cells), hang=0)
+        for drawn in _drawn(row, widths, right):
+            raw(drawn)
 
 
-def _drawn(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def _widths(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(width(row[at]) for row in [headers, *rows]) for at in range(len(headers))]
 
-    coloured = colours(sys.stdout)
-    drawn = Table(box=SIMPLE_HEAD if coloured else None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for number, header in enumerate(headers):
-        drawn.add_column(Text(header), justify="right" if number in right else "left", no_wrap=True)
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + _GAP * (len(widths) - 1)
+
+
+def _cells(cells: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> str:
+    padded = [pad(cell, widths[at], right=at in right) for at, cell in enumerate(cells)]
+    return (" " * _GAP).join(padded)
+
+
+def _drawn(row: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> Iterator[str]:
+    """Yield the lines of a row: one, or two if a cell is longer than its column."""
+    long = next((at for at, cell in enumerate(row) if width(cell) > widths[at]), None)
+    if long is None:
+        yield _cells(row, widths, right).rstrip()
+    elif long == len(row) - 1:
+        yield _cells(row[:long], widths, right).rstrip()
+        yield "  " + row[long]
+    else:
+        yield _cells(row[: long + 1], widths, right)
+        yield _cells([*[""] * (long + 1), *row[long + 1 :]], widths, right).rstrip()
+
+
+def _stacked(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for row in rows:
-        drawn.add_row(*map(Text, row))
-    console = Console(
-        file=io.StringIO(), width=_WIDEST, force_terminal=coloured, color_system="standard" if coloured else None,
-        highlight=False, legacy_windows=False,
-    )  # fmt: skip
-    with console.capture() as text:
-        console.print(drawn)
-    for one in text.get().strip("\n").splitlines():
-        raw(one.rstrip())
+        out(paint(row[0] or "-", "bold"))
+        text = ""
+        for cell in (f"{headers[at]} {one}".strip() for at, one in enumerate(row) if at and one not in {"", "-"}):
+            if text and width(f"  {text} · {cell}") > columns():
+                out(f"  {text}")
+                text = ""
+            text = f"{text} · {cell}" if text else cell
+        if text:
+            out(f"  {text}")
 
 
 class Bar:

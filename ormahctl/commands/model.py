@@ -70,11 +70,12 @@ def model(session: Session, what: str, name: str | None, download: bool, source:
 def _list(models: list[dict[str, Any]]) -> None:
     rows = []
     for one in models:
-        where = "here" if one["where"] else "download"
+        where = "in use" if one["used"] else "here" if one["where"] else "download"
         size = render.size(one["mb"] * 1e6) if one["mb"] else ""
-        rows.append(["*" if one["used"] else "", render.line(one["name"]), where, size, one["languages"] or ""])
-    render.table(["", "model", "where", "size", "languages"], rows, right=[3])
-    render.out("*: in use. Choose one: ormahctl model use NAME (with --download where it is not here)")
+        rows.append([one["name"], where, size, (one["languages"] or "").removesuffix(" languages")])
+    render.table(["model", "where", "size", "languages"], rows, right=[2])
+    hint = "to choose one: ormahctl model use NAME; with --download where it is not here"
+    render.note(hint, label="hint", colour="cyan")
 
 
 def _report(one: dict[str, Any]) -> None:

@@ -76,7 +76,7 @@ def _print(found: SessionsResult) -> None:
     render.out(render.paint(" · ".join(facts), "dim"), hang=0)
     if one.source:
         render.out(render.paint(f"from {render.line(one.source)}", "dim"), hang=0)
-    render.out(render.paint(f"open: {render.line(one.open)}", "dim"), hang=0)
+    render.raw(render.paint(f"open: {render.line(one.open)}", "dim"))
     if found.memories:
         render.out()
         render.out(f"{render.count(len(found.memories), 'memory', 'memories')} made of it:")
@@ -109,4 +109,4 @@ def print_exchange(number: int, one: Exchange) -> None:
     render.out("   " + render.paint(" · ".join(facts), "dim"), hang=0)
     for said in one.said:
         render.out(f"   {WHO.get(said.role, said.role)}: {render.cut(render.line(said.text), QUOTED)}", hang=3)
-    render.out("   " + render.paint(f"open: {render.line(one.open)}", "dim"), hang=0)
+    render.raw("   " + render.paint(f"open: {render.line(one.open)}", "dim"))

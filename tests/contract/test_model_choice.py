@@ -45,7 +45,7 @@ def test_a_model_from_a_folder_is_checked_and_then_set(tmp_path: Path) -> None:
     assert before["all-MiniLM-L6-v2"]["used"]
     assert before["all-MiniLM-L6-v2"]["where"]
     assert before["intfloat/multilingual-e5-small"]["where"] is None
-    assert "more than 100 languages" in ctl(home, "model")
+    assert "more than 100" in ctl(home, "model")
 
     (broken := tmp_path / "lib" / "sentence_transformers").mkdir(parents=True)
     (broken / "__init__.py").write_text("raise SystemExit('it takes seconds to load')")

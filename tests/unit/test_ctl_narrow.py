@@ -6,8 +6,11 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ormahctl import render
+from ormahctl.wrap import wrapped
 from ormahd import api
 from tests.unit.ctl_desk import Desk, hit, node, on_terminal, open_desk
 
@@ -62,7 +65,7 @@ def test_lines_end_between_words(desk: Desk, command: tuple[str, ...], columns: 
     status = 1 if command == ("doctor",) else 0
     shown = STEERING.sub("", on_terminal(desk, *command, status=status, COLUMNS=str(columns)))
     words = {
-        "jobs": "conflict_detector last run next 2026-11-21 paused",
+        "jobs": "conflict_detector last run took 2026-11-21 12.0 s paused",
         "stats": "core fact a space with name of several words",
     }
     missing = set(words.get(command[0], LONG).split()) - set(re.split(r"[\s·]+", shown))
@@ -89,12 +92,68 @@ def test_a_pipe_gets_each_line_whole_and_without_colour(desk: Desk) -> None:
 @pytest.mark.parametrize("text", [LONG, CJK, EMOJI, f"  {LONG}", "x" * 200, f"{'x' * 90} {LONG}"])
 @pytest.mark.parametrize("columns", [20, 40, 80])
 def test_wrapping_loses_nothing(text: str, columns: int) -> None:
-    pieces = render.wrapped(text, columns)
+    pieces = wrapped(text, columns)
     assert all(render.width(piece) <= columns for piece in pieces)
     assert "".join("".join(pieces).split()) == "".join(text.split())
 
 
 def test_wrapped_text_keeps_its_colour() -> None:
-    pieces = render.wrapped(f"\x1b[1m{LONG}\x1b[0m", 40)
+    pieces = wrapped(f"\x1b[1m{LONG}\x1b[0m", 40)
     assert len(pieces) > 1
     assert all(piece.lstrip().startswith("\x1b[1m") and piece.endswith("\x1b[0m") for piece in pieces)
+
+
+URL = "https://example.org/a/very/long/path/that/does/not/fit/into/forty/columns/at/all.html"
+
+
+@pytest.mark.parametrize("text", [
+    f"socket    {URL}", f"see {URL} for the rules of style", "it failed; for all of it: ormahctl undo --run 01m8gsnxcfad3jwyd0gsrwzf06",
+    "to connect one: \x1b[1mormahctl setup claude-code\x1b[0m, or another",
+    "note: to see what would be whispered: ormahctl whisper 'a prompt of words'; then go on",
+    "to connect an agent to it: ormahctl setup. Another way, which is longer, is told in the docs",
+])  # fmt: skip
+def test_links_and_commands_can_be_copied(text: str) -> None:
+    shown = [STEERING.sub("", piece) for piece in wrapped(text, 40)]
+    whole = re.search(rf"{URL}|ormahctl [^,;.\x1b]*", text)
+    assert whole is not None
+    assert any(whole[0] in piece for piece in shown)
+    assert all(render.width(piece) <= 40 for piece in shown if whole[0] not in piece)
+
+
+def test_a_path_behind_the_name_of_a_line_stays_behind_it() -> None:
+    assert wrapped(f"socket    {URL}", 40, hang=10) == [f"socket    {URL}"]
+
+
+def test_prose_about_the_command_is_wrapped() -> None:
+    text = f"ormahctl {LONG.replace(',', '')}"
+    assert all(render.width(piece) <= 40 for piece in wrapped(text, 40))
+
+
+@given(st.text(st.sampled_from("ab \t日🎉e\u0301-"), max_size=200), st.integers(20, 90), st.integers(0, 12))
+def test_every_line_fits(text: str, columns: int, hang: int) -> None:
+    assert all(render.width(piece.expandtabs(4)) <= columns for piece in wrapped(text, columns, hang))
+
+
+def test_the_first_line_uses_its_room() -> None:
+    assert wrapped("one two three four five six", 20, hang=10) == ["one two three four", "          five six"]
+
+
+def test_a_table_narrows_its_longest_column_before_it_is_stacked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ormahctl.render.terminal", lambda _: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    rows = [["a/short-name", "1 MB"], ["a/name-that-is-longer-than-its-column", "2 MB"]]
+
+    def drawn(columns: int, *, turned: bool = False) -> list[str]:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        heads, cells = ["model", "size"], rows
+        if turned:
+            heads, cells = heads[::-1], [row[::-1] for row in rows]
+        render.table(heads, cells)
+        return capsys.readouterr().out.splitlines()
+
+    long = rows[1][0]
+    assert drawn(len(long) + 6) == [f"{'model':<37}  size", f"{'a/short-name':<37}  1 MB", f"{long}  2 MB"]
+    assert drawn(40) == [f"{'model':<34}  size", f"{'a/short-name':<34}  1 MB", long, f"{'':<34}  2 MB"]
+    assert drawn(40, turned=True) == ["size  model", "1 MB  a/short-name", "2 MB", f"  {long}"]

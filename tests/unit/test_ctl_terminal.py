@@ -28,7 +28,7 @@ def test_colour_only_where_it_is_wanted(desk: Desk) -> None:
         assert "\x1b" not in on_terminal(desk, "recall", "tea", **env)
 
 
-def test_tables_are_drawn_by_rich_and_stay_harmless(desk: Desk) -> None:
+def test_tables_have_a_bold_heading_and_stay_harmless(desk: Desk) -> None:
     desk.answers["admin.stats"] = api.StatsResult(
         total_nodes=2,
         by_tier={"core": 2},
@@ -39,7 +39,7 @@ def test_tables_are_drawn_by_rich_and_stay_harmless(desk: Desk) -> None:
         plain_files=0,
     )
     drawn = on_terminal(desk, "stats")
-    assert "─" in drawn
+    assert "\x1b[1mtier  count\x1b[0m" in drawn
     assert "\\x1b[2J" in drawn
     assert "[bold]日本" in drawn
     assert EVIL[:4] not in drawn
