@@ -335,7 +335,7 @@ def _plan(ormah: Ormah, task: UndoTask, now: Mapping[str, Version | None]) -> Un
         if joined.conflicts and task.force and before is None:
             pieces[key] = UndoPiece(ours, None, edited=False)
             continue
-        clashes += [_of_merge(task, one, ours or after or before) for one in joined.conflicts]
+        clashes += [_of_merge(ormah, task, one, ours or after or before) for one in joined.conflicts]
         reasons += joined.reasons
         piece = UndoPiece(ours, joined.version, edited=ours not in (after, before))
         if key in task.did.left:
@@ -372,7 +372,9 @@ def _today(
             continue
         node = node_of(key)
         places = [rows[node].path] if node in rows and _is_readable(ormah, rows[node]) else []
-        bare = key in task.did.left
+        after = task.pairs[key][1]
+        # The op released the file, or it is a person's edit that left no readable id.
+        bare = key in task.did.left or (after is not None and node_of(key_of(after)) is None)
         found[key] = next(_versions(ormah, key, [*places, *_paths(task.pairs[key])], bare=bare), None)
     return found
 
@@ -470,11 +472,14 @@ def _clash(task: UndoTask, version: Version, path: str, name: str, what: str) ->
     return UndoConflict(task.op.name, node_of(key_of(version)), path, _title(version), name, None, None, None, what)
 
 
-def _of_merge(task: UndoTask, conflict: MergeConflict, version: Version | None) -> UndoConflict:
+def _of_merge(ormah: Ormah, task: UndoTask, conflict: MergeConflict, version: Version | None) -> UndoConflict:
     assert version is not None
     name = conflict.field
-    if name == "note":
-        what = "was removed since" if conflict.ours is None else "was edited since, and undoing would remove it"
+    if name == "note" and conflict.ours is None:
+        broken = ormah.index.kinds().get(version.path) == NoteKind.BROKEN
+        what = f"is no readable note since ({version.path})" if broken else "was removed since"
+    elif name == "note":
+        what = "was edited since, and undoing would remove it"
     elif name == "id":
         what = "has another id now"
     else:

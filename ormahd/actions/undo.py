@@ -234,7 +234,7 @@ def _one(ormah: Ormah, op: Op, wish: UndoParams, caller: Caller) -> UndoneOp:
     done = take_back(ormah, _task(ormah, op, wish, None), caller)
     if isinstance(done, NotUndone):
         raise (
-            _excluded(op, done)
+            _excluded(ormah, op, done)
             if done.clashes
             else Conflict(f"{_quoted(op)}: {GONE}; nothing was changed", hint=f"what it was: git show {op.commit[:8]}")
         )
@@ -406,7 +406,7 @@ def _in_the_way(op: Op, exc: Conflict) -> UndoConflict:
     return UndoConflict(op.name, None, str(exc.data.get("path", "")), None, "path", None, None, None, exc.message)
 
 
-def _excluded(op: Op, left: NotUndone) -> Conflict:
+def _excluded(ormah: Ormah, op: Op, left: NotUndone) -> Conflict:
     """Return the error for a single op that conflicts, with the data needed for a decision."""
     notes: dict[str, list[str]] = {}
     for clash in left.clashes:
@@ -420,7 +420,7 @@ def _excluded(op: Op, left: NotUndone) -> Conflict:
     }
     return Conflict(
         f"{_quoted(op)} was not undone: {'; '.join(said[:NAMED])}{more}; nothing was changed",
-        hint=_way_on(op, left), data=data,
+        hint=_way_on(ormah, op, left), data=data,
     )  # fmt: skip
 
 
@@ -432,12 +432,17 @@ def _together(whats: Sequence[str]) -> str:
     return " and ".join(f"{head}: {tails}" if tails else head for head, tails in named.items())
 
 
-def _way_on(op: Op, left: NotUndone) -> str:
+def _way_on(ormah: Ormah, op: Op, left: NotUndone) -> str:
     if all(clash.field == UNCOMMITTED for clash in left.clashes):
         return "an edit is taken in once its file has been quiet for a moment; wait, or commit it, and repeat"
     if all(clash.field == "note" and clash.theirs is None for clash in left.clashes):
         return "to remove it with its edits (git keeps them): the same with --force"
-    note = next((f" {short_id(clash.node_id)}" for clash in left.clashes if clash.node_id), " ID")
+    nodes = [clash.node_id for clash in left.clashes if clash.node_id]
+    there = ormah.index.notes(nodes, connections=False)
+    gone = next((short_id(node) for node in nodes if node not in there), None)
+    if gone is not None:
+        return f"undo the later change first; it is named by: ormahctl history {gone}"
+    note = f" {short_id(nodes[0])}" if nodes else " ID"
     return f"edit it by hand (ormahctl edit{note}), or undo the later change first; the op itself: git show {op.commit[:8]}"
 
 

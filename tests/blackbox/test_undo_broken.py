@@ -1,0 +1,61 @@
+"""A person's edit that destroyed a note's frontmatter: `undo` takes it back, and every hint names something that is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.blackbox import undoing
+from tests.blackbox.tours import path_of, remember
+from tests.blackbox.undoing import update
+from tests.house import House, save, wait_until
+
+house = undoing.house
+
+
+def broken(house: House, node: str, head: str) -> tuple[Path, str]:
+    """Replace the note's frontmatter by `head`. Return the file and the op that committed the edit."""
+    file = house.vault / path_of(house, node)
+    save(file, head + file.read_text().split("---\n", 2)[2])
+    subject = f"Edit: {file.stem}"
+    wait_until(lambda: house.git("log", "-1", "--format=%s").strip() == subject, "the edit is committed")
+    wait_until(lambda: house.ctl("show", node).returncode == 3, "there is no such memory any more")
+    return file, house.json("history", "-n", "1")[0]["op"]
+
+
+@pytest.mark.parametrize("head", ["---\nid: [oops\ntype fact\n---\n", "---\n", "---\n\0: {\n---\n"])
+def test_the_edit_is_taken_back_and_done_again(house: House, head: str) -> None:
+    node = remember(house, "Kestrels nest in the tower.", title="Kestrels")
+    before = house.notes()
+    file, op = broken(house, node, head)
+    spoilt = file.read_bytes()
+    (would,) = house.json("undo", op, "--dry-run")["undone"]
+    assert [(one["node_id"], one["did"]) for one in would["changes"]] == [(node, "restored")]
+    (done,) = house.json("undo", op)["undone"]
+    assert house.notes() == before
+    assert house.json("show", node)["title"] == "Kestrels"
+    assert house.json("verify")["differences"] == []
+    house.json("undo", done["undo_op"])
+    assert file.read_bytes() == spoilt
+    assert house.json("verify")["differences"] == []
+    house.json("undo", house.json("history", "-n", "1")[0]["op"])
+    assert house.notes() == before
+
+
+def test_an_older_op_names_the_edit_that_comes_first(house: House) -> None:
+    node = remember(house, "Merlins nest on the ground.", title="Merlins")
+    older = update(house, node, title="Merlin")
+    before = house.notes()
+    broken(house, node, "---\n")
+    refused = house.ctl("undo", older)
+    assert refused.returncode == 4
+    assert "is no readable note since" in refused.stderr
+    hint = re.search(r"ormahctl (history [0-9a-f]{8})$", refused.stderr.strip())
+    assert hint is not None, refused.stderr
+    newest = house.json(*hint[1].split())[0]
+    house.json("undo", newest["op"])
+    assert house.notes() == before
+    house.json("undo", older)
+    assert house.json("show", node)["title"] == "Merlins"
