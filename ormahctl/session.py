@@ -215,7 +215,7 @@ def asked(session: Session, call: Callable[[bool], Answered], *, yes: bool) -> A
     try:
         return call(yes)
     except OrmahError as exc:
-        if exc.code != UNCONFIRMED or not _terminal(session):
+        if exc.code != UNCONFIRMED or not terminal(session):
             raise
         render.note(exc.message)
     if not click.confirm("Do it?", err=True):
@@ -225,7 +225,8 @@ def asked(session: Session, call: Callable[[bool], Answered], *, yes: bool) -> A
     return call(True)
 
 
-def _terminal(session: Session) -> bool:
+def terminal(session: Session) -> bool:
+    """Whether a person can be asked."""
     return not session.json and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 

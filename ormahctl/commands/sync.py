@@ -11,12 +11,13 @@ from typing import TypeVar
 
 import click
 import msgspec
+from msgspec import structs
 
 from ormahctl import render
 from ormahctl.options import Words
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
-from ormahctl.session import Session, asked, pass_session
+from ormahctl.session import Session, asked, pass_session, terminal
 from ormahd import paths
 from ormahd.api import (
     ConflictItem,
@@ -93,8 +94,8 @@ def sync(
             "give nothing, or: setup URL, or --conflicts, --resolve or --take-back", click.get_current_context()
         )
     if setup:
-        _setup(session, _absolute(words[1]), replace=replace, yes=yes)
-    elif conflicts:
+        return _setup(session, _absolute(words[1]), replace=replace, yes=yes)
+    if conflicts:
         _list(session)
     elif resolve is not None:
         _resolve(session, resolve)
@@ -162,32 +163,34 @@ def _take_back(session: Session, name: str) -> None:
     _settled(session, done, "taken back", done.commits)
 
 
-def _setup(session: Session, url: str, *, replace: bool, yes: bool) -> None:
-    asks = not yes and not session.json and sys.stdin.isatty() and sys.stdout.isatty()
-    params = SyncSetupParams(url=url, replace=replace, ask=asks, yes=yes)
+def _setup(session: Session, url: str, *, replace: bool, yes: bool) -> int:
+    params = SyncSetupParams(url=url, replace=replace, ask=not yes, yes=yes)
     done = _long(session, "admin.sync_setup", params, SyncSetupResult)
     if done.state == "would_join":
-        render.out(
-            f"{render.line(done.url)} holds another vault, with {render.count(done.memories, 'memory', 'memories')}."
-        )
-        render.out("This one would join it: both come together there, and both histories are kept.")
-        if not click.confirm("Join them?"):
-            render.out("nothing was changed")
-            return
+        what = f"{render.line(done.url)} holds another vault, with {render.count(done.memories, 'memory', 'memories')}"
+        if not terminal(session):
+            raise click.UsageError(
+                f"{what}; this one would join it, and there is no terminal to ask on: give --yes",
+                click.get_current_context(),
+            )
+        render.note(f"{what}. This one would join it: both come together there, and both histories are kept.")
+        if not click.confirm("Join them?", err=True):
+            render.note("nothing was changed")
+            return DECLINED
+        session.reconnect()
+        params = SyncSetupParams(url=url, replace=replace)
         agreed = asked(
             session,
-            lambda sure: _long(
-                session, "admin.sync_setup", SyncSetupParams(url=url, replace=replace, yes=sure), SyncSetupResult
-            ),
+            lambda sure: _long(session, "admin.sync_setup", structs.replace(params, yes=sure), SyncSetupResult),
             yes=yes,
         )
         if agreed is None:
-            return
+            return DECLINED
         done = agreed
     if session.json:
         row = msgspec.to_builtins(done)
         render.emit({**{name: value for name, value in row.items() if name != "synced"}, **(row["synced"] or {})})
-        return
+        return 0
     what = {
         "empty": "the remote was empty and has this vault now",
         "ours": "the remote has this vault already",
@@ -196,6 +199,7 @@ def _setup(session: Session, url: str, *, replace: bool, yes: bool) -> None:
     render.out(f"{what}: {render.paint(render.line(done.remote), 'bold')} is {render.line(done.url)}")
     if done.synced is not None:
         _say(done.synced)
+    return 0
 
 
 def _list(session: Session) -> None:

@@ -61,7 +61,7 @@ def test_two_machines_have_the_judgements_of_both() -> None:
     with two_houses() as (one, two, bare):
         node = remember(one, STAGING)
         assert one.json("sync", "setup", str(bare))["state"] == "empty"
-        assert two.json("sync", "setup", str(bare))["state"] == "joined"
+        assert two.json("sync", "setup", str(bare), "--yes")["state"] == "joined"
         plain = score(one, node)
         judge(one, node, 1)
         score(two, node)

@@ -342,7 +342,7 @@ def test_a_memory_that_says_something_else_makes_it_stale(house: House) -> None:
 def test_decided_on_one_machine_it_is_not_asked_on_the_other() -> None:
     with two_houses(ORMAH_JOBS_ENABLED="false") as (one, two, bare):
         one.json("sync", "setup", str(bare))
-        two.json("sync", "setup", str(bare))
+        two.json("sync", "setup", str(bare), "--yes")
         alike(one)
         level(one, two)
         for house in (one, two):

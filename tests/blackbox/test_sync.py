@@ -23,7 +23,7 @@ def machines() -> Iterator[tuple[House, House, Path]]:
         one.json("remember", "The printer is called Gutenberg", "--about-self")
         two.json("remember", "The scanner is called Lumiere", "--about-self")
         assert one.json("sync", "setup", str(bare))["state"] == "empty"
-        assert two.json("sync", "setup", str(bare))["state"] == "joined"
+        assert two.json("sync", "setup", str(bare), "--yes")["state"] == "joined"
         level(one, two)
         yield one, two, bare
 

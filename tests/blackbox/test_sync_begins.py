@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -67,7 +70,7 @@ def test_a_remote_whose_branch_is_called_otherwise(tmp_path: Path) -> None:
         assert done.returncode == 4
         assert "has no branch main, but trunk" in done.stderr
         assert run_git("for-each-ref", "--format=%(refname)", cwd=bare) == "refs/heads/trunk"
-        assert two.json("sync", "setup", str(bare))["branch"] == "trunk"
+        assert two.json("sync", "setup", str(bare), "--yes")["branch"] == "trunk"
         one.json("sync", "setup", str(bare))
         level(one, two)
         assert one.json("show", node)["id"] == node
@@ -99,8 +102,12 @@ def test_joining_keeps_everything_of_both_and_goes_on_after_a_restart() -> None:
         one.json("sync", "setup", str(bare))
         before = two.git("for-each-ref"), (two.vault / ".git/config").read_bytes()
         assert two.call("admin.sync_setup", url=str(bare), ask=True).state == "would_join"
+        for words in (["sync"], ["--json", "sync"]):
+            refused = two.ctl(*words, "setup", str(bare))
+            assert (refused.returncode, "give --yes" in refused.stderr) == (2, True), "there is no terminal to ask on"
+            assert "holds another vault, with " in refused.stderr
         assert (two.git("for-each-ref"), (two.vault / ".git/config").read_bytes()) == before
-        done = two.json("sync", "setup", str(bare))
+        done = two.json("sync", "setup", str(bare), "--yes")
         assert (done["state"], done["former_id"]) == ("joined", former)
         assert done["vault_id"] == one.call("admin.health").vault_id == two.call("admin.health").vault_id
         level(one, two)
@@ -121,6 +128,34 @@ def test_joining_keeps_everything_of_both_and_goes_on_after_a_restart() -> None:
         assert found(one, "after the restart")
 
 
+def test_on_a_terminal_it_asks_before_it_joins() -> None:
+    with two_houses() as (one, two, bare):
+        node = one.json("remember", "A memory of the other machine")["id"]
+        one.json("sync", "setup", str(bare))
+        before = two.git("for-each-ref"), (two.vault / ".git/config").read_bytes()
+        assert _answered(two, "n", "sync", "setup", str(bare)) == 1
+        assert (two.git("for-each-ref"), (two.vault / ".git/config").read_bytes()) == before
+        assert _answered(two, "y", "sync", "setup", str(bare)) == 0
+        assert two.json("show", node)["id"] == node
+
+
+def _answered(house: House, answer: str, *words: str) -> int:
+    """Run a command on a terminal, answer its one question, and return its exit status."""
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "ormahctl", *words]
+    asking = subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower, env=house.env, cwd=house.home)
+    os.close(follower)
+    said = b""
+    while b"[y/N]" not in said:
+        said += os.read(leader, 4096)
+    os.write(leader, answer.encode() + b"\n")
+    with contextlib.suppress(OSError):  # Linux says so when the other end is closed
+        while os.read(leader, 4096):
+            pass
+    os.close(leader)
+    return asking.wait(120)
+
+
 def _vaults(house: House, place: str) -> set[str]:
     """The ids of those that have a directory there."""
     return {path.name[:36] for path in (house.home / place / "ormah").iterdir()} - {house.models_dir.name}
@@ -137,7 +172,7 @@ def test_it_goes_by_itself_on_an_interval() -> None:
     with two_houses(ORMAH_SYNC_INTERVAL_MINUTES="0.01") as (one, two, bare):
         assert one.call("admin.health").sync.last is None
         one.json("sync", "setup", str(bare))
-        two.json("sync", "setup", str(bare))
+        two.json("sync", "setup", str(bare), "--yes")
         node = one.json("remember", "Carried over by nobody")["id"]
         wait_until(lambda: two.ctl("show", node).returncode == 0, "the other machine has it", 120)
         away = bare.with_name("away.git")

@@ -301,7 +301,7 @@ def play(changes: int, seed: int, *, check_every: int) -> None:
             subprocess.run(["git", "init", "-q", "--bare", "--initial-branch=main", str(bare)], check=True)
             for house in world.houses:
                 house.start()
-                house.json("sync", "setup", str(bare))
+                house.json("sync", "setup", str(bare), "--yes")
             for number in range(1, changes + 1):
                 house = chance.choice(world.houses)
                 try:

@@ -268,7 +268,7 @@ def test_what_sync_brought_together_can_be_taken_back_and_undos_travel() -> None
     with two_houses(ORMAH_LINKING_SIMILARITY="1.0") as (one, two, bare):
         node = one.call("agent.remember", content="Shared\n\nby both\n\nmachines", title="Shared").node_id
         one.json("sync", "setup", str(bare))
-        two.json("sync", "setup", str(bare))
+        two.json("sync", "setup", str(bare), "--yes")
         level(one, two)
         # both change it, in different places; a merge on one of them
         one.call("agent.update", node_id=node, title="Ours")

@@ -31,7 +31,7 @@ class World(People):
         bare, other = self.house.home / "remote.git", self.house.home / "other"
         if not bare.exists():
             subprocess.run(["git", "init", "-q", "--bare", f"--initial-branch={self.branch}", str(bare)], check=True)
-            self.house.json("sync", "setup", str(bare))
+            self.house.json("sync", "setup", str(bare), "--yes")
             self.synced = self.head()
             self.quiet()
             self.try_git("clone", "-q", str(bare), str(other), cwd=self.house.home)
