@@ -22,7 +22,7 @@ from ormahd.actions.views import saying
 from ormahd.api import ConflictItem, SyncResult
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError, Unavailable, VaultBusy
 from ormahd.git.refs import is_ancestor
-from ormahd.git.remote import Network, Progress, Remote, Unreachable, find, shown
+from ormahd.git.remote import DENIED, Network, Progress, Remote, Unreachable, find, shown
 from ormahd.sync.join import card_of, carry_out, count, merge_base, plan
 from ormahd.sync.replaced import tell
 from ormahd.sync.state import check_here, check_there, note_synced
@@ -115,7 +115,7 @@ def one_at_a_time(ormah: Ormah) -> Iterator[None]:
         try:
             yield
         except Unreachable as exc:
-            state.failed(ormah.clock(), exc.message, offline=exc.data.get("reason") != "denied")
+            state.failed(ormah.clock(), exc.message, offline=exc.data.get("reason") != DENIED)
             raise
         except OrmahError as exc:
             if isinstance(exc, NotFound) and not ormah.settings.sync.interval_minutes and state.last is None:
@@ -358,13 +358,25 @@ def setup(
             raise Conflict("HEAD is detached: there is no branch to sync", hint="`git switch main` in the vault first")
         wire = network(ormah)
         progress(0, 0, "looking at the remote")
-        heads = wire.heads(address)
-        there = branch if branch in heads.branches else heads.default
-        if there is None:
-            remote = Remote(name, address, branch, known=False)
-            return _begin(ormah, remote, "empty", caller, progress, yes)
-        remote = Remote(name, address, there, known=False)
-        return _not_empty(ormah, wire, remote, caller, progress, agreed, yes)
+        with _no_sync_follows(lambda: configured(git, name) != address):
+            heads = wire.heads(address)
+            there = branch if branch in heads.branches else heads.default
+            if there is None:
+                remote = Remote(name, address, branch, known=False)
+                return _begin(ormah, remote, "empty", caller, progress, yes)
+            remote = Remote(name, address, there, known=False)
+            return _not_empty(ormah, wire, remote, caller, progress, agreed, yes)
+
+
+@contextmanager
+def _no_sync_follows(unset: Callable[[], bool]) -> Iterator[None]:
+    """Correct the hint of an unreachable remote that was not configured (`unset`): a later sync does not use it."""
+    try:
+        yield
+    except Unreachable as exc:
+        if exc.data.get("reason") != DENIED and unset():
+            exc.hint = "the remote was not set up; look at the address, and repeat: ormahctl sync setup URL"
+        raise
 
 
 def _begin(ormah: Ormah, remote: Remote, state: str, caller: Caller, progress: Progress, yes: bool) -> SyncSetupResult:

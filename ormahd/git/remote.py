@@ -260,6 +260,10 @@ _DENIED = ("authentication failed", "permission denied", "could not read usernam
            "host key verification failed", "access denied")  # fmt: skip
 
 
+DENIED: Final = "denied"
+"""The reason, in the data of Unreachable, of a remote that answers and refuses the login."""
+
+
 class Unreachable(Unavailable):
     """The remote does not answer, or not in time. Nothing is lost; a later sync transfers everything."""
 
@@ -435,7 +439,7 @@ def _failure(command: Sequence[str], status: int, said: str, url: str) -> OrmahE
     if any(sign in lower for sign in _DENIED):
         return Unreachable(f"the remote {shown(url)} lets us not in: {words}",
                            hint="try `git ls-remote` with it in a terminal; the daemon cannot ask for a password",
-                           data={"reason": "denied"})  # fmt: skip
+                           data={"reason": DENIED})  # fmt: skip
     if any(sign in lower for sign in _AWAY):
         return Unreachable(f"the remote {shown(url)} cannot be reached: {words}",
                            hint="everything is safe here and follows with the next sync",

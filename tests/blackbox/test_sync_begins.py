@@ -30,6 +30,8 @@ def test_setup_refuses_what_it_must_and_changes_nothing(tmp_path: Path) -> None:
         assert "something else than an Ormah vault" in done.stderr
         done = house.ctl("sync", "setup", str(tmp_path / "nowhere.git"))
         assert done.returncode == 69
+        assert "next sync" not in done.stderr
+        assert "the remote was not set up; look at the address, and repeat: ormahctl sync setup" in done.stderr
         done = house.ctl("sync", "setup", "ext::sh -c true")
         assert done.returncode == 2
         assert house.ctl("sync", "setup").returncode == 2
