@@ -171,6 +171,7 @@ def test_the_watcher_reads_what_was_written_lately_and_what_grows(tmp_path: Path
         later.mkdir()
         written(later / "new.jsonl", *SHOP)
         wait_until(lambda: len(archived(ormah)) == 9, "a session in a new folder")
+        wait_until(lambda: said_of(intake, "watcher").turns == 9, "what is counted after it is archived")
         found = said_of(intake, "watcher")
         assert (found.on, found.state, found.sessions, found.turns, found.troubles) == (True, "watching", 1, 9, [])
 
