@@ -1,11 +1,12 @@
 """A Chroma server instead of the embedded one, for vaults that outgrow a machine."""
 
 import os
+import random
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,11 @@ RUN = "from chromadb.cli.cli import app; app()"
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that the server can still have when it has started: no system gives one below 32768 to those that take any."""
+    while True:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port := random.SystemRandom().randrange(20_000, 32_000)))
+            return port
 
 
 @contextmanager
