@@ -144,7 +144,7 @@ def nothing_stalls(court: Court) -> None:
     court.remember("The cellar is dry in summer.")
     assert thread.is_alive()
     assert house.stop() == 0
-    thread.join(60)
+    thread.join(120)
     assert not thread.is_alive()
     assert "still at work" not in house.said()
     house.git("reset", "-q", "--hard", "HEAD~1")  # without what was remembered meanwhile

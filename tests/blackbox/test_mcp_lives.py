@@ -313,7 +313,7 @@ def test_many_begin_at_once_and_share_one_gateway(shared: House, count: int) -> 
     ]
     assert len(mine) == 1
     for pump in pumps:
-        pump.communicate(timeout=60)
+        pump.communicate(timeout=120)
         assert pump.returncode == 0
 
 

@@ -53,7 +53,7 @@ def watching(house: House) -> Iterator[Watch]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(watch.process.pid, signal.SIGCONT)
         watch.process.terminate()
-        watch.process.wait(60)
+        watch.process.wait(120)
 
 
 LETTERS = str.maketrans("0123456789", "ghijklmnop")

@@ -40,7 +40,7 @@ def test_edits_are_brought_in_while_the_index_is_compared_with_the_vault(house: 
 
     assert house.ormah.verify(progress) == []
     assert found == [True], "the scan did not wait until all files were compared"
-    scan.join(60)
+    scan.join(120)
 
 
 def test_every_file_is_compared_though_scans_come_between(house: House) -> None:
@@ -57,7 +57,7 @@ def test_every_file_is_compared_though_scans_come_between(house: House) -> None:
     scanning.start()
     found = house.ormah.verify()
     scans.set()
-    scanning.join(60)
+    scanning.join(120)
     assert {one.path for one in found if one.path} == {damaged.name}
 
 
@@ -90,5 +90,5 @@ def test_an_index_in_memory_is_compared_without_scans_between(house: House) -> N
 
     assert house.ormah.verify(progress) == []
     assert heads == {before}, "a scan came between"
-    scan.join(60)
+    scan.join(120)
     assert house.ormah.index.search_text("pigeons", 5)

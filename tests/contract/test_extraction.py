@@ -166,7 +166,7 @@ def test_a_deleted_file_is_noted_at_once(ormah: Ormah, tmp_path: Path, monkeypat
         take_away(ormah, "by hand")
         wait_until(lambda: list((ormah.vault.root / ".ormah" / "forgotten").glob("*")), "its tombstone", 20)
     finally:
-        assert extraction.stop(30)
+        assert extraction.stop(120)
 
 
 def test_an_undone_forgetting_lets_it_be(ormah: Ormah, tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_memory_is_given_back_now_and_then_while_one_question_follows_another(
     monkeypatch.setattr(indexer, "GIVE_BACK_S", 0.05)
     index = start(tmp_path / "index")
     apply(index, vault(50))
-    assert embedder_of(index).given_back.wait(60), "what was embedded is over"
+    assert embedder_of(index).given_back.wait(120), "what was embedded is over"
     embedder_of(index).given_back.clear()
     monkeypatch.setattr(indexer, "GIVE_BACK_AGAIN_S", 0.05)
     monkeypatch.setattr(indexer, "GIVE_BACK_CPU_S", 3600.0)
@@ -112,7 +112,7 @@ def test_memory_is_given_back_now_and_then_while_one_question_follows_another(
     monkeypatch.setattr(indexer, "GIVE_BACK_CPU_S", 0.0)
     monkeypatch.setattr(indexer, "SWEEP_S", 0.0)
     index.indexer.wake()
-    assert embedder_of(index).given_back.wait(30)
+    assert embedder_of(index).given_back.wait(120)
     index.close()
 
 

@@ -49,7 +49,7 @@ def sources(ormah: Ormah) -> Iterator[Intake]:
     try:
         yield intake
     finally:
-        assert intake.stop(30)
+        assert intake.stop(120)
 
 
 def said_of(intake: Intake, source: str) -> SourceHealth:

@@ -249,7 +249,7 @@ def test_stopping_drains_what_runs_and_refuses_what_comes():
         raw.json({"id": 1, "method": "agent.recall", "params": {"query": "wait slow"}})
         until(lambda: answers.begun)
         stopped: list[bool] = []
-        stopper = threading.Thread(target=lambda: stopped.append(server.stop(20)))
+        stopper = threading.Thread(target=lambda: stopped.append(server.stop(120)))
         stopper.start()
         until(lambda: not server.path.exists())
         raw.json({"id": 2, "method": "hello"})

@@ -87,7 +87,7 @@ def test_sessions_leave_after_their_days(tmp_path: Path) -> None:
         capture = Capture(ormah)
         capture.start()  # at the start of a daemon, and with what hooks bring: no command is needed for it
         wait_until(lambda: not archived(ormah), "an archive without the session")
-        assert capture.stop(60)
+        assert capture.stop(120)
         assert found(ormah, "cents") == []
 
 

@@ -423,7 +423,7 @@ def capturing(ormah: Ormah) -> Iterator[Capture]:
     try:
         yield found
     finally:
-        assert found.stop(60)
+        assert found.stop(120)
 
 
 def test_a_late_answer_is_waited_for(ormah: Ormah, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_a_write_passes_at_each_stage_and_is_no_difference(house: House, stage: 
         if said == stage and stage not in seen:
             writer = threading.Thread(target=write, args=(house, what, ids), daemon=True)
             writer.start()
-            writer.join(60)
+            writer.join(120)
             assert not writer.is_alive(), f"a write at {stage} waited for the comparison"
         seen.append(said)
 
@@ -82,7 +82,7 @@ def test_a_write_passes_while_the_folder_is_scanned(house: House, what: str) -> 
         if not seen:
             writer = threading.Thread(target=write, args=(house, what, ids), daemon=True)
             writer.start()
-            writer.join(60)
+            writer.join(120)
             assert not writer.is_alive(), "a write waited for the scan"
         seen.append((done, total))
 

@@ -174,7 +174,7 @@ def test_rows_that_somebody_else_changed_are_made_again(told: Told, what: str, w
     house = told.house
     if when == "before":
         house.stop()
-    with sqlite3.connect(told.index / "index.sqlite3", timeout=30) as db:
+    with sqlite3.connect(told.index / "index.sqlite3", timeout=120) as db:
         db.execute(ROWS[what])
     db.close()
     if when == "before":

@@ -158,7 +158,7 @@ def filled_at_random(times: int, seed: int) -> None:
                 house.kill()
             for writer in writers:
                 writer.leave.set()
-                writer.join(60)
+                writer.join(120)
                 assert not writer.is_alive()
             if killed:
                 house.start(phase="")

@@ -71,7 +71,7 @@ class Desk:
         stdin = more.get("stdin", b"")
         done = forked.run(
             "ormahctl", *map(str, args), env=self.env | (env or {}), cwd=Path.cwd(),
-            given=stdin.encode() if isinstance(stdin, str) else stdin, timeout=60.0,
+            given=stdin.encode() if isinstance(stdin, str) else stdin, timeout=120,
         )  # fmt: skip
         return _decoded(done)
 

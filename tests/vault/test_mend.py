@@ -196,6 +196,6 @@ def test_whoever_waits_for_a_pipe_goes_on_once_it_is_set_aside(root: Path) -> No
         assert reading.poll() is None
         vault.git.look_out()
         assert reading.stdout.read() == b""
-        assert reading.wait(60) == 0
+        assert reading.wait(120) == 0
         put(vault, (A, b"3\n"))
     assert "multi-pack-index" in said(root)[0]

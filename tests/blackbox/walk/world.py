@@ -175,7 +175,7 @@ class World(People):
             yield
         finally:
             ended.set()
-            thread.join(60)
+            thread.join(120)
         assert not faults, faults
         assert not thread.is_alive()
         self.quiet()
@@ -252,7 +252,7 @@ class World(People):
         thread.start()
         time.sleep(self.chance.uniform(0, 0.08))
         self.house.kill()
-        thread.join(60)
+        thread.join(120)
         self.house.start()
         self.quiet()
         done = self.head() != head
