@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from ormahctl import render
 from ormahctl.session import PERSON
 from ormahd.api import (
     HistoryParams,
@@ -193,7 +194,11 @@ class SpaceName(_Offered):
 
     def offers(self, ctx: click.Context) -> Iterable[tuple[str, str | None]]:
         found = _ask(ctx, "agent.list", ListParams(limit=1), ListResult)
-        return [] if found is None else [(name, f"{count:,} memories") for name, count in found.spaces.items()]
+        return (
+            []
+            if found is None
+            else [(name, render.count(count, "memory", "memories")) for name, count in found.spaces.items()]
+        )
 
 
 class OpName(_Offered):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import click
@@ -104,18 +105,47 @@ class CommandContext(click.Context):
 
 
 class Verb(click.Command):
-    """A command with an example in its help, which accepts `--json` also after its name."""
+    """A command with an example in its help, which accepts `--json` also after its name.
+
+    `excludes`: options that contradict each other, such as `("--revoke", "--reason", "--by")`: the first with each of
+    the others. `needs`: {option: the options of which one has to be given with it}.
+    """
 
     context_class = CommandContext
 
-    def __init__(self, *args: Any, example: str = "", **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        example: str = "",
+        excludes: Sequence[Sequence[str]] = (),
+        needs: Mapping[str, Sequence[str]] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.example = example
+        self.excludes = excludes
+        self.needs = needs or {}
         self.params.append(
             click.Option(
                 ["--json"], is_flag=True, expose_value=False, callback=_json, help="Print JSON, errors too (on stderr)."
             )
         )
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments. Raises UsageError for options that contradict each other, and names both."""
+        words = list(args)
+        left = super().parse_args(ctx, args)
+        _, _, order = self.make_parser(ctx).parse_args(words)
+        given = {name for param in order if isinstance(param, click.Option) for name in param.opts}
+        for first, *others in self.excludes:
+            for other in others:
+                if {first, other} <= given:
+                    raise click.UsageError(f"{first} and {other} exclude each other", ctx)
+        for name, wanted in self.needs.items():
+            if name in given and not given & set(wanted):
+                raise click.UsageError(f"{name} goes with {' or '.join(wanted)}", ctx)
+        _check_period(ctx)
+        return left
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if self.example:
@@ -124,6 +154,17 @@ class Verb(click.Command):
                     # not wrapped: a command is there to be copied
                     formatter.write(" " * formatter.current_indent + example + "\n")
         super().format_epilog(ctx, formatter)
+
+
+def _check_period(ctx: click.Context) -> None:
+    """Raise UsageError if a period ends before it begins."""
+    first = "since" if "since" in ctx.params else "after"
+    try:
+        begin, end = (datetime.fromisoformat(ctx.params.get(name) or "") for name in (first, "before"))
+    except ValueError:
+        return  # not given, or an op
+    if end < begin:
+        raise click.UsageError(f"--before is earlier than --{first}, and nothing lies between", ctx)
 
 
 def _json(context: click.Context, _: click.Parameter, value: bool) -> None:
@@ -140,6 +181,8 @@ class Verbs(click.Group):
         return list(_PLACES)
 
     def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name == "help":
+            return help_
         if cmd_name not in _PLACES:
             return None
         module, name = _PLACES[cmd_name]
@@ -154,6 +197,22 @@ class Verbs(click.Group):
             rows = [(name, command.get_short_help_str(room)) for name, command in commands.items() if command]
             with formatter.section(heading):
                 formatter.write_dl(rows)
+
+
+@click.command("help", cls=Verb, short_help="Show the help of a command.", example="ormahctl help recall")
+@click.argument("words", metavar="[COMMAND]...", nargs=-1)
+@click.pass_context
+def help_(context: click.Context, words: tuple[str, ...]) -> None:
+    """Show the help of COMMAND, as `ormahctl COMMAND --help` does; without one, the list of all commands."""
+    shown = context.find_root()
+    for word in words:
+        if not isinstance(shown.command, click.Group):
+            break  # `help jobs run`: the help of `jobs` has it
+        command = shown.command.get_command(shown, word)
+        if command is None:
+            shown.fail(f"No such command '{word}'.")
+        shown = command.context_class(command, parent=shown, info_name=word)
+    click.echo(shown.get_help(), color=shown.color)
 
 
 def _agent(context: click.Context, parameter: click.Parameter, value: str | None) -> str:

@@ -280,7 +280,8 @@ def _checked(found: _FoundSettings) -> Settings | None:
         for one in faults(exc):
             group, _, name = one.key.partition(".")
             key = f"{group}.{name.partition('[')[0].partition('.')[0]}"
-            what = f"{key} (in {found.origins.get(key, 'the defaults')}): {one.what}"
+            origin = found.origins.get(key, "the defaults")
+            what = f"{key}: {one.what}" if origin == "flag" else f"{key} (in {origin}): {one.what}"
             wrong = BadRequest(what, hint=one.hint or f"it is {_reason(key)}")
             wrong.__cause__ = exc
             found.faults.append(wrong)
@@ -310,7 +311,10 @@ def _read(path: Path, *, must_exist: bool) -> dict[str, Any]:
         return tomllib.loads(paths.read_text(path))
     except (FileNotFoundError, NotADirectoryError):
         if must_exist:
-            raise BadRequest(f"there is no configuration file {path}") from None
+            raise BadRequest(
+                f"there is no configuration file {path}",
+                hint="make it (an empty one has all defaults), or name no file",
+            ) from None
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
         raise BadRequest(f"{path} is not valid TOML: {exc}") from exc

@@ -273,7 +273,9 @@ class _Life:
         self._ormah.mender.start()
         gc.freeze()  # the libraries' objects live until the end: keep collections from visiting them
         nodes, parts = self._ormah.index.count(), self._ormah.degraded()
-        sentence = f"ready, {nodes} memories" + (f", without {', '.join(parts)}" if parts else "")
+        sentence = f"ready, {nodes} {'memory' if nodes == 1 else 'memories'}" + (
+            f", without {', '.join(parts)}" if parts else ""
+        )
         log.info("%s", sentence)
         self._supervisor.ready(sentence)
         self._try("opened with GitPython", self._ormah.vault.git.check)

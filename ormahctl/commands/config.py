@@ -6,6 +6,7 @@ The daemon's own program reads the settings, so both always agree.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,9 +19,22 @@ from ormahctl.registry import Verb, cli
 from ormahctl.run import COMPLETE, PROGRAM
 from ormahctl.session import Session, pass_session
 
+NEGATIVE = re.compile(r"-\.?\d.*")
+"""Matches a value such as `-5`. No option of the command begins like this, and none takes a value."""
+
+
+class SettingVerb(Verb):
+    """A command that reads a negative number as an argument, not as an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" not in args and any(NEGATIVE.fullmatch(word) for word in args):
+            options = [word for word in args if word.startswith("-") and not NEGATIVE.fullmatch(word)]
+            args = [*options, "--", *(word for word in args if word not in options)]
+        return super().parse_args(ctx, args)
+
 
 @click.command(
-    cls=Verb,
+    cls=SettingVerb,
     short_help="Show, set or check the settings.",
     example="ormahctl config show\normahctl config show whisper.archive_gate\normahctl config set sessions.watch true\n"
     "ormahctl config default > config.toml",

@@ -168,7 +168,7 @@ def _beside(done: PurgeResult) -> None:
     for left in done.left[:SHOWN]:
         render.note(f"{left.path} {left.why}", label="left")
     if len(done.left) > SHOWN:
-        render.note(f"and {len(done.left) - SHOWN:,} more files; all of them: --json", label="left")
+        render.note(f"and {render.count(len(done.left) - SHOWN, 'more file')}; all of them: --json", label="left")
     for remote in done.remotes:
         verb = "has" if not done.dry_run else "would still have"
         render.note(f"{remote.name} ({remote.url}) {verb} the old history; in the vault, type:", label="remote")

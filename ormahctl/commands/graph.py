@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 from ormahctl import render
 from ormahctl.options import TIER, TYPE, OneOf, SpaceName, limit_option
@@ -54,6 +55,9 @@ def graph(
     A canvas refers to the notes by their files, relative to the folder that Obsidian opens: save it anywhere in there,
     and its cards show and open the notes.
     """
+    context = click.get_current_context()
+    if session.json and form != "json" and context.get_parameter_source("form") is ParameterSource.COMMANDLINE:
+        raise click.UsageError(f"--json and --format {form} exclude each other", context)
     params = GraphParams(spaces=list(spaces) or None, types=list(types) or None, tiers=list(tiers) or None, limit=limit)
     found = session.client.call("ui.graph", params, GraphResult)
     render.partial(found.degraded)

@@ -167,8 +167,9 @@ def history(
     """
     narrowed = any(value is not None for value in (job, run, since, before, kind))
     if words[:1] == ("show",):
-        if len(words) != 2 or narrowed:
-            raise click.UsageError("show takes one op or commit, and no filter", click.get_current_context())
+        if len(words) != 2 or narrowed or no_diff:
+            wrong = "no filter" if len(words) == 2 else "one op or commit"
+            raise click.UsageError(f"history show takes {wrong}: ormahctl history show OP", click.get_current_context())
         shown = session.client.call("history.show", ShowOpParams(op=words[1], limit=limit), ShowOpResult)
         if session.json:
             render.emit(shown)
@@ -178,6 +179,8 @@ def history(
     if len(words) > 1:
         raise click.UsageError("give one ID, or: show OP", click.get_current_context())
     node_id = words[0] if words else None
+    if no_diff and node_id is None:
+        raise click.UsageError("--no-diff goes with an ID", click.get_current_context())
     if node_id is not None and not (job or run or kind or no_diff):
         life = LifeParams(node_id=node_id, since=since, before=before, limit=limit)
         found = session.client.call("history.life", life, LifeResult)

@@ -18,6 +18,7 @@ from ormahctl.session import Session, pass_session
 
 HARNESSES = ("claude-code", "codex", "gemini")
 DEADLINE_MS = 500
+NAMED = "name the event as the agent does, for example: ormahctl hook UserPromptSubmit"
 
 
 class HookVerb(Verb):
@@ -32,7 +33,14 @@ class HookVerb(Verb):
         try:
             return super().make_context(info_name, args, parent, **extra)
         except click.UsageError as exc:
-            click.echo(f"error: {exc.format_message()}", err=True)
+            from ormahctl.run import from_click
+
+            failure = from_click(exc, [])
+            render.note(failure.message, label="error", colour="red")
+            lacks_event = (
+                isinstance(exc, click.MissingParameter) and exc.param is not None and exc.param.name == "event"
+            )
+            render.note(NAMED if lacks_event else failure.hint or "", label="hint", colour="cyan")
             raise click.exceptions.Exit(0) from None
 
 
@@ -73,11 +81,8 @@ def answer(session: Session, event: str, harness: str, deadline: int) -> NoRetur
     purpose."""
     from ormahctl.shim import prompt
 
-    if sys.stdin is not None and sys.stdin.isatty():
-        render.note(
-            "an agent's program runs this at its events and hands it JSON on stdin; there is nothing to type. "
-            'To connect one: ormahctl setup. To see what would be whispered: ormahctl whisper "a prompt"'
-        )
+    if _typed():
+        _explain()
         raise click.exceptions.Exit(0)
 
     words = [event, "--harness", harness, "--socket", str(session.socket_path), "--deadline", str(deadline)]

@@ -62,6 +62,13 @@ NO_FORMAT = "no format that is read: Claude Code, Codex, Gemini CLI, ChatGPT, Cl
     cls=Verb,
     short_help="Read conversations and documents.",
     example="ormahctl ingest --backfill\normahctl ingest ~/Downloads/data-2026-11-27.zip --dry-run\normahctl ingest notes.md\npbpaste | ormahctl ingest -",
+    excludes=[
+        ("--space", "--global"),
+        ("--backfill", "--as", "--space", "--global", "--stop"),
+        ("--stop", "--dry-run", "--as", "--space", "--global", "--background", "--yes"),
+        ("--dry-run", "--background"),
+    ],
+    needs={"--background": ["--backfill"], "--yes": ["--backfill"]},
 )
 @click.argument("path", metavar="[FILE|DIR|-]", required=False, type=click.Path(exists=True, allow_dash=True))
 @click.option("--dry-run", is_flag=True, help="Only say what would be archived and remembered.")
@@ -94,11 +101,7 @@ def ingest(
 
     Exit status 2 if a file could not be read, or has an unknown format.
     """
-    _check(path, past=past, background=background, stops=stops, dry_run=dry_run)
-    if past and (kind or space or everywhere):
-        raise click.UsageError("--as, --space and --global belong to a file or a folder")
-    if space is not None and everywhere:
-        raise click.UsageError("--space and --global exclude each other")
+    _check(path, past=past, stops=stops)
     if stops:
         backfill.stop(session)
         return 0
@@ -156,19 +159,15 @@ def _told(session: Session, read: _ReadFiles, path: str | None, seconds: float, 
     return FAILED if bad or any(file.status == "failed" for file in texts) else 0
 
 
-def _check(path: str | None, *, past: bool, background: bool, stops: bool, dry_run: bool) -> None:
-    """Raise UsageError for options that do not go together."""
+def _check(path: str | None, *, past: bool, stops: bool) -> None:
+    """Raise UsageError if the option needs a path, or cannot have it."""
     if stops:
-        if path is not None or past or background or dry_run:
-            raise click.UsageError("--stop stands alone")
+        if path is not None:
+            raise click.UsageError("--stop takes no file or folder: it stops the backfill that is under way")
     elif not past and path is None:
         raise click.UsageError("name a file, a folder or -, or give --backfill for all past sessions of your agents")
-    elif background and not past:
-        raise click.UsageError("--background belongs to --backfill")
     elif past and path == "-":
         raise click.UsageError("--backfill looks in folders, and not in standard input")
-    elif background and dry_run:
-        raise click.UsageError("--dry-run and --background exclude each other")
 
 
 def _named(

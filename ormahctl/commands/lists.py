@@ -140,7 +140,9 @@ def list_(
     if not found.memories:
         render.note("no memory fits")
     elif found.total > len(found.memories):
-        render.note(f"{found.total - len(found.memories):,} older ones are not shown (-n)")
+        render.note(
+            f"{render.count(found.total - len(found.memories), 'older memory is', 'older memories are')} not shown (-n)"
+        )
     unknown_spaces(spaces, found.spaces)
 
 

@@ -389,7 +389,9 @@ def proposals(
     elif any(row.status == "pending" for row in found.proposals):
         render.note("ormahctl proposals approve ID, or reject ID", label="hint", colour="cyan")
     if found.behind:
-        render.note(f"{found.behind:,} more wait behind these, and come up when some were decided on")
+        render.note(
+            f"{found.behind:,} more {'waits' if found.behind == 1 else 'wait'} behind these, to be listed once some are decided on"
+        )
     return 0
 
 
@@ -417,7 +419,7 @@ def _print_proposal(row: ProposalRow) -> None:
     for line in lines[:LINES]:
         render.out(f"  | {line}".rstrip(), hang=2)
     if len(lines) > LINES:
-        render.out(f"  | … {len(lines) - LINES:,} lines more")
+        render.out(f"  | … {render.count(len(lines) - LINES, 'more line')}")
     render.out()
 
 
@@ -577,7 +579,7 @@ def _print_trial(done: JudgeTestResult) -> None:
         for line in said[:ANSWER_LINES]:
             render.out(f"  {render.line(line)}")
         if len(said) > ANSWER_LINES:
-            render.out(f"  … and {len(said) - ANSWER_LINES} lines more")
+            render.out(f"  … and {render.count(len(said) - ANSWER_LINES, 'more line')}")
         render.out(_verdict_on(done))
     tokens = f"{done.tokens:,} tokens" + ("" if done.counted else " (estimated)")
     if done.calls:

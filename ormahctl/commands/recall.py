@@ -136,6 +136,7 @@ SNIPPET = 220
 
 @click.command(
     cls=Verb,
+    excludes=[("--sessions", "--type", "--tier", "--space", "--tag", "--as-of", "--explain")],
     short_help="Search the memories.",
     example="ormahctl recall which language do I prefer\normahctl recall deploy --type procedure --after 30d -n 3\n"
     "ormahctl recall which database --as-of 2026-11-01\normahctl recall --sessions what did we say about rounding",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from ormahctl import managers, render
 from ormahctl.commands import service
@@ -77,7 +78,11 @@ def change_shown(change: Paragraph, *, dry_run: bool) -> dict[str, Any]:
     cls=Verb,
     short_help="Set Ormah up, connect an agent, or show what is connected.",
     example="ormahctl setup\normahctl setup --yes --agents claude-code,codex --no-past\normahctl setup claude-code --dry-run\normahctl setup codex --yes\normahctl setup service",
-)
+    excludes=[
+        ("--list", "--dry-run", "--yes", "--agents", "--vault", "--name", "--service", "--past", "--deadline", "--mcp",
+         "--instructions", "--project"),
+    ],
+)  # fmt: skip
 @click.argument("agent", metavar="[AGENT]", required=False, type=OneOf([*AGENTS, SERVICE]))
 @click.option(
     "--list", "looks", is_flag=True, help="Only show which agents are connected, and whether their hooks answer."
@@ -147,17 +152,16 @@ def setup(
     """
     context = click.get_current_context()
     answers = {name: value for name, value in guided.items() if value is not None}
-    if looks and (agent is not None or dry_run or yes or answers):
-        raise click.UsageError("--list only looks, at all agents", context)
-    if agent is not None and answers:
-        raise click.UsageError("the options of the guided set-up take no AGENT; name it with --agents", context)
-    if agent is None and (instructions is not None or project is not None):
-        raise click.UsageError("--instructions and --project belong to one AGENT: name it", context)
+    if looks and agent is not None:
+        raise click.UsageError(f"--list shows all agents, and takes none: leave {agent} out", context)
+    _check(context, agent, answers, instructions, project)
     if agent is None:
         if looks or not (yes or dry_run or answers or (interactive() and not session.json)):
             _look(session)
             return 0
         return _guide(session, answers, dry_run=dry_run, asks=not (yes or dry_run), deadline=deadline, mcp=mcp)
+    if instructions is False and project is not None:
+        raise click.UsageError("--no-instructions and --project exclude each other", context)
     if agent == SERVICE:
         return service.install(session, dry_run=dry_run, yes=yes)
     from ormahctl.setup import connect
@@ -169,6 +173,23 @@ def setup(
     here = None if project is None else project.resolve()
     text = None if instructions is False else plan(session, harness, here, wished=instructions is True)
     return _connect(session, harness, changes, text, dry_run=dry_run, yes=yes)
+
+
+def _check(
+    context: click.Context, agent: str | None, answers: dict[str, Any], instructions: bool | None, project: Path | None
+) -> None:
+    """Raise UsageError for options that do not go with this agent, or with none."""
+    if agent is not None and answers:
+        first = {"several": "agents"}.get(min(answers), min(answers))
+        raise click.UsageError(f"--{first} is for the set-up without AGENT; there --agents {agent} names it", context)
+    if agent is None and (instructions is not None or project is not None):
+        raise click.UsageError("--instructions and --project belong to one AGENT: name it", context)
+    if instructions is False and project is not None:
+        raise click.UsageError("--no-instructions and --project exclude each other", context)
+    if agent == SERVICE:
+        for name in ("deadline", "mcp", "instructions", "project"):
+            if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                raise click.UsageError(f"--{name} is for an agent, and the service is none", context)
 
 
 def _guide(session: Session, answers: dict[str, Any], *, dry_run: bool, asks: bool, deadline: int, mcp: bool) -> int:

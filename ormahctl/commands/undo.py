@@ -37,6 +37,8 @@ LINES = 12
     short_help="Undo changes; later edits are kept.",
     example="ormahctl undo 79f27598\normahctl undo --job auto_linker --since yesterday\n"
     "ormahctl undo 79f27598 --node 97acbe8e --edge supports:1a2b3c4d",
+    excludes=[("--run", "--job", "--since", "--node"), ("--job", "--node")],
+    needs={"--job": ["--since"], "--since": ["--job"], "--edge": ["--node"]},
 )
 @click.argument("ops", metavar="[OP]...", nargs=-1, type=OpName())
 @click.option("--run", metavar="RUN", help="Undo all of this run (of a job, an import or an undo).")
@@ -72,6 +74,9 @@ def undo(
     Files that you made are not deleted: undoing an adoption only removes Ormah's lines. If more than three of your
     files would be removed all the same (for example files that you had deleted before), it asks.
     """
+    context = click.get_current_context()
+    if ops and (run or job):
+        raise click.UsageError(f"an OP and {'--run' if run else '--job'} exclude each other", context)
     params = UndoParams(ops=list(ops), run=run, job=job, since=since, node_id=node, edge=edge, force=force)
     params.dry_run = dry_run
 
@@ -100,6 +105,12 @@ def undo(
     _skipped(done)
     if not done.conflicts:
         return 0
+    _left_alone(done)
+    return CONFLICT
+
+
+def _left_alone(done: UndoResult) -> None:
+    """Print the conflicts, and say which ops they keep from being undone."""
     _show(done.conflicts)
     left = dict.fromkeys(conflict.op for conflict in done.conflicts)
     was = "op was" if len(left) == 1 else "ops were"
@@ -110,7 +121,6 @@ def undo(
     )
     hint = "edit the memories by hand (ormahctl edit ID), or undo the later changes first, and repeat"
     render.note(hint, label="hint", colour="cyan")
-    return CONFLICT
 
 
 def _undone(done: UndoneOp, *, dry_run: bool) -> None:
@@ -167,7 +177,7 @@ def _versions(one: UndoConflict) -> None:
         for line in lines[:LINES]:
             _say("      " + render.paint(render.safe(line), "green" if line[0] == "+" else "red", sys.stderr))
         if len(lines) > LINES:
-            _say(f"      … {len(lines) - LINES:,} lines more")
+            _say(f"      … {render.count(len(lines) - LINES, 'more line')}")
 
 
 def _differences(old: str, new: str) -> Iterator[str]:

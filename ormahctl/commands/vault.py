@@ -26,6 +26,7 @@ DECLINED = 1
 @click.command(
     cls=Verb,
     short_help="Remove Ormah's lines from your files.",
+    needs={"--remove-data": ["--all"]},
     example="ormahctl vault release --all --dry-run\normahctl vault release Diary\normahctl vault release --all --remove-data",
 )
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
@@ -49,7 +50,9 @@ def release(
     any other: `ormahctl undo` undoes it, unless the data was removed too.
     """
     context = click.get_current_context()
-    if everything == bool(paths):
+    if everything and paths:
+        raise click.UsageError("a PATH and --all exclude each other", context)
+    if not everything and not paths:
         raise click.UsageError("name files or folders, or give --all", context)
     params = ReleaseParams(paths=[_inside(path) for path in paths], everything=everything, remove_data=remove_data)
     if not yes:
@@ -147,6 +150,7 @@ vault.add_command(release)
 @vault.command(
     cls=Verb,
     short_help="Adopt notes of yours.",
+    needs={"--space": ["--folder"], "--index": ["--folder", "--all"]},
     example="ormahctl vault adopt --all --dry-run\normahctl vault adopt Projects/Kestrel.md\n"
     "ormahctl vault adopt --folder Projects --space kestrel\normahctl vault adopt --pattern 'Meetings/2026-*'",
 )

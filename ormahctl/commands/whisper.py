@@ -296,6 +296,7 @@ class JudgementVerb(Verb):
 
 @click.command(
     cls=JudgementVerb,
+    excludes=[("--explicit", "--implicit")],
     short_help="Say whether a whispered memory was useful.",
     example="ormahctl feedback 97acbe8e +1\normahctl feedback 97acbe8e -1 --event k3v9x2m7q4hd",
 )

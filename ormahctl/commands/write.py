@@ -215,6 +215,7 @@ CLEARABLE = ("title", "space", "tags", "valid_until")
     cls=Verb,
     short_help="Change fields of a memory.",
     example="ormahctl update 97acbe8e --tier core --tag languages\nformat-it < note.txt | ormahctl update 97acbe8e --content -",
+    excludes=[("--space", "--global")],
 )
 @click.argument("node_id", metavar="ID", type=NodeId())
 @click.option("--content", metavar="TEXT|-", help="The new text; '-' reads it from stdin.")
@@ -245,8 +246,11 @@ def update(
 ) -> None:
     """Change fields of the memory ID; the rest of its note stays as it is, byte for byte."""
     given = {"title": title is not None, "space": space_ is not None or global_, "tags": bool(tags or untags)}
-    if space_ is not None and global_:
-        raise click.UsageError("--space and --global exclude each other", click.get_current_context())
+    both = {tag.strip().casefold() for tag in tags} & {tag.strip().casefold() for tag in untags}
+    if both:
+        raise click.UsageError(
+            f"--tag {min(both)} and --untag {min(both)} exclude each other", click.get_current_context()
+        )
     for field in cleared:
         if given.get(field):
             raise click.UsageError(f"--clear {field} and a new {field} exclude each other", click.get_current_context())
@@ -402,6 +406,7 @@ def _report(session: Session, node: NodeResult, word: str, commit: str | None) -
     short_help="Mark a memory as outdated.",
     example="ormahctl outdated 97acbe8e --reason 'moved to Postgres'\normahctl outdated 97acbe8e --by 1a2b3c4d\n"
     "ormahctl outdated 97acbe8e --revoke",
+    excludes=[("--reason", "--revoke"), ("--by", "--revoke")],
 )
 @click.argument("node_id", metavar="ID", type=NodeId())
 @click.option("--reason", metavar="R", help="Why it no longer holds.")
@@ -410,10 +415,6 @@ def _report(session: Session, node: NodeResult, word: str, commit: str | None) -
 @pass_session
 def outdated(session: Session, node_id: str, reason: str | None, by: str | None, revoke: bool) -> None:
     """Mark the memory ID as no longer valid. It stays in the vault, but searches no longer find it."""
-    if revoke and reason is not None:
-        raise click.UsageError("--reason and --revoke exclude each other", click.get_current_context())
-    if revoke and by is not None:
-        raise click.UsageError("--by and --revoke exclude each other", click.get_current_context())
     params = OutdatedParams(node_id=node_id, reason=reason, revoke=revoke, by=by)
     verb = "valid again" if revoke else "outdated"
     written(session, session.client.call("agent.outdated", params, WriteResult), verb)
@@ -423,6 +424,7 @@ def outdated(session: Session, node_id: str, reason: str | None, by: str | None,
     cls=Verb,
     short_help="Connect two memories by an edge.",
     example="ormahctl connect 97acbe8e supports 1a2b3c4d --reason 'the build needs it'",
+    excludes=[("--remove", "--weight", "--reason")],
 )
 @click.argument("source_id", metavar="A", type=NodeId())
 @click.argument("edge", type=EDGE, metavar="EDGE")

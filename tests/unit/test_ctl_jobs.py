@@ -145,7 +145,7 @@ def test_a_proposal_for_people_is_harmless_and_short(desk: Desk) -> None:
     assert "Port \\x1b[31mred" in lines[3]
     assert lines[4] == "  99ac115a  (gone)"
     assert lines[5] == "  | line 0\\u202e"
-    assert lines[13] == "  | … 4 lines more"
+    assert lines[13] == "  | … 4 more lines"
     assert "3 more wait behind these" in done.stderr
     assert desk.params("agent.proposals") == [api.ProposalsParams(status="pending", type="merge", limit=5)]
     assert json.loads(desk.ctl("--json", "proposals", "--all").stdout)[0]["preview"].startswith("line 0")

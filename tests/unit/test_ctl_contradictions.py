@@ -1,0 +1,100 @@
+"""Options that contradict each other are refused before the daemon is asked, and the error names both."""
+
+from __future__ import annotations
+
+import pytest
+
+from ormahctl.run import USAGE, run
+
+DAY, EARLIER = "2026-11-28", "2026-11-01"
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Nothing of this machine is reached: a command that went on would find no daemon, and start none."""
+    monkeypatch.setenv("ORMAH_SOCKET", str(tmp_path_factory.mktemp("none") / "s"))
+
+
+@pytest.mark.parametrize(
+    ("typed", "named"),
+    [
+        ("connect a supports b --remove --weight 1", ("--remove", "--weight")),
+        ("connect a supports b --reason r --remove", ("--remove", "--reason")),
+        ("outdated a --revoke --by b", ("--by", "--revoke")),
+        ("outdated a --revoke --reason b", ("--reason", "--revoke")),
+        ("feedback a +1 --explicit --implicit", ("--explicit", "--implicit")),
+        ("update a --tag x --untag X", ("--tag x", "--untag x")),
+        ("update a --space x --global", ("--space", "--global")),
+        (f"list --after {DAY} --before {EARLIER}", ("--after", "--before")),
+        (f"recall x --after {DAY} --before {EARLIER}", ("--after", "--before")),
+        (f"history --since {DAY} --before {EARLIER}", ("--since", "--before")),
+        (f"log --since {DAY} --before {EARLIER}", ("--since", "--before")),
+        ("recall x --sessions --type fact", ("--sessions", "--type")),
+        ("recall x --sessions --explain", ("--sessions", "--explain")),
+        ("graph --json --format dot", ("--json", "--format dot")),
+        ("--json graph --format mermaid", ("--json", "--format mermaid")),
+        ("undo a --run b", ("OP", "--run")),
+        ("undo --run b --job auto_linker --since 1d", ("--run", "--job")),
+        ("undo --job auto_linker", ("--job", "--since")),
+        ("undo a --edge b", ("--edge", "--node")),
+        ("history show a --kind edit", ("show", "filter")),
+        ("history --no-diff", ("--no-diff", "ID")),
+        ("ingest --backfill --as document", ("--backfill", "--as")),
+        ("ingest --stop --yes", ("--stop", "--yes")),
+        ("ingest --backfill --dry-run --background", ("--dry-run", "--background")),
+        ("setup --list --yes", ("--list", "--yes")),
+        ("setup --list --no-mcp", ("--list", "--mcp")),
+        ("setup codex --agents codex", ("--agents", "AGENT")),
+        ("setup codex --project . --no-instructions", ("--project", "--no-instructions")),
+        ("setup service --deadline 100", ("--deadline", "service")),
+        ("vault adopt --all --space x", ("--space", "--folder")),
+        ("vault release a --all", ("PATH", "--all")),
+        ("vault release a --remove-data", ("--remove-data", "--all")),
+    ],
+)  # fmt: skip
+def test_both_are_named(typed: str, named: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    status = run(typed.split())
+    said = capsys.readouterr().err
+    assert status == USAGE
+    assert all(name in said for name in named)
+
+
+@pytest.mark.parametrize(
+    "typed", ["list --after 2026-11-28 --before 2026-11-28", "history --before 1a2b3c4d --since 1d"]
+)
+def test_a_day_and_a_page_are_no_contradiction(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(typed.split()) != USAGE
+    assert "daemon" in capsys.readouterr().err
+
+
+def test_help_as_a_word(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["help"]) == 0
+    assert "Memories:" in capsys.readouterr().out
+    assert run(["help", "recall"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: ormahctl recall ")
+    assert run(["help", "vault", "adopt"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: ormahctl vault adopt ")
+    assert run(["help", "rcall"]) == USAGE
+    assert "did you mean recall?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("typed", ["config set whisper.max_nodes -5", "config set --json whisper.max_nodes -5"])
+def test_a_negative_value_is_a_value(
+    typed: str,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file = tmp_path_factory.mktemp("config") / "config.toml"
+    file.write_bytes(b"")
+    monkeypatch.setenv("ORMAH_CONFIG", str(file))
+    assert run(typed.split()) == USAGE
+    said = capfd.readouterr().err
+    assert "whisper.max_nodes: -5 is not allowed; it must be at least 1" in said
+
+
+def test_a_hook_without_an_event_says_which_word_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["hook"]) == 0
+    said = capsys.readouterr().err
+    assert "missing argument 'EVENT'" in said
+    assert "ormahctl hook UserPromptSubmit" in said
