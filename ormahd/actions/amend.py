@@ -28,7 +28,7 @@ from ormahd.note.edit import edit
 from ormahd.note.read import parse
 from ormahd.note.values import NoteKind, NoteLink
 from ormahd.process import priority
-from ormahd.text.secrets import redact
+from ormahd.text.secrets import redact, redact_name
 
 if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow
@@ -205,6 +205,15 @@ def clean(ormah: Ormah, text: str | None, found: list[str]) -> str | None:
     if text is None or not ormah.settings.secrets.redact:
         return text
     result = redact(text, pace=priority.giving)
+    found.extend(finding.kind for finding in result.found)
+    return result.text
+
+
+def clean_name(ormah: Ormah, name: str | None, found: list[str]) -> str | None:
+    """Return a name as `clean` does; a name is short, and comes again and again."""
+    if name is None or not ormah.settings.secrets.redact:
+        return name
+    result = redact_name(name)
     found.extend(finding.kind for finding in result.found)
     return result.text
 

@@ -144,8 +144,8 @@ def import_lines(
         if not text.strip().lstrip("\ufeff"):
             continue
         try:
-            line = read_line(text)
             found: list[str] = []
+            line = _without_secrets(ormah, read_line(text), found)
             content = clean(ormah, line.content, found) or ""
             title = clean(ormah, line.title, found)
             tags = [clean(ormah, tag, found) or "" for tag in line.tags]
@@ -190,6 +190,13 @@ def read_line(text: str) -> ImportLine:
     except ValidationError as exc:
         found = fault(exc, ImportLine.model_fields)
         raise BadRequest(f"{found}; {found.hint}" if found.hint else str(found)) from None
+
+
+def _without_secrets(ormah: Ormah, line: ImportLine, found: list[str]) -> ImportLine:
+    """Return the line with names and reasons in which no secret is left. Its text is cleaned by the caller."""
+    names = {name: clean(ormah, getattr(line, name), found) for name in ("space", "source", "outdated_reason")}
+    edges = [one.model_copy(update={"reason": clean(ormah, one.reason, found)}) for one in line.connections]
+    return line.model_copy(update={**names, "connections": edges})
 
 
 _DERIVED = (

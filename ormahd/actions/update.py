@@ -57,6 +57,7 @@ def update(ormah: Ormah, node_id: str, change: Update, caller: Caller) -> WriteR
         fields["tags"] = [clean(ormah, tag, found) or "" for tag in fields["tags"]]
     if "content" in fields and not fields["content"].strip():
         raise BadRequest("an empty memory cannot be stored", hint="to remove it: ormahctl forget ID")
+    connections = [one.model_copy(update={"reason": clean(ormah, one.reason, found)}) for one in change.connections]
     content = fields.pop("content", None)
     near: list[tuple[str, float]] = []
     if content is not None:  # outside of the writers' lock, because it embeds the text
@@ -72,7 +73,7 @@ def update(ormah: Ormah, node_id: str, change: Update, caller: Caller) -> WriteR
         if tags is not None:
             wish["tags"] = tags
         now = ormah.moment()
-        links = [_link(ormah, seen, asked) for asked in change.connections]
+        links = [_link(ormah, seen, asked) for asked in connections]
         clear = [name for name in change.clear if name not in wish]
         if "space" in clear:
             wish["everywhere"] = True  # recorded as intended, so that no job assigns a space again

@@ -29,7 +29,9 @@ from ormahd.judge.own_sessions import is_own_session
 from ormahd.process import priority
 from ormahd.sessions.excluded import is_excluded
 from ormahd.sessions.files import Line, SessionHead, path_of
+from ormahd.state.sessions import key_of as stored_as
 from ormahd.state.sources import SourceLog
+from ormahd.text.secrets import redact_name
 
 if TYPE_CHECKING:
     from ormahd.ormah import Ormah
@@ -290,6 +292,8 @@ def _document(ormah: Ormah, document: SourceDocument, taking: _Taking, progress:
         resuming.begin(ormah, source, document.stream, found, reading)
     for turn in priority.giving(READERS[found](document.stream, reading)):
         out.turns += 1
+        if redact_name(turn.session).found:
+            turn = replace(turn, session=stored_as(turn.session) or "")
         turn = _heard(taking, turn)
         if not turn.closed:
             out.open += 1

@@ -29,6 +29,7 @@ from ormahd.api import Call, Progress, Reply, Result
 from ormahd.errors import Internal, OrmahError, TooLarge, Unavailable
 from ormahd.rpc import merging
 from ormahd.rpc.codec import HOOK, MERGE, Frames, encode, error_reply, pack, result_reply
+from ormahd.text.secrets import redact_name
 from ormahd.vault.conversion import BlobFiles
 
 CHUNK: Final = 262_144
@@ -295,7 +296,7 @@ class RequestHandler:
 
 def request(agent: str | None, method: str, milliseconds: float, outcome: str) -> None:
     """Log one line about a request. The log may write it later, together with other lines (`logs.LATER`)."""
-    who = _printable(agent or "-")
+    who = _printable(redact_name(agent or "-").text)
     log.info(
         "%s %s %.1f ms %s", who, method, milliseconds, outcome,
         extra={

@@ -16,13 +16,13 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 from pydantic import BaseModel, ValidationError
 
 from ormahd import __version__, api
 from ormahd.actions import admin, lookup, projects
 from ormahd.actions.adopting import adopt, release
-from ormahd.actions.amend import Caller, check_space
+from ormahd.actions.amend import Caller, check_space, clean_name
 from ormahd.actions.connect import connect
 from ormahd.actions.feedback import feedback
 from ormahd.actions.graph import graph, graph_node
@@ -54,6 +54,8 @@ from ormahd.rpc.codec import resolved
 from ormahd.rpc.health import findings, health
 from ormahd.rpc.pools import SCAN, lane_of
 from ormahd.rpc.subscriptions import SUBSCRIBE
+from ormahd.state.sessions import key_of
+from ormahd.text.secrets import redact_name
 from ormahd.vault import conflicts
 from ormahd.whisper.pipeline import Whisper
 from ormahd.whisper.types import Asked
@@ -61,6 +63,8 @@ from ormahd.whisper.types import Asked
 M = TypeVar("M", bound=BaseModel)
 SET = ("content", "title", "type", "tier", "space", "tags", "confidence", "valid_until")
 """Fields that `agent.update` can set."""
+NAMES = ("space", "source", "run")
+"""Parameters that are stored as they are, in notes, commits or the state, whatever the method."""
 
 
 def checked(model: type[M], given: Struct | Mapping[str, Any], **more: Any) -> M:
@@ -513,8 +517,10 @@ class Dispatcher:
             text = getattr(params, name, None)
             if isinstance(text, str) and len(text) > (10_000 if name == "reason" else MAX_NAME):
                 raise BadRequest(f"{name} is too long ({len(text)} characters)")
-        caller = Caller(call.agent, call.cwd, call.session)
-        request_id = getattr(params, "request_id", None)
+        found: list[str] = []
+        caller = Caller(clean_name(self.ormah, call.agent, found), call.cwd, call.session)
+        params = self._without_secrets(params, found)
+        request_id = key_of(getattr(params, "request_id", None))  # it is kept
 
         def steps(done: int, total: int, stage: str) -> None:
             progress(api.Progress(done=done, total=total, stage=stage))
@@ -522,9 +528,20 @@ class Dispatcher:
         def act() -> api.Result:
             if call.method in WHOLE and lane_of(call) != SCAN:
                 _wait_compared(self.ormah, steps)
-            return self.ormah.mended(lambda: self._acts[call.method](params, caller, steps))
+            reply = self.ormah.mended(lambda: self._acts[call.method](params, caller, steps))
+            told = getattr(reply, "redacted", None)
+            return replace(reply, redacted=[*found, *told]) if found and isinstance(told, list) else reply
 
         return act() if request_id is None else self._once(request_id, call.method, params, act)
+
+    def _without_secrets(self, params: Any, found: list[str]) -> Any:
+        """Return the parameters with names in which no secret is left; the kinds of secrets go into `found`."""
+        names = ((name, getattr(params, name, None)) for name in NAMES)
+        clean = {name: clean_name(self.ormah, text, found) for name, text in names if isinstance(text, str)}
+        session = getattr(params, "session_id", None)
+        if session is not None and redact_name(session).found:
+            return replace(params, session_id=key_of(session), **clean)
+        return replace(params, **clean) if found else params
 
     def _once(self, request_id: str, method: str, params: Any, act: Callable[[], api.Result]) -> api.Result:
         """Run `act` once per `request_id` and return its result; repeated requests get the stored result.

@@ -29,6 +29,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from ormahd.actions.amend import clean_name
 from ormahd.actions.projects import home_of
 from ormahd.actions.views import replaced_today
 from ormahd.errors import BadRequest
@@ -382,7 +383,7 @@ class Hooks:
     def _prompt(self, event: Event, gone: Callable[[], bool]) -> tuple[bytes, str]:
         found = self._whisper.whisper(
             Asked(
-                event.prompt, self._space(event), event.session_id, f"agent:{event.harness}", gone,
+                event.prompt, self._space(event), key_of(event.session_id), f"agent:{event.harness}", gone,
                 unkept=self._is_unkept(event),
             )
         )  # fmt: skip
@@ -447,7 +448,7 @@ class Hooks:
         """
         began = self._began(event)
         if event.space is not None:
-            return None if event.space.casefold() == "global" else event.space
+            return None if event.space.casefold() == "global" else clean_name(self._ormah, event.space, [])
         found = home_of(self._ormah, event.project or began)
         return None if found is None else found.space
 

@@ -18,6 +18,7 @@ from typing import Final
 from msgspec import Struct
 
 from ormahd.state.state import State
+from ormahd.text.secrets import redact_name
 
 log = logging.getLogger("ormah")
 
@@ -50,10 +51,11 @@ class AgentSession(Struct, frozen=True):
 
 
 def key_of(session_id: str | None) -> str | None:
-    """Return the id under which a session is stored; None if the id is empty or None."""
+    """Return the id under which a session is stored; None if the id is empty or None. An id that looks like a secret is
+    stored as a hash."""
     if session_id is None or not session_id.strip():
         return None
-    if PLAIN_ID.fullmatch(session_id):
+    if PLAIN_ID.fullmatch(session_id) and not redact_name(session_id).found:
         return session_id
     return "sha256:" + hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -134,6 +134,47 @@ def test_no_entrance_lets_a_secret_through() -> None:
         assert traces(house, every) == []
 
 
+def test_no_name_lets_a_secret_through(house: House) -> None:
+    """Spaces, agents, sources, sessions, runs and reasons: what is stored beside the texts."""
+    keys = iter(
+        [one for one in planted(200) + planted(201) + planted(202) if one.kind in {"github", "openai", "stripe"}]
+    )
+    every: list[PlantedSecret] = []
+
+    def name() -> str:
+        every.append(key := next(keys))
+        return key.parts[0]
+
+    (house.vault / "Mine").mkdir(parents=True)
+    (house.vault / "Mine/own.md").write_text("A note of a person.\n")
+    house.start()
+    (house.home / "work").mkdir()
+    subprocess.run(["git", "init", "-q", "work"], cwd=house.home, env=house.env, check=True)
+    one = house.call("agent.remember", content="One.", space=name(), source=name(), agent=name(), request_id=name())
+    assert len(one.redacted) == 3
+    two = house.call("agent.remember", content="Two.", agent=name()).node_id
+    house.call("agent.update", node_id=two, space=name(), agent=name(),
+               add_connections=[{"target": one.node_id, "reason": f"it needs {name()}"}])  # fmt: skip
+    house.call("agent.connect", source_id=one.node_id, target_id=two, edge="supports", reason=f"see {name()}")
+    house.call("agent.recall", query="one", space=name(), session_id=name(), agent=name())
+    house.call("agent.whisper", prompt="What is one, and what is two?", space=name(), session_id=name(), agent=name())
+    house.call("agent.assign_space", space=name(), cwd=str(house.home / "work"))
+    house.call("admin.adopt", folders=["Mine"], space=name(), yes=True)
+    line = {"content": "Three.", "space": name(), "source": name(), "valid_until": "2026-01-01", "outdated_reason": name(),
+            "connections": [{"target": two, "reason": name()}]}  # fmt: skip
+    assert house.call("admin.import", lines=[json.dumps(line)], run=name(), agent=name()).redacted == 1
+    (house.home / "doc.md").write_text("# Ducks\n\nDucks swim on the pond.\n")
+    house.call("ingest.file", path=str(house.home / "doc.md"), space=name(), run=name(), agent=name())
+    stop_hook(house, house.home / "nowhere.jsonl", name(), "Ducks swim.")
+    named = transcript(house.home / "named.jsonl", name(), planted(203)[:10])
+    assert house.json("ingest", str(named))["added"] == 20
+    assert house.json("sessions")["total"] == 1
+    assert house.json("show", two)["space"].startswith("[redacted: ")
+    assert traces(house, every) == []
+    assert house.stop() == 0
+    assert traces(house, every) == []
+
+
 def test_technical_sentences_stay_as_they_are() -> None:
     touched = [text for text in clean() if redact(text).found]
     assert len(list(clean())) == 1000
