@@ -23,6 +23,11 @@ from ormahd.rpc.wire import BadRequest
 
 CALLED = {"hook": "hooks", "watcher": "sessions", "folder": "folders"}
 """Names of sources in the reply of `status`, where the watcher is that of the vault."""
+HOOKS = {
+    "listening": "sessions that agents report are archived",
+    "off: sessions.keep": "sessions that agents report are not archived (sessions.keep)",
+}
+"""States of the source `hook`, in words for people."""
 RUNTIMES = {"onnx": "ONNX Runtime", "torch": "torch"}
 SECONDS = 10.0
 """Seconds that `status` waits for the daemon's reply."""
@@ -105,10 +110,11 @@ def _sources(health: HealthResult) -> None:
         counts += [f"{number:,} refused ({render.line(why)})" for why, number in one.refused.items()]
         counts += [f"{render.count(one.failed, 'file')} failed"] if one.failed else []
         counts += [f"{render.count(one.waiting, 'file')} waiting"] if one.waiting else []
-        last = f"last {render.moment(one.last)}" if one.last else "nothing yet"
+        last = f"last {render.moment(one.last)}" if one.last else "none yet" if one.source == "hook" else "nothing yet"
+        state = HOOKS.get(one.state, one.state) if one.source == "hook" else one.state
         _line(
             CALLED.get(one.source, one.source),
-            "; ".join([f"{render.line(one.state)}, {last}", *([", ".join(counts)] if counts else [])]),
+            "; ".join([f"{render.line(state)}, {last}", *([", ".join(counts)] if counts else [])]),
         )
         for wrong in one.troubles:
             _line(

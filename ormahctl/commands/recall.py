@@ -120,7 +120,7 @@ def shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.4f}".rstrip("0").rstrip(".") or "0"
+        return f"{round(value, 4) + 0.0:.4f}".rstrip("0").rstrip(".") or "0"  # + 0.0: no -0
     if isinstance(value, list):
         return ", ".join(shown(item) for item in value)
     if isinstance(value, dict):

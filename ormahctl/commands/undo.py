@@ -101,7 +101,7 @@ def undo(
     for one in done.undone:
         _undone(one, dry_run=done.dry_run)
     if done.run and len(done.undone) > 1:
-        render.note(f"to bring all of it back: ormahctl undo --run {done.run}", label="hint", colour="cyan")
+        render.note(f"to take all of this back: ormahctl undo --run {done.run}", label="hint", colour="cyan")
     _skipped(done)
     if not done.conflicts:
         return 0
@@ -132,7 +132,7 @@ def _undone(done: UndoneOp, *, dry_run: bool) -> None:
     if len(done.changes) > SHOWN:
         render.out(f"  and {len(done.changes) - SHOWN:,} more")
     if not dry_run:
-        render.out(f"  to bring it back: ormahctl undo {done.commit[:8]}")
+        render.out(f"  to take this back: ormahctl undo {done.commit[:8]}")
 
 
 def _skipped(done: UndoResult) -> None:

@@ -175,7 +175,7 @@ def _op(one: OpResult) -> str:
 def undone(done: UndoResult) -> str:
     lines = []
     for one in done.undone:
-        lines.append(f"Undone: {line(one.subject)} (to bring it back: undo {one.undo_op})")
+        lines.append(f"Undone: {line(one.subject)} (to take this back: undo {one.undo_op})")
         lines += [f"  {change.did}: {line(change.title or change.path)}" for change in one.changes]
     lines += [f"Skipped: {line(one.subject)}: {line(one.why)}" for one in done.skipped]
     for clash in done.conflicts:
@@ -183,7 +183,7 @@ def undone(done: UndoResult) -> str:
     if len(lines) > CHANGES_SHOWN:
         lines = [*lines[:CHANGES_SHOWN], f"[and {len(lines) - CHANGES_SHOWN:,} lines more]"]
     if len(done.undone) > 1 and done.run:
-        lines.append(f"To bring all of it back: undo the run {done.run}")
+        lines.append(f"To take all of this back: undo the run {done.run}")
     return "\n".join(lines) or "There was nothing to undo."
 
 
