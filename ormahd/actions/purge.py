@@ -274,7 +274,7 @@ class _Job:
         tracked = self.vault.tree()
         return PurgeResult(
             self.wanted.node_id, dry_run, found.changed, found.commits, len(found.drop), sorted(found.own_paths),
-            sorted(found.paths), sorted(found.refs), len(found.foreign), size(self.vault), None, None, None, remotes(self.vault, found.refs),
+            sorted(found.paths), sorted(found.refs), len(found.foreign), size(self.vault), None, None, None, remotes(self.vault, found),
             [one for one in left if one.echo or not (one.path in tracked or one.path.startswith((*BESIDE, ".git/")))], 0.0,
             turns,
         )  # fmt: skip

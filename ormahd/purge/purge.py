@@ -24,7 +24,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -193,22 +193,42 @@ def look(vault: Vault, forgotten: Forgotten, taken: Callable[[str], bool], progr
     return survey(Store(vault.git.common), forgotten, taken, progress)
 
 
-def remotes(vault: Vault, refs: Iterable[str]) -> list[PurgeRemote]:
-    """Return the configured remotes, each with the commands to push the rewritten `refs` to it. The commands contain
-    the last known commit of each branch (--force-with-lease), because the purge removes the tracking branches."""
-    known = Store(vault.git.common).refs()
+def remotes(vault: Vault, found: PurgeSurvey) -> list[PurgeRemote]:
+    """Return the configured remotes that may have what is purged, each with the commands to push the rewritten refs to
+    it. The commands contain the last known commit of each branch (--force-with-lease), because the purge removes the
+    tracking branches."""
+    known, refs = Store(vault.git.common).refs(), found.refs
     out = vault.git.run("remote").decode("utf-8", "surrogateescape").split("\n")
     branches = [ref.removeprefix("refs/heads/") for ref in sorted(refs) if ref.startswith("refs/heads/")]
     tags = any(ref.startswith("refs/tags/") for ref in refs)
-    found = []
+    named = []
     for name in filter(None, out):
+        if not tags and _never_had(
+            vault, found, {oid for ref, oid in known.items() if ref.startswith(f"{REMOTE}{name}/")}
+        ):
+            continue
         url = vault.git.run("remote", "get-url", "--", name).decode("utf-8", "replace").strip()
         leases = {branch: known.get(f"{REMOTE}{name}/{branch}") for branch in branches}
         seen = {branch: oid for branch, oid in leases.items() if oid} or dict.fromkeys(branches[:1])
         words = [f"--force-with-lease={branch}:{oid}" if oid else "--force" for branch, oid in seen.items()]
         push = [f"git push {' '.join([*words, name, *seen])}"] + ([f"git push --force {name} --tags"] if tags else [])
-        found.append(PurgeRemote(name, shown(url), push))
-    return found
+        named.append(PurgeRemote(name, shown(url), push))
+    return named
+
+
+def _never_had(vault: Vault, found: PurgeSurvey, tips: Collection[str]) -> bool:
+    """Whether a remote never got what is purged: nothing that leads to its branches, as last seen (`tips`), has it.
+    Without a branch that was seen, nothing is known: an earlier purge may have removed it."""
+    if not tips:
+        return False
+    gone = {*found.drop, *found.rewrite, *found.messages}
+    for line in (
+        vault.git.run("rev-list", "--objects", *sorted(tips), "--").decode("utf-8", "surrogateescape").split("\n")
+    ):
+        oid, _, path = line.partition(" ")
+        if oid in gone or path in found.names:
+            return False
+    return True
 
 
 def size(vault: Vault) -> int:

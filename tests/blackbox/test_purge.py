@@ -267,6 +267,19 @@ def test_nor_does_one_with_a_remote_that_was_pushed_to_by_hand(house: House) -> 
     sound(house)
 
 
+def test_a_remote_that_never_got_it_is_not_named(house: House) -> None:
+    house.json("remember", "A memory that goes to the remote.")
+    assert house.ctl("sync", "setup", str(remote(house)), "--yes").returncode == 0
+    going, _ = told(house)
+    assert house.json("forget", "--purge", going, "--dry-run")["remotes"] == []
+    done = house.ctl("forget", "--purge", going, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert "old history" not in done.stderr
+    assert house.json("sync")["pushed"] > 0
+    assert holding(house, *WORDS, going) == []
+    sound(house)
+
+
 def test_others_write_and_ask_meanwhile(house: House) -> None:
     going, _ = told(house)
     stop = threading.Event()

@@ -301,7 +301,7 @@ def test_a_persons_work_survives(house: House) -> None:
     ) == before
     assert (house.root / ".git/config").read_bytes() == config
     assert house.git("for-each-ref", "refs/remotes") == ""
-    [far] = purge.remotes(house.vault, prepared.survey.refs)
+    [far] = purge.remotes(house.vault, prepared.survey)
     assert (far.name, far.url) == ("far", "https://example.org/vault.git")
     house.git("commit", "-qm", "what was staged")
     house.git("fsck", "--full", "--strict")
@@ -316,7 +316,7 @@ def test_the_word_on_remotes_carries_a_lease_that_works(house: House, tmp_path: 
     house.git("remote", "add", "far", str(tmp_path / "far.git"))
     house.git("push", "-q", "far", "main")
     found = purge.look(house.vault, Forgotten(GOING), nobody, silent)
-    [far] = purge.remotes(house.vault, found.refs)
+    [far] = purge.remotes(house.vault, found)
     purge_all(house.vault, GOING)
     assert subprocess.run(["git", "push", "-q", "far", "main"], cwd=house.root, capture_output=True).returncode != 0
     [command] = far.push
