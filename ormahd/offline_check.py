@@ -16,11 +16,11 @@ from ormahd import paths
 from ormahd.actions.admin import worst_first
 from ormahd.api import Finding
 from ormahd.config import Config
-from ormahd.errors import NotFound, OrmahError
+from ormahd.errors import NotFound, OrmahError, Unavailable
 from ormahd.git.repository import Git, locate
 from ormahd.note.read import parse
 from ormahd.note.values import NoteKind
-from ormahd.vault.create import CARD, find_card
+from ormahd.vault.create import CARD, find_card, refuse_released
 from ormahd.vault.excluded import Excluded
 from ormahd.watch.decide import of_skipped
 from ormahd.watch.scan import walk
@@ -40,8 +40,7 @@ def vault_findings(config: Config) -> list[Finding]:
     """Return problems of the vault: it is absent, notes that cannot be read or need a person, two notes with one id."""
     root = root_of(config)
     if not (root / CARD).exists():
-        what = f"there is no vault at {root}"
-        return [Finding(level="warning", what=what, mend="the daemon makes one when it starts: ormahctl up")]
+        return [_absent(root, config.origin("vault.path"))]
     try:
         find_card(root)
     except OrmahError as exc:
@@ -60,6 +59,22 @@ def vault_findings(config: Config) -> list[Finding]:
         return sorted(_notes(root, excluded, config), key=worst_first)
     finally:
         git.close()
+
+
+def _absent(root: Path, origin: str) -> Finding:
+    """Return the finding for a folder that has no vault: the daemon makes one there when it starts, or refuses to, and
+    then the mend is another one. `origin`: where `vault.path` was set."""
+    there = next(path for path in (root, *root.parents) if path.exists())
+    if not there.is_dir():
+        what = f"there can be no vault at {root}: {there} is no folder"
+        mend = "set vault.path to a folder" + ("" if origin == "default" else f"; it is set in {origin}")
+        return Finding(level="error", what=what, mend=mend)
+    try:
+        refuse_released(root)
+    except Unavailable as exc:
+        return Finding(level="warning", what=exc.message, mend=exc.hint or "")
+    what = f"there is no vault at {root}"
+    return Finding(level="warning", what=what, mend="the daemon makes one when it starts: ormahctl up")
 
 
 def _notes(root: Path, excluded: Excluded, config: Config) -> list[Finding]:
@@ -97,7 +112,8 @@ def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
 
     root = root_of(config)
     if not (root / CARD).exists():
-        raise NotFound(f"there is no vault at {root}", hint="the daemon makes one when it starts: ormahctl up")
+        absent = _absent(root, config.origin("vault.path"))
+        raise NotFound(absent.what, hint=absent.mend)
     ormah = Ormah.open(config)
     ormah.socket = socket_of(config, root)
     try:
