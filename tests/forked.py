@@ -80,6 +80,18 @@ BEFORE_NUMPY = {
 """As `ormahd run` has it, before it imports anything."""
 
 
+WHEN_RUN = {
+    "PATH", "COLUMNS", "TERM", "NO_COLOR", "EDITOR", "VISUAL", "BROWSER", "CODEX_SANDBOX", "_ORMAHCTL_COMPLETE", "COMP_WORDS", "COMP_CWORD",
+}  # fmt: skip
+"""Variables beside our own that a command reads when it runs. Others are read by the interpreter, the C library or the linker, before
+the first line of ours; those are for a process that begins plainly."""
+
+
+def fits(variables: Iterable[str]) -> bool:
+    """Whether a fork of a command hears all these variables as a command that begins plainly does."""
+    return all(name.startswith("ORMAH_") or name in WHEN_RUN for name in variables)
+
+
 _asking = threading.Lock()
 
 
@@ -233,8 +245,11 @@ def _keep(child: int, fds: list[int]) -> None:
 
 def _become(asked: dict[str, Any], fds: list[int]) -> list[str]:
     os.setsid()
-    for fd, number in zip(fds, (0, 1, 2), strict=False):
+    for fd, (number, name) in zip(fds, enumerate(("stdin", "stdout", "stderr")), strict=False):
         os.dup2(fd, number)
+        if os.isatty(number):  # no place in it can be sought, as in what the stream was opened for
+            old = getattr(sys, name)
+            setattr(sys, name, os.fdopen(number, old.mode, encoding=old.encoding, errors=old.errors, closefd=False))
     os.closerange(3, 256)
     os.chdir(asked["cwd"])
     os.environ.clear()

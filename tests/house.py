@@ -93,9 +93,9 @@ class House:
         }  # fmt: skip
         return surroundings(self.home) | ours | self.settings
 
-    def _forks(self, variables: dict[str, str]) -> bool:
-        """What else an environment says may be read before our first line is: by the interpreter, the C library, the linker."""
-        return not (self.plainly or self.before) and all(name.startswith("ORMAH_") for name in variables)
+    def _forks(self) -> bool:
+        """The daemon finds git on its `PATH` already while it is imported."""
+        return not (self.plainly or self.before) and all(name.startswith("ORMAH_") for name in self.settings)
 
     # ------------------------------------------------------------ the daemon
 
@@ -108,7 +108,7 @@ class House:
 
     def _start(self, phase: str) -> None:
         with (self.home / "stderr").open("ab") as stderr, open(os.devnull, "rb") as nothing:
-            if self.module in forked.PRELOADED and self._forks(self.settings):
+            if self.module in forked.PRELOADED and self._forks():
                 self.process = forked.start(
                     self.module, "run", env=self.env, cwd=self.home, files=(nothing, stderr, stderr)
                 )
@@ -231,7 +231,7 @@ class House:
         """Run `ormahctl` with `args` to its end."""
         given = input.encode() if isinstance(input, str) else input
         where, environment = cwd or self.home, self.env | (env or {})
-        if self._forks(self.settings | (env or {})):
+        if not (self.plainly or self.before) and forked.fits(self.settings | (env or {})):
             done = forked.run("ormahctl", *args, env=environment, cwd=where, given=given, timeout=timeout)
         else:
             done = subprocess.run(

@@ -21,6 +21,7 @@ import pytest
 from ormahd import __version__
 from ormahd.api import PROTOCOL
 from ormahd.rpc import wire
+from tests import forked
 from tests.bench import corpus
 from tests.house import House, open_house, wait_until
 
@@ -33,10 +34,22 @@ def house() -> Iterator[House]:
         yield found
 
 
+@pytest.fixture
+def quick() -> Iterator[House]:
+    """A house whose daemon is a fork, for what comes after its start."""
+    with open_house() as found:
+        yield found
+
+
 def ormahd(house: House, *args: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run `ormahd` with `args` to its end; in a quick house as a fork, too."""
+    environment = house.env | (env or {})
+    if not house.plainly and "--detach" not in args:
+        done = forked.run("ormahd", *args, env=environment, cwd=house.home, given=b"", timeout=120)
+        return subprocess.CompletedProcess(args, done.returncode, done.stdout.decode(), done.stderr.decode())
     return subprocess.run(
-        [sys.executable, "-m", "ormahd", *args], env=house.env | (env or {}), cwd=house.home, capture_output=True, text=True,
-        timeout=120, check=False,
+        [sys.executable, "-m", "ormahd", *args], env=environment, cwd=house.home, capture_output=True, text=True, timeout=120,
+        check=False,
     )  # fmt: skip
 
 
@@ -101,39 +114,39 @@ def test_it_becomes_ready_and_stops_cleanly_by_either_signal(house: House):
     assert order == sorted(order)
 
 
-def test_it_stops_in_the_middle_of_reading_a_vault_and_goes_on_at_the_next_start(house: House):
-    house.start()
-    house.ctl("import", str(corpus.write(house.home / "notes.jsonl", 1000)), timeout=120)
-    memories = house.call("admin.health").nodes
-    assert house.stop() == 0
-    shutil.rmtree(house.index_dir)
-    house.start(phase="")
-    wait_until(lambda: house.call("admin.health").nodes, "some are read")
-    read = house.call("admin.health").nodes
-    assert house.stop() == 0
-    assert "still at work" not in log_of(house)
-    assert log_of(house).rstrip().endswith("stopped")
-    house.start()
-    assert read <= house.call("admin.health").nodes == memories
-    assert house.json("verify")["ok"]
+def test_it_stops_in_the_middle_of_reading_a_vault_and_goes_on_at_the_next_start(quick: House):
+    quick.start()
+    quick.ctl("import", str(corpus.write(quick.home / "notes.jsonl", 1000)), timeout=120)
+    memories = quick.call("admin.health").nodes
+    assert quick.stop() == 0
+    shutil.rmtree(quick.index_dir)
+    quick.start(phase="")
+    wait_until(lambda: quick.call("admin.health").nodes, "some are read")
+    read = quick.call("admin.health").nodes
+    assert quick.stop() == 0
+    assert "still at work" not in log_of(quick)
+    assert log_of(quick).rstrip().endswith("stopped")
+    quick.start()
+    assert read <= quick.call("admin.health").nodes == memories
+    assert quick.json("verify")["ok"]
 
-    assert house.stop() == 0
-    shutil.rmtree(house.index_dir)
-    house.start(phase="")
-    exported = house.ctl("export").stdout.splitlines()  # what asks for every memory waits until all are read
+    assert quick.stop() == 0
+    shutil.rmtree(quick.index_dir)
+    quick.start(phase="")
+    exported = quick.ctl("export").stdout.splitlines()  # what asks for every memory waits until all are read
     assert len(exported) == memories
 
 
-def test_the_second_signal_ends_it_at_once(house: House):
-    house.start()
-    house.signal(signal.SIGSTOP)  # so that both are there before it looks
-    house.signal(signal.SIGTERM)
-    house.signal(signal.SIGINT)
-    house.signal(signal.SIGCONT)
-    assert house.process is not None
-    assert house.process.wait(120) in {128 + signal.SIGTERM, 128 + signal.SIGINT}
-    house.start()
-    assert house.call("admin.health").status
+def test_the_second_signal_ends_it_at_once(quick: House):
+    quick.start()
+    quick.signal(signal.SIGSTOP)  # so that both are there before it looks
+    quick.signal(signal.SIGTERM)
+    quick.signal(signal.SIGINT)
+    quick.signal(signal.SIGCONT)
+    assert quick.process is not None
+    assert quick.process.wait(120) in {128 + signal.SIGTERM, 128 + signal.SIGINT}
+    quick.start()
+    assert quick.call("admin.health").status
 
 
 def test_a_killed_daemon_leaves_a_stale_socket_that_the_next_one_replaces(house: House):
@@ -170,35 +183,35 @@ def test_what_keeps_it_from_starting_is_one_sentence_and_a_hint(house: House, ar
     assert words in (done.stderr if "no configuration" in words else complaint(done))
 
 
-def test_a_file_in_the_sockets_place_stays_and_the_vault_is_free_again(house: House):
-    house.socket.write_text("precious")
-    done = ormahd(house, "run")
+def test_a_file_in_the_sockets_place_stays_and_the_vault_is_free_again(quick: House):
+    quick.socket.write_text("precious")
+    done = ormahd(quick, "run")
     assert done.returncode == 2
     assert "left alone" in complaint(done)
-    assert house.socket.read_text() == "precious"
-    house.socket.unlink()
-    house.start()
+    assert quick.socket.read_text() == "precious"
+    quick.socket.unlink()
+    quick.start()
 
 
-def test_running_requests_are_finished_before_it_stops(house: House):
-    house.start()
+def test_running_requests_are_finished_before_it_stops(quick: House):
+    quick.start()
     lines = [json.dumps({"content": f"memory number {number}"}) for number in range(300)]
     answer: list[object] = []
 
     def ask() -> None:
         try:
-            answer.append(house.call("admin.import", lines=lines))
+            answer.append(quick.call("admin.import", lines=lines))
         except wire.Unavailable as exc:
             answer.append(exc)
 
     thread = threading.Thread(target=ask)
     thread.start()
-    wait_until(lambda: house.vault.is_dir() and len(house.notes()) > 1, "the import to begin")
-    assert house.stop() == 0
+    wait_until(lambda: quick.vault.is_dir() and len(quick.notes()) > 1, "the import to begin")
+    assert quick.stop() == 0
     thread.join(120)
     assert getattr(answer[0], "added", None) == 300, answer
-    house.start()
-    assert house.call("admin.stats").total_nodes >= 300
+    quick.start()
+    assert quick.call("admin.stats").total_nodes >= 300
 
 
 # ---------------------------------------------------------------- detached
@@ -372,12 +385,12 @@ def test_the_log_is_private_and_holds_no_texts(daemon: House):
     assert "agent.remember" in daemon.said(), "and on stderr in the foreground"
 
 
-def test_the_log_is_json_where_that_is_wished(house: House):
-    house.settings["ORMAH_LOG_FORMAT"] = "json"
-    house.start()
-    house.call("agent.recall", query="anything", agent="claude-code")
-    wait_until(lambda: "agent.recall" in log_of(house), "the line")
-    lines = [json.loads(line) for line in log_of(house).splitlines()]
+def test_the_log_is_json_where_that_is_wished(quick: House):
+    quick.settings["ORMAH_LOG_FORMAT"] = "json"
+    quick.start()
+    quick.call("agent.recall", query="anything", agent="claude-code")
+    wait_until(lambda: "agent.recall" in log_of(quick), "the line")
+    lines = [json.loads(line) for line in log_of(quick).splitlines()]
     assert {"time", "level", "where", "message"} <= set(lines[0])
     (found,) = [line for line in lines if line.get("method") == "agent.recall"]
     assert (found["agent"], found["outcome"], type(found["ms"])) == ("claude-code", "ok", float)
@@ -395,15 +408,15 @@ def test_a_hangup_opens_the_log_again(daemon: House):
     assert daemon.call("hello").phase == "ready", "a hangup is no reason to end"
 
 
-def test_the_log_turns_over_and_stays_private(house: House):
-    house.settings |= {"ORMAH_LOG_MAX_BYTES": "10000", "ORMAH_LOG_KEEP": "2"}
-    house.start()
-    with house.connect() as connection:
+def test_the_log_turns_over_and_stays_private(quick: House):
+    quick.settings |= {"ORMAH_LOG_MAX_BYTES": "10000", "ORMAH_LOG_KEEP": "2"}
+    quick.start()
+    with quick.connect() as connection:
         for _ in range(600):
             connection.call("hello")
     files = {"ormahd.log", "ormahd.log.1", "ormahd.log.2"}
-    wait_until(lambda: {path.name for path in house.state.glob("ormahd.log*")} == files, "it turned over twice")
+    wait_until(lambda: {path.name for path in quick.state.glob("ormahd.log*")} == files, "it turned over twice")
     for name in files:
-        found = (house.state / name).stat()
+        found = (quick.state / name).stat()
         assert found.st_size <= 10_000
         assert stat.S_IMODE(found.st_mode) == 0o600

@@ -47,9 +47,12 @@ def _decoded(done: subprocess.CompletedProcess[bytes]) -> subprocess.CompletedPr
     )
 
 
-def _forks(variables: dict[str, str]) -> bool:
-    """Whether these variables are read when a command runs; others are by the interpreter, before our first line is."""
-    return all(name.startswith("ORMAH_") or name in {"COLUMNS", "EDITOR", "VISUAL"} for name in variables)
+def quick(
+    *args: str, env: dict[str, str], stdin: str | bytes = b"", cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """As `ctl`, in a fork of a process that has imported it."""
+    given = stdin.encode() if isinstance(stdin, str) else stdin
+    return _decoded(forked.run("ormahctl", *args, env=env, cwd=cwd or Path.cwd(), given=given, timeout=120.0))
 
 
 @dataclass
@@ -66,14 +69,9 @@ class Desk:
         self, *args: str | bytes, env: dict[str, str] | None = None, **more: Any
     ) -> subprocess.CompletedProcess[str]:
         """Run `ormahctl` to its end: a fork of a process that has imported it, unless something is read at its start."""
-        if more.keys() - {"stdin"} or not _forks(env or {}) or any(isinstance(word, bytes) for word in args):
+        if not forked.fits(env or {}) or any(isinstance(word, bytes) for word in args):
             return ctl(*args, env=self.env | (env or {}), **more)
-        stdin = more.get("stdin", b"")
-        done = forked.run(
-            "ormahctl", *map(str, args), env=self.env | (env or {}), cwd=Path.cwd(),
-            given=stdin.encode() if isinstance(stdin, str) else stdin, timeout=120,
-        )  # fmt: skip
-        return _decoded(done)
+        return quick(*map(str, args), env=self.env | (env or {}), **more)
 
     @property
     def env(self) -> dict[str, str]:
@@ -136,24 +134,29 @@ def open_desk() -> Iterator[Desk]:
             listening.shutdown(socket.SHUT_RDWR)
 
 
-def on_terminal(desk: Desk, *args: str, status: int = 0, **env: str) -> str:
-    """What a terminal is sent when `ormahctl` runs in it."""
+def on_terminal(desk: Desk, *args: str, status: int = 0, plainly: bool = False, **env: str) -> str:
+    """What a terminal is sent when `ormahctl` runs in it: a fork, unless `plainly`."""
     ours, theirs = pty.openpty()
     environment = desk.env | {"TERM": "xterm-256color", "COLUMNS": "120"} | env
-    command = [sys.executable, "-m", "ormahctl", *args]
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+    process: subprocess.Popen[bytes] | forked.Process
+    if plainly or not forked.fits(env):
+        command = [sys.executable, "-m", "ormahctl", *args]
+        process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
         os.close(theirs)
-        pieces = []
-        while True:
-            try:
-                piece = os.read(ours, 65_536)
-            except OSError:  # Linux: the other end is closed
-                break
-            if not piece:
-                break
-            pieces.append(piece)
-        os.close(ours)
-        assert process.wait(120) == status
+    else:
+        with os.fdopen(theirs, "rb", 0) as terminal:
+            process = forked.start("ormahctl", *args, env=environment, cwd=Path.cwd(), files=[terminal] * 3)
+    pieces = []
+    while True:
+        try:
+            piece = os.read(ours, 65_536)
+        except OSError:  # Linux: the other end is closed
+            break
+        if not piece:
+            break
+        pieces.append(piece)
+    os.close(ours)
+    assert process.wait(120) == status
     return b"".join(pieces).decode()
 
 

@@ -15,7 +15,7 @@ import pytest
 from ormahd import api
 from ormahd.rpc.wire import BY_CODE, Ambiguous, Incompatible
 from tests.surroundings import surroundings
-from tests.unit.ctl_desk import Desk, ctl, health, hit, node, remembered
+from tests.unit.ctl_desk import Desk, ctl, health, hit, node, quick, remembered
 
 
 @pytest.fixture
@@ -103,13 +103,13 @@ def test_an_ambiguous_id_lists_what_it_may_be(desk: Desk) -> None:
 
 def test_nobody_answers(nobody: dict[str, str]) -> None:
     for args in (["status"], ["recall", "x"], ["rebuild"], ["export"]):
-        done = ctl(*args, env=nobody)
+        done = quick(*args, env=nobody)
         assert done.returncode == 69
         assert done.stdout == ""
         assert done.stderr.startswith("error: the daemon is not running")
         assert "ormahctl up" in done.stderr
-    assert json.loads(ctl("--json", "status", env=nobody).stderr)["error"]["code"] == "unavailable"
-    down = ctl("down", env=nobody)
+    assert json.loads(quick("--json", "status", env=nobody).stderr)["error"]["code"] == "unavailable"
+    down = quick("down", env=nobody)
     assert (down.returncode, down.stdout) == (0, "ormahd is not running\n")
 
 
@@ -198,15 +198,15 @@ def test_version_help_and_completion(nobody: dict[str, str]) -> None:
 
     said = ctl("--version", env=nobody)
     assert (said.returncode, said.stdout) == (0, f"ormahctl {__version__} (protocol {PROTOCOL})\normahd does not run\n")
-    assert json.loads(ctl("--json", "--version", env=nobody).stdout)["daemon"] is None
-    assert ctl("--help", env=nobody).stdout.startswith("Usage: ormahctl")
-    assert ctl(env=nobody).returncode == 2
+    assert json.loads(quick("--json", "--version", env=nobody).stdout)["daemon"] is None
+    assert quick("--help", env=nobody).stdout.startswith("Usage: ormahctl")
+    assert quick(env=nobody).returncode == 2
     for shell in ("bash", "zsh", "fish"):
-        done = ctl("completion", shell, env=nobody)
+        done = quick("completion", shell, env=nobody)
         assert done.returncode == 0, done.stderr
         assert "_ORMAHCTL_COMPLETE" in done.stdout
         assert f"ormahctl completion {shell} > " in done.stdout
-    assert ctl("completion", "zsh", env=nobody).stdout.startswith("#compdef ormahctl\n")
+    assert quick("completion", "zsh", env=nobody).stdout.startswith("#compdef ormahctl\n")
 
 
 @pytest.mark.parametrize(
@@ -224,5 +224,5 @@ def test_version_help_and_completion(nobody: dict[str, str]) -> None:
 def test_what_is_completed(nobody: dict[str, str], words: str, expected: set[str]) -> None:
     parts = words.split(" ")
     env = nobody | {"_ORMAHCTL_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(parts) - 1)}
-    done = ctl(env=env)
+    done = quick(env=env)
     assert {line.split(",", 1)[1] for line in done.stdout.splitlines()} == expected

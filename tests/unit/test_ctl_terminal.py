@@ -20,7 +20,7 @@ def desk() -> Iterator[Desk]:
 
 def test_colour_only_where_it_is_wanted(desk: Desk) -> None:
     desk.answers["agent.recall"] = api.RecallResult(text="", results=[hit(title=EVIL, content=EVIL)])
-    coloured = on_terminal(desk, "recall", "tea")
+    coloured = on_terminal(desk, "recall", "tea", plainly=True)
     assert "\x1b[1m\\x1b[2J\\x1b]0;owned\\x07\x1b[0m" in coloured
     assert EVIL[:4] not in coloured
     assert "\x07" not in coloured
