@@ -181,12 +181,25 @@ def _named(
             on_progress=lambda at: bar.set(at.done, at.total, at.stage),
         )  # fmt: skip
         read.left_out.extend(found.left_out)
+        if space is not UNSET and found.files:
+            _spaceless(path, found)
         if dry_run:
             read.files.extend(found.files)
             read.documents.extend(found.documents)
             return
         _archive(session, [one.path for one in found.files], bar, read, unnamed=unnamed)
         read.documents.extend(documents.ingested(session, found.documents, bar, unnamed=unnamed, space=space))
+
+
+def _spaceless(path: str, found: IngestPathResult) -> None:
+    """Say of conversations that a space is not for them. Raises UsageError if there are no documents beside them."""
+    why = "what is learned of a conversation belongs to the project in which it was held"
+    if not found.documents:
+        raise click.UsageError(
+            f"{path} is no document, and {why}: leave --space and --global out (or --as document, if it is one)",
+            click.get_current_context(),
+        )
+    render.note(f"the space is that of documents: {why} ({render.count(len(found.files), 'file')})")
 
 
 def _backfill(

@@ -49,6 +49,23 @@ def test_documents_are_remembered_followed_and_undone(shared: House) -> None:
     assert shared.ctl("ingest", "-", "--space", "a", "--global", input="x").returncode == 2
 
 
+@pytest.mark.parametrize("words", [["--space", "crew"], ["--global"], ["--space", "crew", "--dry-run"]])
+def test_a_space_is_not_ignored_where_conversations_are(shared: House, words: list[str]) -> None:
+    folder = shared.home / f"logs {len(words)}{words[0]}"
+    folder.mkdir()
+    (folder / "talk.txt").write_text("User: who paints the buoy?\nAssistant: Solveig does.\n")
+    before = shared.json("sessions")["total"]
+    for place in (folder, folder / "talk.txt"):
+        refused = shared.ctl("ingest", str(place), *words)
+        assert (refused.returncode, "--as document" in refused.stderr) == (2, True), refused.stderr
+        assert "belongs to the project in which it was held" in refused.stderr
+    assert shared.json("sessions")["total"] == before
+    (folder / "buoy.md").write_text("# Buoys\n\nThe buoy is red.\n")
+    done = shared.ctl("ingest", str(folder), *words)
+    assert done.returncode == 0
+    assert "the space is that of documents" in done.stderr
+
+
 def test_a_watched_folder_is_followed_and_not_written_to() -> None:
     with open_house(ORMAH_HIPPOCAMPUS_QUIET_SECONDS="0.1") as house:
         folder = Path(house.env["HOME"]) / "notes"
