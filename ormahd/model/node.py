@@ -6,6 +6,7 @@ Knowledge comes from the note, strength from `.ormah/strength.jsonl`; a `MemoryN
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -258,6 +259,11 @@ class Narrowing(CheckedModel):
         return None if value is None else _utc(value)
 
 
+_SPEAKS = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nd", "Nl", "No", "So", "Co"})
+"""Unicode's categories of characters that can be searched for: letters, digits, and pictures such as ♥. With marks
+alone a search by meaning finds what resembles nothing."""
+
+
 class SearchQuery(Narrowing):
     """The parameters of `recall`."""
 
@@ -270,6 +276,8 @@ class SearchQuery(Narrowing):
     def _query_not_blank(cls, value: str) -> str:
         if not value.strip():
             raise ValueError("an empty query finds nothing; say what to look for")
+        if not any(unicodedata.category(one) in _SPEAKS for one in value):
+            raise ValueError("a query without a letter or digit finds nothing; say what to look for")
         return value
 
 

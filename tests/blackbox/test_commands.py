@@ -217,3 +217,16 @@ def test_a_memory_says_what_it_replaces(shared: House) -> None:
     wrong = shared.ctl("outdated", old["short_id"], "--by", third["short_id"], "--revoke")
     assert wrong.returncode == 2
     assert "--by and --revoke exclude each other" in wrong.stderr
+
+
+@pytest.mark.parametrize("query", ["?!…", "...", "-> =", "\u0301"])
+def test_a_query_of_marks_alone_finds_nothing_and_says_why(shared: House, query: str) -> None:
+    shared.json("remember", "The ferry sails at noon.")
+    for words in (["recall"], ["recall", "--sessions"], ["recall", "--as-of", "now"]):
+        done = shared.ctl(*words, "--", query)
+        assert (done.returncode, done.stdout) == (2, ""), done.stdout
+        assert "a query without a letter or digit finds nothing; say what to look for" in done.stderr
+
+
+def test_a_picture_may_be_looked_for(shared: House) -> None:
+    assert shared.ctl("recall", "⛴").returncode in {0, 1}

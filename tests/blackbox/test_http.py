@@ -249,6 +249,7 @@ def test_errors_name_the_thing(web: Web) -> None:
         ("GET", "/ui/search", None, 400, '"q: is missing"'),
         ("GET", "/ui/search?q=", None, 400, '"q: an empty query'),
         ("GET", "/ui/search?query=", None, 400, '"query: an empty query'),
+        ("GET", "/ui/search?q=%3F!%E2%80%A6", None, 400, '"q: a query without a letter or digit'),
         ("GET", "/ui/search?q=a&type=dance", None, 400, "\"type: 'dance'"),
         ("GET", "/ui/search?q=a&tier=x", None, 400, '"field": "tier"'),
         ("POST", "/agent/remember?default_space=a%00", {"content": "x y"}, 400, '"default_space: holds a NUL'),
