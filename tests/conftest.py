@@ -11,6 +11,11 @@ from hypothesis import HealthCheck, Phase, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
+from tests.forked import BEFORE_NUMPY
+
+os.environ |= BEFORE_NUMPY
+# isort: split
+
 from ormahd.embedding.embedder import Embedder
 from tests import models, scratch
 from tests.surroundings import surroundings
