@@ -116,7 +116,7 @@ def run(
         listening = handed or sockets.listen(socket_of(config, ormah.vault.root))
         paths.down_mark(listening.path).unlink(missing_ok=True)  # the daemon is wanted again
         reranker = BackgroundReranker(config.settings.whisper, ormah.warn)
-        whisper = Whisper.of(ormah, reranker.get, maintenance.due)
+        whisper = Whisper.of(ormah, reranker.get, maintenance.due, lacks_reranker=lambda: reranker.expected)
         hooks, intake = _hooks(whisper, listening.path, timetable, judging)
         parts = Parts(ormah, whisper, timetable, maintenance, judging, intake, listening.path, lambda: server.clients)
         dispatcher = Dispatcher(parts)

@@ -119,6 +119,9 @@ class BackgroundReranker:
         self._thread: threading.Thread | None = None
         self.reason: str | None = "the reranker is not loaded yet"
         """Why there is no reranker at present; None once it is loaded."""
+        self.expected = settings.reranker != "off"
+        """Whether a prompt that is judged without it lacks something: not where nothing was configured and the default
+        model's files are not there."""
         self._reranker: Reranker | None = None
 
     def start(self) -> None:
@@ -145,6 +148,7 @@ class BackgroundReranker:
             self.reason = None
         except Unavailable as absent:
             self.reason = absent.message
+            self.expected = bool(absent.data)
             if absent.data:
                 self._warn(absent.message)
             else:

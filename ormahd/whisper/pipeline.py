@@ -60,15 +60,18 @@ class Whisper:
         sessions: Sessions,
         *,
         rerankers: Callable[[], Reranker | None],
+        lacks_reranker: Callable[[], bool] = lambda: True,
         maintenance_due: Callable[[], bool] = lambda: False,
         wiring: AgentCommands | None = None,
     ) -> None:
-        """`rerankers`: returns the cross-encoder, or None while it is not loaded. `maintenance_due`: whether
+        """`rerankers`: returns the cross-encoder, or None while it is not loaded. `lacks_reranker`: whether an answer
+        without it is degraded. `maintenance_due`: whether
         questions wait for an agent that is the judge of maintenance. `wiring`: the commands that each agent can run."""
         self.ormah = ormah
         self.settings = ormah.settings.whisper
         self.sessions = sessions
         self._rerankers = rerankers
+        self.lacks_reranker = lacks_reranker
         self.maintenance_due = maintenance_due
         self.wiring = wiring or AgentCommands()
         self._archetypes: intents.Archetypes | None = None
@@ -76,11 +79,12 @@ class Whisper:
 
     @classmethod
     def of(
-        cls, ormah: Ormah, rerankers: Callable[[], Reranker | None], maintenance_due: Callable[[], bool] = lambda: False
-    ) -> Whisper:
+        cls, ormah: Ormah, rerankers: Callable[[], Reranker | None], maintenance_due: Callable[[], bool] = lambda: False,
+        *, lacks_reranker: Callable[[], bool] = lambda: True,
+    ) -> Whisper:  # fmt: skip
         """Create a `Whisper` whose sessions are stored in the vault's state."""
         sessions = Sessions(ormah.state, ormah.settings.whisper, ormah.clock, model=lambda: ormah.learned.model)
-        return cls(ormah, sessions, rerankers=rerankers, maintenance_due=maintenance_due)
+        return cls(ormah, sessions, rerankers=rerankers, lacks_reranker=lacks_reranker, maintenance_due=maintenance_due)
 
     def whisper(self, asked: Asked, *, explain: bool = False) -> WhisperResult:
         """Return the few memories that matter for this prompt as a text for the agent; or silence, with the reason.
@@ -232,7 +236,7 @@ class _Course:
         reranker = self.whisper.reranker()
         read = choose.alive(candidates)
         if reranker is None:
-            self.degraded.append("reranker")
+            self.degraded += ["reranker"] if self.whisper.lacks_reranker() else []
             return
         logits = reranker.scores(heard.prompt, [_document(one, CHARACTERS) for one in read])
         if logits is None:

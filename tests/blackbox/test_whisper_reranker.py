@@ -40,13 +40,25 @@ def test_the_reranker_is_not_asked_about_the_user(files: Path) -> None:
         assert (none, [node.title for node in about_user.nodes]) == ([], ["Home"])
 
 
-def test_without_its_files_late_interaction_judges_and_that_is_said() -> None:
-    with open_house(ORMAH_EMBEDDING_MODEL="all-MiniLM-L6-v2") as house:
+def test_without_its_files_late_interaction_judges_and_that_is_said_where_it_was_configured(tmp_path: Path) -> None:
+    asked = "which database do we use?"
+    with open_house(ORMAH_EMBEDDING_MODEL="all-MiniLM-L6-v2", HF_HOME=str(tmp_path)) as house:
         house.start()
         house.call("agent.remember", content="We use postgres because of json.", title="Database", space="shop")
-        found = house.call("agent.whisper", prompt="which database do we use?", space="shop")
+        found = wait_until(
+            lambda: found if not (found := house.call("agent.whisper", prompt=asked, space="shop")).degraded else None,
+            "it is known that the default model is not there",
+        )
+        assert [node.title for node in found.nodes] == ["Database"]
+        explained = house.ctl("whisper", "--space", "shop", "--explain", asked)
+        assert ("Database" in explained.stdout, "reranker" in explained.stderr) == (True, False), explained.stderr
+        house.stop()
+        house.settings["ORMAH_WHISPER_RERANKER_MODEL"] = str(tmp_path / "nowhere")
+        house.start()
+        found = house.call("agent.whisper", prompt=asked, space="shop")
         assert ([node.title for node in found.nodes], found.degraded) == (["Database"], ["reranker"])
+        assert "reranker" in house.ctl("whisper", "--space", "shop", "--explain", asked).stderr
         house.stop()
         house.settings["ORMAH_WHISPER_RERANKER"] = "off"
         house.start()
-        assert house.call("agent.whisper", prompt="which database do we use?", space="shop").degraded == []
+        assert house.call("agent.whisper", prompt=asked, space="shop").degraded == []
