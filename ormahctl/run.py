@@ -76,7 +76,7 @@ def from_click(exc: click.ClickException, args: Sequence[str]) -> Failure:
             message = f"there is no command '{found[1]}'"
             close = near(found[1], context.command.list_commands(context))
             hint = f"did you mean {' or '.join(close)}?" if close else hint
-    elif "unexpected extra argument" in message:
+    elif message.startswith("too many arguments") and context and _takes_text(context.command):
         hint = f"put quotes around a text of several words; see: {path} --help"
     return Failure("bad_request", message, hint, exit_status=USAGE)
 
@@ -90,9 +90,23 @@ _CLICKS: Final = (
     (re.compile(r"is not in the range x>=(\S+)$"), r"is not allowed: at least \1"),
     (re.compile(r"is not in the range x<=(\S+)$"), r"is not allowed: at most \1"),
     (re.compile(r"(?<=: )Path ('.*') does not exist$", re.DOTALL), r"there is no file or folder \1"),
+    (re.compile(r"(?<=: )('.*'): No such file or directory$", re.DOTALL), r"there is no file \1"),
     (re.compile(r"requires an argument$"), "needs a value"),
+    (re.compile(r"^Got unexpected extra arguments? \((.*)\)$", re.DOTALL), r"too many arguments: \1"),
+    (re.compile(r"\. Choose from:.*", re.DOTALL), ""),
+    (
+        re.compile(r"^Invalid value(?: for '\[?[A-Z]+(?:\|[-A-Z]+)*\]?')?: (?=there is|'.* is not one of)", re.DOTALL),
+        "",
+    ),
 )
 """What click says, and what a person understands."""
+
+
+def _takes_text(command: click.Command) -> bool:
+    """Whether an argument of the command is a text, which may have several words."""
+    return any(
+        isinstance(one, click.Argument) and one.human_readable_name in {"TEXT", "VALUE"} for one in command.params
+    )
 
 
 def _in_words(message: str) -> str:

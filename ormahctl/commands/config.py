@@ -119,7 +119,7 @@ _WHERE = {
 @click.command(
     cls=Verb, short_help="Print the script for completion in bash, zsh or fish.", example="\n".join(_WHERE.values())
 )
-@click.argument("shell", type=OneOf(sorted(_WHERE)))
+@click.argument("shell", metavar="|".join(sorted(_WHERE)), type=OneOf(sorted(_WHERE)))
 def completion(shell: str) -> None:
     """Print the script that completes commands, options, types, tiers and edges in SHELL."""
     made = get_completion_class(shell)

@@ -105,15 +105,21 @@ def _gateway(session: Session) -> str:
 def _model(session: Session) -> None:
     """Print the runtime of the embedding model, and what was measured of it."""
     health = session.client.call("admin.health", NoParams(), HealthResult)
+    from ormahctl.commands.daemon import RUNTIMES
+
     found = health.embedding
     if found is None:
         return
-    about = [f"{found.runtime} {found.version}", found.precision, *([found.why] if found.why else [])]
+    about = [
+        f"{RUNTIMES.get(found.runtime, found.runtime)} {found.version}",
+        found.precision,
+        *([found.why] if found.why else []),
+    ]
     if found.vectors is not None and found.tokens is not None:
         digits = 7 if found.precision == "fp32" else 4
         about.append(f"as sentence-transformers: cosine {min(found.vectors, found.tokens):.{digits}f}")
     if found.milliseconds is not None:
-        about.append(f"{found.milliseconds} ms a short note, not {found.full_milliseconds}")
+        about.append(f"a short note takes {found.milliseconds} ms in int8, {found.full_milliseconds} ms in fp32")
     render.out(f"model {render.line(health.index.model)}: {render.line('; '.join(about))}")
 
 

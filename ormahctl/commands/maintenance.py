@@ -77,7 +77,7 @@ def jobs(session: Session, words: tuple[str, ...], dry_run: bool, force: bool) -
     if words[0] not in JOB_DOES:
         raise Unknown(words[0], JOB_DOES, None, context)
     if len(words) != 2:
-        raise click.UsageError("give nothing, or: run NAME, pause NAME, resume NAME (or all)", context)
+        raise click.UsageError(f"jobs {words[0]} takes the NAME of one job, or: all", context)
     if words[0] == "run":
         return _run(session, words[1], dry_run, force)
     if dry_run or force:
@@ -326,11 +326,11 @@ DECIDE_SECONDS = 120.0
     example="ormahctl proposals\normahctl proposals approve 1f3a9c2e --keep newer\normahctl proposals approve 1f3a9c2e --edit\normahctl proposals reject 1f3a9c2e 77b0d412",
 )
 @click.argument("words", metavar="[approve|reject ID...]", nargs=-1, type=Words(dict.fromkeys(DOES, ProposalId())))
-@click.option("--status", type=OneOf(STATUSES), help="Only proposals with this status.  [default: pending]")
+@click.option("--status", type=OneOf(STATUSES), metavar="STATUS",
+              help=f"Only proposals with this status: {', '.join(STATUSES)}.  [default: pending]")  # fmt: skip
 @click.option("--all", "everything", is_flag=True, help="Also decided and stale proposals.")
-@click.option(
-    "--type", "kind", type=OneOf(["merge", "conflict", "decay", "memory"]), help="Only proposals of this type."
-)
+@click.option("--type", "kind", type=OneOf(["merge", "conflict", "decay", "memory"]),
+              help="Only proposals of this type.")  # fmt: skip
 @click.option(
     "--keep",
     type=OneOf(KEPT),

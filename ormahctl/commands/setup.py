@@ -362,7 +362,7 @@ def _answer(one: Standing, daemon_answers: bool) -> str:
         return "-"
     if not one.answer.ok:
         return "fails"
-    return f"{'answers' if daemon_answers else 'runs'} in {one.answer.ms:.0f} ms"
+    return f"{'ok' if daemon_answers else 'runs'}, {one.answer.ms:.0f} ms"
 
 
 def _short(path: Path) -> str:

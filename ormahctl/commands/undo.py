@@ -128,7 +128,7 @@ def _undone(done: UndoneOp, *, dry_run: bool) -> None:
     for change in done.changes[:SHOWN]:
         name = render.paint(change.node_id[:8] if change.node_id else "-", "dim")
         did = DID.get(change.did, change.did)
-        render.out(f"  {did}: {name}  {render.line(change.title or change.path)}")
+        render.out(f"  {'would be ' if dry_run else ''}{did}: {name}  {render.line(change.title or change.path)}")
     if len(done.changes) > SHOWN:
         render.out(f"  and {len(done.changes) - SHOWN:,} more")
     if not dry_run:

@@ -118,7 +118,7 @@ def test_the_jobs_in_their_order_and_what_a_run_says(house: House) -> None:
 
 def test_names_and_usage(house: House) -> None:
     for words, status, says in (
-        (["run", "nope"], 3, "there is no job 'nope'"), (["run"], 2, "give nothing, or: run NAME"),
+        (["run", "nope"], 3, "there is no job 'nope'"), (["run"], 2, "jobs run takes the NAME of one job"),
         (["pause", "nope"], 3, "there is no job"), (["--force"], 2, "belong to: jobs run NAME"),
     ):  # fmt: skip
         done = house.ctl("jobs", *words)

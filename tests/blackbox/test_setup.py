@@ -232,7 +232,7 @@ def test_setup_alone_tells_how_things_stand(living: House) -> None:
     assert "line 1, column 2" in agents["gemini"]["trouble"]
     told = living.ctl("setup")
     assert "~/.codex/hooks.json" in told.stdout
-    assert "answers in" in told.stdout
+    assert "  ok, " in told.stdout
     path = living.home / FILES["codex"]
     path.write_text(path.read_text().replace(sys.executable, "/gone/python"))
     stale = {one["agent"]: one for one in living.json("setup")["agents"]}["codex"]

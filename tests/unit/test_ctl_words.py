@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ormahctl.commands.recall import shown
+from ormahctl.run import run
 from ormahd import api
 from tests.unit.ctl_desk import open_desk
 
@@ -23,3 +26,34 @@ def test_the_way_back_from_an_undo_is_named_alike_for_an_undo_of_an_undo() -> No
 
 def test_a_negative_zero_is_a_zero() -> None:
     assert [shown(value) for value in (-0.0, -0.00001, 0.0, -0.25, 10.0)] == ["0", "0", "0", "-0.25", "10"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("setup nosuch", "error: 'nosuch' is not one of claude-code, "),
+        ("jobs nosuch", "error: 'nosuch' is not one of run, pause, resume\n"),
+        ("ingest /no/such", "error: there is no file or folder '/no/such'\n"),
+        ("import /no/such", "error: there is no file '/no/such'\n"),
+        ("graph a", "error: too many arguments: a\nhint: see: ormahctl graph --help\n"),
+        ("remember two words", "error: too many arguments: words\nhint: put quotes around a text of several words; "),
+        ("completion", "error: missing argument 'bash|fish|zsh'\nhint: "),
+        ("jobs run", "error: jobs run takes the NAME of one job, or: all\n"),
+        ("history --kind nosuch", "error: invalid value for '--kind': 'nosuch' is not one of "),
+    ],
+)
+def test_what_is_wrong_with_an_argument_is_said_in_plain_words(
+    typed: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(typed.split())
+    assert capsys.readouterr().err.startswith(said)
+
+
+def test_what_an_undo_would_do_is_said_as_such() -> None:
+    changes = [api.UndoChange(path="a.md", node_id="1" * 36, title="Tea", did="removed")]
+    undone = api.UndoneOp(op="o", undo_op="u", commit="", subject="Remember: Tea", nodes=[], merged=[], changes=changes)
+    with open_desk() as desk:
+        desk.answers["history.undo"] = api.UndoResult(undone=[undone], skipped=[], conflicts=[], dry_run=True)
+        assert desk.ctl("undo", "1a2b", "--dry-run").stdout == (
+            "would undo  Remember: Tea\n  would be removed: 11111111  Tea\n"
+        )
