@@ -6,6 +6,7 @@ scan decides about all others.
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import re
 import time
@@ -55,7 +56,10 @@ class Fetcher:
         self._wait = wait
 
     def by_id(self, prefix: str) -> bool:
-        """Index the note whose id begins with `prefix`, if the index lacks it. Return whether one was indexed."""
+        """Index the note whose id begins with `prefix`, if the index lacks it. Return whether one was indexed.
+
+        Raises NoRoom: the vault has it, but no disk has room for the index.
+        """
         wanted = prefix.strip().lower()
         if _ID.fullmatch(wanted) is None:
             return False
@@ -64,7 +68,11 @@ class Fetcher:
             for path in self._tree()
             if (name := _SHORT.search(path)) is not None and (name[1].startswith(wanted) or wanted.startswith(name[1]))
         ]
-        return self._take_in(found, lambda node_id: node_id.startswith(wanted)) > 0
+        try:
+            return self._take_in(found, lambda node_id: node_id.startswith(wanted)) > 0
+        except NoRoom as exc:
+            said = f"the vault has a memory with the id {prefix.strip()!r}, and it cannot be shown now: {exc.message}"
+            raise NoRoom(said, hint=exc.hint, data=exc.data) from exc
 
     def by_words(self, terms: Sequence[str]) -> None:
         """Index the notes that contain the most of these words, if the index is known to lag and lacks them."""
@@ -84,24 +92,24 @@ class Fetcher:
             folded = text.decode("utf-8", "replace").casefold()
             if score := sum(stem in folded for stem in stems):
                 scored.append((score, path))
-        self._take_in([path for _, path in heapq.nlargest(MOST, scored)], lambda _: True)
+        with contextlib.suppress(NoRoom):  # an index too large for memory answers with what it has
+            self._take_in([path for _, path in heapq.nlargest(MOST, scored)], lambda _: True)
 
     def _tree(self) -> dict[str, str]:
         return self._reconciler.look.tree(self._vault.head())
 
     def _take_in(self, paths: Sequence[str], wanted: Callable[[str], bool]) -> int:
+        """Index the notes at these paths that are `wanted`, and return their number. Raises NoRoom."""
         upserts = dict(self._read(paths, wanted))
         if not upserts:
             return 0
         self._reconciler.complete(upserts)
-        for _ in range(2):
-            try:
-                self._index.apply(upserts, (), head=None, embed=False)
-            except NoRoom:
-                self._wait()  # the index then usually continues in memory
-            else:
-                return len(upserts)
-        return 0  # an index too large for memory answers with what it has
+        try:
+            self._index.apply(upserts, (), head=None, embed=False)
+        except NoRoom:
+            self._wait()  # the index then usually continues in memory
+            self._index.apply(upserts, (), head=None, embed=False)
+        return len(upserts)
 
     def _read(
         self, paths: Sequence[str], wanted: Callable[[str], bool]

@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 from ormahd.actions.lookup import looking_back
 from ormahd.actions.views import headline, iso
 from ormahd.api import RecallHit, RecallResult
-from ormahd.errors import Ambiguous, BadRequest, NotFound
+from ormahd.errors import Ambiguous, BadRequest, NoRoom, NotFound
 from ormahd.model.node import EdgeType, SearchQuery, short_id
 from ormahd.search.parts import rank_parts
 from ormahd.search.search import Rules
@@ -139,6 +139,10 @@ def _named(index: Reader, query: SearchQuery) -> tuple[NodeRow, bool] | None:
     try:
         row = index.note(index.resolve(found[1]))
     except (NotFound, Ambiguous, BadRequest):
+        return None
+    except NoRoom:  # such a memory is in the vault, but the query may as well be a word
+        if len(found[1]) >= CERTAIN:
+            raise
         return None
     return row, len(found[1]) >= CERTAIN
 
