@@ -13,11 +13,17 @@ PAINT = re.compile("\x1b\\[[0-9;]*m")
 """Matches what `render.paint` puts around a text."""
 _OFF = "\x1b[0m"
 TAB = 4
-LONGEST_COMMAND = 76
-"""Columns up to which a command is one piece. A longer text behind `ormahctl` is prose."""
-_WORD = r"(?:\"[^\"]*\"|'[^']*'|[^\s;,()`]+)"
-_UNIT = re.compile(rf"\S*?\b(?:ormahctl|git -C)(?:(?<![.:]) {_WORD})+\S*|\S+")
-"""A word, or a command with its arguments up to the punctuation behind it."""
+_USES = (
+    "adopt", "all", "apply", "approve", "check", "codex", "cursor", "default", "gemini", "list", "opencode", "pause", "reject",
+    "release", "resume", "run", "service", "set", "setup", "show", "test", "use", "vscode",
+)  # fmt: skip
+"""Plain words that may follow a command's name. Others belong to the sentence around it, as in `ormahctl status shows it`."""
+_WORD = r"[^\s;,()`]+"
+_PLAIN = r"[a-z]+(?:[\s;,()`:]|\.?(?:\s|$))"
+_ARGUMENT = rf"(?:\"[^\"]*\"|'[^']*'|(?:{'|'.join(_USES)})\b(?!-)|(?!{_PLAIN}){_WORD})"
+_OURS = rf"ormahctl(?: -{_WORD}(?: [^\s;,()`]*/{_WORD})?)*(?: [a-z]+\b)?(?:(?<![.:]) {_ARGUMENT})*"
+_UNIT = re.compile(rf"\S*?\b(?:{_OURS}|git -C(?: {_WORD})+)\S*|\S+")
+"""A word, or a command with its arguments."""
 _WIDE = 2
 """Columns of the widest character: where a long word, or a text without spaces (Japanese), may be broken."""
 _PATH = re.compile(r"[^/\s]*/[^/\s]")
@@ -62,9 +68,7 @@ def _units(plain: str, start: int, room: int) -> Iterator[tuple[int, int]]:
 
     for found in _UNIT.finditer(plain, start):
         whole = found[0]
-        if " " in whole and _width(whole) > LONGEST_COMMAND:
-            yield from ((found.start() + one.start(), found.start() + one.end()) for one in re.finditer(r"\S+", whole))
-        elif _width(whole) <= room or " " in whole or _PATH.search(whole):
+        if _width(whole) <= room or " " in whole or _PATH.search(whole):
             yield found.span()
         else:
             at = found.start()

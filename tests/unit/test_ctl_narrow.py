@@ -157,3 +157,20 @@ def test_a_table_narrows_its_longest_column_before_it_is_stacked(
     assert drawn(len(long) + 6) == [f"{'model':<37}  size", f"{'a/short-name':<37}  1 MB", f"{long}  2 MB"]
     assert drawn(40) == [f"{'model':<34}  size", f"{'a/short-name':<34}  1 MB", long, f"{'':<34}  2 MB"]
     assert drawn(40, turned=True) == ["size  model", "1 MB  a/short-name", "2 MB", f"  {long}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("undo: ormahctl uninstall takes all of this out again", "ormahctl uninstall"),
+        ("ormahctl status shows how far it is; ormahctl ingest --stop stops it", "ormahctl status"),
+        ("the daemon's judge is set by: ormahctl config set jobs.judge command", "ormahctl config set jobs.judge"),
+        ("ormahctl show 1a2b3c4d brings it back, if it is wanted again", "ormahctl show 1a2b3c4d"),
+        ("two files: ormahctl vault release --all --remove-data", "ormahctl vault release --all --remove-data"),
+        ("in the vault: git -C /home/ada/notes push origin main", "git -C /home/ada/notes push origin main"),
+    ],
+)
+def test_a_command_ends_where_the_sentence_goes_on(text: str, command: str) -> None:
+    lines = wrapped(text, 24)
+    assert any(command in one for one in lines)
+    assert all(render.width(one) <= 24 for one in lines if command not in one)
