@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 _THEIRS = (
     "ORMAH_", "XDG_", "LC_", "LANG", "GIT_", "PYTHONIO", "PYTHONUTF8", "NO_COLOR", "FORCE_COLOR", "VISUAL", "EDITOR",
-    "NOTIFY_", "LISTEN_", "JOURNAL_", "CLAUDE", "CODEX_", "GEMINI_",
+    "NOTIFY_", "LISTEN_", "JOURNAL_", "CLAUDE", "CODEX_", "GEMINI_", "OPENBLAS_", "ORT_", "PYDANTIC_",
 )  # fmt: skip
 
 
