@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,21 +71,31 @@ XDG = {
 HOME = {"HOME": "HERE"}
 NO_SHM = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
           'mount -t tmpfs none /dev/shm -o size=4k,mode=0 && exec "$@"', "-")  # fmt: skip
+ODD = {
+    "XDG_RUNTIME_DIR": "/nowhere", "TMPDIR": "/nowhere", "TZ": "Nowhere/City", "PYTHONTZPATH": "", "TERM": "unknown-256", "COLUMNS": "x",
+    "EDITOR": "/nowhere/vi",
+}  # fmt: skip
+
+
+def alone(env: dict[str, str], what: str) -> Any:
+    """What another line has together with more: the soak shows that it takes none of the rest."""
+    return pytest.param((), env, id=what, marks=pytest.mark.soak)
+
+
 WORKS = [
-    pytest.param((), HOME, id="no USER, TERM, locale, runtime folder and git identity"),
     pytest.param(STRANGER, HOME, id="no passwd entry", marks=stranger),
     pytest.param(STRANGER, XDG, id="no passwd entry and no HOME", marks=stranger),
     pytest.param((), XDG, id="no HOME"),
-    pytest.param((), {"HOME": "HERE/not/there/yet"}, id="a HOME that is not there"),
-    pytest.param(
-        (), HOME | {"XDG_RUNTIME_DIR": "/nowhere", "TMPDIR": "/nowhere"}, id="runtime and temporary folder gone"
-    ),
-    pytest.param((), HOME | {"TZ": "Nowhere/City", "PYTHONTZPATH": ""}, id="no time zone data"),
-    pytest.param((), HOME | {"LC_ALL": "xx_XX.UTF-9", "LANG": "C"}, id="a locale that is not installed"),
+    pytest.param((), {"HOME": "HERE/not/there/yet"} | ODD, id="a HOME that is not there, and nothing else in order"),
     pytest.param((), HOME | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, id="ASCII only"),
     pytest.param(NO_SHM, HOME, id="no /dev/shm", marks=pytest.mark.skipif(not can(*NO_SHM), reason="no namespaces")),
     pytest.param((), HOME | {"LC_ALL": "en_US.ISO-8859-1"}, id="a locale of one byte a letter"),
-    pytest.param((), HOME | {"TERM": "unknown-256", "COLUMNS": "x", "EDITOR": "/nowhere/vi"}, id="an odd terminal"),
+    alone(HOME, "no USER, TERM, locale, runtime folder and git identity"),
+    alone({"HOME": "HERE/not/there/yet"}, "a HOME that is not there"),
+    alone(HOME | {"XDG_RUNTIME_DIR": "/nowhere", "TMPDIR": "/nowhere"}, "runtime and temporary folder gone"),
+    alone(HOME | {"TZ": "Nowhere/City", "PYTHONTZPATH": ""}, "no time zone data"),
+    alone(HOME | {"LC_ALL": "xx_XX.UTF-9", "LANG": "C"}, "a locale that is not installed"),
+    alone(HOME | {"TERM": "unknown-256", "COLUMNS": "x", "EDITOR": "/nowhere/vi"}, "an odd terminal"),
 ]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from backports.zstd import ZstdCompressor
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ormahd import paths
@@ -26,6 +26,7 @@ from ormahd.judge.own_sessions import MARK
 from ormahd.model.node import NodeType, SearchQuery
 from ormahd.ormah import Ormah
 from tests.contract.archiving import SHOP, answered, archived, asked, bring, found, opened, written
+from tests.examples import examples
 from tests.house import wait_until
 
 
@@ -147,6 +148,7 @@ def test_a_grown_transcript_is_not_read_from_its_beginning(
 
 
 @given(STEPS)
+@settings(max_examples=examples(30))
 def test_any_order_of_events_gives_the_same_turns(steps: list[str]) -> None:
     """Whatever happens to transcripts between two reads, every turn that was there at a read is archived once."""
     with TemporaryDirectory() as name:
