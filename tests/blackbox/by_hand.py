@@ -76,8 +76,7 @@ class Hand:
         wait_until(lambda: house.call("admin.health").queued == 0, "what waited for git is written")
         wait_until(lambda: house.git("status", "--porcelain") == "", "everything is committed")
         wait_until(lambda: house.call("admin.health").index.fresh, "the index has followed")
-        answer = house.json("verify")
-        assert answer["ok"], answer
+        wait_until(lambda: house.call("admin.verify").ok, lambda: str(house.call("admin.verify")))
 
     def as_indexed(self, node_id: str) -> None:
         """The daemon answers with the note that stands in the folder."""

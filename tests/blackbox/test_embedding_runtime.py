@@ -27,7 +27,10 @@ def test_the_daemon_embeds_without_torch_and_tells_nobody(tmp_path: Path) -> Non
         assert served["precision"] == "int8" if served["why"] is None else "hardly quicker" in served["why"]
         assert min(served["vectors"], served["tokens"]) > (0.99 if served["precision"] == "int8" else 0.99999)
         shown = " ".join(house.ctl("doctor", "--verbose").stdout.split())
-        assert f"all-MiniLM-L6-v2: ONNX Runtime {served['version']}; {served['precision']}; as sentence-transformers" in shown
+        assert (
+            f"all-MiniLM-L6-v2: ONNX Runtime {served['version']}; {served['precision']}; as sentence-transformers"
+            in shown
+        )
         assert ("a short note takes" in shown) == (served["precision"] == "int8")
 
         assert house.process is not None
