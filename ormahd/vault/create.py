@@ -14,9 +14,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 import threading
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, cast, get_args
@@ -264,19 +266,22 @@ def choose(root: Path) -> VaultKind:
 
 
 def lay_ground(root: Path) -> None:
-    """Make `.ormah`, and its .gitignore before any other file. Raises Unavailable when the folder is not writable."""
+    """Make `.ormah`, and its .gitignore before any other file. Two daemons may do so at once: the lock comes after it.
+
+    Raises Unavailable when the folder is not writable.
+    """
     try:
         if not root.is_dir():
-            root.mkdir(mode=0o700, parents=True)
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
             sync_directory(root.parent)
         (root / ".ormah").mkdir(mode=0o700, exist_ok=True)
         if (root / ".ormah").is_symlink():
             raise Unavailable(f"{root}/.ormah is a link", hint="put a real folder there")
         if not (root / ".ormah/.gitignore").exists():
-            write_durably(root / ".ormah/.gitignore", IGNORED.encode())
-        probe = root / ".ormah/creating.probe"
-        probe.write_bytes(b"")
-        probe.unlink()
+            with suppress(FileNotFoundError):  # another daemon has put the same there
+                write_durably(root / ".ormah/.gitignore", IGNORED.encode())
+        with tempfile.TemporaryFile(dir=root / ".ormah"):
+            pass
     except OSError as exc:
         where = root / ".ormah" if os.access(root, os.W_OK) and (root / ".ormah").is_dir() else root
         raise Unavailable(

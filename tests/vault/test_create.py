@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from ormahd.errors import Incompatible, NotFound, Unavailable
 from ormahd.note.read import parse
 from ormahd.note.values import NoteKind
-from ormahd.vault.create import LINES, choose
+from ormahd.vault.create import LINES, choose, lay_ground
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import git, open_vault, put, sound
 
@@ -38,6 +40,21 @@ def test_an_absent_or_empty_folder_becomes_a_vault_of_our_own(tmp_path: Path, ex
         assert (note.tags, note.source, note.space) == (("about_self",), "system:self", None)
         assert path.startswith("global/person/2026-11/person_ada-example_")
     sound(root)
+
+
+def test_two_daemons_may_lay_the_ground_at_once(tmp_path: Path) -> None:
+    """The lock stands on it, so that none can be had before."""
+    together = threading.Barrier(4)
+
+    def lay(at: int) -> None:
+        together.wait(120)
+        lay_ground(tmp_path / f"deep-{at}/vault")
+
+    with ThreadPoolExecutor(4) as pool:
+        for at in range(50):
+            for one in [pool.submit(lay, at) for _ in range(4)]:
+                one.result()
+            assert os.listdir(tmp_path / f"deep-{at}/vault/.ormah") == [".gitignore"]
 
 
 def test_neither_the_root_nor_the_home_folder_becomes_a_vault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
