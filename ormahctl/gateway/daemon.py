@@ -42,6 +42,8 @@ FOREIGN_PATIENCE: Final = 2.0
 POLL_SECONDS: Final = 0.1
 THREADS: Final = 64
 """Calls that run at the same time; others wait."""
+KEPT: Final = 4
+"""Connections that are kept for the next call, approximately: after a moment with more calls the others are closed."""
 _GONE: Final = frozenset({"absent", "refused", "closed"})
 """Reasons of `Unavailable` after which a new daemon may answer."""
 
@@ -147,9 +149,9 @@ class DaemonLink:
                     continue
                 raise
             except OrmahError:
-                self._idle.append(connection)
+                self._keep(connection)
                 raise
-            self._idle.append(connection)
+            self._keep(connection)
             if not isinstance(answer, result):
                 raise wire.Incompatible(
                     f"{method}: the answer is no {result.__name__}", hint="restart the daemon: ormahctl restart"
@@ -161,6 +163,13 @@ class DaemonLink:
             return self._idle.pop()
         except IndexError:
             return None
+
+    def _keep(self, connection: wire.ClientConnection) -> None:
+        """Leave a connection for the next call."""
+        if len(self._idle) < KEPT:
+            self._idle.append(connection)
+        else:
+            connection.close()
 
     def _begin(self, absent: Unavailable) -> bool:
         """Start the daemon in a thread of its own, if no thread does it already. Return False if commands would not

@@ -15,12 +15,15 @@ import anyio.to_thread
 import pytest
 
 from ormahctl.gateway import reach
-from ormahctl.gateway.daemon import DaemonLink
+from ormahctl.gateway.daemon import CallingAgent, DaemonLink
 from ormahctl.gateway.host import Gateway
 from ormahctl.gateway.listen import enter
 from ormahctl.gateway.opening import LARGEST, installed, read_opening
 from ormahctl.shim import gateway, pump
+from ormahd.api import RecallParams, RecallResult
 from ormahd.rpc.wire import BadRequest, Conflict, Unavailable
+from tests.contract.serving import Answers, serving
+from tests.house import wait_until
 from tests.surroundings import ROOT
 
 LONG = 600.0
@@ -189,3 +192,26 @@ def test_pump_and_gateway_agree_on_the_opening(monkeypatch: pytest.MonkeyPatch, 
 def test_without_a_gateway_a_command_that_only_looks_starts_none(place: Path) -> None:
     assert reach.status(place) is None
     assert list(place.parent.iterdir()) == []
+
+
+def test_few_connections_are_kept_after_many_calls_at_once() -> None:
+    answers = Answers()
+    let = answers.gate("slow")
+    with serving(answers) as server:
+        link = DaemonLink(server.path)
+
+        async def recall() -> None:
+            await link.call(
+                "agent.recall", RecallParams(query="wait slow"), RecallResult, asker=CallingAgent("a"), timeout=120
+            )
+
+        async def many() -> None:
+            async with anyio.create_task_group() as tasks:
+                for _ in range(16):
+                    tasks.start_soon(recall)
+                await anyio.to_thread.run_sync(wait_until, lambda: server.clients == 16, "all of them")
+                let.set()
+
+        anyio.run(many)
+        wait_until(lambda: 0 < server.clients <= 8, "most are closed")
+        link.close()
