@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import random
 import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -254,14 +256,19 @@ def test_maintenance_due_is_said_once_a_session(house: House) -> None:
         ).text
         return "maintenance_due" in said.splitlines()
 
+    def told(sessions: Iterator[str]) -> str:
+        """The first session that is told: on a busy machine the daemon has not found the questions when it is ready."""
+        found: str = wait_until(lambda: next(filter(due, itertools.islice(sessions, 1)), None), "a session is told")
+        return found
+
     house.settings["ORMAH_WHISPER_MAINTENANCE"] = "true"
+    sessions = map(str, itertools.count())
     at(0)
     fill(house)
     at(1)
     assert not due("a"), "the first day is a grace"
     at(25)
-    assert due("b")
-    assert not due("b"), "once a session"
+    assert not due(told(sessions)), "once a session"
     assert due("c")
     handed = handed_out(house)
     assert not due("d"), "somebody is at it"
@@ -273,7 +280,7 @@ def test_maintenance_due_is_said_once_a_session(house: House) -> None:
         "agent.remember", content=TEXTS["oven"] + " It is of stone.", title="oven three", type="fact", space="shop"
     )
     at(51)
-    assert due("g")
+    told(sessions)
     house.settings["ORMAH_WHISPER_MAINTENANCE"] = "false"
     at(52)
     assert not due("h")
