@@ -228,7 +228,7 @@ def _report(tally: Tally, seconds: float) -> None:
         f"{len(tally.failed):,} failed ({render.lasting(seconds)}, {rate:,.0f}/s)"
     )
     if tally.run and tally.added:
-        render.out(f"run {render.line(tally.run)}")
+        render.out(f"  to take it back: ormahctl undo --run {render.line(tally.run)}")
     sys.stdout.flush()
     for failure in tally.failed[:SHOWN]:
         render.note(render.line(failure.error), label=f"line {failure.line}", colour="red")

@@ -250,4 +250,5 @@ def _say(found: AdoptResult, *, dry_run: bool, index: bool) -> None:
             f"{render.count(len(found.waiting), 'file was', 'files were')} saved a moment ago, and follow when they rest"
         )
     if found.done and (found.run or found.op):
-        render.note(f"to take it back: ormahctl undo {f'--run {found.run}' if found.run else found.op}")
+        back = f"--run {found.run}" if found.run else found.op
+        render.note(f"to take it back: ormahctl undo {back}", label="hint", colour="cyan")

@@ -57,3 +57,10 @@ def test_what_an_undo_would_do_is_said_as_such() -> None:
         assert desk.ctl("undo", "1a2b", "--dry-run").stdout == (
             "would undo  Remember: Tea\n  would be removed: 11111111  Tea\n"
         )
+
+
+def test_an_import_says_how_to_take_it_back() -> None:
+    with open_desk() as desk:
+        desk.answers["admin.import"] = api.ImportResult(added=1, skipped=0, failed=[], run="r1")
+        said = desk.ctl("import", "-", stdin='{"content": "a"}\n').stdout
+    assert said.endswith("\n  to take it back: ormahctl undo --run r1\n")
