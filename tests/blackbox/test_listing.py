@@ -45,7 +45,7 @@ def test_the_newest_come_first_and_can_be_narrowed(house: House) -> None:
     used = house.json("show", rows[1]["id"])["access_count"]
     house.json("list")
     assert house.call("agent.get", node_id=rows[1]["id"], touch=False).access_count == used
-    assert house.ctl("list", "-n", "2").stderr == "note: 2 older ones are not shown (-n)\n"
+    assert house.ctl("list", "-n", "2").stderr == "note: 2 older memories are not shown (-n)\n"
 
 
 def test_archived_and_outdated_memories_are_listed_and_marked(house: House) -> None:
@@ -128,7 +128,7 @@ def test_open_hands_the_note_to_the_desktop(house: House) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("recall x --space shop-", {"shop-frontend", "shop-fronttend"}),
+        ("recall x --space shop-", {"shop-frontend"}),
         ("jobs ", {"run", "pause", "resume"}),
         ("jobs run dup", {"duplicate_merger"}),
         ("jobs pause al", {"all"}),
