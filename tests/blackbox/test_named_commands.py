@@ -92,8 +92,8 @@ def test_every_command_that_an_agent_is_told_runs_as_it_stands(house: House, tmp
         assert done.returncode == (1 if nothing else 0), (exact, done.stderr)
         assert "error" not in done.stderr
     assert "agent:claude-code" in house.ctl("history", "--limit", "20").stdout
-    kept = house.json("recall", "…")["results"]
-    assert {one["origin"] for one in kept if one["content"] == "…"} == {"agent:claude-code"}
+    kept = [house.json("show", one["short_id"]) for one in house.json("list") if one["title"] == "…"]
+    assert {one["source"] for one in kept} == {"agent:claude-code"}
 
 
 def test_an_agent_that_was_not_set_up_is_told_of_this_installation(house: House) -> None:
