@@ -101,15 +101,16 @@ class Gateway:
         import uvicorn
 
         assert self._tasks is not None
-        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(("127.0.0.1", port))
 
         async def held(scope: Scope, receive: Receive, send: Send) -> None:
             with self.hold():
                 await app(scope, receive, send)
 
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(("127.0.0.1", port))
         config = uvicorn.Config(held, lifespan="off", log_config=None, access_log=False, server_header=False)
+        sock.listen(config.backlog)  # a client that is told the port may be quicker than the server's start
         self._tasks.start_soon(uvicorn.Server(config).serve, [sock])
         self.port = int(sock.getsockname()[1])
         return self.port

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import stat
@@ -37,13 +38,17 @@ def place() -> Iterator[Path]:
         yield Path(directory, "s")
 
 
-def during(place: Path, act: Callable[[Gateway], None], *, rest: float = LONG) -> None:
-    """Run a gateway while `act` runs in a thread; it must end by itself, or by `act`."""
+def during(
+    place: Path, act: Callable[[Gateway], None], *, rest: float = LONG, first: Callable[[], object] = lambda: None
+) -> None:
+    """Run a gateway while `act` runs in a thread; it must end by itself, or by `act`. Until `first` is done it does not rest."""
 
     async def both() -> None:
         serving = Gateway(enter(place, None), DaemonLink(place), rest=rest)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(serving.run)
+            with serving.hold():
+                tasks.start_soon(serving.run)
+                await anyio.to_thread.run_sync(first)
             await anyio.to_thread.run_sync(act, serving)
 
     anyio.run(both)
@@ -71,15 +76,19 @@ def test_it_ends_after_a_rest(place: Path) -> None:
 
 
 def test_a_session_keeps_it_awake(place: Path) -> None:
-    def act(serving: Gateway) -> None:
-        with begun(place) as channel:
-            assert b'"result"' in channel.recv(4096)
+    with contextlib.ExitStack() as session:
+
+        def begin() -> None:
+            assert b'"result"' in session.enter_context(begun(place)).recv(4096)
+
+        def act(serving: Gateway) -> None:
             until = time.monotonic() + 5 * SHORT
             while time.monotonic() < until:
                 assert reach.order(place, "status", {}, start=False)["sessions"] == 1
-        assert serving.port is None
+            assert serving.port is None
+            session.close()
 
-    during(place, act, rest=SHORT)
+        during(place, act, rest=SHORT, first=begin)
 
 
 def test_only_this_user_may_enter(place: Path) -> None:
@@ -170,7 +179,7 @@ def test_it_retires_for_another_version(place: Path, tmp_path: Path) -> None:
 
 
 def test_it_retires_when_its_socket_is_taken_away(place: Path) -> None:
-    during(place, lambda _: Path(gateway.address(os.fspath(place))).unlink(), rest=1.0)
+    during(place, lambda _: None, rest=1.0, first=Path(gateway.address(os.fspath(place))).unlink)
 
 
 def test_the_version_is_that_of_the_files(tmp_path: Path) -> None:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
 
 from ormahctl.gateway import reach
+from ormahctl.gateway.daemon import DaemonLink
 from ormahctl.gateway.host import Gateway
+from ormahctl.gateway.listen import enter
 from tests.contract.test_gateway import during, place
 
 __all__ = ["place"]
@@ -15,24 +22,44 @@ REST = 1.0
 
 
 def test_the_routes_are_closed_after_a_rest(place: Path) -> None:
-    def act(_: Gateway) -> None:
+    def opened_twice() -> None:
         first = reach.order(place, "web", {}, start=False)
         again = reach.order(place, "web", {}, start=False)
         assert again["port"] == first["port"]
         assert again["link"] != first["link"]
 
-    during(place, act, rest=REST)  # ends by itself
+    during(place, lambda _: None, rest=REST, first=opened_twice)  # ends by itself
 
 
 def test_the_routes_stay_open_where_it_is_wished(place: Path) -> None:
+    ports = []
+
+    def opened() -> None:
+        ports.extend(reach.order(place, "web", {"stay": True}, start=False)["port"] for _ in range(2))
+
     def act(_: Gateway) -> None:
-        port = reach.order(place, "web", {"stay": True}, start=False)["port"]
-        reach.order(place, "web", {"stay": True}, start=False)
         until = time.monotonic() + 3 * REST
         while time.monotonic() < until:
             time.sleep(REST)  # nothing is asked meanwhile
-        status = reach.order(place, "status", {}, start=False)
-        assert status["port"] == port
+        ports.append(reach.order(place, "status", {}, start=False)["port"])
         reach.stop(place)
 
-    during(place, act, rest=REST)
+    during(place, act, rest=REST, first=opened)
+    assert len(ports) == 3
+    assert len(set(ports)) == 1
+
+
+def test_the_port_is_told_when_it_can_be_reached(place: Path) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        """Answer nothing."""
+
+    async def told() -> None:
+        serving = Gateway(enter(place, None), DaemonLink(place))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(serving.run)
+            await anyio.lowlevel.checkpoint()
+            port = await serving.serve(app)
+            with socket.create_connection(("127.0.0.1", port), timeout=120):  # before anything else runs
+                serving.end()
+
+    anyio.run(told)
