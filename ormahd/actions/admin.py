@@ -112,7 +112,9 @@ def doctor(ormah: Ormah, progress: Progress = lambda *_: None) -> list[Finding]:
     queued = ormah.vault.waiting
     if queued:
         found.append(
-            Finding("warning", f"{queued} writes are safe and wait for git", mend="finish what holds git (git status)")
+            Finding(
+                "warning", f"writes that are safe and wait for git: {queued}", mend="finish what holds git (git status)"
+            )
         )
     if why := ormah.polling():
         found.append(

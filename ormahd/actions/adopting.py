@@ -459,12 +459,12 @@ def _stays(ormah: Ormah, files: Sequence[Release], remove_data: bool) -> list[st
     ours = [path for path in vault.tree() if path[-3:].lower() == ".md" and path not in going and path not in theirs]
     where = f"{vault.home}/" if vault.home else "the folder"
     found = (
-        [f"{len(ours)} memories that Ormah wrote, below {where}: delete the files if you do not want them"]
+        [f"memories that Ormah wrote, below {where}: {len(ours)}; delete the files if you do not want them"]
         if ours
         else []
     )
     ops = sum(entry.op is not None for entry in vault.oplog.view().entries)
-    found.append(f"{ops:,} commits of Ormah's in the history of {vault.git.top}; they change nothing in the folder")
+    found.append(f"commits of Ormah's in the history of {vault.git.top}: {ops:,}; they change nothing in the folder")
     if not remove_data:
         found.append(".ormah/ and Ormah's lines in git's settings: ormahctl vault release --all --remove-data")
     return found

@@ -75,7 +75,8 @@ def recall_as_of(
         reworded = ormah.reworded.until(now, past)
         ranked, hits = _found(ormah, past, query, past.embed_query, now, reworded, space=space, explain=explain)
         degraded = sorted({*ranked.degraded, *past.degraded})
-    prose = f"As of {now:%Y-%m-%d %H:%M} UTC (commit {told.commit[:8]}, {told.notes} memories):\n{_prose(query, hits, degraded)}"
+    count = f"{told.notes} {'memory' if told.notes == 1 else 'memories'}"
+    prose = f"As of {now:%Y-%m-%d %H:%M} UTC (commit {told.commit[:8]}, {count}):\n{_prose(query, hits, degraded)}"
     return RecallResult(prose, hits, degraded, ranked.trace if explain else UNSET, told)
 
 

@@ -135,8 +135,9 @@ class Vault:
         another process has the vault open, or when the folder or repository needs repair first.
         """
         root = Path(os.path.realpath(expand(settings.path or default_vault())))
-        if root.exists() and not root.is_dir():
-            raise Unavailable(f"{root} is a file, not a folder", hint="set vault.path to a folder")
+        there = next(path for path in (root, *root.parents) if path.exists())
+        if not there.is_dir():
+            raise Unavailable(f"{there} is a file, not a folder", hint="set vault.path to a folder")
         if not (root / creation.CARD).exists() and not create:
             raise NotFound(f"there is no vault in {root}", hint="start ormahd once, or set vault.path")
         beginning = None if (root / creation.CARD).exists() else creation.choose(root)

@@ -195,6 +195,14 @@ def test_places_that_can_be_no_vault(tmp_path: Path) -> None:
         open_vault(tmp_path / "broken")
 
 
+@pytest.mark.parametrize("below", ["", "/deep/vault"])
+def test_a_file_in_the_place_of_a_folder(tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").write_text("a person's")
+    with pytest.raises(Unavailable, match="/file is a file, not a folder"):
+        open_vault(Path(f"{tmp_path}/file{below}"))
+    assert (tmp_path / "file").read_text() == "a person's"
+
+
 def test_a_folder_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     open_vault(tmp_path / "v").close()
     if os.getuid() != 0:
