@@ -292,8 +292,7 @@ def _document(ormah: Ormah, document: SourceDocument, taking: _Taking, progress:
         resuming.begin(ormah, source, document.stream, found, reading)
     for turn in priority.giving(READERS[found](document.stream, reading)):
         out.turns += 1
-        if redact_name(turn.session).found:
-            turn = replace(turn, session=stored_as(turn.session) or "")
+        turn = replace(turn, session=_without_secret(turn.session))
         turn = _heard(taking, turn)
         if not turn.closed:
             out.open += 1
@@ -313,7 +312,7 @@ def _document(ormah: Ormah, document: SourceDocument, taking: _Taking, progress:
     _entitle(ormah, found, taking)
     out.sessions += len(taking.sessions)
     if reading.withdrawn:
-        known = ormah.sessions.there(reading.withdrawn)
+        known = ormah.sessions.of_sessions({key: _without_secret(one) for key, one in reading.withdrawn.items()})
         out.withdrawn += len(known)
         if taking.seen is None:
             ormah.sessions.withdraw(known)
@@ -322,6 +321,11 @@ def _document(ormah: Ormah, document: SourceDocument, taking: _Taking, progress:
     if reading.too_long_at is not None and not out.too_long_line:
         out.too_long_line = number_of(document.stream, reading.too_long_at)
     _count(taking)
+
+
+def _without_secret(session: str) -> str:
+    """Return a session's id as it is stored."""
+    return stored_as(session) or "" if redact_name(session).found else session
 
 
 def _unheard(ormah: Ormah, harness: str, taking: _Taking) -> bool:

@@ -12,7 +12,7 @@ import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -275,13 +275,17 @@ class SessionArchive:
         with self._opened() as db:
             return _known(db, keys) | self._purged.among(keys)
 
-    def there(self, keys: Collection[str]) -> set[str]:
-        """Return those of `keys` whose turns the archive has now."""
+    def of_sessions(self, turns: Mapping[str, str]) -> set[str]:
+        """Return the keys of those `turns` ({key: session}) that the archive has in that session, and not in one of which it
+        is a fork."""
         found: set[str] = set()
         with self._opened() as db:
-            for some in sql.sets(sorted(keys)):
-                select = f"SELECT key FROM turn WHERE text IS NOT NULL AND key IN ({sql.marks(some)})"
-                found.update(key for (key,) in db.execute(select, some))
+            for some in sql.sets(sorted(turns)):
+                select = (
+                    "SELECT turn.key, session.id FROM turn JOIN session ON session.number = turn.session "
+                    f"WHERE turn.text IS NOT NULL AND turn.key IN ({sql.marks(some)})"
+                )
+                found.update(key for key, session in db.execute(select, some) if turns[key] == session)
         return found
 
     def unknown(self, heads: Sequence[SessionHead]) -> set[str]:

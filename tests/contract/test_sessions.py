@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from backports.zstd import ZstdCompressor
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ormahd import paths
@@ -115,6 +115,7 @@ LIVE = st.lists(
 
 
 @given(LIVE)
+@example(["grow", "rename", "rename", "fork", "rewind", "rewind", "rewind", "read", "rewind"])
 def test_reading_on_from_the_last_prompt_gives_what_reading_all_gives(steps: list[str]) -> None:
     """A transcript that grew is read from its last prompt; after every step the archive is the same as if it were read whole."""
     with TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
@@ -235,6 +236,18 @@ def test_a_rewound_branch_leaves_the_archive(ormah: Ormah, tmp_path: Path) -> No
     assert (done.added, done.withdrawn) == (2, 2)
     assert [text for _, text in archived(ormah)] == ["Use cents everywhere.", "Cents it is.", "Round up.", "Up."]
     assert found(ormah, "round half even") == ["Round up. / Up."]
+
+
+def test_a_rewind_in_a_fork_leaves_the_session_that_it_comes_from(ormah: Ormah, tmp_path: Path) -> None:
+    bring(ormah, written(tmp_path / "s1.jsonl", *SHOP))
+    fork = [line | {"sessionId": "s2"} for line in SHOP]
+    instead = asked(1, "Round up.", session="s2") | {"uuid": "n1"}
+    done = bring(ormah, written(tmp_path / "s2.jsonl", *fork, instead))
+    assert (done.added, done.withdrawn) == (1, 0)
+    assert len(archived(ormah)) == len(SHOP) + 1
+    again = asked(1, "Round down.", session="s2") | {"uuid": "n2"}
+    assert bring(ormah, written(tmp_path / "s2.jsonl", *fork, instead, again)).withdrawn == 1
+    assert [text for session, text in archived(ormah) if session == "s2"] == ["Round down."]
 
 
 def test_an_open_answer_waits(ormah: Ormah, tmp_path: Path) -> None:

@@ -115,8 +115,9 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
         (left if gone else kept).append(one)
     if left:
         reading.dropped["rewound"] += len(left)
-        reading.withdrawn.update(turn.key for turn in _turns(left, rested=True))
-        reading.withdrawn.difference_update(turn.key for turn in _turns(kept, rested=True))
+        reading.withdrawn |= {turn.key: turn.session for turn in _turns(left, rested=True)}
+        for turn in _turns(kept, rested=True):
+            reading.withdrawn.pop(turn.key, None)
     prompt = next((one for one in reversed(kept) if one.role == "user"), None)
     if prompt is not None and prompt.parent is not None:
         reading.resume = prompt.at, prompt.parent

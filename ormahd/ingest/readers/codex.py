@@ -152,7 +152,7 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
         rollout.exchanges[-1].closed = True
     turns = [turn for one in rollout.exchanges for turn in _turns(rollout.session, one)]
     gone = {turn.key for one in rollout.back for turn in _turns(rollout.session, one)}
-    reading.withdrawn |= gone - {turn.key for turn in turns}
+    reading.withdrawn |= dict.fromkeys(gone - {turn.key for turn in turns}, rollout.session)
     yield from turns
 
 

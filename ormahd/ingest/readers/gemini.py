@@ -58,7 +58,7 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
     gone = set()
     for number, one in chat.back.items():
         gone.add(_key(session, number, one.role))
-    reading.withdrawn |= gone - {turn.key for turn in turns}
+    reading.withdrawn |= dict.fromkeys(gone - {turn.key for turn in turns}, session)
     yield from turns
 
 

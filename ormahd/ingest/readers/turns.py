@@ -73,8 +73,8 @@ class Reading(Struct):
     titles: dict[str, str] = field(default_factory=dict)
     """Titles of sessions, where the source has some."""
     facts: list[ExportedFact] = field(default_factory=list)
-    withdrawn: set[str] = field(default_factory=set)
-    """Keys of turns that the person took back, by a rewind or a roll-back."""
+    withdrawn: dict[str, str] = field(default_factory=dict)
+    """Turns that the person took back, by a rewind or a roll-back: {key: session in which that was}."""
 
 
 def key_of(*parts: object) -> str:

@@ -140,7 +140,8 @@ def test_a_rewound_branch_is_withdrawn() -> None:
     before = turns(jsonl(*begun))
     after = turns(jsonl(*begun, *again), reading=reading)
     assert [turn.text for turn in after[2:]] == ["use cents for money", "Cents."]
-    assert reading.withdrawn == {turn.key for turn in before} - {turn.key for turn in after}
+    assert reading.withdrawn.keys() == {turn.key for turn in before} - {turn.key for turn in after}
+    assert {*reading.withdrawn.values()} == {turn.session for turn in before}
     assert len(reading.withdrawn) == 2
 
 
@@ -355,7 +356,7 @@ def test_codex_roll_back() -> None:
     whole = turns(jsonl(*CODEX, *more))
     reading = Reading()
     assert texts(jsonl(*CODEX, *more, event("thread_rolled_back", num_turns=1)), reading=reading) == CODEX_TURNS
-    assert reading.withdrawn == {turn.key for turn in whole[2:]}
+    assert reading.withdrawn == {turn.key: turn.session for turn in whole[2:]}
 
 
 def test_codex_sub_agent_gives_nothing() -> None:
