@@ -2,7 +2,7 @@ r"""Print text for people: escaped, wrapped, coloured, with progress bars; and J
 
 A memory may hold any text, and none of it may control the terminal. So control characters, C1 codes and bidirectional
 overrides are shown as escapes (`\x1b`) in all output for people, piped or not. On a terminal every line of `out` and
-`note` is wrapped to its width (`wrap.py`); a pipe gets each line whole. rich is imported only for a progress bar.
+`note` is wrapped to its width; a pipe gets each line whole. rich is imported only for a progress bar.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
-from ormahctl.wrap import PAINT, wrapped
-
 if TYPE_CHECKING:
     from rich.progress import Progress as Drawn
     from rich.progress import TaskID
@@ -26,6 +24,13 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud
 _JSON_CONTROL = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _PAINT = re.compile("\x1b\\[[0-9]*m")
 """Matches what `paint` puts around a text."""
+_WORD = r"(?:'[^']*'|\"[^\"]*\"|[^\s;,()`\x1b]+)"
+_WHOLE = re.compile(
+    rf"^\S+ {{2,}}\S+|(?:ormahctl|git -C \S+)(?: {_WORD}){{1,3}}(?: (?=['\"/~0-9-]|[A-Z]{{2}}){_WORD})*"
+)
+"""Matches what stays on one line: the name of a line with the first word behind it, and a command with its arguments."""
+_HELD = "\ue000"
+"""Stands for a space at which no line is broken."""
 _ROW = 50
 """Columns that a row's text needs beside the row's head; with fewer it goes to a line of its own."""
 _GAP = 2
@@ -57,7 +62,7 @@ def width(text: str) -> int:
     """Return the number of columns that `text` takes in a terminal, without its colours."""
     from rich.cells import cell_len
 
-    return cell_len(PAINT.sub("", text))
+    return cell_len(_PAINT.sub("", text))
 
 
 def cut(text: str, columns: int) -> str:
@@ -188,6 +193,27 @@ def _write(stream: TextIO, text: str, hang: int) -> None:
         return
     room = columns()
     stream.writelines("\n".join(wrapped(one, room, hang)) + "\n" for one in text.split("\n"))
+
+
+def wrapped(text: str, room: int, hang: int = 2) -> list[str]:
+    """Return a line as several lines of at most `room` columns, broken between words. Longer words are broken too.
+
+    A link, a path or a command that is longer stays whole: the terminal breaks it by itself, and copies it as one line.
+    `hang`: columns by which the second and further lines are indented more than the first.
+    """
+    if width(text) <= room:
+        return [text]
+    import wcwidth
+
+    begin = text[: len(text) - len(text.lstrip(" "))][: room // 2]
+    further = " " * min(len(begin) + hang, room // 2)
+    words = _WHOLE.sub(lambda found: found[0].replace(" ", _HELD), text.lstrip(" "))
+    whole = any((_HELD in one or "/" in one) and width(one) > room - len(further) for one in words.split())
+    lines = wcwidth.wrap(
+        words, room, initial_indent=begin, subsequent_indent=further, tabsize=4, break_long_words=not whole,
+        break_on_hyphens=False,
+    )  # fmt: skip
+    return [one.replace(_HELD, " ") for one in lines]
 
 
 def degraded(parts: Sequence[str]) -> None:
