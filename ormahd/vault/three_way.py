@@ -216,6 +216,8 @@ def _taken(vault: Vault, did: OpEffects, op: Op, key: str, pair: Pair, middle: M
     was, now = pair
     if now is None or (was is not None and (op.kind == Kind.EDIT or was.path != now.path)):
         return
+    if was is not None and now.path not in middle and key_of(was) == key_of(now) == key:
+        return  # it was a memory before: its frontmatter was lost, and written again
     if now.path in middle:
         theirs = vault.blob(middle[now.path], now.path)
     elif was is not None:

@@ -307,8 +307,9 @@ class Round:
         if decision.node_id is not None and file.path not in self.tree:
             moved = tuple(self.owner.identity.moved_from(decision.node_id, file.path))
             self.moved.update(moved)
-        adopted = decision.act is FileAction.ADOPT
-        first = file.data if adopted and self.owner.identity.at_head(file.path) is None else None
+        # A memory whose frontmatter was lost, and is written again, is edited.
+        adopted = decision.act is FileAction.ADOPT and self.owner.identity.at_head(file.path) is None
+        first = file.data if adopted else None
         item = CommitItem(file.path, decision.data, decision.node_id, file.digest, name, moved, first)
         verb = "Adopt" if adopted else "Move" if moved else "Edit"
         self.items[verb].append(item)

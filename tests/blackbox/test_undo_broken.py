@@ -59,3 +59,36 @@ def test_an_older_op_names_the_edit_that_comes_first(house: House) -> None:
     assert house.notes() == before
     house.json("undo", older)
     assert house.json("show", node)["title"] == "Merlins"
+
+
+def bare(house: House, node: str) -> str:
+    """Replace the whole file by a text, and return the op that committed the edit, with frontmatter written again."""
+    file = house.vault / path_of(house, node)
+    save(file, "plain text\n")
+    subject = f"Edit: {file.stem}"
+    wait_until(lambda: house.git("log", "-1", "--format=%s").strip() == subject, "the edit is committed")
+    assert f"id: {node}" in file.read_text()
+    return str(house.json("history", "-n", "1")[0]["op"])
+
+
+def test_a_memory_that_lost_its_frontmatter_stays_a_memory(house: House) -> None:
+    node = remember(house, "Hobbies hunt at dusk.", title="Hobbies")
+    before = house.notes()
+    (done,) = house.json("undo", bare(house, node))["undone"]
+    assert [one["did"] for one in done["changes"]] == ["restored"]
+    assert house.notes() == before
+    file = house.vault / path_of(house, node)
+    save(file, file.read_text().replace("dusk", "dawn"))
+    wait_until(lambda: house.git("log", "-1", "--format=%s").strip() == "Edit: Hobbies", "its next edit is committed")
+    assert update(house, node, tier="core")
+    assert house.json("verify")["differences"] == []
+
+
+def test_what_came_after_the_loss_is_kept(house: House) -> None:
+    node = remember(house, "Buzzards circle over the field.", title="Buzzards")
+    content = house.json("show", node)["content"]
+    op = bare(house, node)
+    update(house, node, add_tags=["later"])
+    house.json("undo", op)
+    shown = house.json("show", node)
+    assert (shown["content"], shown["title"], shown["tags"]) == (content, "Buzzards", ["later"])

@@ -14,7 +14,7 @@ from tests.vault.observed import ONE, TWO, House, trailers, uuid
 def test_a_path_keeps_its_id_when_an_editor_saves_without_our_block(house: House) -> None:
     path = house.remember("old", title="Title", node_id=ONE)
     house.write(path, "only what the open editor knew\n")
-    assert house.scan().adopted == 1
+    assert house.scan().edited == 1
     assert house.index.nodes()[ONE] == path
     assert house.read(path).endswith(b"only what the open editor knew\n")
     house.settle()
@@ -29,7 +29,7 @@ def test_an_emptied_file_is_not_committed_and_gets_its_id_back(house: House) -> 
     assert house.read(path) == house.read("Untitled.md") == b""
     house.settle()
     house.write(path, "typed at last")
-    assert house.scan().adopted == 1
+    assert house.scan().edited == 1
     assert house.index.nodes()[ONE] == path
 
 

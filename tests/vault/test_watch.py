@@ -108,7 +108,7 @@ def test_saved_by_atomic_replace(house: Watched) -> None:
 def test_saved_by_an_editor_that_lost_our_block(house: Watched) -> None:
     house.write(house.path, "only the words\n")
     house.found("only the words", house.path)
-    house.log_is("Adopt: " + Path(house.path).stem)
+    house.log_is("Edit: " + Path(house.path).stem)
     assert house.index.nodes()[ONE] == house.path
     assert house.read(house.path).endswith(b"only the words\n")
 
