@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from ormahd.note.read import digest
 from ormahd.ormah import Ormah
 from ormahd.sessions.excluded import is_excluded
 from ormahd.state import sessions
+from ormahd.text.secrets import redact_name
 from ormahd.vault.spaces import GLOBAL, Project, ProjectSpace, find_project
 
 
@@ -35,9 +37,29 @@ def project_at(cwd: str | None, vault: Path) -> Project | None:
     return find_project(here, nowhere)
 
 
+def _project(ormah: Ormah, cwd: str | None) -> Project | None:
+    """Return the project of the folder `cwd`, without secrets in its names; or None."""
+    found = project_at(cwd, ormah.vault.root)
+    if found is None or not ormah.settings.secrets.redact:
+        return found
+    return structs.replace(
+        found, key=_without_secret(found.key), name=_without_secret(found.name), folder=_without_secret(found.folder),
+        ways=tuple(map(_without_secret, found.ways)),
+    )  # fmt: skip
+
+
+def _without_secret(name: str) -> str:
+    """Return the name; for one that holds a secret another name, made of its digest, so that two projects stay two."""
+    return (
+        f"hidden-{hashlib.blake2b(name.encode('utf-8', 'surrogateescape'), digest_size=4).hexdigest()}"
+        if redact_name(name).found
+        else name
+    )
+
+
 def home_of(ormah: Ormah, cwd: str | None) -> ProjectSpace | None:
     """Return the space of the project that the folder `cwd` belongs to; None if it belongs to none."""
-    project = project_at(cwd, ormah.vault.root)
+    project = _project(ormah, cwd)
     return None if project is None else ormah.spaces.home(project, ormah.clock())
 
 
@@ -60,7 +82,7 @@ def settle(ormah: Ormah, caller: Caller) -> str | None:
 
     The record is a commit of its own.
     """
-    project = project_at(_place(ormah, caller), ormah.vault.root)
+    project = _project(ormah, _place(ormah, caller))
     if project is None:
         return None
     found = ormah.spaces.home(project, ormah.clock())
@@ -81,7 +103,7 @@ def assign(ormah: Ormah, caller: Caller, space: str) -> ProjectSpace:
     Raises:
         BadRequest: the caller is in no project.
     """
-    project = project_at(_place(ormah, caller), ormah.vault.root)
+    project = _project(ormah, _place(ormah, caller))
     if project is None:
         raise BadRequest("there is no project here", hint="go to the folder of the project first")
     root = project.root()

@@ -160,6 +160,20 @@ def test_no_name_lets_a_secret_through(house: House) -> None:
     house.call("agent.whisper", prompt="What is one, and what is two?", space=name(), session_id=name(), agent=name())
     house.call("agent.assign_space", space=name(), cwd=str(house.home / "work"))
     house.call("admin.adopt", folders=["Mine"], space=name(), yes=True)
+    (house.home / name()).mkdir()
+    folders = [house.home / every[-1].parts[0], house.home / "clone"]
+    for words in (
+        ["init", "-q", "clone"],
+        ["-C", "clone", "remote", "add", "origin", f"https://git.example.org/ada/{name()}.git"],
+    ):
+        subprocess.run(["git", *words], cwd=house.home, env=house.env, check=True)
+    of_folders = [
+        house.call("agent.remember", content=f"It is kept in {at}.", cwd=str(folder))
+        for at, folder in enumerate(folders)
+    ]
+    spaces = {house.json("show", one.node_id)["space"] for one in of_folders}
+    assert len(spaces) == 2, spaces
+    assert all(one.startswith("hidden-") for one in spaces)
     line = {"content": "Three.", "space": name(), "source": name(), "valid_until": "2026-01-01", "outdated_reason": name(),
             "connections": [{"target": two, "reason": name()}]}  # fmt: skip
     assert house.call("admin.import", lines=[json.dumps(line)], run=name(), agent=name()).redacted == 1
