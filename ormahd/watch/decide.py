@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -216,6 +217,8 @@ def _decide(file: File, context: Context) -> Decision:
     if note.kind is NoteKind.BARE and file.data.strip() and followed:
         return _adopt(file, context, said)
     # An emptied file is not committed: its path keeps its id for when the person types into it again.
+    if note.kind is NoteKind.BARE and not file.at_head and context.identity.at_head(file.path) is not None:
+        said += (_emptied(file.path),)
     if note.kind is NoteKind.BARE or mode == "none":
         return Decision(FileAction.INDEX if file.at_head else FileAction.PLAIN, None, file.data, said)
     return Decision(FileAction.INDEX if file.at_head else FileAction.EDIT, None, file.data, said)
@@ -225,6 +228,13 @@ def _left_to_git(path: str, why: str) -> dict[str, Any]:
     return finding(
         path, "info", f"{why}: it is found as it is, and neither written nor committed",
         "nothing need be done; commit it yourself",
+    )  # fmt: skip
+
+
+def _emptied(path: str) -> dict[str, Any]:
+    return finding(
+        path, "warning", "it is empty, and no memory until something stands in it; its text is in git",
+        f"write into it, or bring it back, in the vault: git restore {shlex.quote(path)}",
     )  # fmt: skip
 
 

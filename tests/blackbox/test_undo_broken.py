@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -92,3 +93,21 @@ def test_what_came_after_the_loss_is_kept(house: House) -> None:
     house.json("undo", op)
     shown = house.json("show", node)
     assert (shown["content"], shown["title"], shown["tags"]) == (content, "Buzzards", ["later"])
+
+
+def test_an_emptied_note_is_named_with_the_way_back(house: House) -> None:
+    node = remember(house, "Ospreys fish in the lake.", title="Ospreys")
+    path = path_of(house, node)
+    before = house.notes()
+    save(house.vault / path, "")
+
+    def named() -> list[dict[str, str]]:
+        found = json.loads(house.ctl("--json", "doctor").stdout)["findings"]
+        return [one for one in found if one["path"] == path]
+
+    (found,) = wait_until(named, "doctor names the empty file")
+    assert "it is empty" in found["what"]
+    house.git(*found["mend"].rpartition("git ")[2].split())
+    assert house.notes() == before
+    wait_until(lambda: house.ctl("show", node).returncode == 0, "the memory is there again")
+    wait_until(lambda: not named(), "doctor is content")
