@@ -110,11 +110,10 @@ def _named(ormah: Ormah, wish: AdoptParams) -> tuple[list[str], list[str]]:
     folders = [_inside(ormah, folder) for folder in wish.folders]
     for given in wish.paths:
         path = _inside(ormah, given)
-        (
-            folders if (ormah.vault.root / path).is_dir() and not (ormah.vault.root / path).is_symlink() else paths
-        ).append(path)
+        place = ormah.vault.root / path
+        (folders if os.path.isdir(place) and not os.path.islink(place) else paths).append(path)
     for folder in folders:
-        if not (ormah.vault.root / folder).is_dir():
+        if not os.path.isdir(ormah.vault.root / folder):  # unlike pathlib it takes a name of any length
             raise NotFound(
                 f"there is no folder {folder!r} in the vault",
                 hint="paths are relative to the vault",
@@ -210,9 +209,9 @@ def _added(before: bytes, after: bytes) -> list[str]:
 
 def _why_not(ormah: Ormah, path: str) -> str:
     file = ormah.vault.root / path
-    if file.is_symlink():
+    if os.path.islink(file):
         return "it is a link"
-    if not file.exists():
+    if not os.path.exists(file):
         raise NotFound(
             f"there is no file {path!r} in the vault", hint="paths are relative to the vault", data={"path": path}
         )

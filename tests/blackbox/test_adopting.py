@@ -116,7 +116,7 @@ def test_a_dry_run_says_what_would_be_adopted_changed_and_left_out(person: Perso
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        ([], 2, "nothing to adopt"), (["nowhere.md"], 3, "no file"), (["../x.md"], 2, "no file or folder"), (["--folder", "Nowhere"], 3, "no folder"),
+        ([], 2, "nothing to adopt"), (["nowhere.md"], 3, "no file"), (["x" * 300], 3, "no file"), (["../x.md"], 2, "no file or folder"), (["--folder", "Nowhere"], 3, "no folder"),
         (["--all", "--space", "x"], 2, "--space goes with --folder"), (["Books/Momo.md", "--index"], 2, "--folder"),
         (["Templates/Daily.md"], 0, "it is a template"), (["Map.canvas"], 0, "no markdown file"), ([".trash/Thrown away.md"], 0, "dot folder"),
     ],
