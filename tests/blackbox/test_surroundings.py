@@ -142,7 +142,7 @@ REFUSED = [
     pytest.param(STRANGER, {}, "HOME is not set", "set HOME to a folder that you may write to", id="no home", marks=stranger),
     pytest.param(STRANGER, XDG | {"ORMAH_VAULT": "~/notes"}, "home directory is not known", "write the whole path", id="~ without a home",
                  marks=stranger),
-    pytest.param((), {"HOME": "/dev/null"}, "is a file, not a folder", "set vault.path", id="HOME is a device"),
+    pytest.param((), {"HOME": "/dev/null"}, "/dev/null", "is a file, not a folder\nhint: set vault.path", id="HOME is a device"),
     pytest.param((), {"HOME": "/proc"}, "/proc/.local", "set vault.path", id="HOME may not be written"),
     pytest.param((), HOME | {"XDG_STATE_HOME": "/proc/1"}, "/proc/1/ormah/run", "set another one: daemon.socket", id="no place for the state"),
     pytest.param((), HOME | {"ORMAH_VAULT": "/proc/notes"}, "/proc/notes", "", id="a vault where nothing can be written"),
