@@ -194,7 +194,7 @@ class Ground:
     def shown(self, connection: Any, node: str, value: Value) -> None:
         got = connection.call("agent.get", {"node_id": node, "touch": False})
         said = got.path, got.title, got.tier, got.space, frozenset(got.tags), tuple(got.content.split("\n\n"))
-        assert said == (value.path, value.title, value.tier, value.space, value.tags, value.slots), got
+        assert said == (value.path, value.title, value.tier, value.space, value.tags, value.slots), (value, got)
 
     def recalled(self, connection: Any, node: str, value: Value) -> None:
         mark = mark_of(value)
