@@ -29,9 +29,8 @@ from ormahd.judge.own_sessions import is_own_session
 from ormahd.process import priority
 from ormahd.sessions.excluded import is_excluded
 from ormahd.sessions.files import Line, SessionHead, path_of
-from ormahd.state.sessions import key_of as stored_as
+from ormahd.state.sessions import without_secret
 from ormahd.state.sources import SourceLog
-from ormahd.text.secrets import redact_name
 
 if TYPE_CHECKING:
     from ormahd.ormah import Ormah
@@ -292,7 +291,7 @@ def _document(ormah: Ormah, document: SourceDocument, taking: _Taking, progress:
         resuming.begin(ormah, source, document.stream, found, reading)
     for turn in priority.giving(READERS[found](document.stream, reading)):
         out.turns += 1
-        turn = replace(turn, session=_without_secret(turn.session))
+        turn = replace(turn, session=without_secret(turn.session))
         turn = _heard(taking, turn)
         if not turn.closed:
             out.open += 1
@@ -312,7 +311,7 @@ def _document(ormah: Ormah, document: SourceDocument, taking: _Taking, progress:
     _entitle(ormah, found, taking)
     out.sessions += len(taking.sessions)
     if reading.withdrawn:
-        known = ormah.sessions.of_sessions({key: _without_secret(one) for key, one in reading.withdrawn.items()})
+        known = ormah.sessions.of_sessions({key: without_secret(one) for key, one in reading.withdrawn.items()})
         out.withdrawn += len(known)
         if taking.seen is None:
             ormah.sessions.withdraw(known)
@@ -321,11 +320,6 @@ def _document(ormah: Ormah, document: SourceDocument, taking: _Taking, progress:
     if reading.too_long_at is not None and not out.too_long_line:
         out.too_long_line = number_of(document.stream, reading.too_long_at)
     _count(taking)
-
-
-def _without_secret(session: str) -> str:
-    """Return a session's id as it is stored."""
-    return stored_as(session) or "" if redact_name(session).found else session
 
 
 def _unheard(ormah: Ormah, harness: str, taking: _Taking) -> bool:

@@ -54,8 +54,7 @@ from ormahd.rpc.codec import resolved
 from ormahd.rpc.health import findings, health
 from ormahd.rpc.pools import SCAN, lane_of
 from ormahd.rpc.subscriptions import SUBSCRIBE
-from ormahd.state.sessions import key_of
-from ormahd.text.secrets import redact_name
+from ormahd.state.sessions import key_of, without_secret
 from ormahd.vault import conflicts
 from ormahd.whisper.pipeline import Whisper
 from ormahd.whisper.types import Asked
@@ -539,8 +538,8 @@ class Dispatcher:
         names = ((name, getattr(params, name, None)) for name in NAMES)
         clean = {name: clean_name(self.ormah, text, found) for name, text in names if isinstance(text, str)}
         session = getattr(params, "session_id", None)
-        if session is not None and redact_name(session).found:
-            return replace(params, session_id=key_of(session), **clean)
+        if session is not None and (stored := without_secret(session)) != session:
+            return replace(params, session_id=stored, **clean)
         return replace(params, **clean) if found else params
 
     def _once(self, request_id: str, method: str, params: Any, act: Callable[[], api.Result]) -> api.Result:

@@ -60,6 +60,11 @@ def key_of(session_id: str | None) -> str | None:
     return "sha256:" + hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def without_secret(session_id: str) -> str:
+    """Return the id of a session as it is, or the hash under which it is stored if it looks like a secret."""
+    return key_of(session_id) or "" if redact_name(session_id).found else session_id
+
+
 def find(state: State, session_id: str) -> AgentSession | None:
     with state.transaction() as db:
         row = db.execute("SELECT prompts, last, holds FROM session WHERE session_id = ?", (session_id,)).fetchone()
