@@ -237,3 +237,22 @@ class FolderWatch:
             if self._source is not None:
                 self._source.stop()
                 self._source = None
+
+
+class FolderSource:
+    """A source that is fed by a `FolderWatch`, if it is on."""
+
+    on: bool
+    _watch: FolderWatch
+
+    def stop(self, seconds: float) -> bool:
+        return self._watch.stop(seconds)
+
+    @property
+    def state(self) -> str:
+        """What it does, in words."""
+        return self._watch.state if self.on else "off"
+
+    @property
+    def waiting(self) -> int:
+        return self._watch.waiting

@@ -14,7 +14,7 @@ from ormahd.ingest.bring_in import ours
 from ormahd.ingest.documents.finding import hidden, walk_documents
 from ormahd.ingest.documents.follow import cursor, follow, gone_from, let_go
 from ormahd.ingest.documents.reading import MARKDOWN
-from ormahd.ingest.folders import FolderWatch
+from ormahd.ingest.folders import FolderSource, FolderWatch
 from ormahd.ingest.sources import state_of
 from ormahd.process import priority
 from ormahd.state.sources import SourceLog
@@ -31,7 +31,7 @@ EMPTIED: Final = "all its files are gone; their memories stay as they are"
 OURS: Final = "it holds what Ormah writes, and is not watched"
 
 
-class Hippocampus:
+class Hippocampus(FolderSource):
     """Watches the folders of `hippocampus.folders`."""
 
     def __init__(self, ormah: Ormah) -> None:
@@ -53,20 +53,6 @@ class Hippocampus:
         self._tell()
         if self.folders:
             self._watch.start()
-
-    def stop(self, seconds: float) -> bool:
-        return self._watch.stop(seconds)
-
-    @property
-    def state(self) -> str:
-        """What it does, in words."""
-        if not self.on:
-            return "off"
-        return self._watch.state
-
-    @property
-    def waiting(self) -> int:
-        return self._watch.waiting
 
     # ------------------------------------------------------------ the listener
 

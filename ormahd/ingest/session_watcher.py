@@ -11,7 +11,7 @@ import pathspec
 
 from ormahd import paths
 from ormahd.ingest.bring_in import ours
-from ormahd.ingest.folders import FolderWatch
+from ormahd.ingest.folders import FolderSource, FolderWatch
 from ormahd.ingest.sources import is_session_file, walk
 from ormahd.state.sources import SourceLog
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SOURCE: Final = "watcher"
 
 
-class SessionWatcher:
+class SessionWatcher(FolderSource):
     """Watches the folders of transcripts, if `sessions.watch` is on."""
 
     def __init__(self, ormah: Ormah, read: Callable[[Path], None]) -> None:
@@ -43,20 +43,6 @@ class SessionWatcher:
             self._watch.start()
         else:
             self._log.troubled(SOURCE, {})
-
-    def stop(self, seconds: float) -> bool:
-        return self._watch.stop(seconds)
-
-    @property
-    def state(self) -> str:
-        """What it does, in words."""
-        if not self.on:
-            return "off"
-        return self._watch.state
-
-    @property
-    def waiting(self) -> int:
-        return self._watch.waiting
 
     def wants(self, folder: Path, file: Path) -> bool:
         return (
