@@ -262,7 +262,7 @@ class LearningHealth(Result):
     by: str
     """`rules`, `judge`, an agent, or `nobody`; for people."""
     why: str | None = None
-    """Why nobody reads them."""
+    """Why no session is read."""
     sources: list[LearnedSource] = []
 
 

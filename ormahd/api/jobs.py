@@ -320,7 +320,7 @@ class ExtractionTurn(Result):
 
 
 class ExtractionBatch(Result):
-    """Turns of one session that nobody has read for memories yet."""
+    """Turns of one session that were not read for memories yet."""
 
     batch_id: str
     session: str
