@@ -15,7 +15,7 @@ from typing import Final
 
 from ormahd.errors import NoRoom, OrmahError
 from ormahd.index.index import Index
-from ormahd.model.change import FileState
+from ormahd.model.change import FileState, sha256
 from ormahd.note.read import parse
 from ormahd.note.values import NoteKind
 from ormahd.vault.excluded import is_note_name
@@ -105,11 +105,19 @@ class Fetcher:
             return 0
         self._reconciler.complete(upserts)
         try:
-            self._index.apply(upserts, (), head=None, embed=False)
+            self._index.apply(upserts, (), head=None, embed=False, superseded=self._superseded)
         except NoRoom:
             self._wait()  # the index then usually continues in memory
-            self._index.apply(upserts, (), head=None, embed=False)
+            self._index.apply(upserts, (), head=None, embed=False, superseded=self._superseded)
         return len(upserts)
+
+    def _superseded(self, path: str, digest: str | None) -> bool:
+        """Whether the file was written or removed since it was read; the index is then given that by others."""
+        try:
+            data = self._vault.read(path)
+        except (OSError, OrmahError):
+            return True
+        return data is None or sha256(data) != digest
 
     def _read(
         self, paths: Sequence[str], wanted: Callable[[str], bool]

@@ -435,7 +435,7 @@ class Ormah:
         notes: Mapping[str, Note | None] | None,
     ) -> None:  # fmt: skip
         """Index what a scan found: a person's edits, a checkout, a pull."""
-        self.index.apply(upserts, removals, head=head, notes=notes)
+        self.index.apply(upserts, removals, head=head, notes=notes, superseded=self.reconciler.superseded)
         self.learned.read()
         self.events.observed(
             len(upserts) + len(removals), [note.id for note in (notes or {}).values() if note is not None]

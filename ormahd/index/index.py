@@ -38,6 +38,10 @@ PENDING_BYTES = 16_000_000
 """Maximum size in bytes of the embeddings of texts that are not notes yet. Those of the last call are kept in any case.
 """
 
+Superseded = Callable[[str, str | None], bool]
+"""Whether the index is given, or has, something newer for a path than the bytes with this digest; None: than its
+removal."""
+
 
 class PendingEmbeddings:
     """Embeddings of texts that are about to become notes, kept in memory until `apply`. Safe from any thread.
@@ -186,12 +190,14 @@ class Index(Reader):
     def apply(
         self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], *, head: str | None,
         notes: Mapping[str, Note | None] | None = None, embed: bool = True,
+        superseded: Superseded = lambda _path, _digest: False,
     ) -> None:  # fmt: skip
         """Take in new, changed and removed files in one transaction.
 
         Paths are relative to the vault's root, with `/`. `head`: the commit that the vault has reached with this batch,
         stored as `position`; None leaves that unchanged. `notes`: the files that the caller has parsed already.
         `embed`: embed the texts before returning if there are only a few; otherwise the background thread embeds them.
+        `superseded`: asked under the lock of all changes; files for which it returns true are left as they are.
         """
         files = upserts.items() if len(upserts) <= AT_ONCE else priority.giving(upserts.items())
         read = notes or {}
@@ -202,6 +208,8 @@ class Index(Reader):
         made = self._embed_now(entries) if embed else None
         now = micros(self._clock())
         with self._applying:
+            entries = [one for one in entries if not superseded(one.path, one.state.digest)]
+            removals = [path for path in removals if not superseded(path, None)]
             with self.database.write() as connection:
                 stored = write.store(connection, entries, removals, self.first_path)
                 if made is not None:

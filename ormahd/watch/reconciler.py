@@ -253,6 +253,12 @@ class Reconciler:
             # Our own commits wrote files whose older bytes this scan was giving to the index: scan these again.
             return out if not missed else out + Round(self, missed, None, stopping).run()
 
+    def superseded(self, path: str, digest: str | None) -> bool:
+        """Whether a commit of our own wrote something else to `path` since the scan began. That commit updates the
+        index itself, and is newer than what the scan has read."""
+        with self.book:
+            return path in self.during and self.during[path] != digest
+
     def behind(self) -> bool:
         """Whether HEAD has something that the index was not given, and that no commit of our own is about to report."""
         return self.stays(lambda: self.vault.head() != self.told)

@@ -7,9 +7,10 @@ import time
 
 import pytest
 
+from ormahd.actions.outdated import forget
 from ormahd.errors import NoRoom, NotFound
 from ormahd.fetch import Fetcher
-from tests.jobs_house import open_jobs_house
+from tests.jobs_house import AGENT, open_jobs_house
 
 
 def test_a_small_vault_is_searched_whole_however_slow_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,3 +44,25 @@ def test_a_memory_without_room_for_its_row_is_not_told_as_unknown() -> None:
             ormah.index.resolve("0" * 8 if not wanted.startswith("0" * 8) else "1" * 8)
         full.execute("PRAGMA max_page_count = 1000000")
         assert ormah.index.note(wanted).id == wanted
+
+
+def test_what_changes_while_a_question_fetches_it_is_not_undone_in_the_index() -> None:
+    with open_jobs_house() as house:
+        ormah = house.ormah
+        changed, gone = house.remember("The lamp stands in the hall."), house.remember("The chair stands in the hall.")
+        paths = [house.row(changed).path, house.row(gone).path]
+        fetcher = Fetcher(ormah.vault, ormah.reconciler, ormah.index, lambda: True, lambda: None)
+
+        def wanted(node_id: str) -> bool:
+            """Asked once a note is read: that note is changed, or removed, before the index is given it."""
+            if node_id == changed:
+                house.update(changed, content="The lamp stands in the cellar.")
+            else:
+                forget(ormah, gone, AGENT)
+            return True
+
+        fetcher._take_in(paths, wanted)
+        assert house.row(changed).content == "The lamp stands in the cellar."
+        with pytest.raises(NotFound):
+            ormah.index.resolve_known(gone)
+        assert ormah.verify() == []
