@@ -219,8 +219,6 @@ class DatabaseMender:
         database = self._index.database
         if database.in_memory:
             if self._index.back_to_file():
-                self._forget()
-                self.behind()
                 log.info("the index is kept in %s again", self._index.directory)
             return
         if why := database.suspicion():

@@ -214,15 +214,15 @@ class Database:
             return True
 
     def back_to_file(self) -> bool:
-        """Leave memory and open the file again, in the state that was last written to it. Return False if it cannot be
-        used yet."""
+        """Leave memory: write the whole index into its file, and go on there. Return False if the file cannot be used
+        yet."""
         with self._lock, self._growing:
             if self._closed or self._memory is None:
                 return False
             memory, self._memory = self._memory, None
             try:
                 self._clear()
-                now = _Connections(self._open(), identity(self.path))
+                now = self._copied()
             except (OSError, sqlite3.Error):
                 self._memory = memory
                 return False
@@ -230,6 +230,16 @@ class Database:
             old.writer.close()
             _end(old)
             return True
+
+    def _copied(self) -> _Connections:
+        """Open the file and replace its contents with those of the present database, in one transaction."""
+        writer = self._open()
+        try:
+            self._now.writer.backup(writer)
+        except sqlite3.Error:
+            writer.close()
+            raise
+        return _Connections(writer, identity(self.path))
 
     def suspicion(self) -> str | None:
         """Return the reason for running `check`, or None: the file was moved or replaced, or another program wrote to

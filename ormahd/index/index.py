@@ -166,15 +166,10 @@ class Index(Reader):
             return self.database.into_memory(why)
 
     def back_to_file(self) -> bool:
-        """Return from memory to the file, once the disk has room. Return False if the file cannot be used yet.
-
-        The next scan brings the file up to date.
-        """
+        """Return from memory to the file, once the disk has room; nothing that is indexed changes. Return False if the
+        file cannot be used yet."""
         with self._applying:
-            if not self.database.back_to_file():
-                return False
-            self._forget_all()
-            return True
+            return self.database.back_to_file()
 
     def _forget_all(self) -> None:
         """Discard everything in memory that was read from the previous file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from ormahd.index.database import Database
 from ormahd.index.write import NODES
 from ormahd.process import own_files
 from ormahd.process.sql import DatabaseFault, fault_of
+from tests import small_disk
 
 
 @pytest.fixture
@@ -100,8 +102,40 @@ def test_without_room_it_goes_on_in_memory_and_back(database: Database) -> None:
     assert mine(database) == "in memory"
     assert not database.into_memory("once more")
     assert database.back_to_file()
-    assert mine(database) == "written", "the scan brings the rest in"
+    assert mine(database) == "in memory", "the file has what was written meanwhile"
     assert database.trouble is None
+    assert database.suspicion() is None
+    with database.write() as connection:
+        connection.execute("UPDATE meta SET value = 'in the file' WHERE key = 'mine'")
+    assert mine(database) == "in the file"
+    assert database.check() is None
+    again = sqlite3.connect(database.path)
+    assert again.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert again.execute("SELECT value FROM meta WHERE key = 'mine'").fetchone() == ("in the file",)
+    again.close()
+
+
+def test_it_stays_in_memory_while_the_disk_has_no_room_for_it(tmp_path: Path) -> None:
+    if against := small_disk.mount(tmp_path, "size=4m"):
+        pytest.skip(f"needs the right to mount: {against}")
+    made, ballast = Database(tmp_path / "index"), tmp_path / "ballast"
+    try:
+        assert made.into_memory("the disk is full")
+        with made.write() as connection:
+            connection.execute("INSERT INTO meta VALUES ('mine', ?)", ("kept " * 100_000,))
+        with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        assert not made.back_to_file()
+        assert made.in_memory
+        assert mine(made) == "kept " * 100_000
+        ballast.unlink()
+        assert made.back_to_file()
+        assert mine(made) == "kept " * 100_000
+        assert made.check() is None
+    finally:
+        made.close()
+        small_disk.unmount(tmp_path)
 
 
 def test_what_cannot_be_a_folder_keeps_the_index_in_memory(tmp_path: Path) -> None:

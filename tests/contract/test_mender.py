@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from ormahd.actions.outdated import forget
 from ormahd.errors import NotFound
 from ormahd.index.index import Index
 from ormahd.mender import DatabaseMender, pause
 from ormahd.state.state import State
 from tests.contract.jobs_house import open_house
 from tests.contract.serving import until
+from tests.jobs_house import AGENT, open_jobs_house
 
 Mended = Callable[[Callable[[], None]], DatabaseMender]
 NOW = datetime(2026, 11, 27, tzinfo=UTC)
@@ -79,3 +81,21 @@ def test_what_a_replaced_index_says_is_asked_again_errors_too(monkeypatch: pytes
         with pytest.raises(NotFound):
             house.ormah.mended(lambda: (calls.append(0), index.resolve("0" * 8)))
         assert len(calls) == 1, "an index that stayed has the last word"
+
+
+def test_no_change_is_unseen_for_a_moment_when_the_index_leaves_memory() -> None:
+    with open_jobs_house() as house:
+        index, node_id, gone = house.ormah.index, house.remember("The lamp is in the hall"), house.remember("A chair.")
+        assert index.into_memory("the disk is full")
+        house.update(node_id, content="The lamp is in the cellar")
+        forget(house.ormah, gone, AGENT)
+        new = house.remember("The rake is in the shed")
+        generation = index.generation
+        assert index.back_to_file()
+        assert not index.database.in_memory
+        assert index.generation == generation
+        assert index.note(node_id).content == "The lamp is in the cellar"
+        assert [found for found, _ in index.search_text("rake", 5)] == [new]
+        with pytest.raises(NotFound):
+            index.resolve_known(gone)
+        assert house.ormah.verify() == []
