@@ -21,6 +21,7 @@ from ormahd.actions.views import saying
 from ormahd.api import AdoptParams, AdoptResult, KeptChoice, LeftOut, PlannedAdoption
 from ormahd.errors import BadRequest, NotFound, Unconfirmed
 from ormahd.model.change import Kind, sha256
+from ormahd.model.node import MAX_SPACE
 from ormahd.note.values import NoteKind
 from ormahd.process import priority
 from ormahd.vault import releasing as released
@@ -66,16 +67,20 @@ def adopt(
     """Adopt the notes that were chosen; with `dry_run` only report what would be done.
 
     Raises:
-        BadRequest: nothing was named, or a space without a folder. NotFound: a file or folder does not exist.
+        BadRequest: nothing was named, a folder that is Ormah's own, or a space without a folder or without a name.
+        NotFound: a file or folder does not exist.
         Unconfirmed: more than a few of the person's files would be written, and `yes` was not given.
     """
     paths, folders = _named(ormah, wish)
     if not (paths or folders or wish.patterns or wish.everything):
         raise BadRequest("nothing to adopt was named", hint="give files or folders, --pattern GLOB, or --all")
-    if wish.space is not None and (not folders or paths or wish.patterns or wish.everything):
-        raise BadRequest(
-            "a space belongs to a folder", hint="name the folder: ormahctl vault adopt --folder Projects --space NAME"
-        )
+    if wish.space is not None:
+        if not folders or paths or wish.patterns or wish.everything:
+            raise BadRequest(
+                "a space belongs to a folder",
+                hint="name the folder: ormahctl vault adopt --folder Projects --space NAME",
+            )
+        wish = replace(wish, space=_space(wish.space))
     if wish.index and (paths or wish.patterns):
         raise BadRequest("--index is said of folders, or with --all", hint="name the folder: --folder Projects --index")
     found = walk(ormah.vault.root, {}, ormah.reconciler.excluded, max_bytes=ormah.settings.vault.max_note_bytes)
@@ -119,16 +124,50 @@ def _named(ormah: Ormah, wish: AdoptParams) -> tuple[list[str], list[str]]:
                 hint="paths are relative to the vault",
                 data={"path": folder},
             )
+        _refuse_own(ormah, wish, folder)
     return paths, folders
 
 
 def _inside(ormah: Ormah, given: str) -> str:
     root = str(ormah.vault.root)
-    path = given[len(root) + 1 :] if given.startswith(root + "/") else given
+    path = given[len(root) + 1 :] if f"{given}/".startswith(root + "/") else given
     parts = [part for part in path.split("/") if part not in {"", "."}]
-    if path.startswith("/") or ".." in parts or not parts:
+    if path.startswith("/") or ".." in parts or not given:
         raise BadRequest(f"{given!r} is no file or folder of the vault", hint=f"the vault is {root}")
+    if not parts:
+        raise BadRequest(f"{given!r} is the whole vault", hint="to adopt all of its notes: ormahctl vault adopt --all")
     return "/".join(parts)
+
+
+def _refuse_own(ormah: Ormah, wish: AdoptParams, folder: str) -> None:
+    """Raise BadRequest if nothing can be chosen for the folder: it is Ormah's own, or one that is never read."""
+    home = ormah.vault.home
+    hint = "name a folder with notes of yours, or --all for the whole vault"
+    if folder.partition("/")[0] == ".ormah":
+        raise BadRequest(f"{folder!r} holds Ormah's own data, and no notes", hint=hint)
+    if ormah.reconciler.excluded.by_name(f"{folder}/note.md") == "dot folder":
+        raise BadRequest(f"{folder!r} is a dot folder, whose notes are never read", hint=hint)
+    # A folder of that name that the person had before has a choice on the card from the beginning.
+    if home and folder == home and home not in ormah.vault.folders:
+        raise BadRequest(f"{folder!r} is Ormah's own folder: the notes in it are memories already", hint=hint)
+    if home and wish.space is not None and f"{folder}/".startswith(f"{home}/"):
+        raise BadRequest(
+            f"{folder!r} lies in Ormah's own folder, where each note names its space itself",
+            hint="to move one memory: ormahctl update ID --space NAME",
+        )
+
+
+def _space(given: str) -> str:
+    """Return a space's name with normalised whitespace."""
+    name = " ".join(given.split())
+    if not name:
+        raise BadRequest("the space is empty", hint="name a space, or leave --space out: the folder's space stays")
+    if name in {".", ".."} or name.casefold() == "global" or len(name) > MAX_SPACE:
+        raise BadRequest(
+            f"{name[:MAX_SPACE]!r} is no space",
+            hint=f"name a space with at most {MAX_SPACE} characters; a note without one is global",
+        )
+    return name
 
 
 def _is_chosen(path: str, paths: Collection[str], folders: Collection[str], wish: AdoptParams) -> bool:
