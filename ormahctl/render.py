@@ -259,7 +259,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Seque
     """Print a table. `right`: columns that are aligned to the right.
 
     If the terminal is too narrow, the longest column is narrowed, and a cell that does not fit there gets a line of its
-    own. If that is not enough, each row is printed as its first cell, and below it the others with their headings.
+    own. If that is not enough, each row is printed as its first cell, and below it the others, all with their headings.
     """
     clean = [[line(cell) for cell in row] for row in rows]
     widths = _widths(headers, clean)
@@ -304,7 +304,7 @@ def _drawn(row: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> I
 
 def _stacked(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for row in rows:
-        out(paint(row[0] or "-", "bold"))
+        out(f"{headers[0]} {paint(row[0] or '-', 'bold')}".lstrip())
         text = ""
         for cell in (f"{headers[at]} {one}".strip() for at, one in enumerate(row) if at and one not in {"", "-"}):
             if text and width(f"  {text} · {cell}") > columns():

@@ -159,6 +159,19 @@ def test_a_table_narrows_its_longest_column_before_it_is_stacked(
     assert drawn(40, turned=True) == ["size  model", "1 MB  a/short-name", "2 MB", f"  {long}"]
 
 
+def test_a_stacked_table_keeps_every_heading(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ormahctl.render.terminal", lambda _: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "40")
+    heads = ["came in 30 days from", "sessions", "turns", "memories", "refused"]
+    render.table(heads, [["claude-code", "1", "2", "3", "4"], ["codex", "5", "6", "7", "8"]], right=[1, 2, 3, 4])
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[0] == "came in 30 days from claude-code"
+    assert [head for head in heads if printed.count(head) != 2] == []
+
+
 @pytest.mark.parametrize(
     ("text", "command"),
     [
