@@ -36,7 +36,8 @@ def show_op(shown: ShowOpResult) -> None:
         _note(note)
     if shown.total > len(shown.notes):
         left = shown.total - len(shown.notes)
-        render.note(f"{left:,} more are not shown (--limit); in the vault: git show --stat {shown.commit[:8]}")
+        verb = "is" if left == 1 else "are"
+        render.note(f"{left:,} more {verb} not shown (--limit); in the vault: git show --stat {shown.commit[:8]}")
 
 
 def show_life(found: LifeResult, limit: int) -> None:
@@ -146,7 +147,7 @@ KINDS = (
 )
 @click.option("--kind", type=OneOf(KINDS), metavar="KIND", help="Only changes of this kind, such as edit or merge.")
 @click.option("--no-diff", is_flag=True, help="With an ID: only the list, without differences.")
-@limit_option(10_000, default=50)
+@limit_option(10_000, default=50, what="changes; with `show OP`, of files whose differences are shown")
 @pass_session
 def history(
     session: Session,

@@ -31,7 +31,7 @@ def test_nothing_from_the_vault_steers_the_terminal(capsys: pytest.CaptureFixtur
     for stream in printed:
         assert not {"\x1b", "\x07", "\u202e"} & set(stream)
     assert printed.out.count("\\x1b") >= 10
-    assert "1 more are not shown" in printed.err
+    assert "1 more is not shown" in printed.err
     assert "--before 01m7y3vhpvbpqyz29cgv4ykf0q" in printed.err
 
 
