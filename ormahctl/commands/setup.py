@@ -156,7 +156,8 @@ def setup(
         raise click.UsageError(f"--list shows all agents, and takes none: leave {agent} out", context)
     _check(context, agent, answers, instructions, project)
     if agent is None:
-        if looks or not (yes or dry_run or answers or (interactive() and not session.json)):
+        named = bool(answers) or any(_typed(context, one) for one in ("deadline", "mcp"))
+        if looks or not (yes or dry_run or named or (interactive() and not session.json)):
             _look(session)
             return 0
         return _guide(session, answers, dry_run=dry_run, asks=not (yes or dry_run), deadline=deadline, mcp=mcp)
@@ -186,10 +187,35 @@ def _check(
         raise click.UsageError("--instructions and --project belong to one AGENT: name it", context)
     if instructions is False and project is not None:
         raise click.UsageError("--no-instructions and --project exclude each other", context)
-    if agent == SERVICE:
-        for name in ("deadline", "mcp", "instructions", "project"):
-            if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-                raise click.UsageError(f"--{name} is for an agent, and the service is none", context)
+    given = [one for one in ("deadline", "mcp", "instructions", "project") if _typed(context, one)]
+    if agent == SERVICE and given:
+        raise click.UsageError(f"--{given[0]} is for an agent, and the service is none", context)
+    if agent is not None and agent != SERVICE:
+        _check_agent(context, agent, given)
+
+
+def _check_agent(context: click.Context, agent: str, given: Sequence[str]) -> None:
+    """Raise UsageError for an option that would change nothing, because this agent has no hooks or reads no such file."""
+    from ormahctl.setup import harness as agents
+
+    harness = agents.AGENTS[agent]
+    if not harness.events:
+        if "deadline" in given:
+            raise click.UsageError(f"--deadline is for hooks, and {agent} has none: leave it out", context)
+        if "mcp" in given and not context.params["mcp"]:
+            raise click.UsageError(
+                f"--no-mcp would leave nothing: {agent} has no hooks, only the MCP server; to take it out again: "
+                f"ormahctl uninstall {agent}", context,
+            )  # fmt: skip
+    if harness.reads is None and (context.params["instructions"] or "project" in given):
+        name = "project" if "project" in given else "instructions"
+        raise click.UsageError(
+            f"--{name} is for an instructions file, and setup knows none of {agent}: leave it out", context
+        )
+
+
+def _typed(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def _guide(session: Session, answers: dict[str, Any], *, dry_run: bool, asks: bool, deadline: int, mcp: bool) -> int:

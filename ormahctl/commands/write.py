@@ -245,15 +245,16 @@ def update(
     cleared: tuple[str, ...],
 ) -> None:
     """Change fields of the memory ID; the rest of its note stays as it is, byte for byte."""
-    given = {"title": title is not None, "space": space_ is not None or global_, "tags": bool(tags or untags)}
+    given = {"title": title is not None and "--title", "space": space_ is not None and "--space",
+             "tags": (tags and "--tag") or (untags and "--untag")}  # fmt: skip
     both = {tag.strip().casefold() for tag in tags} & {tag.strip().casefold() for tag in untags}
     if both:
         raise click.UsageError(
             f"--tag {min(both)} and --untag {min(both)} exclude each other", click.get_current_context()
         )
     for field in cleared:
-        if given.get(field):
-            raise click.UsageError(f"--clear {field} and a new {field} exclude each other", click.get_current_context())
+        if option := given.get(field):
+            raise click.UsageError(f"--clear {field} and {option} exclude each other", click.get_current_context())
     params = UpdateParams(node_id=node_id, add_tags=list(tags), remove_tags=list(untags))
     if content is not None:
         params.content = text_or_stdin(content, "the text")

@@ -47,6 +47,15 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFact
         ("setup codex --agents codex", ("--agents", "AGENT")),
         ("setup codex --project . --no-instructions", ("--project", "--no-instructions")),
         ("setup service --deadline 100", ("--deadline", "service")),
+        ("setup cursor --deadline 700", ("--deadline", "cursor has none")),
+        ("setup vscode --no-mcp", ("--no-mcp", "ormahctl uninstall vscode")),
+        ("setup cursor --instructions", ("--instructions", "cursor")),
+        ("setup claude-desktop --project .", ("--project", "claude-desktop")),
+        ("setup --deadline 700", ("no terminal", "--yes")),
+        ("setup --no-mcp", ("no terminal", "--yes")),
+        ("update a --space x --clear space", ("--clear space", "--space")),
+        ("update a --tag x --clear tags", ("--clear tags", "--tag")),
+        ("update a --untag x --clear tags", ("--clear tags", "--untag")),
         ("vault adopt --all --space x", ("--space", "--folder")),
         ("vault release a --all", ("PATH", "--all")),
         ("vault release a --remove-data", ("--remove-data", "--all")),
@@ -64,6 +73,11 @@ def test_both_are_named(typed: str, named: tuple[str, str], capsys: pytest.Captu
 )
 def test_a_day_and_a_page_are_no_contradiction(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(typed.split()) != USAGE
+    assert "daemon" in capsys.readouterr().err
+
+
+def test_two_words_for_one_change_are_no_contradiction(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["update", "a", "--global", "--clear", "space"]) != USAGE
     assert "daemon" in capsys.readouterr().err
 
 
