@@ -69,7 +69,10 @@ async def open_routes(gateway: Gateway, params: dict[str, object]) -> dict[str, 
             ) from exc
         _open[gateway] = access
     elif wished not in (0, access.port):
-        raise BadRequest(f"the routes are at port {access.port} already", hint="leave the port out")
+        raise BadRequest(
+            f"the page is open at {access.url} already",
+            hint=f"for a link to it there: ormahctl web; to have it at port {wished}, first: ormahctl restart",
+        )
     if params.get("stay") and access.awake is None:
         access.awake = ExitStack()
         access.awake.enter_context(gateway.hold())

@@ -455,9 +455,11 @@ def test_the_token_is_in_a_private_file_and_the_port_on_loopback(web: Web) -> No
     assert stat.S_IMODE(mode) == 0o600
     listening = [line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines() if line.split()[3] == "0A"]
     assert [one for one in listening if one.endswith(f":{web.port:04X}")] == [f"0100007F:{web.port:04X}"]
-    other = web.house.ctl("web", "--no-open", "--port", str(web.port + 1 if web.port < 65_000 else 60_000))
+    wished = web.port + 1 if web.port < 65_000 else 60_000
+    other = web.house.ctl("web", "--no-open", "--port", str(wished))
     assert other.returncode == 2
-    assert f"at port {web.port} already" in other.stderr
+    assert f"open at http://127.0.0.1:{web.port}/ already" in other.stderr
+    assert f"to have it at port {wished}, first: ormahctl restart" in other.stderr
 
 
 def test_a_port_may_be_chosen_and_may_be_taken(web: Web) -> None:
