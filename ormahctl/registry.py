@@ -70,10 +70,11 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "rebuild": ("health", "rebuild"),
         "logs": ("health", "logs"),
     },
-    "Settings": {
+    "Settings and help": {
         "config": ("config", "config"),
         "model": ("model", "model"),
         "completion": ("config", "completion"),
+        "help": ("help", "help_"),
     },
 }
 """{heading in the help: {command: (module in `ormahctl.commands`, name in it)}}."""
@@ -181,8 +182,6 @@ class Verbs(click.Group):
         return list(_PLACES)
 
     def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name == "help":
-            return help_
         if cmd_name not in _PLACES:
             return None
         module, name = _PLACES[cmd_name]
@@ -197,22 +196,6 @@ class Verbs(click.Group):
             rows = [(name, command.get_short_help_str(room)) for name, command in commands.items() if command]
             with formatter.section(heading):
                 formatter.write_dl(rows)
-
-
-@click.command("help", cls=Verb, short_help="Show the help of a command.", example="ormahctl help recall")
-@click.argument("words", metavar="[COMMAND]...", nargs=-1)
-@click.pass_context
-def help_(context: click.Context, words: tuple[str, ...]) -> None:
-    """Show the help of COMMAND, as `ormahctl COMMAND --help` does; without one, the list of all commands."""
-    shown = context.find_root()
-    for word in words:
-        if not isinstance(shown.command, click.Group):
-            break  # `help jobs run`: the help of `jobs` has it
-        command = shown.command.get_command(shown, word)
-        if command is None:
-            shown.fail(f"No such command '{word}'.")
-        shown = command.context_class(command, parent=shown, info_name=word)
-    click.echo(shown.get_help(), color=shown.color)
 
 
 def _agent(context: click.Context, parameter: click.Parameter, value: str | None) -> str:

@@ -83,7 +83,9 @@ def test_two_words_for_one_change_are_no_contradiction(capsys: pytest.CaptureFix
 
 def test_help_as_a_word(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["help"]) == 0
-    assert "Memories:" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "Memories:" in shown
+    assert "\n  help " in shown
     assert run(["help", "recall"]) == 0
     assert capsys.readouterr().out.startswith("Usage: ormahctl recall ")
     assert run(["help", "vault", "adopt"]) == 0

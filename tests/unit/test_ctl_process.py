@@ -218,6 +218,10 @@ def test_version_help_and_completion(nobody: dict[str, str]) -> None:
         ("ormahctl recall x --tier ", {"core", "working", "archival"}),
         ("ormahctl remember x --link part", {"part_of:"}),
         ("ormahctl connect 97ac de", {"depends_on", "defines", "derived_from"}),
+        ("ormahctl he", {"help"}),
+        ("ormahctl help re", {"remember", "recall", "rebuild", "restart"}),
+        ("ormahctl help vault ad", {"adopt"}),
+        ("ormahctl help recall ", set()),
         ("ormahctl config ", {"show", "set", "default", "check"}),
     ],
 )
@@ -225,4 +229,4 @@ def test_what_is_completed(nobody: dict[str, str], words: str, expected: set[str
     parts = words.split(" ")
     env = nobody | {"_ORMAHCTL_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(parts) - 1)}
     done = quick(env=env)
-    assert {line.split(",", 1)[1] for line in done.stdout.splitlines()} == expected
+    assert {line.split(",", 1)[1] for line in done.stdout.splitlines() if line} == expected
