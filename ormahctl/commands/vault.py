@@ -194,7 +194,7 @@ def adopt(
     if session.json:
         render.emit(found)
     else:
-        _say(found, dry_run=dry_run, index=index)
+        _say(found, params)
 
 
 def _name_it(kept: KeptChoice, *, index: bool) -> str:
@@ -217,7 +217,17 @@ def _call(session: Session, params: AdoptParams) -> AdoptResult:
         return session.client.call("admin.adopt", params, AdoptResult, on_progress=draw, timeout=LONG_SECONDS)
 
 
-def _say(found: AdoptResult, *, dry_run: bool, index: bool) -> None:
+def _say_what_follows(found: AdoptResult, params: AdoptParams) -> None:
+    """Say what becomes of notes that are added to the folders later."""
+    where = ", ".join(f"{render.line(folder)}/" if folder else "the vault" for folder in found.folders)
+    verb = "only indexed" if params.index else "adopted"
+    said = f"would be {verb} from then on" if params.dry_run else f"are {verb} from now on"
+    space = f", in the space {render.line(params.space)}" if params.space is not None else ""
+    render.out(f"new notes in {where} {said}{space}")
+
+
+def _say(found: AdoptResult, params: AdoptParams) -> None:
+    dry_run, index = params.dry_run, params.index
     verb = "found, and nothing is written into" if index else "adopted"
     count = render.count(len(found.adopt), "note")
     if found.adopt:
@@ -229,10 +239,19 @@ def _say(found: AdoptResult, *, dry_run: bool, index: bool) -> None:
                 render.out(f"    + {render.line(line)}")
     if len(found.adopt) > SHOWN:
         render.out(f"  … and {len(found.adopt) - SHOWN} more (--json lists all)")
-    if not found.adopt and not found.waiting:
+    if index and found.already:
+        single, several = "note is a memory already, and stays one", "notes are memories already, and stay memories"
+        render.out(f"{render.count(found.already, single, several)} that Ormah looks after")
+    elif not found.adopt and not found.waiting:
         render.out("nothing to adopt" if not found.already else "nothing to adopt: Ormah looks after all of it already")
     elif found.adopt and found.already:
         render.out(f"{render.count(found.already, 'note is', 'notes are')} looked after already")
+    if found.folders and not found.adopt:
+        _say_what_follows(found, params)
+    for change in found.spaces:
+        verb = "would change" if dry_run else "changed"
+        spaces = " to ".join(render.line(space or "global") for space in (change.before, change.after))
+        render.out(f"the space of {render.count(change.notes, 'note')} {verb} from {spaces}")
     if found.left_out:
         render.out(f"left out: {render.count(len(found.left_out), 'file')}")
         for left in found.left_out[:SHOWN]:

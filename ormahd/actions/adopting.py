@@ -10,7 +10,9 @@ import fnmatch
 import itertools
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from difflib import ndiff
 from typing import TYPE_CHECKING
 
@@ -18,7 +20,7 @@ from msgspec.structs import replace
 
 from ormahd.actions.amend import UNASKED
 from ormahd.actions.views import saying
-from ormahd.api import AdoptParams, AdoptResult, KeptChoice, LeftOut, PlannedAdoption
+from ormahd.api import AdoptParams, AdoptResult, KeptChoice, LeftOut, PlannedAdoption, SpaceChange
 from ormahd.errors import BadRequest, NotFound, Unconfirmed
 from ormahd.model.change import Kind, sha256
 from ormahd.model.node import MAX_SPACE
@@ -95,6 +97,7 @@ def adopt(
     plan.left_out += [LeftOut(path, _why_not(ormah, path)) for path in paths if path not in found.changed]
     plan.left_out.sort(key=lambda one: one.path)
     plan.people = _people(plan)
+    plan.spaces = _moves(ormah, wish, folders, [*chosen, *keeps], plan)
     plan.folders = sorted(folders) if not wish.everything else [""]
     if not wish.dry_run:
         if plan.people > UNASKED and not wish.yes:
@@ -237,6 +240,27 @@ def _plan(
                 )
                 plan.left_out.append(LeftOut(path, why))
     return plan
+
+
+def _moves(
+    ormah: Ormah, wish: AdoptParams, folders: Sequence[str], paths: Collection[str], plan: AdoptResult
+) -> list[SpaceChange]:
+    """Return how the space of the notes at `paths` changes: of those that take it from their folder."""
+    if wish.space is None:
+        return []
+    now = ormah.reconciler.context
+    then = replace(now, folders={**now.folders, **{folder: Folder(_mode(wish), wish.space) for folder in folders}})
+    kinds, planned = ormah.index.kinds(), {one.path for one in plan.adopt}
+    moved: Counter[tuple[str | None, str | None]] = Counter()
+    for path in priority.giving(sorted(paths)):
+        change = now.space_at(path), then.space_at(path)
+        if change[0] == change[1] or not (path in planned or kinds.get(path) in {NoteKind.NOTE, NoteKind.INDEXED}):
+            continue
+        with suppress(OSError):  # a scan names what cannot be read
+            note = parse(ormah.vault.read(path) or b"", path)
+            if note.space is None and not note.everywhere:
+                moved[change] += 1
+    return [SpaceChange(*change, notes) for change, notes in sorted(moved.items(), key=lambda one: one[0][0] or "")]
 
 
 def _added(before: bytes, after: bytes) -> list[str]:

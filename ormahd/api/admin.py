@@ -238,11 +238,19 @@ class KeptChoice(Result):
     """What was chosen for it: `all`, `index` (only indexed), `ours` or `none`."""
 
 
+class SpaceChange(Result):
+    """Notes that take their space from their folder, and get another one. None: they are global."""
+
+    before: str | None
+    after: str | None
+    notes: int
+
+
 class AdoptResult(Result):
     adopt: list[PlannedAdoption]
     left_out: list[LeftOut]
     already: int
-    """Number of notes that were adopted before."""
+    """Number of notes that were adopted before. They stay memories, also with `index`."""
     people: int
     """How many files of `adopt` were made by the person and are written to."""
     folders: list[str]
@@ -255,6 +263,8 @@ class AdoptResult(Result):
     """Set if there were several ops, also the one that changed the card: undoing the run takes all of them back."""
     kept: list[KeptChoice] = []
     """Folders that keep an earlier choice of their own: what was asked for does not hold for their notes."""
+    spaces: list[SpaceChange] = []
+    """How the space of notes changes, also of notes that were adopted before."""
 
 
 class ImportParams(Params):
