@@ -411,7 +411,7 @@ def _report(session: Session, node: NodeResult, word: str, commit: str | None) -
 )
 @click.argument("node_id", metavar="ID", type=NodeId())
 @click.option("--reason", metavar="R", help="Why it no longer holds.")
-@click.option("--by", metavar="ID", help="The memory that replaces it.")
+@click.option("--by", metavar="ID", help="The memory that replaces it, instead of one that was named before.")
 @click.option("--revoke", is_flag=True, help="Remove the mark, and the edges that came with it.")
 @pass_session
 def outdated(session: Session, node_id: str, reason: str | None, by: str | None, revoke: bool) -> None:

@@ -7,6 +7,7 @@ note: git keeps it, so this can be undone, and links to it in other notes stay a
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -46,8 +47,12 @@ NAME_LENGTH = 60
 """Maximum number of characters of a memory's title in a sentence."""
 
 
-def superseded_by(ormah: Ormah, older_id: str, newer_id: str, caller: Caller, *, reason: str | None) -> WriteResult:
+def superseded_by(
+    ormah: Ormah, older_id: str, newer_id: str, caller: Caller, *, reason: str | None, alone: bool = False
+) -> WriteResult:
     """Mark a memory as replaced by another one, in one commit. Repeating this changes nothing.
+
+    `alone`: in place of those that were named before, whose edges go if such a mark added them.
 
     Raises:
         NotFound, Ambiguous: an id. BadRequest: both ids are the same, the self node, or the dates exclude it.
@@ -63,7 +68,8 @@ def superseded_by(ormah: Ormah, older_id: str, newer_id: str, caller: Caller, *,
         first, second = see(ormah, newer.id), see(ormah, older.id)
         now = ormah.moment()
         changed = ((first, linked(ormah, first, older, now, reason)), (second, superseded(second, now, name(newer))))
-        puts = [(seen, data) for seen, data in changed if data != seen.data]
+        parted = _parted(ormah, older.id, now, but=newer.id) if alone else []
+        puts = [(seen, data) for seen, data in changed if data != seen.data] + parted
         title = headline(second.note.title, second.note.content)
         if not puts:
             return WriteResult(f"Superseded already: {title} (id: {older.id})", older.id, older.short_id, second.path,
@@ -77,7 +83,8 @@ def superseded_by(ormah: Ormah, older_id: str, newer_id: str, caller: Caller, *,
             ormah, f"Superseded: {title}, by: {headline(newer.title, newer.content, NAME_LENGTH)}", kind=Kind.OUTDATED,
             caller=caller, body=reason or "", fill=fill,
         )  # fmt: skip
-        text = f"Superseded: {title} (id: {older.id}), by {name(newer)}. It no longer shows up in recall."
+        rest = _no_longer(parted)
+        text = f"Superseded: {title} (id: {older.id}), by {name(newer)}. It no longer shows up in recall.{rest}"
         return WriteResult(text, older.id, older.short_id, second.path, done.commit, done.op, True, found, [], done.stored,
                        ormah.degraded())  # fmt: skip
 
@@ -134,11 +141,19 @@ def linked(ormah: Ormah, newer: SeenNote, older: NodeRow, now: datetime, reason:
 
 
 def superseded(older: SeenNote, now: datetime, by: str) -> bytes:
-    """Return the older note marked as superseded; a note that was outdated before is unchanged."""
-    if older.note.valid_until is not None and older.note.valid_until <= now:
-        return older.data
+    """Return the older note marked as superseded. One that was outdated before keeps its time, and its reason if that
+    names no memory; if it names another one, the newest choice counts."""
     wish: dict[str, Any] = {"valid_until": now, "outdated_reason": f"superseded by {by}", "updated": now}
+    if older.note.valid_until is not None and older.note.valid_until <= now:
+        before, after = (_MARK.fullmatch(one or "") for one in (older.note.outdated_reason, wish["outdated_reason"]))
+        if before is None or after is None or before["id"] == after["id"]:
+            return older.data
+        del wish["valid_until"]
     return edit(older.data, older.path, set=wish)
+
+
+_MARK = re.compile(r"superseded by .*\((?P<id>[0-9a-f]{8})\)", re.DOTALL)
+"""Matches the reason that `superseded` writes."""
 
 
 def name(row: NodeRow) -> str:
@@ -163,7 +178,7 @@ def outdated(
     if by is not None:
         if revoke:
             raise BadRequest("--by and --revoke exclude each other", hint="leave one of them out")
-        return superseded_by(ormah, node_id, by, caller, reason=reason)
+        return superseded_by(ormah, node_id, by, caller, reason=reason, alone=True)
     if revoke and reason:
         raise BadRequest("a reason and --revoke exclude each other", hint="leave one of them out")
     node_id = ormah.index.resolve(node_id)
@@ -200,28 +215,36 @@ def _valid_again(ormah: Ormah, node_id: str, caller: Caller) -> WriteResult:
     seen, now = see(ormah, node_id), ormah.moment()
     name = headline(seen.note.title, seen.note.content)
     edited = edit(seen.data, seen.path, clear=["valid_until", "outdated_reason"])
-    parted = {
-        newer.id: (newer, edit(newer.data, newer.path, unlink=gone))
-        for newer in (see(ormah, one) for one in _replacing(ormah, node_id))
-        if (gone := _marked(ormah, newer, node_id))
-    }
-    puts = [(seen, edited)] if edited != seen.data else []
-    puts += parted.values()
+    parted = _parted(ormah, node_id, now)
+    puts = [(seen, edit(edited, seen.path, set={"updated": now}))] if edited != seen.data else []
+    puts += parted
     if not puts:
         return WriteResult(f"Was not outdated: {name} (id: {node_id})", node_id, short_id(node_id), seen.path, changed=False,
                            degraded=ormah.degraded())  # fmt: skip
 
     def fill(tx: Transaction) -> None:
         for one, data in puts:
-            tx.put(one.path, edit(data, one.path, set={"updated": now}), node_id=one.id, expect=one.digest)
+            tx.put(one.path, data, node_id=one.id, expect=one.digest)
 
     done = commit(ormah, f"Valid again: {name}", kind=Kind.OUTDATED, caller=caller, fill=fill)
-    rest = "".join(
-        f" {called(newer.note.title, newer.note.content, newer.id)} no longer replaces it."
-        for newer, _ in parted.values()
-    )
-    return WriteResult(f"Valid again: {name} (id: {node_id}).{rest}", node_id, short_id(node_id), seen.path, done.commit, done.op,
+    return WriteResult(f"Valid again: {name} (id: {node_id}).{_no_longer(parted)}", node_id, short_id(node_id), seen.path, done.commit, done.op,
                        True, [], [], done.stored, ormah.degraded())  # fmt: skip
+
+
+def _parted(ormah: Ormah, older_id: str, now: datetime, *, but: str | None = None) -> list[tuple[SeenNote, bytes]]:
+    """Return the notes of the memories that were marked as replacing this one, without the edge that the mark added.
+    `but`: one that keeps it."""
+    return [
+        (newer, edit(newer.data, newer.path, unlink=gone, set={"updated": now}))
+        for newer in (see(ormah, one) for one in _replacing(ormah, older_id) if one != but)
+        if (gone := _marked(ormah, newer, older_id))
+    ]
+
+
+def _no_longer(parted: list[tuple[SeenNote, bytes]]) -> str:
+    return "".join(
+        f" {called(newer.note.title, newer.note.content, newer.id)} no longer replaces it." for newer, _ in parted
+    )
 
 
 def _replacing(ormah: Ormah, node_id: str) -> list[str]:

@@ -255,7 +255,8 @@ class OutdatedParams(Params):
     reason: str | None = None
     revoke: bool = False
     by: str | None = None
-    """The id of the memory that replaces it. It gets an `evolved_from` edge, in the same commit."""
+    """The id of the memory that replaces it. It gets an `evolved_from` edge, in the same commit. If another memory was
+    marked as replacing it before, that mark's edge goes."""
     request_id: str | None = None
 
 

@@ -155,6 +155,45 @@ def test_a_memory_that_was_outdated_before_keeps_its_first_reason(house: JobsHou
     assert house.row(old).valid_until == first
 
 
+@pytest.mark.parametrize("way", ["by", "remember", "known", "job"])
+def test_the_newest_choice_of_what_replaces_a_memory_counts(house: JobsHouse, way: str) -> None:
+    old, other = house.remember(OLD, space="shop"), store(house, "Node 20 is required to build the shop.").node_id
+    by(house, old, other)
+    since = house.row(old).valid_until
+    if way == "remember":
+        new = store(house, NEW, old).node_id
+    else:
+        new = store(house, NEW).node_id
+    before = house.head
+    if way == "by":
+        done = by(house, old, new)
+        assert f"({other[:8]}) no longer replaces it" in done.text
+    elif way == "known":
+        store(house, NEW, old)
+    elif way == "job":
+        house.go(seconds=1)
+        apply(house.ormah, evolution(house.ormah, new, old, reason="a newer release", body=""), AGENT, run=None)
+    assert superseded(house, old, new)
+    assert house.row(old).valid_until == since, "it has been outdated from the first time on"
+    assert evolved(house, other) == (set() if way == "by" else {old}), "one memory may be replaced by two"
+    if way == "by":
+        assert house.git("rev-list", "--count", f"{before}..HEAD") == "1"
+        assert not by(house, old, new).changed
+        assert by(house, old, other).changed
+        assert superseded(house, old, other)
+        assert evolved(house, new) == set()
+
+
+def test_an_edge_that_was_connected_outlives_a_newer_choice(house: JobsHouse) -> None:
+    old, other = house.remember(OLD, space="shop"), store(house, "Node 20 is required to build the shop.").node_id
+    new = store(house, NEW).node_id
+    connect(house.ormah, other, old, AGENT, edge=EdgeType.EVOLVED_FROM, weight=0.9, reason=None, remove=False)
+    by(house, old, other)
+    by(house, old, new)
+    assert superseded(house, old, new)
+    assert evolved(house, other) == {old}
+
+
 def test_what_cannot_replace_is_refused_by_name_and_nothing_is_changed(house: JobsHouse) -> None:
     old = house.remember(OLD, space="shop")
     house.go(days=3)
