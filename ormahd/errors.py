@@ -182,7 +182,7 @@ def _fault(first: ErrorDetails, fields: Iterable[str]) -> Fault:
     if kind == "missing":
         return Fault(key, "is missing")
     if kind == "extra_forbidden":
-        meant = near(key, fields)
+        meant = near(key, fields) if key == first["loc"][0] else None  # `fields` are those of the outermost value
         return Fault(key, "there is no such field", meant and f"did you mean {meant}?")
     if kind == "value_error":
         return Fault(key, f"{first['ctx']['error']}" if "ctx" in first else "is not allowed")

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from ormahd.index.rows import EdgeRow, NodeRow
     from ormahd.ormah import Ormah
 import json
+import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 from pydantic import Field, ValidationError
@@ -27,7 +28,7 @@ from pydantic import Field, ValidationError
 from ormahd.actions.amend import Caller, clean, commit, make_room_in_core, see
 from ormahd.actions.views import stem
 from ormahd.api import ImportFailure, ImportResult
-from ormahd.errors import Conflict, OrmahError, fault, shown
+from ormahd.errors import Conflict, Fault, OrmahError, fault, shown
 from ormahd.model.change import Kind
 from ormahd.model.node import (  # fmt: skip
     ABOUT_SELF,
@@ -150,7 +151,7 @@ def import_lines(
             title = clean(ormah, line.title, found)
             tags = [clean(ormah, tag, found) or "" for tag in line.tags]
         except OrmahError as exc:
-            failed.append(ImportFailure(number, exc.message))
+            failed.append(_failure(number, exc))
             continue
         redacted += bool(found)
         if line.about_self and ABOUT_SELF not in tags:
@@ -175,6 +176,8 @@ def read_line(text: str) -> ImportLine:
     """
     try:
         value = json.loads(text.lstrip("\ufeff"))
+    except json.JSONDecodeError as exc:
+        raise BadRequest(f"not valid JSON: {exc.msg}, at character {exc.pos + 1}") from None
     except (ValueError, RecursionError) as exc:
         raise BadRequest(f"not valid JSON: {exc}") from None
     if not isinstance(value, dict):
@@ -189,7 +192,34 @@ def read_line(text: str) -> ImportLine:
         return ImportLine.model_validate(value)
     except ValidationError as exc:
         found = fault(exc, ImportLine.model_fields)
-        raise BadRequest(f"{found}; {found.hint}" if found.hint else str(found)) from None
+        hint = found.hint or (_CONNECTION if _is_shape(found) else None)
+        said = f"{_in_words(found.key)}: {found.what}" if found.key else found.what
+        raise BadRequest(f"{said}; {hint}" if hint else said) from None
+
+
+_ITEM = re.compile(r"(?P<list>connection|tag)s\[(?P<number>\d+)\](?:\.(?P<field>.+))?")
+_CONNECTION: Final = (
+    'a connection is written {"target": "1a2b3c4d", "edge": "supports"}, with the id of the other memory'
+)
+
+
+def _in_words(key: str) -> str:
+    """Return the path of a field for a person: "edge of connection 1" for `connections[0].edge`."""
+    item = _ITEM.fullmatch(key)
+    if item is None:
+        return key
+    name = f"{item['list']} {int(item['number']) + 1}"
+    return f"{item['field']} of {name}" if item["field"] else name
+
+
+def _is_shape(found: Fault) -> bool:
+    """Whether a connection is written in another form, rather than with a value that is not allowed."""
+    key, _, name = found.key.partition(".")
+    return key.startswith("connections") and (not name or found.what in {"is missing", "there is no such field"})
+
+
+def _failure(number: int, exc: OrmahError) -> ImportFailure:
+    return ImportFailure(number, f"{exc.message}; {exc.hint}" if exc.hint else exc.message)
 
 
 def _without_secrets(ormah: Ormah, line: ImportLine, found: list[str]) -> ImportLine:
@@ -232,7 +262,7 @@ def _store(
         try:
             node_id = _id(ormah, line, ids)
         except OrmahError as exc:
-            failed.append(ImportFailure(number, exc.message))
+            failed.append(_failure(number, exc))
             continue
         if node_id is None:
             skipped += 1
@@ -245,10 +275,10 @@ def _store(
     new = list(fresh.values())
     for item in priority.giving(list(new)):
         try:
-            item.links = [_edge(ormah, new, asked) for asked in item.line.connections]
+            item.links = [_edge(ormah, new, *one) for one in enumerate(item.line.connections, 1)]
             item.data = _compose(item, now, caller)
         except OrmahError as exc:
-            failed.append(ImportFailure(item.number, exc.message))
+            failed.append(_failure(item.number, exc))
             new.remove(item)
     if not new:
         return 0, skipped, failed
@@ -285,7 +315,8 @@ def _id(ormah: Ormah, line: ImportLine, taken: set[str]) -> str | None:
     return ormah.new_id(taken) if known is not None or line.id[:8] in taken else line.id
 
 
-def _edge(ormah: Ormah, new: list[_New], asked: LinkRequest) -> NoteLink:
+def _edge(ormah: Ormah, new: list[_New], number: int, asked: LinkRequest) -> NoteLink:
+    """Return the edge for a line's connection of that number. Raises BadRequest if its target cannot be found."""
     inside = next((item for item in new if item.line.id is not None and item.line.id == asked.target), None)
     if inside is not None:
         name = stem(inside.path)
@@ -293,7 +324,10 @@ def _edge(ormah: Ormah, new: list[_New], asked: LinkRequest) -> NoteLink:
         # the target comes in a later batch, and will be resolved by the short id in the link
         name = f"memory_{asked.target[:8]}"
     else:
-        name = stem(ormah.index.note(ormah.index.resolve(asked.target)).path)
+        try:
+            name = stem(ormah.index.note(ormah.index.resolve(asked.target)).path)
+        except OrmahError as exc:
+            raise BadRequest(f"target of connection {number}: {exc.message}", hint=exc.hint) from exc
     return NoteLink(asked.edge, name, asked.weight, None, asked.reason)
 
 

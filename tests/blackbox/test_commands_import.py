@@ -34,11 +34,15 @@ def test_an_import_is_one_run_and_bad_lines_are_named(daemon: House, tmp_path: P
     write(file, 300)
     lines = file.read_text().splitlines()
     lines[10:10] = ["not json", "", "[1, 2]", '{"content": ""}', '{"content": "x", "colour": "blue"}']
+    lines.insert(15, '{"content": "tied to nothing", "connections": [{"target": "nothing"}]}')
     lines.append('{"content": "café"}')
     file.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(lines).encode("latin-1"))
     done = daemon.json("import", str(file), status=2)
     assert (done["added"], done["skipped"]) == (300, 0)
-    assert [failure["line"] for failure in done["failed"]] == [11, 13, 14, 15, 306]
+    assert [failure["line"] for failure in done["failed"]] == [11, 13, 14, 15, 16, 307]
+    assert done["failed"][4]["error"].startswith(
+        "target of connection 1: 'nothing' is no memory id; give the id, or at"
+    )
     runs = {op["run"] for op in daemon.json("history", "--kind", "import")}
     assert runs == {done["run"]}
     assert daemon.json("recall", "fact number 17", "--before", "2026-02-01")["results"][0]["created"].startswith(

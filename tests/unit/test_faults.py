@@ -70,6 +70,9 @@ def test_what_was_meant(values: dict[str, Any], meant: str | None) -> None:
     assert caught.value.hint == meant
 
 
+CONNECTION = 'a connection is written {"target": "1a2b3c4d", "edge": "supports"}, with the id of the other memory'
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -78,6 +81,28 @@ def test_what_was_meant(values: dict[str, Any], meant: str | None) -> None:
         ('{"contnt": "x"}', "contnt: there is no such field; did you mean content?"),
         ('{"content": "x", "teir": "core"}', "teir: there is no such field; did you mean tier?"),
         ('{"content": "x", "type": "fat"}', None),
+        ("nope", "not valid JSON: Expecting value, at character 1"),
+        ('{"content": "x", "tags": ["a", 1]}', "tag 2: 1 is not allowed; it must be text"),
+        (
+            '{"content": "x", "connections": [{"id": "1a2b3c4d"}]}',
+            f"id of connection 1: there is no such field; {CONNECTION}",
+        ),
+        (
+            '{"content": "x", "connections": [{"edge": "supports"}]}',
+            f"target of connection 1: is missing; {CONNECTION}",
+        ),
+        (
+            '{"content": "x", "connections": ["1a2b3c4d"]}',
+            f"connection 1: '1a2b3c4d' is not allowed; it must be a map of fields; {CONNECTION}",
+        ),
+        (
+            '{"content": "x", "connections": {"out": []}}',
+            f"connections: a map is not allowed; it must be a list; {CONNECTION}",
+        ),
+        (
+            '{"content": "x", "connections": [{"target": "1a2b"}, {"target": "1a2b", "weight": 3}]}',
+            "weight of connection 2: 3 is not allowed; it may be at most 1.0",
+        ),
     ],
 )
 def test_a_line_of_an_import(text: str, said: str | None) -> None:
