@@ -273,13 +273,7 @@ def entry(path: str, data: bytes, state: FileState, blob: str, note: Note | None
 
     This needs no database, so it runs outside the writer's lock.
     """
-    note = note or parse(data, path)
-    if state.lent is not None and note.kind is not NoteKind.CONFLICTED:
-        note = replace(note, kind=NoteKind.INDEXED, id=state.lent)
-    elif note.kind is NoteKind.BROKEN and note.id is None:
-        note = replace(note, id=str(uuid.uuid5(PLACES, path)))
-    if state.space is not None and note.space is None and not note.everywhere:
-        note = replace(note, space=state.space)
+    note = as_indexed(note or parse(data, path), state)
     if note.kind in NODES:
         words = text_columns(note.title, path, note.content, note.tags, note.aliases)
     else:
@@ -290,6 +284,17 @@ def entry(path: str, data: bytes, state: FileState, blob: str, note: Note | None
     updated = started if note.updated is None else micros(note.updated)
     same = fingerprint(note.space, note.type, note.title, note.content)
     return ParsedFile(path, state, note, words, same, started, updated, blob)
+
+
+def as_indexed(note: Note, state: FileState) -> Note:
+    """Return a parsed note with the kind, id and space under which the index has it."""
+    if state.lent is not None and note.kind is not NoteKind.CONFLICTED:
+        note = replace(note, kind=NoteKind.INDEXED, id=state.lent)
+    elif note.kind is NoteKind.BROKEN and note.id is None:
+        note = replace(note, id=str(uuid.uuid5(PLACES, note.path)))
+    if state.space is not None and note.space is None and not note.everywhere:
+        note = replace(note, space=state.space)
+    return note
 
 
 def git_blob(data: bytes) -> str:

@@ -278,6 +278,21 @@ def test_a_program_that_reads_notes_differently_reads_them_again_but_keeps_embed
     index.close()
 
 
+@pytest.mark.parametrize(
+    "change",
+    ["title = 'x'", "tier = 'core'", "type = 'event'", "space = 'x'", "tags = '[\"x\"]'", "aliases = '[\"x\"]'",
+     "source = 'x'", "confidence = 0.5", "valid_until = 7", "outdated_reason = 'x'", "said_in = 'a#1'"],
+)  # fmt: skip
+def test_a_column_that_something_else_changed_is_a_difference(index: Index, change: str) -> None:
+    files = {"a.md": note(1, "some words", tags=["one"]), "b.md": note(2, "others")}
+    apply(index, files)
+    assert index.verify(triples(files)) == []
+    with index.database.write() as connection:
+        connection.execute(f"UPDATE node SET {change} WHERE id = ?", (A,))
+    (found,) = [one for one in index.verify(triples(files)) if one.what == "changed"]  # the words may differ as well
+    assert (found.path, found.detail) == ("a.md", "the index holds other properties")
+
+
 def test_reading_goes_on_while_writing(tmp_path: Path) -> None:
     index = open_index(tmp_path / "index", attach=True)
     files = {f"{number}.md": note(number, f"word{number} common") for number in range(50)}

@@ -193,6 +193,7 @@ def test_rows_that_somebody_else_changed_are_made_again(told: Told, what: str, w
     for node_id, name in list(told.memories.items())[:4]:
         assert name in wait_until(lambda one=node_id: content(house, one), f"{name} of {what}", 30)  # type: ignore[misc]
     told.sound()
+    assert {house.call("agent.get", node_id=one).tier for one in told.memories} == {"working"}
 
 
 def content(house: House, node_id: str) -> str | None:
