@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from ormahctl import render
@@ -121,6 +122,11 @@ def limit_option(most: int, *, default: int, what: str = "results") -> Callable[
         "-n", "--limit", type=click.IntRange(1, most), metavar="N", default=default, show_default=True,
         help=f"Largest number of {what}.",
     )  # fmt: skip
+
+
+def typed(name: str) -> bool:
+    """Whether the running command was given the parameter of this name, which otherwise has its default."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def text_or_stdin(value: str, what: str) -> str:

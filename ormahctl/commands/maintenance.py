@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from ormahctl import render
-from ormahctl.options import JobOrAll, OneOf, ProposalId, Unknown, Words, limit_option
+from ormahctl.options import JobOrAll, OneOf, ProposalId, Unknown, Words, limit_option, typed
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
 from ormahctl.session import Session, pass_session
@@ -356,8 +356,8 @@ def proposals(
             raise Unknown(words[0], DOES, None, context)
         if len(words) < 2:
             raise click.UsageError("give nothing, or: approve ID..., reject ID...", context)
-        if status or everything or kind:
-            raise click.UsageError("--status, --all and --type belong to the list", context)
+        if status or everything or kind or typed("limit"):
+            raise click.UsageError("--status, --all, --type and --limit belong to the list", context)
         if (keep or edit) and words[0] != "approve":
             raise click.UsageError("--keep and --edit belong to: approve ID", context)
         if edit and (keep == "both" or len(words) > 2):

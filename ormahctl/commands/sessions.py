@@ -7,7 +7,7 @@ from pathlib import PurePath
 import click
 
 from ormahctl import render
-from ormahctl.options import limit_option
+from ormahctl.options import limit_option, typed
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
 from ormahd.api import Exchange, SessionInfo, SessionsParams, SessionsResult
@@ -40,7 +40,11 @@ def sessions(session: Session, words: tuple[str, ...], limit: int) -> None:
     `ormahctl ingest` archives sessions, and `ormahctl recall --sessions` searches them.
     """
     if words and (words[0] != "show" or len(words) != 2):
-        raise click.UsageError("write `ormahctl sessions`, or `ormahctl sessions show ID`")
+        raise click.UsageError("give nothing, or: show ID", click.get_current_context())
+    if words and typed("limit"):
+        raise click.UsageError(
+            "--limit belongs to the list; show prints the whole session", click.get_current_context()
+        )
     params = SessionsParams(session_id=words[1] if words else None, limit=limit)
     found = session.client.call("agent.sessions", params, SessionsResult)
     if session.json:

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from ormahctl import managers, render
 from ormahctl.commands import service
 from ormahctl.commands.service import AGENTS, DECLINED, SERVICE, agreed, daemon, diff, interactive, told
-from ormahctl.options import NamedFolder, OneOf
+from ormahctl.options import NamedFolder, OneOf, typed
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
 from ormahctl.setup import change as entry
@@ -156,7 +155,7 @@ def setup(
         raise click.UsageError(f"--list shows all agents, and takes none: leave {agent} out", context)
     _check(context, agent, answers, instructions, project)
     if agent is None:
-        named = bool(answers) or any(_typed(context, one) for one in ("deadline", "mcp"))
+        named = bool(answers) or any(typed(one) for one in ("deadline", "mcp"))
         if looks or not (yes or dry_run or named or (interactive() and not session.json)):
             _look(session)
             return 0
@@ -187,11 +186,26 @@ def _check(
         raise click.UsageError("--instructions and --project belong to one AGENT: name it", context)
     if instructions is False and project is not None:
         raise click.UsageError("--no-instructions and --project exclude each other", context)
-    given = [one for one in ("deadline", "mcp", "instructions", "project") if _typed(context, one)]
+    given = [one for one in ("deadline", "mcp", "instructions", "project") if typed(one)]
     if agent == SERVICE and given:
         raise click.UsageError(f"--{given[0]} is for an agent, and the service is none", context)
+    if agent is None and answers.get("several", "all") != "all":
+        _check_several(context, answers["several"], given)
     if agent is not None and agent != SERVICE:
         _check_agent(context, agent, given)
+
+
+def _check_several(context: click.Context, named: str, given: Sequence[str]) -> None:
+    """Raise UsageError for an option that would change nothing, because no agent that was named has hooks."""
+    from ormahctl.commands import guided
+    from ormahctl.setup import harness as agents
+
+    if any(agents.AGENTS[name].events for name in guided.agents_of(named)):
+        return
+    if "deadline" in given:
+        raise click.UsageError(f"--deadline is for hooks, and with --agents {named} there are none", context)
+    if "mcp" in given and not context.params["mcp"]:
+        raise click.UsageError(f"--no-mcp would leave nothing of --agents {named}: there are no hooks", context)
 
 
 def _check_agent(context: click.Context, agent: str, given: Sequence[str]) -> None:
@@ -212,10 +226,6 @@ def _check_agent(context: click.Context, agent: str, given: Sequence[str]) -> No
         raise click.UsageError(
             f"--{name} is for an instructions file, and setup knows none of {agent}: leave it out", context
         )
-
-
-def _typed(context: click.Context, name: str) -> bool:
-    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def _guide(session: Session, answers: dict[str, Any], *, dry_run: bool, asks: bool, deadline: int, mcp: bool) -> int:
