@@ -344,6 +344,7 @@ class Ormah:
             except (OrmahError, OSError, sqlite3.Error) as exc:
                 # The commit is acknowledged in any case; the next scan brings it to the index.
                 log.warning("the index could not take in what was written: %s", exc)
+                self.reconciler.untold()
                 self.mender.behind()
         self.events.committed(some)  # after the index: a reader that asks again finds what the event tells
 

@@ -180,6 +180,11 @@ class Reconciler:
             self.overlay.clear()
             self.told = None
 
+    def untold(self) -> None:
+        """Note that the index was not given a commit of our own: the next scan of the whole folder makes it complete."""
+        with self.book:
+            self.told = None
+
     def renew_choices(self, here: Choices) -> None:
         """Use the card's new choices of what to adopt from now on; `here`: what was chosen on this machine."""
         vault = self.vault

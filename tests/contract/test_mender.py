@@ -99,3 +99,17 @@ def test_no_change_is_unseen_for_a_moment_when_the_index_leaves_memory() -> None
         with pytest.raises(NotFound):
             index.resolve_known(gone)
         assert house.ormah.verify() == []
+
+
+def test_an_index_that_missed_a_commit_is_complete_again_in_memory_and_back_in_its_file() -> None:
+    with open_jobs_house() as house:
+        ormah, node_id = house.ormah, house.remember("The lamp is in the hall")
+        database = ormah.index.database
+        full = database._now.writer
+        full.execute(f"PRAGMA max_page_count = {full.execute('PRAGMA page_count').fetchone()[0]}")
+        house.update(node_id, content="The lamp is in the cellar. " + "lamp " * 20_000)
+        until(lambda: ormah.index.position == ormah.vault.head())
+        until(lambda: not database.in_memory and not ormah.mender.at_work)
+        assert ormah.index.position == ormah.vault.head()
+        assert ormah.index.note(node_id).content.startswith("The lamp is in the cellar.")
+        assert ormah.verify() == []
