@@ -181,8 +181,8 @@ def adopt(
     """Give your notes an id, commit them, and let jobs maintain them. Paths are relative to the vault.
 
     Only a line with the id is added, or, if there is no frontmatter, a block with id, type and date. Templates,
-    drawings, broken notes and notes with secrets are left out. `ormahctl undo` undoes an adoption, also for future
-    notes.
+    drawings, broken notes and notes with secrets are left out; with --folder or --all, a broken note is committed as
+    it is. `ormahctl undo` undoes an adoption, also for future notes.
     """
     params = AdoptParams(
         paths=[_place(path) for path in paths], folders=[_place(path) for path in folders], patterns=list(patterns),

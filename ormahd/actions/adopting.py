@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from difflib import ndiff
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -61,6 +61,7 @@ _WILD = re.compile(r"[*?[]")
 """Matches the first character of a pattern that does not stand for itself."""
 SETTLES_S = 10.0
 """Maximum number of seconds that an adoption waits for recently saved files."""
+AS_IT_IS: Final = "nothing is written into it, and git keeps it as it is"
 
 
 def adopt(
@@ -91,7 +92,7 @@ def adopt(
            if _is_chosen(path, paths, folders, wish)}  # fmt: skip
     keeps = {path: folder for path in met - {*paths} if (folder := _keeps(path, folders, wish, earlier)) is not None}
     chosen = {path: file for path, file in found.changed.items() if path in met and path not in keeps}
-    plan = _plan(ormah, chosen, wish, progress)
+    plan = _plan(ormah, chosen, folders, wish, progress)
     plan.kept = [KeptChoice(folder, earlier[folder]) for folder in sorted({*keeps.values()})]
     plan.left_out += [LeftOut(path, why) for path, why in found.skipped if path in met and path not in keeps]
     plan.left_out += [LeftOut(path, _why_not(ormah, path)) for path in paths if path not in found.changed]
@@ -181,6 +182,11 @@ def _is_chosen(path: str, paths: Collection[str], folders: Collection[str], wish
     return any(fnmatch.fnmatchcase(path, pattern) for pattern in wish.patterns)
 
 
+def _follows(path: str, folders: Collection[str], wish: AdoptParams) -> bool:
+    """Whether the choice that `wish` makes, for folders or the vault, holds for the file from now on."""
+    return wish.everything or _is_chosen(path, (), folders, AdoptParams())
+
+
 def _earlier(ormah: Ormah) -> dict[str, Adopt]:
     """Return the folders for which a choice was made before, with the mode that holds on this machine."""
     here = agreed(ormah.vault).folders
@@ -201,8 +207,9 @@ def _keeps(path: str, folders: Collection[str], wish: AdoptParams, earlier: Mapp
 
 
 def _plan(
-    ormah: Ormah, chosen: Mapping[str, FileStat], wish: AdoptParams, progress: Callable[[int, int, str], None]
-) -> AdoptResult:
+    ormah: Ormah, chosen: Mapping[str, FileStat], folders: Collection[str], wish: AdoptParams,
+    progress: Callable[[int, int, str], None],
+) -> AdoptResult:  # fmt: skip
     """Decide what becomes of each chosen file, as a scan that may adopt them would."""
     plan = AdoptResult([], [], 0, 0, [], False, [])
     reconciler = ormah.reconciler
@@ -238,7 +245,9 @@ def _plan(
                     if not file.data.strip()
                     else "it is no note"
                 )
-                plan.left_out.append(LeftOut(path, why))
+                # A damaged note cannot be given an id. Where all is adopted, git keeps it as the person wrote it.
+                kept = decision.act is FileAction.EDIT and _follows(path, folders, wish)
+                plan.left_out.append(LeftOut(path, f"{why}; {AS_IT_IS}" if kept else why, committed=kept))
     return plan
 
 
@@ -296,7 +305,7 @@ def _carry_out(
     ormah.vault.wait_for_git()
     before = ormah.vault.head()
     run = ormah.new_run()
-    redo = {one.path for one in plan.adopt}
+    redo = {one.path for one in plan.adopt} | {one.path for one in plan.left_out if one.committed}
     if folders and (wish.space is not None or wish.index):
         redo |= set(chosen)  # also notes that are memories already: their space may change
     with (
@@ -337,7 +346,7 @@ def _tell_apart(
     kinds = ormah.index.kinds()
     missed = [one for one in plan.adopt if kinds.get(one.path) != NoteKind.NOTE]
     plan.adopt = [one for one in plan.adopt if kinds.get(one.path) == NoteKind.NOTE]
-    follows = {one.path for one in missed if wish.everything or _is_chosen(one.path, (), folders, AdoptParams())}
+    follows = {one.path for one in missed if _follows(one.path, folders, wish)}
     why = ormah.vault.busy()
     said = "it is being written to" if why is None else f"git is held: {why}"
     plan.waiting = sorted(follows)

@@ -228,6 +228,8 @@ class PlannedAdoption(Result):
 class LeftOut(Result):
     path: str
     why: str
+    committed: bool = False
+    """Whether the file is committed as it is: a damaged note where all notes are adopted. Nothing is written into it."""
 
 
 class KeptChoice(Result):

@@ -194,7 +194,7 @@ class Reconciler:
 
     @contextmanager
     def asked_for(self, paths: Collection[str], run: str) -> Iterator[None]:
-        """Make adoptions of these files during the block part of `run`, whichever scan adopts them."""
+        """Make the first commits of these files during the block part of `run`, whichever scan makes them."""
         asked = dict.fromkeys(paths, run)
         with self.book:
             self.asked = {**self.asked, **asked}

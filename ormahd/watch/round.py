@@ -419,7 +419,9 @@ class Round:
         done = 0
         runs: dict[str | None, list[CommitItem]] = {}
         for item in items:
-            runs.setdefault(self.owner.asked.get(item.path) if kind is Kind.ADOPT else None, []).append(item)
+            # An edit of a file that the history has is the person's, and no part of the request.
+            new = kind is Kind.ADOPT or not (item.moved or item.path in self.tree)
+            runs.setdefault(self.owner.asked.get(item.path) if new else None, []).append(item)
 
         def some(part: list[CommitItem], run: str | None) -> None:
             nonlocal done

@@ -129,7 +129,7 @@ def test_a_revert_by_hand_after_a_move(house: House, edited: bool) -> None:
 
 
 def test_a_broken_note_is_no_fault_of_the_index_where_all_is_adopted_since(house: House) -> None:
-    """What an adoption left out stays in the index as it was, until somebody touches it."""
+    """It is committed as it is, and found as before."""
     house.json("vault", "adopt", "--all", "--index")
     (house.vault / "broken.md").write_text("---\ntags: x\nUnclosed, about tahrs.\n")
     (house.vault / "later.md").write_text("About takins.\n")

@@ -77,3 +77,50 @@ def test_another_space_is_named_with_the_one_before(house: House) -> None:
     done = house.json("vault", "adopt", "--folder", "Woods/Deep", "--space", "wood", "--index")
     assert {(one["before"], one["after"]) for one in done["spaces"]} == {("deep", "wood")}
     assert space(house, "Woods/Deep/elm.md") == "wood"
+
+
+BROKEN = "---\ntitle: [\n---\nThe frontmatter is damaged.\n"
+AS_IT_IS = "nothing is written into it, and git keeps it as it is"
+
+
+def tracked(house: House) -> list[str]:
+    return [path for path in house.git("ls-files").splitlines() if path.endswith("broken.md")]
+
+
+def test_a_damaged_note_is_committed_as_it_is_where_that_is_said(house: House) -> None:
+    for path in ("broken.md", "Woods/broken.md"):
+        save(house.vault / path, BROKEN)
+    wait_until(lambda: tracked(house) == ["Woods/broken.md"], "in an adopted folder it is committed")
+    house.json("jobs", "run", "index_updater")
+    (alone,) = house.json("vault", "adopt", "broken.md")["left_out"]
+    assert (alone["committed"], AS_IT_IS in alone["why"]) == (False, False)
+    house.json("jobs", "run", "index_updater")
+    assert tracked(house) == ["Woods/broken.md"]
+    (would,) = (one for one in house.json("vault", "adopt", "--all", "--dry-run")["left_out"] if one["committed"])
+    assert (would["path"], AS_IT_IS in would["why"]) == ("broken.md", True)
+    assert tracked(house) == ["Woods/broken.md"]
+    done = house.json("vault", "adopt", "--all", "--yes")
+    assert [one for one in done["left_out"] if one["committed"]] == [would]
+    assert tracked(house) == ["Woods/broken.md", "broken.md"]
+    assert house.git("show", "HEAD:broken.md") == BROKEN == (house.vault / "broken.md").read_text()
+    house.json("undo", "--run", done["run"])
+    assert tracked(house) == ["Woods/broken.md"]
+    assert (house.vault / "broken.md").read_text() == BROKEN
+    house.json("jobs", "run", "index_updater")
+    assert tracked(house) == ["Woods/broken.md"], "undone is undone"
+    assert house.json("verify")["differences"] == []
+
+
+def test_a_note_that_has_an_id_already_is_given_back_with_the_others(house: House) -> None:
+    text = "---\nid: 11111111-2222-4333-8444-555555555555\n---\nHazels stand by the fence.\n"
+    save(house.vault / "hazel.md", text)
+    wait_until(lambda: house.call("agent.recall", query="hazels fence").results, "it is found")
+    house.json("jobs", "run", "index_updater")
+    done = house.json("vault", "adopt", "--all", "--yes")
+    assert [one["path"] for one in done["adopt"]] == ["hazel.md"]
+    assert "hazel.md" in house.git("ls-files")
+    house.json("undo", "--run", done["run"])
+    house.json("jobs", "run", "index_updater")
+    assert "hazel.md" not in house.git("ls-files")
+    assert (house.vault / "hazel.md").read_text() == text
+    assert house.json("verify")["differences"] == []
