@@ -34,7 +34,7 @@ DAEMON = Signature("ormahd", "ormahd@localhost")
 Fresh = dict[str, tuple[str, bytes]]
 """Git objects that are not written yet: `{id: (kind, bytes)}`."""
 Told = dict[bytes, TreeEntry | None]
-"""The entries that git's index must get: `{path: entry}`; None removes the path."""
+"""`{path: entry}`: the entries that git's index must get. None: the path is removed from it."""
 
 
 class Builder:
@@ -48,8 +48,8 @@ class Builder:
         self._where = where
 
     def build(self, intents: Sequence[WriteIntent], head: str | None, fresh: Fresh) -> tuple[list[str | None], Told]:
-        """Return the commit of each op (None: HEAD contains its changes) and the entries that git's index must get. New
-        objects are added to `fresh`."""
+        """Build the commits of these ops on top of `head`. Return (the commit of each op, the entries that git's
+        index must get). The commit is None when HEAD contains the op's changes. New objects are added to `fresh`."""
         root = self._objects.root(head)
         parent = head
         person = self._git.identity()
@@ -81,8 +81,8 @@ class Builder:
         return self._objects.edit(root, changes, fresh)
 
     def _entry(self, name: str, data: bytes, root: str | None, fresh: Fresh, looks: bool) -> TreeEntry:
-        """Return the tree entry for these bytes. `looks`: take the executable bit from the file on disk; else from
-        `root`."""
+        """Return the tree entry for a file with these bytes. It gets the executable bit of the file on disk if
+        `looks`, else that of the file in the tree `root`."""
         path = self._where(name)
         old = self._objects.find(root, path, fresh)
         runs = old is not None and old.mode == EXECUTABLE
@@ -94,8 +94,8 @@ class Builder:
 
     @staticmethod
     def _looks(intent: WriteIntent, step: FileStep) -> bool:
-        """Whether the executable bit of the file on disk counts, as for `git add`: the op is the person's and the file
-        existed before."""
+        """Whether the commit takes the executable bit from the file on disk, as `git add` does: when the op is the
+        person's and the file existed before."""
         return intent.person and step.old is not None
 
     def _runs(self, path: bytes) -> bool | None:
@@ -134,9 +134,9 @@ class Builder:
     ) -> str | None:  # fmt: skip
         """Return the op's commit, or None when HEAD contains all its changes.
 
-        An op that joins another commit gets that as its second parent, even when no file changes. When the result is a
-        fast-forward, the other commit itself is returned. Otherwise two machines would answer each other's merge
-        commits for ever.
+        An op that joins another history (`joins`) gets that commit as its second parent, even when no file changes.
+        When the result would be a fast-forward, that commit itself is returned: otherwise two machines would for
+        ever answer each other's merge commits with new ones.
         """
         parents = [] if parent is None else [parent]
         other = intent.joins
@@ -152,7 +152,8 @@ class Builder:
 
 
 def _who(intent: WriteIntent, person: Signature | None) -> tuple[str, str]:
-    """Return the author and committer lines of a commit; `person` is the identity that git is configured with, or None."""
+    """Return the author and committer lines of a commit. `person`: the identity that git is configured with, or
+    None."""
     seconds = int(intent.time.timestamp())
     committer = person or DAEMON
     if intent.person:
@@ -178,9 +179,9 @@ class Queued(Struct, eq=False):
     """An op whose intent is decided, and which is not in the history yet.
 
     `promised`: its intent is durable. A batch's intents are made durable together, before any file is written.
-    `acknowledged`: its caller was told that the change is stored; from then on it is merged if need be, never refused.
-    `uncertain`: a crash or an error interrupted it; `recovery.repair` must find out how far it got before anything
-    else. `tried` is set when the op is done, and also when a first try failed because of `why`.
+    `acknowledged`: its caller got the answer that the change is stored. The op may then be merged, but never refused.
+    `uncertain`: a crash or an error interrupted it. `recovery.repair` must first find out how far it got.
+    `tried` is set when the op is done, and also when a first try failed because of `why`.
     """
 
     intent: WriteIntent
@@ -200,7 +201,8 @@ Returns a new intent to try, or None to leave the op out."""
 
 
 class _LookAgain(Exception):
-    """Raised when the branch moved, or may have, before the batch was complete. Its ops become uncertain."""
+    """Raised when the branch moved, or may have moved, before the batch was complete. The ops of the batch become
+    uncertain."""
 
 
 class _Placed(Struct):
@@ -211,8 +213,8 @@ class _Placed(Struct):
 
 
 class _Next(Struct):
-    """The commits to which HEAD will move, built in memory (None: HEAD contains the op already), and the git processes
-    that wait to write the index and to move the branch."""
+    """The commits of a batch, built in memory, and the git processes that wait to write the index and to move the
+    branch. `commits`: one for each op (None: HEAD contains its changes). `tip`: the commit to which HEAD will move."""
 
     intents: tuple[WriteIntent, ...]
     head: str | None
@@ -273,8 +275,8 @@ class Applier:
         return (self._prefix + path).encode("utf-8", "surrogateescape")
 
     def promise(self, ops: Sequence[Queued]) -> None:
-        """Make the intents of these ops durable, where they are not yet. Raises OSError; the ops that are not
-        `promised` then have none."""
+        """Make the intents of those ops durable that are not `promised` yet. If it raises OSError, these ops have no
+        intent."""
         with self._promising:
             new = [op for op in ops if not op.promised]
             if not new:
@@ -387,8 +389,8 @@ class Applier:
             check(self.worktree, intent.entries, freed, self._target)
 
     def _unchanged(self, intent: WriteIntent) -> None:
-        """Raise Displaced when a file has changed that the op commits without writing it: another git process that held
-        index.lock before (`git stash`, `git checkout`) may have replaced it."""
+        """Raise Displaced when a file changed that the op commits as it is, without writing it. A git process that
+        held index.lock before us (`git stash`, `git checkout`) may have replaced it."""
         for step in intent.steps:
             if step.base == step.data and (found := self.worktree.read(step.path)) != step.data:
                 raise Displaced(step.path, found)
@@ -463,9 +465,11 @@ class Applier:
         )
 
     def _commit(self, placed: Sequence[_Placed], begun: _Next) -> str | None:
-        """Make the commits and move the branch. Return why it must wait, or None when HEAD has the commits. Until the
-        branch has moved, an exception lets the caller undo everything. `begun` is used if no op was left out or
-        rewritten and HEAD did not move since."""
+        """Make the commits and move the branch. Return why the batch must wait, or None when HEAD has the commits.
+
+        If an exception is raised before the branch has moved, the caller can undo everything. `begun` is used if no
+        op was left out or rewritten and HEAD did not move since.
+        """
         intents = tuple(one.op.intent for one in placed)
         folders = {folder for one in placed for _, write in one.writes for folder in self.worktree.folders(write)}
         for attempt in range(ATTEMPTS):
@@ -517,7 +521,7 @@ class Applier:
         return outcome
 
     def _may_have(self, commit: str) -> bool:
-        """Whether HEAD's history contains the commit; also True when git cannot say."""
+        """Whether HEAD's history contains the commit. Also True when git cannot say."""
         try:
             return within(self.git, commit, self.git.head())
         except OrmahError:

@@ -20,7 +20,8 @@ AGREED = "ormah.agreed"
 
 
 class Choices(Struct, frozen=True):
-    """The adoption mode of the vault, and of folders that have one of their own."""
+    """The adoption mode of the vault, and `{folder: choices}` of the folders with choices of their own. `home`: the
+    folder of Ormah's own notes ("" is the whole vault)."""
 
     home: str
     mode: Adopt
@@ -36,8 +37,9 @@ class Choices(Struct, frozen=True):
         return self.mode
 
     def adopts(self, path: str) -> bool:
-        """Whether any note at that path is to be adopted. In Ormah's own folder (`home`) that is so even in mode
-        `index`, unless this mode was chosen for that folder itself."""
+        """Whether every note at `path` is to be adopted, whoever wrote it. In Ormah's own folder (`home`) that is so
+        even in mode `index`, unless `home` itself, or a folder in it that holds the note, has this mode as its own
+        choice."""
         mode = self.mode_at(path)
         if mode != "index":
             return mode == "all" or (mode == "ours" and (not self.home or path.startswith(self.home + "/")))
@@ -46,8 +48,7 @@ class Choices(Struct, frozen=True):
         return bool(self.home) and path.startswith(self.home + "/") and not only_found
 
     def beyond(self, other: Choices) -> list[str]:
-        """Return the folders ("" is the whole vault) whose notes these choices adopt without exception, and `other`
-        does not."""
+        """Return the folders ("" is the whole vault) in which these choices adopt every note and `other` does not."""
         asked = ["", *sorted(self.folders)]
         inside = {folder: f"{folder}/note" if folder else "note" for folder in asked}
         return [
@@ -58,7 +59,8 @@ class Choices(Struct, frozen=True):
 
 
 def agreed(vault: Vault) -> Choices:
-    """Return the choices of this machine. On first use, today's choices on the card are recorded as such."""
+    """Return the choices of this machine. On first use, the choices that the card has now are recorded as this
+    machine's. The setting `vault.adopt`, unless it is `auto`, replaces the mode of the vault."""
     try:
         found = convert(json.loads(value(vault.git, AGREED) or ""), Choices)
     except (ValueError, ValidationError):

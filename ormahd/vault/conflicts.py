@@ -35,7 +35,7 @@ MIN_PREFIX = 4
 
 
 class SetAside(Struct, frozen=True):
-    """One set-aside conflict that waits for a person."""
+    """A conflict whose versions are set aside until a person has looked at them."""
 
     op: str
     """The op in which the conflict arose; `unclaimed` when not known."""
@@ -81,8 +81,8 @@ def save_aside(root: Path, op: str, path: str, data: bytes) -> str:
 def set_aside(
     root: Path, op: str, conflicts: Iterable[ConflictVersions], commits: Mapping[str, str | None], *, by: str = ""
 ) -> list[SetAside]:
-    """Store all versions of an op's sync conflicts, durably; called before the op is committed. `by`: the machine that
-    made the merge, when another one."""
+    """Store all versions of an op's sync conflicts, durably; called before the op is committed. `commits`: `{side:
+    the commit that has its versions}`. `by`: the machine that made the merge, if it was another one."""
     asides = []
     for one in conflicts:
         found = {side: getattr(one, side) for side in SIDES}
@@ -104,7 +104,7 @@ def _write_about(root: Path, op: str, asides: Iterable[SetAside]) -> None:
 
 
 def waiting(root: Path) -> list[SetAside]:
-    """Return every conflict that is set aside, oldest op first."""
+    """Return every conflict that is set aside and not settled yet, oldest op first."""
     found: list[SetAside] = []
     for folder in _folders(root):
         known = _about(root, folder.name)
@@ -127,8 +127,8 @@ def _folders(root: Path) -> Iterator[Path]:
 
 
 def _about(root: Path, op: str) -> list[SetAside]:
-    """Return the conflicts of `about.json`, without those whose files a person has removed; [] when the file cannot be
-    read."""
+    """Return the conflicts listed in `about.json`, without those whose files a person has removed; [] when the file
+    cannot be read."""
     try:
         rows = json.loads((root / CONFLICTS / op / ABOUT).read_bytes())["conflicts"]
         asides = [SetAside(**{**row, "op": op, "fields": tuple(row["fields"])}) for row in rows]
@@ -145,8 +145,8 @@ def resolve(root: Path, name: str) -> list[SetAside]:
 
 
 def find(root: Path, name: str) -> list[SetAside]:
-    """Return the set-aside conflicts that `name` names: an op or a memory (by a unique prefix of the id), a path in the
-    vault, or one set-aside file.
+    """Return the set-aside conflicts that `name` means: those of an op or a memory (by a unique prefix of the id),
+    of a path in the vault, or of one set-aside file.
 
     Raises NotFound, Ambiguous.
     """
@@ -218,7 +218,7 @@ def describe(one: SetAside) -> str:
 
 
 def item(one: SetAside) -> ConflictItem:
-    """Return a conflict in the form of the API; bytes of a name that are not UTF-8 are replaced."""
+    """Return a conflict in the form of the API. In names, bytes that are not UTF-8 are replaced."""
     return ConflictItem(
         one.op, _text(one.path), one.node, list(one.fields), one.kept, dict(one.commits),
         {name: dict(texts) for name, texts in one.values.items()},
@@ -231,11 +231,11 @@ def _text(name: str) -> str:
 
 
 def on_today(worktree: Worktree, intent: WriteIntent) -> tuple[WriteIntent | None, list[str]]:
-    """Return (the op rewritten to start from the files as they are now, sentences on what was set aside). None: nothing
-    of it is left.
+    """Rewrite an op so that it starts from the files as they are now. Return (the new intent, sentences on what was
+    set aside). The intent is None when nothing of the op is left.
 
-    A step that conflicts with a person's change is dropped, and its bytes are set aside under `.ormah/conflicts`. An op
-    that removes a file, or that joins another history, is applied as a whole or not at all: after a merge of two
+    A step that conflicts with a person's change is dropped, and its bytes are set aside under `.ormah/conflicts`. An
+    op that removes a file, or that joins another history, is applied as a whole or not at all. After a merge of two
     memories, the one must not be removed without the other's new text, and a join must not count as complete with a
     part missing.
     """
@@ -257,8 +257,8 @@ def on_today(worktree: Worktree, intent: WriteIntent) -> tuple[WriteIntent | Non
 
 
 def take_back(worktree: Worktree, intent: WriteIntent, steps: Sequence[FileStep]) -> list[str]:
-    """Give up a whole op after a crash: undo its `steps`, as rewritten by `on_today`, and set its content aside. Return
-    sentences."""
+    """Give up a whole op after a crash: undo those of its `steps` (as rewritten by `on_today`) that were written,
+    and set its content aside. Return sentences on what was done."""
     for number, step in enumerate(steps):
         _as_before(worktree, intent, step, number)
     return give_up(worktree, intent)
@@ -283,7 +283,8 @@ def _step_today(step: FileStep, now: bytes | None) -> FileStep | None:
 
 
 def _as_before(worktree: Worktree, intent: WriteIntent, step: FileStep, number: int) -> None:
-    """Undo a step that was written before the crash, when its op cannot be completed."""
+    """Undo a step that was written before the crash, because its op cannot be completed. `number`: the step's
+    number, for the name of the staged file."""
     before = next(old.base for old in intent.steps if old.path == step.path)
     if step.base == before or step.base != step.data:
         return
@@ -301,8 +302,11 @@ def _set_aside(root: Path, intent: WriteIntent, step: FileStep) -> str:
 
 
 def late_save(worktree: Worktree, intent: WriteIntent, number: int, late: bytes) -> str:
-    """Bring a late save into today's file, uncommitted, for the watcher to find: an editor that had the file open wrote
-    into the displaced version (`late`: its bytes). Return a sentence on what was done."""
+    """Bring a late save into today's file, uncommitted, so that the watcher finds it. Return a sentence on what was
+    done.
+
+    `late`: the bytes that an editor, which had the file open, wrote into the displaced version.
+    """
     step = intent.steps[number]
     merged = late if step.data is None else merge_file(step.base, late, step.data, step.path).data
     new = late if merged is None else merged

@@ -47,14 +47,15 @@ class Conversion:
         self._in = _Kept()
         self._out = _Kept()
         self._blobs: OrderedDict[object, str] = OrderedDict()
-        """`{(path, sha256, rule, version of the attributes): blob id}` of files that were read out of a blob."""
+        """`{(path, sha256, rule, version of the attributes): blob id}` of the files that `checked_out` made from a
+        blob."""
         self._lock = threading.Lock()
 
     # Into the history
 
     def checked_in(self, path: str, data: bytes) -> bytes:
-        """Return the blob's content that git makes of a file with these bytes at a path. Raises FilterFailed, naming
-        the path, when git cannot convert it, or when the attributes forbid writing there."""
+        """Return the content of the blob that git makes from a file with these bytes at a path. Raises FilterFailed,
+        naming the path, when git cannot convert the file, or when the attributes forbid writing there."""
         words = self._attributes.words(path)
         if not words or not _matters(words, data):
             return data
@@ -87,8 +88,8 @@ class Conversion:
         return self._git.oid("blob", self.checked_in(path, data))
 
     def known_id(self, path: str, data: bytes) -> str:
-        """Return `blob_id`, or, when git cannot convert the bytes, the id of the unconverted bytes, which no blob at
-        the path has."""
+        """Return `blob_id`. When git cannot convert the bytes, return the id that they have unconverted, which is
+        the id of no blob at the path."""
         try:
             return self.blob_id(path, data)
         except FilterFailed:
@@ -97,7 +98,8 @@ class Conversion:
     # Out of the history
 
     def checked_out(self, path: str, oid: str) -> bytes:
-        """Return the file that git would check out from a blob at a path; `$Id$` is not expanded. Raises FilterFailed."""
+        """Return the bytes of the file that git would check out from a blob at a path; `$Id$` is not expanded.
+        Raises FilterFailed."""
         raw = self._git.read(oid, "blob")
         words = self._attributes.words(path)
         if not words & {Word.FILTER, Word.ENCODING, Word.CRLF, Word.PIPE}:
@@ -120,8 +122,9 @@ class Conversion:
         return self._out.keep(key, data)
 
     def in_folder(self, path: str, oid: str) -> bytes:
-        """Return a blob as a file at the path, with the line ends that the file in the folder has now. Versions of one
-        file are compared and merged in this form, so that the file keeps its line ends. Raises FilterFailed."""
+        """Return the bytes of the file that git makes from a blob at a path, with the line ends that the file in the
+        folder has now. Versions of one file are compared and merged in this form, so that the file keeps its line
+        ends. Raises FilterFailed."""
         data = self.checked_out(path, oid)
         if not self._attributes.words(path) & {Word.TEXT, Word.IDENT} or b"\0" in data:
             return data
@@ -160,11 +163,11 @@ class Conversion:
         return f"--path={self._prefix}{path}"
 
     def is_raw(self, data: bytes, oid: str | None) -> bool:
-        """Whether the blob has exactly these bytes, unconverted."""
+        """Whether the blob `oid` has exactly these bytes, unconverted."""
         return oid is not None and self._git.oid("blob", data) == oid
 
     def stands(self, path: str, data: bytes, oid: str | None) -> bool:
-        """Whether a file is unchanged against the blob that HEAD has at its path (None: HEAD has none). Raises
+        """Whether a file is unchanged against the blob `oid` that HEAD has at its path (None: HEAD has none). Raises
         FilterFailed, also for a new file that git could not convert."""
         if oid is not None:
             return self.is_version(path, data, oid)
@@ -203,8 +206,8 @@ class Conversion:
 
 
 class BlobFiles:
-    """Converts between the blobs that git's merge driver is given and the files behind a filter (git-crypt,
-    transcrypt).
+    """Converts blobs to files and back where a filter applies (git-crypt, transcrypt). Git hands blobs to its merge
+    driver, and the text to merge is in the files.
 
     For one repository. Paths are relative to its top. Takes no lock that a git process may hold meanwhile.
     """
@@ -220,14 +223,14 @@ class BlobFiles:
         return rule is not None and rule.filter is not None and not rule.missing
 
     def file(self, path: str, blob: bytes) -> bytes:
-        """Return the file for a blob with these bytes. Raises FilterFailed."""
+        """Return the bytes of the file that git would check out from a blob with these bytes. Raises FilterFailed."""
         oid = self._git.oid("blob", blob)
         if self._git.resolve(oid) is None:  # a merged common ancestor, which git made in memory only
             self._git.run("hash-object", "-w", "--stdin", "--no-filters", input=blob)
         return self._conversion.checked_out(path, oid)
 
     def blob(self, path: str, data: bytes) -> bytes:
-        """Return the blob's content that git makes of a file. Raises FilterFailed."""
+        """Return the content of the blob that git makes from a file with these bytes. Raises FilterFailed."""
         return self._conversion.checked_in(path, data)
 
 
@@ -258,14 +261,14 @@ class _Kept:
 
 
 def as_it_stands(now: bytes, data: bytes) -> bytes:
-    """Return `now` if it differs from `data` only in line ends and `$Id$` keywords, else `data`. The history may not
-    record a file's line ends."""
+    """Return `now` if it differs from `data` only in line ends and `$Id$` keywords, else `data`. Such a difference
+    may come from the history, which need not record a file's line ends."""
     one, other = (_IDENT.sub(b"$Id$", text.replace(b"\r\n", b"\n")) for text in (now, data))
     return now if one == other else data
 
 
 def _matters(words: frozenset[Word], data: bytes) -> bool:
-    """Whether any of these attributes would change these bytes on the way into the history, or refuse them."""
+    """Whether any of these attributes would change these bytes when they are committed, or forbid to commit them."""
     return bool(words & REFUSING) or (Word.TEXT in words and b"\r" in data) or (Word.IDENT in words and b"$Id" in data)
 
 

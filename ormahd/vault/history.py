@@ -109,11 +109,12 @@ def list_ops(
 
 
 def find_op(vault: Vault, prefix: str, *, kind: Kind | None = None) -> Op:
-    """Return the op (of this kind) whose id, or whose commit's id, has this unique prefix.
+    """Return the op whose id, or whose commit's id, begins with `prefix`. Only ops of this `kind` count, if given.
 
     Raises:
         BadRequest: the prefix is shorter than four characters or cannot be an id.
-        NotFound, Ambiguous (`data["ids"]`).
+        NotFound: no op has the prefix.
+        Ambiguous: several have it; `data["ids"]` names them.
     """
     wanted = prefix.strip().lower()
     if not re.fullmatch(rf"[0-9a-z]{{{MIN_PREFIX},64}}", wanted):
@@ -141,7 +142,8 @@ def find_op(vault: Vault, prefix: str, *, kind: Kind | None = None) -> Op:
 
 
 def find_node(vault: Vault, prefix: str) -> str:
-    """Return the full id of the node with this unique prefix, from the history alone; finds removed nodes too.
+    """Return the full id of the node whose id begins with `prefix`. Only the history is searched, so that removed
+    nodes are found too.
 
     Raises BadRequest, NotFound, Ambiguous, as `find_op`.
     """
@@ -167,7 +169,7 @@ def find_node(vault: Vault, prefix: str) -> str:
 
 
 def read_ops(vault: Vault, view: LogView, entries: Sequence[LogEntry]) -> list[Op]:
-    """Return the ops of these entries, in their order, with the messages of their commits."""
+    """Return the ops of these log entries, in the same order, with the messages of their commits."""
     return [_op(view, entry, said) for entry, said in zip(entries, _messages(vault, entries), strict=True)]
 
 
@@ -213,8 +215,8 @@ def _touching(vault: Vault, node_id: str) -> frozenset[str]:
 
 
 def _paths_at_head(vault: Vault, node_id: str) -> set[str]:
-    """Return the paths where HEAD has a note that a person wrote and committed, found by a search for its id in all
-    files."""
+    """Return the paths at which HEAD has the note with this id, found by a search for the id in all files. Needed
+    for a note that a person wrote and committed: no op names it, and its file name may lack the short id."""
     if vault.head() is None:
         return set()
     found = set()
@@ -248,11 +250,11 @@ class PastState(Struct, frozen=True):
 
 
 def find_standing(vault: Vault, text: str, now: datetime) -> PastState:
-    """Return the state that `text` names.
+    """Return the past state that `text` names.
 
-    A time is an ISO date (the end of that day) or time, `today`, `yesterday`, or an age (`12h`, `7d`, `2w`); UTC unless
-    a time zone is given. It means the last commit up to then among HEAD's first parents. Anything else is a revision: a
-    unique prefix of an op or commit, a branch, a tag, or whatever git accepts.
+    A time is an ISO date (the end of that day) or time, `today`, `yesterday`, or an age (`12h`, `7d`, `2w`); UTC
+    unless a time zone is given. It means the last commit made until then, along HEAD's first parents. Anything else
+    is a revision: a unique prefix of an op or commit, a branch, a tag, or whatever git accepts.
 
     Raises:
         BadRequest: the text is no time and no revision.
@@ -312,7 +314,8 @@ def _by_name(vault: Vault, asked: str) -> PastState:
 
 
 def _there(vault: Vault, asked: str, commit: str, time: datetime | None) -> PastState:
-    """Return the state at a commit. Raises NotFound when the vault did not exist there."""
+    """Return the past state at a commit. `time`: the time that was asked for, if any; `asked`: its name in errors.
+    Raises NotFound when the vault did not exist there."""
     card = vault.git.resolve(f"{commit}:{vault.prefix}.ormah/vault.toml")
     if card is None and not vault.tree(commit):
         raise NotFound(
@@ -338,7 +341,8 @@ def _beginning(vault: Vault) -> str:
 
 
 def _named(asked: str) -> str:
-    """Return a time as errors name it: a word or a date as written, else to the minute in the time zone as written."""
+    """Return a requested time as error messages show it: a word or a date as written, else to the minute in its own
+    time zone."""
     try:
         return asked if len(asked) <= len("2026-11-21") else readable(datetime.fromisoformat(asked))
     except ValueError:
@@ -359,7 +363,8 @@ NAMED = 200
 
 
 def made_by_person(vault: Vault, files: Iterable[tuple[str, str | None]]) -> set[str]:
-    """Return the paths of those files, given as (path, id of the memory or None), that a person made."""
+    """Return the paths of those files that a person made (see the top of this module). `files`: (path, id of the
+    memory or None)."""
     asked = {path: node for path, node in files if not path.startswith(".ormah/")}
     first = vault.oplog.view().came_by if any(node is not None for node in asked.values()) else {}
     told = {path: first[node] for path, node in asked.items() if node is not None and node in first}
@@ -369,7 +374,7 @@ def made_by_person(vault: Vault, files: Iterable[tuple[str, str | None]]) -> set
 
 
 def _added_by_person(vault: Vault, paths: list[str]) -> set[str]:
-    """Return those of `paths` that a person's commit added first, or that the history never had."""
+    """Return those of `paths` that a person's commit added first, or that were never in the history."""
     if not paths:
         return set()
     only = [vault.prefix + path for path in paths] if len(paths) <= NAMED else []

@@ -45,7 +45,8 @@ class FileStep(Struct, frozen=True):
     first: bytes | None = None
     """The content of the path in the op's first commit; None: that commit does not change it."""
     apart: bool = False
-    """Whether the op's commit differs from the folder here: it has `held`, or no such file (None)."""
+    """Whether the op's commit has other content at this path than the folder: `held` (None: the commit has no such
+    file)."""
     held: bytes | None = None
 
     @property
@@ -162,8 +163,8 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 class _Together(Struct):
-    """A file with the intents of several ops. `left`: those not done yet. `own`: those of `left` that also have a newer
-    intent in a file of their own."""
+    """A file with the intents of several ops. `left`: `{op: intent}` of those that are not done. `own`: those of
+    `left` that also have a newer intent in a file of their own."""
 
     path: Path
     left: dict[str, WriteIntent]
@@ -190,7 +191,7 @@ class Intents:
                 shared.own.add(intent.op)
 
     def write_all(self, intents: Sequence[WriteIntent]) -> None:
-        """Write several intents in one file: all are durable on return, and none is if it raises."""
+        """Write several intents in one file. All are durable on return; if it raises, none is."""
         self.prepare()
         first = intents[0].op
         path = self._path(first) if len(intents) == 1 else self.folder / f"{first}{TOGETHER}"
@@ -205,7 +206,7 @@ class Intents:
                 self._together |= dict.fromkeys(shared.left, shared)
 
     def prepare(self) -> None:
-        """Make the folder if missing. Anything else of that name is set aside."""
+        """Make the folder if missing. A file or link that has its name is set aside."""
         if not self.folder.is_dir() or self.folder.is_symlink():
             make_folder(self._root, FOLDER)
 
@@ -225,8 +226,8 @@ class Intents:
             self._path(op).unlink(missing_ok=True)
 
     def remove(self, op: str) -> None:
-        """Remove the intent of an op whose caller gets an error, durably where others share its file, so that no crash
-        completes it."""
+        """Remove the intent of an op whose caller gets an error, so that the op is not completed after a crash. A
+        file that it shares with other ops is durably rewritten without it."""
         with self._lock:
             shared = self._together.get(op)
             others = [intent for other, intent in shared.left.items() if other != op] if shared is not None else []
@@ -252,8 +253,9 @@ class Intents:
                 self.write(intent)
 
     def load(self) -> tuple[list[WriteIntent], list[str]]:
-        """Return (intents in order, sentences on what was wrong). Half-written files are removed, damaged ones set
-        aside. Needs no disk space, so that a full disk does not prevent the start."""
+        """Read all intents. Return (the intents in the order of their ops, sentences on damaged files). Half-written
+        files are removed, damaged ones set aside. Needs no disk space, so that a full disk does not prevent the
+        start."""
         found: dict[str, WriteIntent] = {}
         said = []
         several: list[tuple[Path, list[WriteIntent]]] = []
@@ -286,8 +288,8 @@ class Intents:
         return sorted(found.values(), key=lambda intent: intent.op), said
 
     def moving(self, commits: Iterable[str]) -> None:
-        """Record the commits to which the branch is about to move, so that a ref lock left after a crash is known as
-        ours."""
+        """Record the commits to which the branch is about to move, so that a ref lock left by a crash is recognized
+        as ours."""
         text = "\n".join(commits).encode("ascii")
         try:
             write_small(self._moving, text)
@@ -308,6 +310,6 @@ class Intents:
 
 
 def op_of(token: str) -> str | None:
-    """Return the op in a staged file's name; None: the name has no op."""
+    """Return the op that a staged file belongs to, from the file's name; None: the name has no op."""
     op = token.partition(".")[0]
     return op if is_op(op) else None

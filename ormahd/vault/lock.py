@@ -23,7 +23,7 @@ NAME = ".ormah/lock"
 PATIENCE = 2.0
 """Seconds to wait for the lock of a killed process to be released."""
 _NONE = {errno.ENOLCK, errno.ENOTSUP, errno.EBADF, errno.EINVAL}
-"""Error numbers of file systems that cannot lock a folder."""
+"""Errors of `flock` on a file system that cannot lock a folder."""
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,8 @@ class VaultLock:
         self._sign(fd)
 
     def _open(self) -> int:
-        """Open the lock file, made if missing. Anything at its path that is no regular file is set aside."""
+        """Open the lock file and return its descriptor. The file is created if missing. Anything else at its path (a
+        folder, a link) is set aside."""
         make_folder(self.root, ".ormah")
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         for last in (False, True):
@@ -76,9 +77,12 @@ class VaultLock:
 
     @staticmethod
     def _lock(fd: int, signed: int) -> str | None:
-        """Lock the file or folder, or return the pid of the process that holds it, read from the file `signed`. Waits
-        up to `PATIENCE` for a killed holder: a child that it was starting keeps the lock until the kernel has ended
-        that too."""
+        """Lock the open file or folder `fd`, and return None. If another process holds the lock, return that
+        process's pid as read from the lock file `signed`.
+
+        Waits up to `PATIENCE` if the holder was killed: a child process that it was just starting keeps the lock
+        until the kernel has ended the child too.
+        """
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
@@ -92,8 +96,8 @@ class VaultLock:
                 return None
 
     def _lock_folder(self, signed: int) -> tuple[int | None, str | None]:
-        """Lock the vault's folder. Return (descriptor, None), (None, pid) when another process holds it, or (None,
-        None) when the file system cannot lock folders."""
+        """Lock the vault's folder. Return (descriptor, None); or (None, pid) when another process holds the lock; or
+        (None, None) when the file system cannot lock folders."""
         folder = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             holder = self._lock(folder, signed)
@@ -108,7 +112,8 @@ class VaultLock:
         return folder, None
 
     def _sign(self, fd: int) -> None:
-        """Write our pid into the lock file, for messages. On a full disk the lock holds without it."""
+        """Keep the locked file `fd` as ours, in place of an earlier one, and write our pid into it for error
+        messages. On a full disk the file is locked without a pid."""
         os.ftruncate(fd, 0)
         try:
             os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)

@@ -25,7 +25,7 @@ from ormahd.vault.releasing import CachedFile
 from ormahd.vault.vault import Vault
 
 ORIGINS: Final = 3
-"""How many clones of local clones are followed to their origin."""
+"""How many local clones are followed, one after the other, to the repository that they were cloned from."""
 SECONDS: Final = 2.0
 """Timeout of a git command in seconds. To find the first commit, git walks the whole history."""
 NAME_CHARACTERS: Final = 100
@@ -35,8 +35,8 @@ REMEMBERED: Final = 256
 
 class Project(Struct, frozen=True):
     """A project. `key` identifies it: `host/path` of its remote, `root:` and its first commit, or `folder:` and its
-    path. `name` is short, for people. `ways`: suffixes that tell it from other projects of that name, best first.
-    `folder`: its path, with the home directory as `~`. `git`: its git directory; None for a plain folder."""
+    path. `name` is short, for people. `ways`: suffixes that distinguish it from other projects of that name, best
+    first. `folder`: its path, with the home directory as `~`. `git`: its git directory; None for a plain folder."""
 
     key: str
     name: str
@@ -185,8 +185,8 @@ def _address(config: str, stamp: int) -> str | None:  # noqa: ARG001 - the stamp
 
 
 _roots: dict[tuple[str, int], str] = {}
-"""`{(repository, mtime of its configuration): first commit}`. A repository without a commit is not entered, since it
-may soon have one. "" when git took too long: it is not asked again."""
+"""`{(repository, mtime of its configuration): first commit}`. "" is entered when git took too long, so that it is
+not asked again. A repository without a commit is not entered, since it may soon have one."""
 
 
 def _root(git: Path) -> str | None:
@@ -238,8 +238,8 @@ GLOBAL = "global"
 
 
 class ProjectSpace(Struct, frozen=True):
-    """The space of a project, which is identified by `key`. `line`: the line to add to the file with the project's
-    first memory; None: the file has it."""
+    """The space of a project, which is identified by `key`. `line`: the line to add to `.ormah/spaces.jsonl` when
+    the project gets its first memory; None: the file has the line."""
 
     space: str
     key: str
@@ -253,12 +253,16 @@ class Spaces:
         self._file = CachedFile(vault, FILE, _understand)
 
     def lines(self) -> tuple[list[ProjectKey], dict[str, str]]:
-        """Return (all lines, oldest first; `{key: space}`)."""
+        """Return (all lines of `.ormah/spaces.jsonl`, oldest first; `{key of a project: space}`)."""
         return self._file.said()
 
     def home(self, project: Project, now: datetime) -> ProjectSpace:
-        """Return the space of a project: the recorded one, found by key or, when its remote is new, by folder and
-        history; else a new one, called like the project, with a suffix when another project has that name."""
+        """Return the space of a project.
+
+        A recorded space is found by the project's key or, when its remote is new, by its folder and history.
+        Otherwise the project gets a new space with its own name, and with a suffix when another project has that
+        name.
+        """
         lines, named = self.lines()
         key = project.key
         if key in named:
@@ -285,7 +289,8 @@ def _understand(data: bytes) -> tuple[list[ProjectKey], dict[str, str]]:
 
 
 def _is_copy(project: Project, lines: list[ProjectKey]) -> bool:
-    """Whether a repository without a remote is a copy: it has the same first commit as another one that still exists."""
+    """Whether a repository without a remote is a copy of another one: both have the same first commit, and the other
+    still exists."""
     if not project.key.startswith("root:"):
         return False
     folders = {line.folder for line in lines if line.key == project.key and line.folder is not None}
@@ -294,7 +299,7 @@ def _is_copy(project: Project, lines: list[ProjectKey]) -> bool:
 
 def _was(line: ProjectKey, project: Project) -> bool:
     """Whether a line belongs to this project under an earlier key: it names the same folder and, when either has a
-    remote, the same history. A clone that replaced something else in the folder is another project."""
+    remote, the same history. A clone that replaced another repository in the folder is another project."""
     if line.folder != project.folder:
         return False
     if line.root is None or project.git is None or project.holds(line.root):

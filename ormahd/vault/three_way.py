@@ -42,24 +42,25 @@ class Version(Struct, frozen=True):
 
 
 class Joined(Struct, frozen=True):
-    """The result of a merge. `version`: what the file becomes (None: it is removed). With `conflicts` the file stays
-    unchanged."""
+    """The result of a merge. `version`: what the file becomes (None: it is removed). When there are `conflicts`,
+    `version` is our file unchanged."""
 
     version: Version | None
     conflicts: tuple[MergeConflict, ...] = ()
     reasons: tuple[str, ...] = ()
-    """A sentence for the commit message on each choice that a rule made between two changes."""
+    """For each choice that a rule made between two changes, a sentence for the commit message."""
 
 
 Pair = tuple[Version | None, Version | None]
 
 
 def changed(vault: Vault, old: str | None, new: str | None) -> dict[str, Pair]:
-    """Return `{key: (old version, new version)}` of the files that differ between two commits (None: the empty state).
+    """Return `{key: (old version, new version)}` of the files that differ between two commits (None: the empty
+    state).
 
-    The key is the note's id, or `path:…` for a file without an id, or whose id another file of the same state has too.
-    A file that gets an id without moving (an adoption) has one entry, under that id. Links and submodules are left out,
-    because Ormah does not write them.
+    The key is the note's id. It is `path:…` for a file without an id, and for a file with the same id as another
+    file of the same commit. A file that gets an id without moving (an adoption) has one entry, under that id. Links
+    and submodules are left out, because Ormah does not write them.
     """
     before: dict[str, Version] = {}
     after: dict[str, Version] = {}
@@ -132,7 +133,7 @@ def join(base: Version | None, ours: Version | None, theirs: Version | None) -> 
 
 
 def _join_lines(base: Version | None, ours: Version | None, theirs: Version | None) -> Joined:
-    """Merge JSON-lines files as sets of lines; a missing file counts as an empty set."""
+    """Merge JSON-lines files as sets of lines. A missing file counts as an empty set."""
     data = merge_lines(*(b"" if one is None else one.data for one in (base, ours, theirs)))
     if not data and (ours is None or theirs is None):
         return Joined(None)
@@ -142,8 +143,8 @@ def _join_lines(base: Version | None, ours: Version | None, theirs: Version | No
 
 
 def write(tx: Transaction, changes: Mapping[str, Pair]) -> bool:
-    """Put into a transaction the change of each key from its first version (today's) to its second. Return False when
-    nothing changes.
+    """Add changes of files to a transaction. `changes`: `{key: (the file now, the file to write)}`. Return False
+    when nothing changes.
 
     Paths may be exchanged, as when two notes swap names. Raises Conflict when two files would get one path.
     """
@@ -174,12 +175,13 @@ LEFT_OUT: Final = (FILES, LEFT)
 
 
 class OpEffects(Struct):
-    """The effects of an op. `pairs`: `{key: (before, after)}`, for a person's file as it was in the folder."""
+    """The effects of an op on files. `pairs`: `{key: (before, after)}`; for a file of the person that was adopted or
+    released, these are the versions in the folder, not those in the history."""
 
     pairs: dict[str, Pair]
     held: dict[str, bytes | None] = field(default_factory=dict)
-    """`{key: bytes}` of the files that the op adopted, as the history had them before; None: the history did not have
-    the file."""
+    """`{key: bytes}` of the files that the op adopted: what the history had of them before. None: the history did
+    not have the file."""
     left: set[str] = field(default_factory=set)
     """Keys of the files that the op released."""
 
@@ -231,8 +233,8 @@ def _taken(vault: Vault, did: OpEffects, op: Op, key: str, pair: Pair, middle: M
 
 
 def join_left(adopted: Version, ours: Version, theirs: Version) -> Joined:
-    """Return what an adopted file becomes when it is released: today's text without the lines by which `adopted`
-    differs from `theirs`.
+    """Return what an adopted file becomes when it is released: today's text (`ours`) without the lines that its
+    adoption added. `adopted`: the file after its adoption; `theirs`: the file before it.
 
     The texts are merged by lines, not as notes: a merge of notes does not distinguish a file with an id from one
     without.
@@ -250,7 +252,8 @@ def join_left(adopted: Version, ours: Version, theirs: Version) -> Joined:
 
 
 def join_taken(left: Version, ours: Version, theirs: Version) -> Joined:
-    """Return what a released file becomes when it is adopted again: today's text with the lines of the adoption."""
+    """Return what a released file becomes when it is adopted again: today's text (`ours`) with the lines that its
+    adoption had added. `left`: the file after its release; `theirs`: the file before it."""
     data = merge_texts(left.data, ours.data, theirs.data)
     if data is not None and key_of(Version(ours.path, data)) == key_of(theirs):
         return Joined(Version(ours.path, data))

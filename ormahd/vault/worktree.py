@@ -53,8 +53,8 @@ def safe_path(path: str) -> str:
 
 
 def _is_dot_git(part: str) -> bool:
-    """Whether a name is a spelling of `.git` that git refuses: HFS+ ignores some characters, NTFS trailing dots and
-    streams."""
+    """Whether a name means `.git` on some file system, so that git refuses it: HFS+ ignores some characters, NTFS
+    ignores trailing dots and stream names."""
     if part.isascii() and "git" not in part.lower():
         return False  # a fast answer for nearly every name
     plain = "".join(c for c in part if c not in _IGNORED_BY_HFS).split(":")[0].rstrip(" .").casefold()
@@ -62,8 +62,8 @@ def _is_dot_git(part: str) -> bool:
 
 
 class Displaced(Conflict):
-    """Raised when a file is not the version that the change is based on. `found`: the bytes that are there (None: no
-    file)."""
+    """Raised when a file is not the version that the change is based on. `found`: the bytes that it has instead
+    (None: no file)."""
 
     def __init__(self, path: str, found: bytes | None) -> None:
         what = "is gone" if found is None else "changed"
@@ -72,8 +72,8 @@ class Displaced(Conflict):
 
 
 class Write(Struct):
-    """The replacement of one file: `old` (sha256; None: no file) by `data` (None: removed). `token` is the name of the
-    staged file."""
+    """The replacement of one file. `old`: sha256 of the version that is replaced (None: no file). `data`: the new
+    bytes (None: the file is removed). `token`: the name of the staged file."""
 
     path: str
     old: str | None
@@ -83,16 +83,18 @@ class Write(Struct):
     """Whether the new version gets the mtime of the old one, because the change is not the person's work."""
     placed: bool = False
     beside: bool = False
-    """Whether the staged file is in the target's folder instead of `.ormah/tmp`, because that folder is on another file
-    system."""
+    """Whether the staged file is in the target's own folder instead of `.ormah/tmp`, because the two are on
+    different file systems."""
     made: list[str] = field(default_factory=list)
     """Folders that were created for the file, outermost first."""
     stat: Stat | None = None
-    """The staged file's stat, which the file keeps when placed. None: the file already had the same bytes."""
+    """The stat of the staged file, which stays the same when the file is placed. None: nothing was staged, or a new
+    file was there already with the same bytes."""
 
     @property
     def moved(self) -> bool:
-        """Whether the staged file was moved to a new path, so that no displaced file has its name."""
+        """Whether the staged file was moved to a path that had no file. Then nothing was displaced, and `.ormah/tmp`
+        has no file of this write."""
         return self.placed and self.old is None and self.stat is not None
 
 
@@ -105,8 +107,8 @@ class Worktree:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Keep the folder of staged files open during the block. Used by one thread; helper threads that stage files
-        must end before it."""
+        """Keep the folder of staged files open during the block. Only one thread may use this; helper threads that
+        stage files during the block must end before it does."""
         fd = self._open_staging()
         try:
             self._held = fd
@@ -199,8 +201,8 @@ class Worktree:
                 os.close(fd)
 
     def place(self, write: Write) -> None:
-        """Put the staged version in its place. Raises Displaced, with everything unchanged, when the file is not the
-        expected version."""
+        """Put the staged version in place of the file, or remove the file. Raises Displaced, with everything
+        unchanged, when the file is not the expected version."""
         try:
             self._place(write)
         except OSError as exc:
@@ -303,8 +305,11 @@ class Worktree:
                 os.rename(token, name, src_dir_fd=staging, dst_dir_fd=folder)
 
     def finish(self, write: Write) -> bytes | None:
-        """Remove the displaced version, once the op is in the history. If an editor that had the file open wrote into
-        it after the exchange, return these late bytes; else None."""
+        """Remove the displaced version, once the op is in the history.
+
+        An editor that had the file open may have written into the displaced version after the exchange. Return these
+        late bytes; None: there are none.
+        """
         if write.moved:
             return None
         late = None
@@ -318,7 +323,7 @@ class Worktree:
         return late
 
     def displaced(self, write: Write) -> bytes | None:
-        """Return the bytes of the file that was exchanged for a staged one, after a crash; None: there is none."""
+        """After a crash, return the bytes of the file that a write displaced; None: no displaced file is left."""
         for write.beside in (True, False):
             with contextlib.suppress(FileNotFoundError, Conflict), self._twin(write) as (staging, token):
                 found = read_regular(staging, token, write.path, strict=False)
@@ -327,7 +332,7 @@ class Worktree:
         return None
 
     def _prune(self, path: str) -> None:
-        """Remove the folders that became empty, as git does on a checkout."""
+        """Remove the folders above a removed file that are now empty, as git does on a checkout."""
         for parent in (Path(path).parents)[:-1]:
             try:
                 os.rmdir(self.root / parent)
@@ -335,7 +340,7 @@ class Worktree:
                 return
 
     def folders(self, write: Write) -> set[str]:
-        """Return the folders whose entries changed and must be fsynced."""
+        """Return the folders in which the write added, replaced or removed an entry. They must be fsynced."""
         paths = [write.path, *write.made]
         return {os.path.join(self.root, path.rpartition("/")[0]) for path in paths}
 
