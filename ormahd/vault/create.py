@@ -51,7 +51,7 @@ RENAMED = ".ormah/renamed.jsonl"
 
 
 def read(data: bytes | None) -> dict[str, str]:
-    """Return `{path: id}` of the file's lines; unreadable lines are ignored."""
+    """Parse `.ormah/renamed.jsonl`. Return `{path: id}`; unreadable lines are ignored."""
     found: dict[str, str] = {}
     for line in (data or b"").splitlines():
         try:
@@ -64,7 +64,7 @@ def read(data: bytes | None) -> dict[str, str]:
 
 
 def write(renamed: Mapping[str, str]) -> bytes:
-    """Return the content of the file for `{path: id}`, ordered by id."""
+    """Return the content of `.ormah/renamed.jsonl` for `{path: id}`, ordered by id."""
     rows = sorted((node_id, path) for path, node_id in renamed.items())
     return b"".join(
         json.dumps({"id": node_id, "path": path}, ensure_ascii=False).encode("utf-8", "surrogateescape") + b"\n"
@@ -76,7 +76,8 @@ LOCAL = ("lock", "intent", "tmp", "creating", ".gitignore", ".gitattributes")
 
 
 def remove_leftovers(root: Path) -> None:
-    """Remove the daemon's own files below `.ormah`; versions that were set aside stay."""
+    """Remove the daemon's own files below `.ormah`, and the folder if nothing is left in it. Versions that were set
+    aside in `.ormah/conflicts` stay."""
     data = root / ".ormah"
     for name in LOCAL:
         place = data / name
@@ -114,7 +115,7 @@ ATTRIBUTES = "*.md -text merge=ormah\n*.jsonl -text merge=ormah\n"
 (where it is configured)."""
 RELEASED = ".ormah/released.jsonl"
 LINES = (strength.STRENGTH_FILE, strength.ACTIVE_DAYS_FILE, RENAMED, RELEASED, spaces.FILE)
-"""The JSON-lines files that every vault has, empty at first (see `beginnings`)."""
+"""The JSON-lines files that every vault has, empty at first (see `NewLineFiles`)."""
 ROOT_IGNORED = ".DS_Store\n.trash/\n.obsidian/workspace*.json\n"
 """The .gitignore of a vault with a repository of its own: files that editors keep for themselves."""
 
@@ -170,8 +171,8 @@ def write_card(card: Card) -> bytes:
 
 
 def with_choices(data: bytes, folders: Mapping[str, Folder], adopt: Adopt | None = None) -> bytes:
-    """Return a card's text with these choices for folders (and with this `adopt` for the vault, if given), otherwise
-    unchanged."""
+    """Return the text of a card with these choices for folders. `adopt`: the new mode of the vault, if given. The
+    rest of the card is unchanged."""
     import tomlkit
 
     document = tomlkit.parse(data.decode())
@@ -217,8 +218,8 @@ def read_card(data: bytes, root: Path) -> Card:
 
 
 def find_card(root: Path) -> Card | None:
-    """Return the card of the vault at `root`, also of one whose creation was promised and then interrupted by a crash;
-    None: no vault."""
+    """Return the card of the vault at `root`; None: there is no vault. If a crash interrupted the vault's creation,
+    its card is read from the intent."""
     data = Worktree(root).read(CARD)
     if data is None:
         for intent in Intents(root).load()[0]:
@@ -266,7 +267,8 @@ def choose(root: Path) -> VaultKind:
 
 
 def lay_ground(root: Path) -> None:
-    """Make `.ormah`, and its .gitignore before any other file. Two daemons may do so at once: the lock comes after it.
+    """Make the folder `.ormah` with its .gitignore, which must be there before any other file. Two daemons may do
+    this at once, because the vault can only be locked afterwards.
 
     Raises Unavailable when the folder is not writable.
     """
@@ -291,7 +293,7 @@ def lay_ground(root: Path) -> None:
 
 
 def begin(root: Path, beginning: VaultKind) -> RepositoryFolders:
-    """Return the repository of a new vault, made by `git init` where `beginning.own` says so."""
+    """Return the repository of a new vault. `git init` makes it if `beginning.own`."""
     words = [word for word, true in (("own", beginning.own), ("fresh", beginning.fresh)) if true]
     write_durably(root / UNDER_WAY, " ".join(words).encode())
     if beginning.own:
@@ -369,8 +371,9 @@ class NewLineFiles:
         """Whether the files of `LINES` are known to exist."""
 
     def before(self, tx: Transaction) -> None:
-        """Commit as empty files the JSON-lines files that `tx` would create, and once also those of `LINES` that an
-        older vault lacks. Does nothing while another process holds git; `tx` then creates its files itself."""
+        """Commit the JSON-lines files that `tx` would create, as empty files. Until all files of `LINES` exist, also
+        commit those that an older vault lacks. Does nothing while another process holds git; `tx` then creates its
+        files itself."""
         if tx.kind in RESTORING:
             return
         filled = {path for path, wish in tx.wishes.items() if is_lines(path) and wish.data and wish.expect is None}

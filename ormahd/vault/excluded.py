@@ -20,7 +20,7 @@ _TEMPLATE_FILES = ((".obsidian/daily-notes.json", "template"), (".obsidian/zk-pr
 """Settings of core plug-ins (daily notes, unique notes) that name a single file, with or without `.md`."""
 _MAX_SETTINGS = 1_000_000
 REMEMBERED = 20_000
-"""Number of paths whose answer is cached, beyond those of the current question."""
+"""Number of paths for which git's answer stays cached, in addition to those of the current call."""
 _OURS = re.compile(rf"(?:{'|'.join(NodeType)})/\d{{4}}-\d{{2}}/[^/]+")
 
 
@@ -76,7 +76,8 @@ class Excluded:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the template settings and the outside ignore files again. Called before a walk."""
+        """Read the template settings again, and look whether an ignore file outside the vault's folder has changed.
+        Called before the reconciler walks through the folder."""
         before = self._templates, self._files
         self._templates = tuple(sorted(template_folders(self._root)))
         self._files = template_files(self._root)
@@ -90,7 +91,8 @@ class Excluded:
             self.ignore_file(str(file), found)
 
     def ignore_file(self, name: str, found: os.stat_result | None) -> None:
-        """Note the stat of a `.gitignore`. If it changed, all cached answers are dropped."""
+        """Record the stat of an ignore file (None: it is missing). If it differs from the recorded one, all cached
+        answers of git are dropped."""
         state = (0, 0, 0) if found is None else (found.st_size, found.st_mtime_ns, found.st_ino)
         if self._signature.get(name, (0, 0, 0)) != state:
             self._signature[name] = state
@@ -98,8 +100,8 @@ class Excluded:
             self.changed = True
 
     def template(self, path: str) -> bool:
-        """Whether `path` is a template or lies in a folder of templates. Ormah's own notes in a space of the same name
-        (`templates/<type>/<month>/…`) do not count."""
+        """Whether `path` is a template file or lies in a folder of templates. Ormah's own notes in a space that is
+        called like such a folder (`templates/<type>/<month>/…`) do not count."""
         folded = path.casefold()
         if folded.removesuffix(".md") in self._files:
             return True
@@ -126,8 +128,8 @@ class Excluded:
 
 
 def _could_be_ours(rest: str) -> bool:
-    """Whether a path has the form of Ormah's own notes below a space's folder: `fact`, `fact/2026-11`,
-    `fact/2026-11/x`."""
+    """Whether a path below a space's folder has the form of Ormah's own notes, or of a folder of them: `fact`,
+    `fact/2026-11`, `fact/2026-11/x`."""
     return (
         bool(_OURS.fullmatch(rest)) or bool(_OURS.fullmatch(rest + "/x")) or bool(_OURS.fullmatch(rest + "/2000-01/x"))
     )

@@ -1,4 +1,5 @@
-"""Cached questions of the reconciler about the history: the files of HEAD, who made them, which note has an id.
+"""Answers questions of the reconciler about the history, from caches: which files HEAD has, whether Ormah wrote
+them, and which note has an id.
 
 Reads HEAD and the folder and writes nothing. The index is not asked, because it can be empty or out of date.
 """
@@ -28,11 +29,12 @@ from ormahd.vault.excluded import is_note_name
 from ormahd.vault.vault import Vault
 
 STEPS = 1000
-"""Number of Ormah's commits that are remembered until the tree is next read."""
+"""Number of Ormah's commits whose changes are recorded until the tree is next read."""
 MANY = 200
-"""Number of paths from which git lists all paths, instead of only those named on its command line."""
+"""If at least this many paths are asked about, git lists all paths, instead of only those named on its command line."""
 TRAIL = 64
-"""Number of steps kept for `between`: a scan calls it once, while other callers may have updated the tree many times."""
+"""Number of steps that are recorded for `between`: a scan calls it once, while other callers may have updated the
+tree many times."""
 
 
 class TreeStep(Struct, frozen=True):
@@ -97,8 +99,8 @@ class RepositoryView:
         return found
 
     def between(self, before: str | None, after: str | None) -> Mapping[str, str | None] | None:
-        """Return `{path: new blob id}` (None: removed) of the changes between two trees that `tree` returned; None when
-        not known."""
+        """Return `{path: new blob id}` (None: removed) of the changes between two trees that `tree` returned; None
+        when the changes are not recorded."""
         at, changes = before, dict[str, str | None]()
         for step in list(self._trail):
             if at != after and step.before == at:
@@ -120,8 +122,8 @@ class RepositoryView:
         return {os.fsdecode(name).removeprefix(vault.prefix) for name in out.split(b"\0") if name}
 
     def follow(self, done: Committed) -> None:
-        """Remember the changes of one of Ormah's commits. A sync's commit is not remembered, because it changes more
-        than its listed files."""
+        """Record the changes of one of Ormah's commits, so that `tree` need not read them. A sync's commit is not
+        recorded, because it changes more than the files that it lists."""
         with self._lock:
             if done.parent is None or done.kind is Kind.SYNC or len(self._steps) >= STEPS:
                 self._steps.clear()
@@ -152,7 +154,7 @@ class RepositoryView:
         return found.intersection(paths)
 
     def staged(self) -> set[str]:
-        """Return the paths of staged changes that are not committed."""
+        """Return the paths that have staged changes, which are not committed yet."""
         vault = self.vault
         if vault.head() is None:
             return set()
@@ -178,15 +180,20 @@ class RepositoryView:
             self._ours.update(paths)
 
     def first(self, paths: Sequence[str]) -> str:
-        """Return the path whose file was added first, by the order of the commits (clocks may differ); without a
-        history, the shorter name ("note.md" before "note copy.md"). A path that was removed and added again counts
-        from its last addition: the note that was moved away meanwhile keeps its new path."""
+        """Return the path whose file was added to the history first, by the order of the commits, since clocks may
+        differ.
+
+        Paths that are not in the history come last, the shorter name first ("note.md" before "note copy.md"). A path
+        that was removed and added again counts from its last addition: a note that was moved away from it meanwhile
+        keeps its new path.
+        """
         added = self._added(paths)
         never = -1  # not in the history yet: after all others
         return min(paths, key=lambda path: (-added.get(path, never), len(path), path))
 
     def _added(self, paths: Sequence[str]) -> dict[str, int]:
-        """Return, by path, how many commits that added one of these paths are newer than its last addition."""
+        """Return `{path: number}`. Of the commits that added one of these paths, the number says how many are newer
+        than the last addition of this path."""
         prefix, found, number = self.vault.prefix, dict[str, int](), -1
         for record in self.vault.git.log("--date-order", "--format=%x01", "--name-only", "--diff-filter=A", "--no-renames",
                                          "--", *(prefix + path for path in paths)):  # fmt: skip
@@ -200,7 +207,7 @@ class RepositoryView:
 
 
 KEPT = 2_000
-"""Blobs whose note id stays cached, beyond two per note of HEAD."""
+"""Number of blobs whose note id stays cached, in addition to two for each file of HEAD."""
 
 
 def _nothing(path: str) -> None:  # noqa: ARG001 - placeholder until the first scan sets the reader
@@ -208,7 +215,8 @@ def _nothing(path: str) -> None:  # noqa: ARG001 - placeholder until the first s
 
 
 class Identity:
-    """Ids and paths during one scan. Call `begin` at its start; `saw` and `took` as files are read and decided."""
+    """Finds the ids and paths of notes during one scan of the reconciler. Call `begin` at its start, `saw` when a
+    changed file was read, and `took` when it is decided to which file an id belongs."""
 
     def __init__(self, look: RepositoryView, home: str) -> None:
         self._look = look
@@ -247,7 +255,7 @@ class Identity:
         self._read = read
 
     def saw(self, path: str, note: Note, blob: str | None) -> None:
-        """Record that a changed file was read. `blob`: its blob id, when HEAD has exactly these bytes."""
+        """Record that a changed file was read. `blob`: its blob id, if HEAD has exactly these bytes; else None."""
         self._now[path] = claim(note.kind, note.id)
         if blob is not None:
             self._by_blob[blob] = (claim(note.kind, note.id), note.created)
@@ -279,8 +287,8 @@ class Identity:
     def paths(self, node_id: str) -> list[str]:
         """Return the paths where HEAD has a note with this id.
 
-        Files whose name ends in the short id are looked at first, and the notes whose name has no short id. Only if
-        neither has the id, every note is read, because a person may have given a file another note's name.
+        Files whose name ends in the short id are read first, and then the notes whose name has no short id. Only if
+        none of these has the id, every note is read, because a person may have given a file another note's name.
         """
         if self._by_id is None:
             by_name, unnamed = self._sorted_by_name()
@@ -293,7 +301,8 @@ class Identity:
         return self._all().get(node_id, [])
 
     def _sorted_by_name(self) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-        """Return two maps: `{short id: paths}` of files whose name ends in one, and `{id: paths}` of all other notes."""
+        """Return two maps: `{short id: paths}` of files whose name ends in a short id, and `{id: paths}` of all
+        other notes."""
         if self._by_name is None:
             by_name: dict[str, list[str]] = {}
             unnamed: dict[str, list[str]] = {}
@@ -377,8 +386,8 @@ class Identity:
     # Notes that are only indexed
 
     def renamed(self) -> dict[str, str]:
-        """Return `{path: id}` of the only-indexed notes that have left the path where they were first found, as
-        recorded in HEAD."""
+        """Return `{path: id}` of the notes that are only indexed and have left the path where they were first found,
+        as recorded in HEAD."""
         oid = self._tree.get(RENAMED)
         if self._renamed[0] != oid:
             self._renamed = oid, read_renamed(None if oid is None else self._look.vault.blob(oid, RENAMED))
@@ -389,8 +398,8 @@ class Identity:
         self._renamed = self._tree.get(RENAMED), renamed
 
     def lent(self, vault_id: str, path: str, renamed: Mapping[str, str] | None = None) -> str:
-        """Return the id of the note at `path`, whose file has none: it is derived from the path where the note was
-        first found. `renamed`: the renames of another state of the vault."""
+        """Return the id of the note at `path`, whose file contains no id: it is derived from the path where the note
+        was first found. `renamed`: the value of `renamed()` for another state of the vault."""
         said = self.renamed() if renamed is None else renamed
         if path in said:
             return said[path]
@@ -415,7 +424,8 @@ class Identity:
             return False
 
     def moved_from(self, node_id: str, path: str) -> list[str]:
-        """Return the paths where HEAD has the note and the folder does not: the note was moved from there to `path`."""
+        """Return the paths where HEAD has the note and the folder has no file: the note was moved from there to
+        `path`."""
         return [other for other in self.paths(node_id) if other != path and not self.present(other)]
 
     def followed(self, path: str, node_id: str | None) -> bool:
@@ -434,8 +444,8 @@ class Identity:
         return self._blob(self._tree[path], path) is not None
 
     def first_path(self, node_id: str, paths: Collection[str]) -> str | None:
-        """Return which of several files with one id had it first: the oldest of those that have it in HEAD, else the
-        oldest of all."""
+        """Return which of several files with one id had it first: the oldest of those that have the id in HEAD, else
+        the oldest of all."""
         tree = self._look.tree(self._look.vault.head())
         known = [path for path in paths if path in tree and self._blob(tree[path], path) == node_id]
         return self._look.first(known or sorted(paths)) if paths else None

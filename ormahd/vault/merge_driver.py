@@ -1,8 +1,9 @@
-"""Installs Ormah's three-way merge of notes as a git merge driver: in the repository's configuration, and by an
-attribute.
+"""Installs Ormah's three-way merge of notes as a git merge driver. It is named in the repository's configuration,
+and an attribute in .gitattributes assigns it to notes.
 
-So `git revert`, `git merge`, `git pull`, `git stash pop` and others, run by a person, merge as undo does (DESIGN
-section 5). Git's configuration is not part of the history: a clone gets the driver from the first daemon that opens it.
+So when a person runs `git revert`, `git merge`, `git pull` or `git stash pop`, git merges notes as undo does (DESIGN
+section 5). Git's configuration is not part of the history: a clone gets the driver from the first daemon that opens
+it.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ def _quoted(word: str) -> str:
 
 
 def install(vault: Vault, wanted: str) -> list[str]:
-    """Configure `wanted` as git's driver, and add our lines to .gitattributes. Writes only what differs, and never
-    replaces a person's own driver. Return sentences on what was done and what failed; `findings` reports what is still
-    wrong."""
+    """Configure the command `wanted` as git's merge driver, and add our lines to .gitattributes. Writes only what
+    differs, and never replaces a person's own driver. Return sentences on what was done and what failed; `findings`
+    reports what is still wrong."""
     said = []
     for step in (_configure, _attributes):
         try:
@@ -101,7 +102,8 @@ def _attributes(vault: Vault, _wanted: str) -> list[str]:
 
 
 def _missing(data: bytes) -> bytes:
-    """Return those of our lines for whose pattern this `.gitattributes` has no merge attribute."""
+    """Return those lines of `ATTRIBUTES` that must be added to this `.gitattributes`: it sets no merge attribute for
+    their pattern."""
     said = [line.split() for line in data.decode("utf-8", "replace").splitlines()]
     known = {words[0] for words in said if any(word.lstrip("-!").split("=")[0] == "merge" for word in words[1:])}
     return "".join(line for line in ATTRIBUTES.splitlines(keepends=True) if line.split()[0] not in known).encode()

@@ -17,7 +17,7 @@ FILE = ".ormah/purged.jsonl"
 
 
 def with_record(data: bytes | None, op: str, when: datetime) -> bytes:
-    """Return the file's content with one more line."""
+    """Return the file's content with a line for the purge `op` added."""
     line = json.dumps({"id": op, "time": when.isoformat().replace("+00:00", "Z")})
     return (data or b"") + line.encode() + b"\n"
 

@@ -1,4 +1,5 @@
-"""Recovers promised ops after a crash: finds out how far each got, and makes the rest of it an ordinary op."""
+"""Recovers promised ops after a crash: finds out how far each one got, and turns what is left of it into an ordinary
+op."""
 
 from __future__ import annotations
 
@@ -17,10 +18,12 @@ from ormahd.vault.worktree import STAGING, Write
 
 
 def repair(applier: Applier, op: Queued, said: list[str]) -> str | None:
-    """Examine an uncertain op while no git runs. Return why it must wait, or None.
+    """Find out how far an uncertain op got, and prepare it or end it. Return why this must wait, or None. Does
+    nothing while another git program runs.
 
-    Afterwards the op is either certain, and must be applied like any other; or still uncertain and finished: found in
-    the history, or set aside. Sentences on what was done are added to `said`.
+    Afterwards the op is either no longer `uncertain`, and must be applied like any other. Or it is still `uncertain`
+    and over: it was found in the history, or its content was set aside. Sentences on what was done are added to
+    `said`.
     """
     if why := busy(applier.git, applier.lock):
         return why
@@ -56,8 +59,8 @@ def repair(applier: Applier, op: Queued, said: list[str]) -> str | None:
 
 
 def _bring_back(applier: Applier, intent: WriteIntent, said: list[str]) -> None:
-    """Examine the files that were displaced before the crash: a person's save among them becomes the file again, or is
-    set aside."""
+    """Examine the files that the op displaced before the crash. A person's save among them is put back in its place,
+    or set aside when the file was saved again since."""
     for number, step in enumerate(intent.steps):
         write = Write(step.path, step.old, step.data, intent.token(number))
         out = applier.worktree.displaced(write)
@@ -93,7 +96,7 @@ def _late_saves(applier: Applier, intent: WriteIntent) -> list[str]:
 
 
 def _before(applier: Applier, intent: WriteIntent, commit: str) -> str | None:
-    """Return the tree of the commit before the op's first commit."""
+    """Return the tree of the commit before the op's first commit. `commit`: the op's own commit."""
     parent = applier.git.resolve(f"{commit}^1")
     if parent is not None and intent.first is not None and is_of(applier.git, parent, intent.op):
         parent = applier.git.resolve(f"{parent}^1")
@@ -101,8 +104,8 @@ def _before(applier: Applier, intent: WriteIntent, commit: str) -> str | None:
 
 
 def _complete_index(applier: Applier, intent: WriteIntent, commit: str) -> None:
-    """Update git's index for a commit that moved HEAD before the crash. A path that was staged anew since is left
-    alone."""
+    """Update git's index for the op's commit, to which HEAD had moved before the crash. A path that a person has
+    staged since then is left alone."""
     root = applier.objects.root(applier.git.head())
     paths = [applier.where(step.path) for step in intent.steps]
     known = entries(applier.git, paths)
@@ -129,8 +132,8 @@ def _blob_id(applier: Applier, step: FileStep) -> str | None:
 
 
 def sweep(applier: Applier, ops: set[str]) -> list[str]:
-    """Set aside staged files that belong to no intent, because the intent was damaged. `ops`: ops whose files stay.
-    Return sentences."""
+    """Set aside staged files that belong to no intent, because the intent was damaged. Staged files of these `ops`
+    are left alone. Return sentences on what was done."""
     folder = applier.worktree.root / STAGING
     said = []
     for path in sorted(folder.glob("*")) if folder.is_dir() else []:

@@ -1,10 +1,11 @@
 """Release files: compute what a person's file would be without Ormah, and record that it is released.
 
-A released file is a line in `.ormah/released.jsonl`, and is not adopted again until the person asks for it. The list is
-part of the vault and its history, so that it survives a restart or a rebuilt index, and reaches other machines.
+A released file is a line in `.ormah/released.jsonl`, and is not adopted again until the person asks for it. This
+list is part of the vault and its history, so that it survives a restart or a rebuilt index, and reaches other
+machines.
 
 The person's own version is computed from the history alone: every change that a commit of Ormah made to the file is
-reversed in today's version, newest first. Without edits by the person in between, this gives exactly the original
+reversed in today's version, newest first. If the person made no edits in between, this gives exactly the original
 bytes; otherwise the person's edits stay.
 """
 
@@ -84,7 +85,7 @@ class Released(Struct, frozen=True):
 
 
 def read(data: bytes) -> dict[str, Released]:
-    """Return `{path: file}` of the list; unreadable lines are ignored."""
+    """Parse the list of released files. Return `{path: released file}`; unreadable lines are ignored."""
     found = {}
     for line in data.splitlines():
         row = _row(line)
@@ -104,19 +105,19 @@ def _row(line: bytes) -> Mapping[str, Any]:
 
 
 def with_files(data: bytes, files: Iterable[Released]) -> bytes:
-    """Return the list with these files added."""
+    """Return the content of the list with these files added."""
     new = {one.id: one for one in files}
     kept = b"".join(line + b"\n" for line in data.splitlines() if line.strip() and _row(line).get("id") not in new)
     return merge_lines(b"", kept, b"".join(one.line() for one in new.values())) if new else data
 
 
 def without_files(data: bytes, paths: Collection[str]) -> bytes:
-    """Return the list without the files at these paths."""
+    """Return the content of the list without the files at these paths."""
     return b"".join(line + b"\n" for line in data.splitlines() if line.strip() and _row(line).get("path") not in paths)
 
 
 class ReleasedFiles:
-    """The list of one vault, read again when the file changes. Safe for many threads."""
+    """The list of released files of one vault, read again when it changes. Safe for many threads."""
 
     def __init__(self, vault: Vault) -> None:
         self._lock = threading.Lock()
@@ -125,8 +126,8 @@ class ReleasedFiles:
         self._list = CachedFile(vault, PATH, self._understand)
 
     def _understand(self, data: bytes) -> tuple[Mapping[str, Released], set[str]]:
-        """Return (`{path: file}`, the sha256 of each file's released content), and note which paths were added or
-        removed."""
+        """Return (`{path: released file}`, the sha256 of each one's released content). Also record which paths were
+        added or removed."""
         files = read(data)
         with self._lock:
             self._changed |= self._paths ^ files.keys()
@@ -143,8 +144,8 @@ class ReleasedFiles:
         return bool(files) and (path in files or sha256(data) in digests)
 
     def take_changed(self) -> set[str]:
-        """Return the paths that were added to the list or removed from it since the last call; at the first call all
-        that are listed. What becomes of the files there may be another decision now."""
+        """Return the paths that were added to the list or removed from it since the last call; at the first call,
+        all listed paths. The caller must decide anew whether the files at these paths are adopted."""
         self.files()
         with self._lock:
             changed, self._changed = self._changed, set()
@@ -152,13 +153,17 @@ class ReleasedFiles:
 
 
 THEIRS = frozenset({Kind.EDIT, Kind.SYNC, Kind.INIT, Kind.PURGE})
-"""Kinds of ops whose changes to a person's file count as the person's, or came with commits of their own."""
+"""Kinds of ops whose changes to a person's file are not reversed: they count as the person's own, or came with
+commits that are examined themselves (a sync)."""
 
 
 class Release(Struct):
-    """The release of one file. `now`: today's bytes; `wanted`: those without Ormah's lines; `held`: what the history
-    gets (None: no file, because git did not know it before the adoption). `kept`: sentences on changes of Ormah that
-    could not be reversed."""
+    """The planned release of one file.
+
+    `now`: today's bytes. `wanted`: the same without Ormah's lines. `held`: the bytes that the history gets; None: it
+    gets no file, because git did not know the file before its adoption. `kept`: sentences on changes of Ormah that
+    could not be reversed.
+    """
 
     path: str
     node_id: str | None
@@ -202,7 +207,8 @@ def _within(path: str, chosen: Collection[str] | None) -> bool:
 
 
 def _ours(vault: Vault, wanted: set[str]) -> dict[str, list[tuple[bytes | None, bytes]]]:
-    """Return `{memory: [(before, after), …]}`: the changes that Ormah's commits made to its file, newest first."""
+    """Return `{node id: [(before, after), …]}` for the ids in `wanted`: the changes that Ormah's commits made to the
+    note's file, newest first."""
     view = vault.oplog.view()
     entries = {entry.commit: entry for entry in view.entries if entry.op is not None and not theirs(view, entry)}
     order = [line for line in vault.git.run("rev-list", "--topo-order", "HEAD").decode().split() if line in entries]
@@ -254,8 +260,8 @@ def _without(
 
 
 def _by_hand(vault: Vault, paths: Collection[str]) -> Mapping[str, bytes]:
-    """Return `{path: bytes}` of the newest commit by hand that changed the path; without one, from before Ormah's first
-    commit to it."""
+    """Return `{path: bytes}`: each file as the newest commit made by hand left it or, if no such commit changed it,
+    as it was before Ormah's first commit to it. Files without such a version are left out."""
     view = vault.oplog.view()
     own = {entry.commit for entry in view.entries if entry.op is None and not entry.undoes}
     order = vault.git.run("rev-list", "--topo-order", "HEAD").decode().split()

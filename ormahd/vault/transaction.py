@@ -1,6 +1,6 @@
 """Transactions: the only way to change the vault (DESIGN section 5).
 
-Also holds the tree entries whose content Ormah never reads: symbolic links, submodules, the executable bit. A join
+Also defines the tree entries whose content Ormah never reads: symbolic links, submodules, the executable bit. A join
 takes them over from git unchanged, and then updates the folder as a checkout would.
 """
 
@@ -29,8 +29,8 @@ log = logging.getLogger(__name__)
 
 
 class PathEntry(Struct, frozen=True):
-    """The entry that a tree is to have at a path. `oid` None: only the mode of the existing file changes. `was`: the id
-    before, or None. `mode` REMOVED: the path is removed."""
+    """The entry that a tree is to have at a path. `oid`: its object id; None: only the mode of the existing file
+    changes. `was`: the object id before, or None. When `mode` is REMOVED, the path is removed."""
 
     path: str
     mode: str
@@ -47,8 +47,8 @@ ReadLink = Callable[[str], bytes | None]
 
 
 def check(worktree: Worktree, entries: Iterable[PathEntry], freed: Collection[str], read: ReadLink) -> None:
-    """Raise Conflict when another file is where a link or a submodule is to be. `freed`: paths of files that the same
-    op removes."""
+    """Raise Conflict when another file is in the place of a link or submodule of `entries`. `freed`: paths of files
+    that the same op removes."""
     for entry in entries:
         if entry.oid is None and not entry.removed:
             continue
@@ -68,8 +68,9 @@ def check(worktree: Worktree, entries: Iterable[PathEntry], freed: Collection[st
 
 
 def settle(worktree: Worktree, entries: Iterable[PathEntry], read: ReadLink) -> None:
-    """Update the folder to entries that are now in the history. What a person has put there since stays. Entries that
-    the file system cannot hold are logged; git reports them as missing."""
+    """Update links, submodules and executable bits in the folder to `entries`, which are in the history now. A file
+    that a person has put in their place since then stays. Entries that the file system cannot hold are logged; git
+    reports them as missing."""
     for entry in entries:
         try:
             _settle(worktree, entry, read)
@@ -141,7 +142,8 @@ class PathChange(Struct, frozen=True):
     first: bytes | None = None
     """The content of the path in the op's first commit."""
     apart: bool = False
-    """Whether the op's commit gets other content than the folder: `held`, or no such file (None)."""
+    """Whether the op's commit gets other content at this path than the folder: `held` (None: the commit gets no such
+    file)."""
     held: bytes | None = None
 
     @property
@@ -202,8 +204,8 @@ class Transaction:
         self, path: str, data: bytes, *, node_id: str | None, expect: str | None, held: bytes | None,
         first: bytes | None = None,
     ) -> None:  # fmt: skip
-        """Store `data` at `path` in the folder, and `held` in the history (None: git no longer tracks the file, which
-        stays in the folder). `expect` and `first` as for `put`."""
+        """Store `data` at `path` in the folder, and `held` in the history. `held` None: git no longer tracks the
+        file, which stays in the folder. `expect` and `first` as for `put`."""
         self._wish(path, PathChange(node_id, expect, bytes(data), first, held != data, held))
 
     def remove(self, path: str, *, node_id: str | None, expect: str | None) -> None:
@@ -232,7 +234,7 @@ class Transaction:
         self.first = None if self.first is None else f"Take in: {what}"
 
     def make_executable(self, path: str) -> None:
-        """Make a file that is put executable, in the folder and in the history."""
+        """Set the executable bit of the file that this transaction puts at `path`, in the folder and in the history."""
         self.entries += (PathEntry(path, EXECUTABLE, None, None),)
 
     def messages(self, nodes: Sequence[str]) -> tuple[str, str | None]:

@@ -52,8 +52,8 @@ def _nothing(step: str) -> None:
 
 
 def _located(root: Path) -> RepositoryFolders | None:
-    """Return the vault's repository, repaired if git could not read it; None without one. Raises Unavailable when only
-    another repository around it can be read."""
+    """Return the vault's repository, repaired if git could not read it; None: there is none. Raises Unavailable when
+    only another repository around it can be read."""
     mend_place(root)
     place = locate(root)
     if place is not None and os.path.realpath(place.top) != str(root) and os.path.lexists(root / ".git"):
@@ -270,7 +270,7 @@ class Vault:
         )
 
     def notices(self) -> list[str]:
-        """Return sentences on the repository that a person should know although everything works."""
+        """Return sentences on the state of the repository that a person should read although everything works."""
         said = [] if self._unpurged is None else [self._unpurged]
         if self.git.branch() is None and under_way(self.git) is None:  # a rebase detaches HEAD only for a while
             said.append("HEAD is detached: commits belong to no branch; `git switch -c NAME` in the vault keeps them")
@@ -317,7 +317,8 @@ class Vault:
         return self._write(tx)
 
     def _write(self, tx: Transaction) -> Committed | None:
-        """Have the transaction written, and count it for the calling thread. Raises NoRoom when the disk is full."""
+        """Let the writer commit the transaction, and count it in `written_here`. Raises NoRoom when the disk is
+        full."""
         try:
             self._beginnings.before(tx)
             done = self._writer.commit(tx)
@@ -333,7 +334,7 @@ class Vault:
 
     @property
     def written_here(self) -> int:
-        """Number of changes that the calling thread has had written or promised."""
+        """Number of changes by the calling thread that were written or promised."""
         return int(getattr(self._here, "written", 0))
 
     @property
@@ -342,7 +343,7 @@ class Vault:
         return self._writer.rested
 
     def new_op(self) -> str:
-        """Return a new id of the form of op ids: unique and sortable by time. For a run of several ops."""
+        """Return a new id in the form of an op's id, unique and sortable by time. Used for a run of several ops."""
         return self._ops()
 
     def read(self, path: str) -> bytes | None:
@@ -350,7 +351,7 @@ class Vault:
         return self._writer.read(safe_path(path))
 
     def committed(self, path: str) -> bytes | None:
-        """Return the file as HEAD has it, or None. Raises FilterFailed."""
+        """Return the file as HEAD has it; None: HEAD does not have it. Raises FilterFailed."""
         entry = self._objects.file(self._objects.root(self.head()), self.where(path))
         return None if entry is None else self.blob(entry.oid, path)
 
@@ -390,11 +391,12 @@ class Vault:
         return self.conversion.blob_id(path, data)
 
     def blob(self, oid: str, path: str) -> bytes:
-        """Return a blob as a file at the path, with the line ends that the file there has now. Raises FilterFailed."""
+        """Return the bytes of the file that git makes from a blob at the path, with the line ends that the file
+        there has now. Raises FilterFailed."""
         return self.conversion.in_folder(path, oid)
 
     def readable(self, oid: str, path: str) -> bytes | None:
-        """Return `blob`, or None when a git filter cannot convert it."""
+        """Return `blob(oid, path)`, or None when a git filter cannot convert it."""
         try:
             return self.blob(oid, path)
         except FilterFailed:
@@ -426,8 +428,8 @@ class Vault:
 
     @contextlib.contextmanager
     def rewriting(self) -> Iterator[Callable[[str], None]]:
-        """Keep all other writers out during the block, so that the history can be replaced; then drop the caches of the
-        old one. Yields a function to call with the name of each step. Raises VaultBusy."""
+        """Keep all other writers out during the block, so that the history can be replaced; afterwards clear all
+        caches of the history. Yields a function to call with the name of each step. Raises VaultBusy."""
         with self.lineage, self._writer.alone(self._ops(), "the history is being rewritten"):
             try:
                 yield self._applier.at
@@ -446,8 +448,8 @@ class Vault:
         return self._writer.waiting
 
     def wait_rested(self, quiet: float, patience: float, stopping: threading.Event) -> bool:
-        """Wait until nothing was written for `quiet` seconds, or for `patience` seconds at most. False when `stopping`
-        was set."""
+        """Wait until nothing was written for `quiet` seconds, but at most `patience` seconds. Return False when
+        `stopping` was set."""
         end = time.monotonic() + patience
         while (left := min(quiet - self._writer.rested, end - time.monotonic())) > 0:
             if stopping.wait(left):
@@ -472,8 +474,8 @@ class Vault:
             self.adopt = card.adopt if self.settings.adopt == "auto" else self.settings.adopt
 
     def become(self, card: Card) -> None:
-        """Take over the id, self node and home of the vault that this one has joined. `former` returns the id from
-        before."""
+        """Take over the id, self node and home of the vault that this one has joined. `former` then returns the
+        earlier id."""
         self._writer.rename(card.id)
         self.id, self.self_id, self.home = card.id, card.self_id, card.home
         self.adopt, self.folders = card.chosen(self.settings.adopt)

@@ -28,13 +28,13 @@ from ormahd.note.values import claim, stem_short_id
 from ormahd.vault.conversion import FilterFailed
 
 READ = 2_000
-"""Most files, added or removed in one commit, that are read to match moved notes by id. Beyond that, files are matched
-by equal bytes, or read only if their names have the same short id."""
+"""How many added (or removed) files of one commit are all read, to match moved notes by id. When there are more,
+files are matched by equal bytes, or are read only if their names have the same short id."""
 IDS = 20_000
 """Number of blobs whose note id is cached."""
 FILES = 20_000
-"""Number of files in all cached commits together. A recall asks for the edits of a few memories, and in a new vault
-most of these came in commits of hundreds of files."""
+"""Number of files in all cached commits together. It is large, because a recall asks for the edits of a few
+memories, and in a new vault most of these came in commits of hundreds of files."""
 
 _FILES = {b"100644", b"100755"}
 
@@ -43,7 +43,7 @@ Text = tuple[str, bytes]
 
 
 class Changed(Struct, frozen=True):
-    """One file that a commit changed: its path and blob id before and after; None: no such file."""
+    """One file that a commit changed: its path and blob id before the commit and after it; None: no such file."""
 
     old_path: str | None
     old: str | None
@@ -121,12 +121,13 @@ class Versions:
         return None
 
     def pair(self, one: Changed) -> tuple[Text | None, Text | None]:
-        """Return the file before and after; None: no such file."""
+        """Return (the file before the commit, the file after it); None: no such file."""
         old = None if one.old is None else (one.old_path or "", self._file(one.old_path or "", one.old))
         return old, None if one.new is None else (one.path or "", self._file(one.path or "", one.new))
 
     def node_of(self, oid: str | None, path: str) -> str | None:
-        """Return the id of the note in a blob, or None."""
+        """Return the id of the note in a blob. None: the blob is no note with an id, or a git filter cannot convert
+        it."""
         if oid is None or not is_markdown(path):
             return None
         if oid in self._ids:
@@ -143,7 +144,8 @@ class Versions:
         return found
 
     def differences(self, commits: Sequence[str]) -> Iterator[tuple[str, list[Changed]]]:
-        """Yield (commit, changes by path) against each first parent; commits that changed nothing are skipped."""
+        """Yield (commit, the files that it changed against its first parent). Moved files are not matched; commits
+        that changed nothing are skipped."""
         arguments = ["diff-tree", "--stdin", "-r", "-z", "--root", "--no-renames", "--no-ext-diff"]
         arguments += ["--diff-merges=first-parent"]
         if self._prefix:
@@ -180,7 +182,8 @@ class Versions:
             yield commit, ()
 
     def _moves(self, gone: dict[str, str], come: dict[str, str]) -> Iterator[Changed]:
-        """Yield the files that moved from one path to another: matched by their bytes, then by the note's id."""
+        """Yield the files that moved, matched by their bytes, then by the note's id. `gone` and `come`: `{path: blob
+        id}` of the files that a commit removed and added."""
         left = dict(come)
         by_oid: dict[str, list[str]] = {}
         for path, oid in come.items():
@@ -201,8 +204,8 @@ class Versions:
                 yield Changed(path, rest[path], places[node_id], left[places[node_id]])
 
     def _by_node(self, files: dict[str, str], *, among: Iterable[str]) -> dict[str, str]:
-        """Return `{id: path}` of the notes in these files. Of more than `READ` files, only those with a short id of a
-        name in `among` are read."""
+        """Return `{node id: path}` of the notes in `files` (`{path: blob id}`). If there are more than `READ` files,
+        only those are read whose name has the same short id as a name in `among`."""
         if len(files) > READ:
             shorts = {stem_short_id(path) for path in among} - {None}
             files = {path: oid for path, oid in files.items() if stem_short_id(path) in shorts}
@@ -245,10 +248,11 @@ class NoteCommits:
             self._learn(self._oplog.view())
 
     def commits(self, node_id: str, also: Iterable[str] = ()) -> frozenset[str]:
-        """Return the commits that changed the note: those that name it, and those that changed it at one of its known
-        paths.
+        """Return the commits that changed the note: those whose message names it, and those that changed it at one
+        of its known paths.
 
-        `also`: paths where the note is now, for a note that no op names and whose file name does not have its short id.
+        `also`: paths where the note is now, for a note that no op names and whose file name does not have its short
+        id.
         """
         with self._lock:
             view = self._oplog.view()
@@ -262,8 +266,9 @@ class NoteCommits:
             return frozenset([*named, *trail.touched])
 
     def unnamed(self, notes: Mapping[str, str]) -> dict[str, frozenset[str]]:
-        """Return, for each note (`{id: path}`), the commits without node ids that changed its path or a file whose name
-        has its short id. No file is read, so that thousands of notes may be asked about."""
+        """Return `{node id: commits}` for these notes (`{node id: path}`). The commits are those whose message lists
+        no node ids, and which changed the note's path or a file with its short id in the name. No file is read, so
+        that thousands of notes may be asked about."""
         with self._lock:
             self._learn(self._oplog.view())
             places = {node_id: {path, *self._by_short.get(short_id(node_id), ())} for node_id, path in notes.items()}
@@ -290,8 +295,8 @@ class NoteCommits:
             trail.looked.add(commit)
 
     def nodes(self, prefix: str) -> set[str]:
-        """Return the ids with this prefix, of notes whose file name ends in their short id and which commits without
-        node ids changed. Includes notes that were removed by hand."""
+        """Return the node ids with this prefix that are found in commits whose message lists no node ids. Only files
+        whose name ends in a short id are considered. Includes notes that were removed by hand."""
         with self._lock:
             self._learn(self._oplog.view())
             paths = {

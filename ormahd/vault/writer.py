@@ -101,7 +101,8 @@ def never(exc: BaseException) -> bool:
 POLL_S = 0.02
 """Seconds between two checks whether git is free, for a change that is not queued."""
 BACKOFF = (0.005, 1.0)
-"""Seconds between two tries while git is busy: the first pause (a `git status` takes milliseconds) and the longest."""
+"""Seconds between two tries while git is busy: (the first pause, since a `git status` takes milliseconds; the
+longest pause)."""
 PATIENCE = 2.0
 """Seconds that a repair of git's index waits for a running write, which would repair the index itself."""
 MAX_BATCH = 64
@@ -121,7 +122,7 @@ class Writer:
     """
 
     def __init__(self, applier: Applier, *, clock: Clock, wait: float) -> None:
-        """`wait`: seconds after which a caller is told that its change is stored and will be written later."""
+        """`wait`: seconds after which a caller gets the answer that its change is stored and will be written later."""
         self._applier = applier
         self._clock = clock
         self._wait = wait
@@ -182,7 +183,7 @@ class Writer:
         return self._holder not in {None, threading.get_ident()}
 
     def take_said(self) -> list[str]:
-        """Return the sentences that were gathered since the last call."""
+        """Return the sentences that were added to `said` since the last call."""
         with self._queue_lock:
             said, self.said = self.said, []
         return said
@@ -228,8 +229,8 @@ class Writer:
         return op.result
 
     def _promise(self, op: Queued) -> OrmahError | None:
-        """Make the intent durable, so that the caller can be told that the change is stored. Return an error when that
-        failed, or None."""
+        """Make the intent durable, so that its caller can get the answer that the change is stored. Return the error
+        when that failed, or None."""
         try:
             self._applier.promise([op])
         except OSError as exc:
@@ -286,7 +287,8 @@ class Writer:
         )  # fmt: skip
 
     def _withdraw(self, op: Queued) -> bool:
-        """Take back an op whose caller gets an error. False: it is done, or can no longer be taken back."""
+        """Take back an op whose caller gets an error. Return False when the op is done, or can no longer be taken
+        back."""
         with self._queue_lock:
             if op not in self._batch:
                 return self._take_out(op)
@@ -390,8 +392,8 @@ class Writer:
                 return why
 
     def _next_batch(self) -> list[Queued]:
-        """Return the first ops of the queue, up to one that touches a file of an earlier op. An uncertain op is a batch
-        of its own."""
+        """Return the first ops of the queue as the next batch. It ends before an op that touches a file of an
+        earlier op. An uncertain op is a batch of its own."""
         batch: list[Queued] = []
         paths: set[str] = set()
         for op in self._queue[:MAX_BATCH]:
@@ -464,7 +466,7 @@ class Writer:
             return False
 
     def _done(self, ops: Sequence[Queued]) -> None:
-        """Tell the listeners of finished ops, in order; then let their callers return."""
+        """Call the listeners with the commits of finished ops, in order; then let the ops' callers return."""
         self._wrote = time.monotonic()
         with self._queue_lock:
             for op in ops:
@@ -541,7 +543,7 @@ class Writer:
             self._stands(None)
 
     def _stands(self, why: str | None) -> None:
-        """Tell present and later callers that writing is suspended because of `why`; None: it continues."""
+        """Let present and later callers know that writing is suspended because of `why`; None: it continues."""
         with self._queue_lock:
             self._standing = why
             for op in self._queue if why else ():
