@@ -32,9 +32,9 @@ def main() -> None:
 
 
 def _become_pump(options: list[str]) -> None:
-    """Replace this process by the small one that serves an agent over MCP, before any command is imported.
+    """Replace this process by `hook.py --mcp`, which serves an agent over MCP without importing any command.
 
-    Returns if there are other options than `--socket PATH`.
+    If `options` has anything but `--socket PATH`, return instead; then the command `mcp` runs as usual.
     """
     if options and not (len(options) == 2 and options[0] == "--socket"):
         return
@@ -61,7 +61,7 @@ def _finish(status: int) -> int:
         try:
             stream.flush()
         except BrokenPipeError:
-            # the interpreter flushes once more while it exits: let that go nowhere
+            # the interpreter flushes once more while it exits: /dev/null takes what is left
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             status = status or PIPE_CLOSED
         except OSError as exc:

@@ -21,8 +21,8 @@ from ormahd.api import HelloResult
 from ormahd.rpc.wire import OrmahError
 
 SANDBOXED: Final = ("CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED")
-"""Environment variables of a sandbox, whose children may not write or connect. A daemon started there would not work.
-"""
+"""Environment variables that Codex sets in its sandbox. Processes there may not write files or connect to sockets, so a
+daemon would not work."""
 
 
 def allowed(socket: Path, environ: Mapping[str, str] | None = None) -> bool:
@@ -34,17 +34,17 @@ def allowed(socket: Path, environ: Mapping[str, str] | None = None) -> bool:
 
 
 def is_usual(socket: Path, environ: Mapping[str, str] | None = None) -> bool:
-    """Whether `socket` is the configured one; flags and `ORMAH_SOCKET` are ignored."""
+    """Whether `socket` is the configured or default one. `--socket` and `paths.SOCKET_VARIABLES` are ignored."""
     environ = os.environ if environ is None else environ
     rest = {name: value for name, value in environ.items() if name not in paths.SOCKET_VARIABLES}
     return os.path.abspath(socket) == os.path.abspath(paths.find_socket(environ=rest))
 
 
 def start(socket: Path) -> HelloResult:
-    """Start the daemon at `socket`, or wait for another process that starts it, until it answers.
+    """Start the daemon at `socket` unless it runs, and return its reply to `hello`. Only one process at a time does so.
 
     Raises:
-        Unavailable: it does not start; the message has its output.
+        Unavailable: the daemon does not start; the message has its output.
     """
     with _alone(socket):
         return supervise.start(socket, flag=None).hello
@@ -62,7 +62,7 @@ def _alone(socket: Path) -> Iterator[None]:
 
 
 def main(words: list[str]) -> int:
-    """Start the daemon at the socket `words[0]`, for the hook of a session that begins. Its output is not read."""
+    """Start the daemon at the socket `words[0]`, and return an exit status. Hooks of a new session run this."""
     socket = Path(words[0])
     if not allowed(socket):
         return 1

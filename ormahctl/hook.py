@@ -21,7 +21,7 @@ def main(words: list[str]) -> int:
         status: int = sys.modules[name].main(words[1:])
     except BaseException:
         if words[0] == "--hook":
-            return 0  # a broken installation must not cost anybody a prompt
+            return 0  # a broken installation must not keep a prompt from the agent
         raise
     return status
 

@@ -15,7 +15,7 @@ from ormahd import paths
 UNIT: Final = "ormahd.service"
 SOCKET_UNIT: Final = "ormahd.socket"
 LABEL: Final = "io.ormah.ormahd"
-"""The names under which `ormahctl setup service` installs the daemon."""
+"""`UNIT` and `SOCKET_UNIT` for systemd, `LABEL` for launchd: names that `ormahctl setup service` gives the daemon."""
 MACOS: Final = os.uname().sysname == "Darwin"
 TOOL_SECONDS: Final = 30.0
 BOOTED: Final = Path("/run/systemd/system")
@@ -23,7 +23,7 @@ BOOTED: Final = Path("/run/systemd/system")
 
 
 def tool(*command: str) -> subprocess.CompletedProcess[str]:
-    """Run a tool of systemd or launchd. Its status is 127 if it does not exist, and 124 if it does not answer."""
+    """Run a command of systemd or launchd. The return code is 127 if it is not installed, 124 after `TOOL_SECONDS`."""
     environ = dict(os.environ)
     runtime = f"/run/user/{os.getuid()}"
     if not environ.get("XDG_RUNTIME_DIR") and os.path.isdir(runtime):
@@ -80,7 +80,7 @@ def service_pid() -> int | None:
 
 
 def start() -> tuple[str, subprocess.CompletedProcess[str], str]:
-    """Start the service. Return the manager's name, the result, and where to look if it failed."""
+    """Start the service. Return (name of the service manager, the finished command, hint for a person if it failed)."""
     if MACOS:
         if tool("launchctl", "print", f"{domain()}/{LABEL}").returncode:
             tool("launchctl", "bootstrap", domain(), str(plist()))
@@ -90,7 +90,7 @@ def start() -> tuple[str, subprocess.CompletedProcess[str], str]:
 
 
 def stop() -> None:
-    """Stop the service and its socket; with socket activation the next command would start it again."""
+    """Stop the service and its socket. A connection to a socket that stays would start the service again."""
     if MACOS:
         tool("launchctl", "bootout", f"{domain()}/{LABEL}")
     else:
@@ -109,19 +109,19 @@ def enabling() -> list[list[str]]:
 
 
 def disabling() -> list[list[str]]:
-    """Return the commands that stop and disable a service. `forgetting` follows once its files are removed."""
+    """Return the commands that stop and disable the service. Run those of `forgetting` after removing its files."""
     if MACOS:
         return [["launchctl", "bootout", f"{domain()}/{LABEL}"]]
     return [["systemctl", "--user", "disable", "--now", SOCKET_UNIT, UNIT]]
 
 
 def forgetting() -> list[list[str]]:
-    """Return the commands that make the manager forget removed files."""
+    """Return the commands by which the service manager notices that the service's files were removed."""
     return [] if MACOS else [["systemctl", "--user", "daemon-reload"]]
 
 
 def lingers() -> bool:
-    """Whether the person's services run without a login, from the boot of the machine."""
+    """Whether systemd starts this user's services at boot, before any login (lingering). False on macOS."""
     if MACOS:
         return False
     return "Linger=yes" in tool("loginctl", "show-user", str(os.getuid()), "--property=Linger").stdout

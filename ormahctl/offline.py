@@ -26,7 +26,7 @@ def answer(*arguments: str, fine: Collection[int] = (0,)) -> bytes:
     """Return the output of `ormahd ARGUMENTS`.
 
     Raises:
-        OrmahError: its exit status is not in `fine`; the message is the program's.
+        OrmahError: its exit status is not in `fine`; the message is the one that it printed.
     """
     done = subprocess.run(command(*arguments), stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode in fine:
@@ -38,7 +38,7 @@ def answer(*arguments: str, fine: Collection[int] = (0,)) -> bytes:
 
 
 def said(stderr: str) -> tuple[str | None, str | None]:
-    """Return the error and the hint that `ormahd` or `ormahctl` printed; of another program the last line."""
+    """Return (error, hint) from the `error:` and `hint:` lines in `stderr`. Without an `error:` line: the last line."""
     lines = [text.strip() for text in stderr.splitlines() if text.strip()]
     error = next((text.removeprefix("error:").strip() for text in lines if text.startswith("error:")), None)
     hint = next((text.removeprefix("hint:").strip() for text in lines if text.startswith("hint:")), None)

@@ -1,7 +1,7 @@
 """Types of arguments that several commands share, and their completion in a shell.
 
-Completions come from the vault: memories, spaces, ops, proposals, jobs. A shell waits for them while the person types,
-so a daemon that does not answer at once is not waited for.
+Completions of memories, spaces, ops and proposals come from the daemon. The person who types waits for them, so there
+are none if the daemon does not answer within `SECONDS`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Unknown(click.BadParameter):
 
 
 def near(word: str, known: Iterable[str]) -> list[str]:
-    """Return the known words that were probably meant, at most two."""
+    """Return at most two words of `known` that are similar to `word`, or else begin with it."""
     by_fold = {one.casefold(): one for one in known}
     folded = word.strip().casefold()[:200]
     found = difflib.get_close_matches(folded, by_fold, n=2)
@@ -74,7 +74,7 @@ class OneOf(click.Choice[str]):
 
 
 class JobName(OneOf):
-    """The name of a job, in a filter."""
+    """The name of a job, for options that filter by job."""
 
     def __init__(self) -> None:
         super().__init__(JOBS)
@@ -91,7 +91,7 @@ holds."""
 
 
 class NamedFolder(click.Path):
-    """A folder that may not be empty text, as from a shell variable that is not set: it would be the folder here."""
+    """A folder. Empty text, as from a shell variable that is not set, is refused: it would mean the current folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
@@ -117,7 +117,7 @@ class LinkType(click.ParamType[Link]):
 
 
 def limit_option(most: int, *, default: int, what: str = "results") -> Callable[[F], F]:
-    """Return the option `-n`, `--limit` of a command that lists at most so many of `what`."""
+    """Return the decorator for the option `-n`, `--limit`: how many of `what` are listed, from 1 to `most`."""
     return click.option(
         "-n", "--limit", type=click.IntRange(1, most), metavar="N", default=default, show_default=True,
         help=f"Largest number of {what}.",
@@ -125,7 +125,7 @@ def limit_option(most: int, *, default: int, what: str = "results") -> Callable[
 
 
 def typed(name: str) -> bool:
-    """Whether the running command was given the parameter of this name, which otherwise has its default."""
+    """Whether the parameter `name` was given on the command line, and does not just have its default."""
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
@@ -241,8 +241,8 @@ class JobOrAll(_Offered):
 class Words(click.ParamType[str]):
     """The arguments of a command with several uses: the first word names the use.
 
-    `uses`: {first word: type of the following words}, None if unknown. `else_`: the type of a first word that names no
-    use.
+    `uses`: {first word: type that completes the words after it, or None}. `else_`: the type that completes the first
+    word, besides the words in `uses`.
     """
 
     name = "words"

@@ -85,7 +85,7 @@ _PLACES = {name: place for section in SECTIONS.values() for name, place in secti
 VERSION_SECONDS = 2.0
 """Seconds that `--version` waits for the daemon."""
 NARROW = 60
-"""Columns below which the help of an option is printed below the option."""
+"""In terminals with fewer columns, the help of an option is printed on a line below it."""
 HELP_COLUMNS = 80
 
 
@@ -108,8 +108,8 @@ class CommandContext(click.Context):
 class Verb(click.Command):
     """A command with an example in its help, which accepts `--json` also after its name.
 
-    `excludes`: options that contradict each other, such as `("--revoke", "--reason", "--by")`: the first with each of
-    the others. `needs`: {option: the options of which one has to be given with it}.
+    `excludes`: groups of options; the first of a group may not be given together with any other of that group, such as
+    `("--revoke", "--reason", "--by")`. `needs`: {option: options of which at least one must be given with it}.
     """
 
     context_class = CommandContext
@@ -133,7 +133,7 @@ class Verb(click.Command):
         )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments. Raises UsageError for options that contradict each other, and names both."""
+        """Parse the arguments. Raises UsageError if they break `excludes` or `needs`, or name an empty period."""
         words = list(args)
         left = super().parse_args(ctx, args)
         _, _, order = self.make_parser(ctx).parse_args(words)
@@ -158,7 +158,7 @@ class Verb(click.Command):
 
 
 def _check_period(ctx: click.Context) -> None:
-    """Raise UsageError if a period ends before it begins."""
+    """Raise UsageError if `--before` is earlier than `--since` or `--after`."""
     first = "since" if "since" in ctx.params else "after"
     try:
         begin, end = (datetime.fromisoformat(ctx.params.get(name) or "") for name in (first, "before"))

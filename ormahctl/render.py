@@ -23,20 +23,21 @@ if TYPE_CHECKING:
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _JSON_CONTROL = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _PAINT = re.compile("\x1b\\[[0-9]*m")
-"""Matches what `paint` puts around a text."""
+"""Matches the colour codes that `paint` puts before and after a text."""
 _WORD = r"(?:'[^']*'|\"[^\"]*\"|[^\s;,()`\x1b]+)"
 _WHOLE = re.compile(
     rf"^\S+ {{2,}}\S+|(?:ormahctl|git -C \S+)(?: {_WORD}){{1,3}}(?: (?=['\"/~0-9-]|[A-Z]{{2}}){_WORD})*"
 )
-"""Matches what stays on one line: the name of a line with the first word behind it, and a command with its arguments."""
+"""Matches text that must not be broken across lines: a label at the start of a line with the word after it (at least
+two spaces apart), and a command with its arguments."""
 _HELD = "\ue000"
-"""Stands for a space at which no line is broken."""
+"""Takes the place of a space at which a line must not be broken, while `wrapped` works."""
 _ROW = 50
-"""Columns that a row's text needs beside the row's head; with fewer it goes to a line of its own."""
+"""Columns that must be free beside a row's head if its text is at least this long; else the text gets its own line."""
 _GAP = 2
 """Columns between two columns of a table."""
 _LEAST = 12
-"""Columns to which the longest column of a table may be narrowed, so that the others have room beside it."""
+"""Smallest width to which a table's longest column is narrowed, so that the table fits the terminal."""
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
 
 
@@ -66,8 +67,8 @@ def width(text: str) -> int:
 
 
 def cut(text: str, columns: int) -> str:
-    """Return `text` cut to at most `columns` columns, between words if one ends near, with an ellipsis where text is
-    missing."""
+    """Return `text`, or if it is wider than `columns` its beginning and an ellipsis. The cut is between two words if that
+    keeps more than 60 % of the room."""
     if width(text) <= columns:
         return text
     from rich.cells import set_cell_size
@@ -85,7 +86,7 @@ def pad(text: str, columns: int, *, right: bool = False) -> str:
 
 
 def moment(text: str | None, *, day: bool = False) -> str:
-    """Return a time of the protocol in the local time zone, to the minute or with `day` to the day."""
+    """Return the ISO time `text` in the local time zone, as date and minute; only the date with `day`."""
     if not text:
         return "-"
     try:
@@ -97,7 +98,7 @@ def moment(text: str | None, *, day: bool = False) -> str:
 
 
 def past(text: str | None) -> bool:
-    """Whether a time of the protocol is in the past."""
+    """Whether the ISO time `text` is in the past. False if it is no time."""
     try:
         time = datetime.fromisoformat(text or "")
     except ValueError:
@@ -135,12 +136,12 @@ def terminal(stream: TextIO) -> bool:
 
 
 def colours(stream: TextIO) -> bool:
-    """Whether to print colours: on a terminal, unless it is told otherwise (no-color.org)."""
+    """Whether to print colours: on a terminal, unless `NO_COLOR` is set (no-color.org) or `TERM` is `dumb`."""
     return terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def columns() -> int:
-    """Return the width of the terminal in columns, but at least enough for a long word."""
+    """Return the width of the terminal in columns: at least 20, and 100 if it is unknown."""
     import shutil
 
     return max(20, shutil.get_terminal_size((100, 24)).columns)
@@ -153,14 +154,14 @@ def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
 
 
 def out(text: str = "", *, hang: int = 2) -> None:
-    """Write a line of the result, on a terminal wrapped at words. Text of a memory must go through `safe` or `line`
-    first. `hang`: columns by which wrapped lines are indented further."""
+    """Write a line to stdout, wrapped between words on a terminal. Text of a memory must go through `safe` or `line`
+    first. `hang`: columns by which the second and further lines are indented more than the first."""
     _write(sys.stdout, text, hang)
 
 
 def row(head: str, text: str, *, tail: str = "") -> None:
-    """Write a row of a list: its head, and its text cut to the terminal. If there is no room beside the head, the text
-    gets a line of its own."""
+    """Write `head`, `text` and `tail` as one line. On a terminal `text` is cut to the free columns, or gets a line of its
+    own if they are too few."""
     if not terminal(sys.stdout):
         out(f"{head}{text}{tail}")
         return
@@ -173,7 +174,7 @@ def row(head: str, text: str, *, tail: str = "") -> None:
 
 
 def raw(text: str) -> None:
-    """Write text that is copied or read by a program: it is never wrapped."""
+    """Write a line to stdout without wrapping it: for text that a person copies or a program reads."""
     sys.stdout.write(text + "\n")
 
 
@@ -233,7 +234,7 @@ def partial(parts: Sequence[str]) -> None:
 
 
 def encode(value: Any, *, pretty: bool) -> str:
-    """Return JSON of builtins or Structs, with control characters escaped that JSON itself allows (C1 codes)."""
+    """Return `value` (Structs, dicts, lists, scalars) as JSON, in which also C1 and similar control codes are escaped."""
     import msgspec
 
     data = msgspec.json.encode(value)
@@ -250,7 +251,7 @@ def emit(value: Any) -> None:
 
 
 def fits(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether a table of these cells fits the terminal; in a pipe every table fits."""
+    """Whether the table is at most as wide as the terminal. True if stdout is no terminal."""
     widths = _widths(headers, [[line(cell) for cell in row] for row in rows])
     return not terminal(sys.stdout) or _total(widths) <= columns()
 
@@ -258,8 +259,8 @@ def fits(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
     """Print a table. `right`: columns that are aligned to the right.
 
-    If the terminal is too narrow, the longest column is narrowed, and a cell that does not fit there gets a line of its
-    own. If that is not enough, each row is printed as its first cell, and below it the others, all with their headings.
+    If the terminal is too narrow, the widest column is narrowed, and a cell that is wider than that gets a line of its
+    own. If that is not enough, the cells of each row stand below each other, each after the header of its column.
     """
     clean = [[line(cell) for cell in row] for row in rows]
     widths = _widths(headers, clean)

@@ -1,8 +1,8 @@
 """What all commands share: global options, the connection to the daemon, and questions to the person.
 
-The connection is opened when it is first needed, and names the caller and the working directory in each call. An import
-uses a second one, with its own thread, so that a call can run while the next one is prepared. Before files that the
-person made are removed, the daemon refuses, a terminal asks, and `--yes` answers in advance.
+The connection is opened when it is first needed. Each call carries the caller's name and the working directory. An
+import uses a second connection with a thread of its own, so that a call can run while the next one is prepared. The
+daemon removes files that a person made only if the person agrees: `asked` asks on a terminal, `--yes` agrees in advance.
 """
 
 from __future__ import annotations
@@ -84,14 +84,16 @@ class Client:
 
 PERSON = "person"
 AGENT_SHELLS = {"CLAUDECODE": "claude-code", "CODEX_THREAD_ID": "codex", "GEMINI_CLI": "gemini"}
-"""{variable that an agent sets in the shells that it starts: the agent}."""
+"""{environment variable that an agent sets in the shells that it starts: name of the agent}."""
 
 SESSIONS = ("CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "GEMINI_SESSION_ID")
 PROJECTS = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR")
-"""Variables that agents set: the session's id (`SESSIONS`), and the folder in which the session began."""
+"""`SESSIONS` and `PROJECTS`: environment variables in which agents give the session's id, and the folder in which the
+session began."""
 SESSION_CHARACTERS = 1_000
 JUDGING = "ORMAH_JUDGING"
-"""Set where Ormah itself runs an agent as its judge (`ormahd.judge.own_sessions`): what that agent does must not become a memory."""
+"""Environment variable that is set for an agent that Ormah runs as its judge (`ormahd.judge.own_sessions`). Commands of
+that agent are refused, so that nothing it does becomes a memory."""
 
 
 def who() -> str:
@@ -166,10 +168,10 @@ pass_session = click.make_pass_decorator(Session, ensure=True)
 
 
 def space(named: str | None = None, is_global: bool = False) -> str | UnsetType | None:
-    """Return the space for a call: that of the option, else of `ORMAH_SPACE`, else unset. If unset, the daemon detects
-    it from the working directory.
+    """Return the space for a call: `named`, else `ORMAH_SPACE`, else UNSET. For UNSET the daemon detects the space from
+    the working directory.
 
-    `ORMAH_SPACE=global` means memories without a space, as `--global` does.
+    None stands for memories without a space: with `is_global` (`--global`), or for `ORMAH_SPACE=global`.
     """
     if named is not None and is_global:
         raise click.UsageError("--space and --global exclude each other", click.get_current_context(silent=True))
@@ -188,14 +190,14 @@ def space(named: str | None = None, is_global: bool = False) -> str | UnsetType 
 
 
 def agent_session() -> str | None:
-    """Return the id of the agent's session in whose shell this command runs, or None if the shell does not name one."""
+    """Return the session id that an agent set in the environment (`SESSIONS`), or None if there is no valid one."""
     given = next((os.environ[name] for name in SESSIONS if os.environ.get(name)), None)
     return given if given is not None and given.isprintable() and len(given) <= SESSION_CHARACTERS else None
 
 
 def here() -> str | None:
-    """Return the project's folder if the agent names it, otherwise the working directory. None if it does not exist or
-    its path is not UTF-8."""
+    """Return the project's folder if the agent gives one (`PROJECTS`), otherwise the working directory; None if that
+    was removed or the path is not UTF-8."""
     try:
         named = next((os.environ[name] for name in PROJECTS if os.path.isabs(os.environ.get(name, ""))), None)
         path = os.getcwd() if named is None else named
@@ -226,7 +228,7 @@ def asked(session: Session, call: Callable[[bool], Answered], *, yes: bool) -> A
 
 
 def terminal(session: Session) -> bool:
-    """Whether a person can be asked."""
+    """Whether a person can be asked: stdin and stderr are terminals, and `--json` was not given."""
     return not session.json and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
@@ -260,8 +262,8 @@ class CallThread:
     def call(
         self, method: str, params: Params, result: type[R], *, timeout: float, note: Callable[[Future[R]], None]
     ) -> None:
-        """Make a call once the one before was answered; `timeout` in seconds. `note` gets its future before the call
-        can begin, so that after Ctrl-C every call is known. A call that has not begun can be cancelled."""
+        """Queue a call; it begins when all calls before it have ended. `note` gets the call's future before it is
+        queued, so that no call is unknown if Ctrl-C interrupts. The future can cancel a call that has not begun."""
         future: Future[R] = Future()
 
         def work() -> None:
@@ -280,5 +282,5 @@ class CallThread:
             work()
 
     def close(self) -> None:
-        """Make no more calls. A running one continues in the daemon."""
+        """End the thread after the calls that are queued already. Does not wait for it."""
         self._work.put(None)

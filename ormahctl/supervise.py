@@ -29,8 +29,8 @@ STOP_SECONDS: Final = 60.0
 """Seconds until a stopping daemon must have ended: running requests get 10 s, a job ends at its next step."""
 POLL_SECONDS: Final = 0.05
 READY_POLL_SECONDS: Final = 0.25
-"""Seconds between two questions for the phase. Loading a model takes seconds, and every question is a line in the log.
-"""
+"""Seconds between two calls of `hello` that ask for the phase. Loading a model takes seconds, and each call is a line
+in the log."""
 
 
 # ---------------------------------------------------------------- does it answer?
@@ -81,7 +81,11 @@ def silent(socket: Path) -> bool:
 
 
 def wait_until_ready(socket: Path, told: Callable[[str], None], seconds: float) -> HelloResult:
-    """Wait for the phase `ready`. `told` is called with every phase on the way."""
+    """Wait until the daemon's phase is `ready`, and return its reply to `hello`. `told` is called with each new phase.
+
+    Raises:
+        Unavailable: the daemon is not ready after `seconds`.
+    """
     deadline, last = time.monotonic() + seconds, ""
     while time.monotonic() < deadline:
         answer = _answered(socket)
@@ -105,7 +109,7 @@ def wait_until_ready(socket: Path, told: Callable[[str], None], seconds: float) 
 class Started:
     hello: HelloResult
     how: str
-    """systemd, launchd, detached, or running (it was running already)."""
+    """What started the daemon: systemd, launchd or detached; or running, if it ran already."""
 
 
 def start(socket: Path, *, flag: str | None, seconds: float = START_SECONDS) -> Started:
@@ -130,8 +134,8 @@ def start(socket: Path, *, flag: str | None, seconds: float = START_SECONDS) -> 
 
 
 def _launch(socket: Path, flag: str | None, seconds: float) -> tuple[str, OrmahError | None]:
-    """Start the daemon by the service manager or detached. Return a failure instead of raising it, because another
-    process may have started the daemon meanwhile."""
+    """Start the daemon as a service or as a detached process. Return (how, error or None). The error is not raised
+    here, because another process may have started the daemon meanwhile."""
     if managers.serves(socket):
         how, done, hint = managers.start()
         return how, _complaint(done, how, hint)
@@ -148,7 +152,7 @@ def _launch(socket: Path, flag: str | None, seconds: float) -> tuple[str, OrmahE
 
 
 def _complaint(done: subprocess.CompletedProcess[str], tool: str, hint: str) -> OrmahError | None:
-    """Return the error of a tool that failed, with its hint if it gave one."""
+    """Return the error if the command `done` failed, else None. `hint` is used if the command printed no hint."""
     if done.returncode == 0:
         return None
     message, hinted = offline.said(done.stderr)
@@ -173,7 +177,7 @@ def stop(socket: Path, *, seconds: float = STOP_SECONDS) -> int | None:
     if managers.service_pid() == pid:
         managers.stop()
     else:
-        with suppress(ProcessLookupError):  # it went by itself in this moment
+        with suppress(ProcessLookupError):  # it ended by itself meanwhile
             os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -188,15 +192,15 @@ def stop(socket: Path, *, seconds: float = STOP_SECONDS) -> int | None:
 
 
 def _pid(socket: Path) -> int:
-    """Return the daemon's process id: from its reply, or if it hangs from the socket's owner, provided that is an
-    ormahd."""
+    """Return the daemon's process id from its reply to `admin.health`. If the call fails, return the process that
+    listens at `socket`, or raise the error if that is no ormahd."""
     try:
         client = Client.open(socket, agent=PERSON)
         try:
             return client.call("admin.health", NoParams(), HealthResult, timeout=HELLO_SECONDS).pid
         finally:
             client.close()
-    except OrmahError:  # it hangs, speaks another protocol, or stumbles: it is to be stopped all the same
+    except OrmahError:  # it hangs, speaks another protocol or fails: it must be stopped all the same
         pid = _peer(socket)
         if pid is not None and _is_ormahd(pid):
             return pid
@@ -204,8 +208,8 @@ def _pid(socket: Path) -> int:
 
 
 def _peer(socket: Path) -> int | None:
-    """Return the process that listens at `socket`, from the kernel. Under socket activation that is the service
-    manager."""
+    """Ask the kernel for the id of the process that listens at `socket`. None if it is another user's or unknown. Under
+    socket activation it is the service manager's."""
     with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:
         probe.settimeout(HELLO_SECONDS)
         try:

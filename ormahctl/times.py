@@ -55,9 +55,9 @@ class When(click.ParamType[str]):
             return None
 
     def _words(self, text: str, now: datetime) -> datetime | None:
-        """Return the time that words of English or the reader's language mean (by dateparser), or None."""
+        """Return the time that `text` means in English or the locale's language (by dateparser), else None."""
         if not _WORD.search(text):
-            return None  # it would take a single letter for a month
+            return None  # dateparser would take a single letter for a month
         import dateparser
 
         here = now.replace(tzinfo=None)
