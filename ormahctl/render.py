@@ -67,8 +67,8 @@ def width(text: str) -> int:
 
 
 def cut(text: str, columns: int) -> str:
-    """Return `text`, or if it is wider than `columns` its beginning and an ellipsis. The cut is between two words if that
-    keeps more than 60 % of the room."""
+    """Return `text`, or if it is wider than `columns` its beginning and an ellipsis. The cut is between two words if
+    that keeps more than 60 % of the room."""
     if width(text) <= columns:
         return text
     from rich.cells import set_cell_size
@@ -160,8 +160,8 @@ def out(text: str = "", *, hang: int = 2) -> None:
 
 
 def row(head: str, text: str, *, tail: str = "") -> None:
-    """Write `head`, `text` and `tail` as one line. On a terminal `text` is cut to the free columns, or gets a line of its
-    own if they are too few."""
+    """Write `head`, `text` and `tail` as one line. On a terminal `text` is cut to the free columns, or gets a line of
+    its own if they are too few."""
     if not terminal(sys.stdout):
         out(f"{head}{text}{tail}")
         return
@@ -234,7 +234,7 @@ def partial(parts: Sequence[str]) -> None:
 
 
 def encode(value: Any, *, pretty: bool) -> str:
-    """Return `value` (Structs, dicts, lists, scalars) as JSON, in which also C1 and similar control codes are escaped."""
+    """Return `value` (Structs, dicts, lists, scalars) as JSON in which all control characters are escaped, also C1."""
     import msgspec
 
     data = msgspec.json.encode(value)

@@ -2,7 +2,7 @@
 
 The connection is opened when it is first needed. Each call carries the caller's name and the working directory. An
 import uses a second connection with a thread of its own, so that a call can run while the next one is prepared. The
-daemon removes files that a person made only if the person agrees: `asked` asks on a terminal, `--yes` agrees in advance.
+daemon removes files that a person made only if the person agrees: `asked` asks on a terminal, `--yes` agrees before.
 """
 
 from __future__ import annotations

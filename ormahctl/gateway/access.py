@@ -1,7 +1,6 @@
 """Who may use the HTTP routes: programs by a token in a private file, a browser by a link that works once.
 
-Nothing of it is kept across a restart of the gateway. The token and the link's secret are random, and are compared in
-constant time.
+A restart of the gateway makes all of them invalid. The token and the secrets are random, and compared in constant time.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from typing import Final
 import msgspec
 
 LINK_SECONDS: Final = 300.0
-"""Seconds in which a link works."""
+"""Seconds after which a link no longer works."""
 MOST_LINKS: Final = 16
 """Links that are valid at the same time; the oldest is dropped for a further one."""
 MOST_SESSIONS: Final = 64
 SUFFIX: Final = ".web"
-"""The file with the address and the token stands beside the daemon's socket."""
+"""The path of the daemon's socket with this suffix is the file that holds the address and the token (`WebFile`)."""
 
 
 class WebFile(msgspec.Struct):
-    """What the file for programs has."""
+    """Content of the file from which programs read the gateway's HTTP address and token."""
 
     url: str
     token: str
@@ -33,20 +32,20 @@ class WebFile(msgspec.Struct):
 
 
 class WebAccess:
-    """The secrets of one listening port. For the event loop."""
+    """The token, links and browser sessions that give access to one HTTP port. Used on the event loop only."""
 
     def __init__(self, port: int = 0) -> None:
         self.port = port
         """Set when the port is known, before the first request."""
         self.awake: ExitStack | None = None
-        """Keeps the gateway awake without requests, once a person wished that."""
+        """If set, keeps the gateway from ending when no requests come (`stay` of `open_routes`)."""
         self.token = secrets.token_urlsafe(32)
         self._links: dict[str, float] = {}
         self._sessions: dict[str, None] = {}
 
     @property
     def cookie(self) -> str:
-        """The cookie's name. Browsers send a cookie to every port of a host, so that two vaults need two names."""
+        """Name of the session cookie. It has the port, because browsers send a cookie to every port of a host."""
         return f"ormah-{self.port}"
 
     @property
@@ -79,7 +78,7 @@ class WebAccess:
         return _same(self.token, value)
 
     def write(self, socket: Path) -> Path:
-        """Write the file for programs beside the daemon's socket, readable by this user only, and return its path."""
+        """Write the `WebFile` beside the daemon's socket, readable by this user only, and return its path."""
         path = web_file(socket)
         data = msgspec.json.encode(WebFile(self.url, self.token, os.getpid()))
         part = path.with_name(f"{path.name}.{secrets.token_hex(4)}")

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     Context = ServerRequestContext[Any]
 
 CHANGES: Final = 20
-"""Number of changes that `history` shows unasked."""
+"""Number of changes that `history` shows by default."""
 MAINTENANCE_SECONDS: Final = 600.0
 """Seconds for a phase of maintenance: the first compares many memories, the second makes a commit for each verdict."""
 

@@ -1,4 +1,4 @@
-"""The arguments of a tool: one table gives the JSON schema that clients see and the check of what they send.
+"""The arguments of MCP tools: from one table come the JSON schema that clients see, and the check of what they send.
 
 Clients disagree on schemas, so these use only what all understand: an object with properties, without references,
 unions or nullable types. What models send is read leniently where its meaning is certain: null for an argument that is
@@ -17,7 +17,11 @@ from ormahd.rpc.wire import BadRequest
 
 
 class Argument(msgspec.Struct, frozen=True, kw_only=True):
-    """One argument. `kind`: string, integer, number, boolean, array (of `of`, or of objects of `items`) or object (of `items`)."""
+    """One argument of a tool, or one field of an object in it.
+
+    `kind`: string, integer, number, boolean, array or object. `items`: the fields of an object, or of each object in an
+    array. `of`: the kind of an array's elements if they are no objects. `least`, `most`: bounds of a number.
+    """
 
     kind: str
     about: str
@@ -37,7 +41,7 @@ _BOOLEANS: Final = {"true": True, "false": False}
 
 
 def schema(arguments: Arguments) -> dict[str, Any]:
-    """Return the JSON schema of an object with these properties."""
+    """Return the JSON schema of an object whose properties are `arguments`."""
     found: dict[str, Any] = {
         "type": "object",
         "properties": {name: _property(one) for name, one in arguments.items()},
@@ -64,7 +68,7 @@ def _property(one: Argument) -> dict[str, Any]:
 
 
 def read(arguments: Arguments, given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the arguments that were given, checked.
+    """Return `given` without nulls, each value checked and converted as its argument declares.
 
     Raises:
         BadRequest: one is missing, unknown or invalid; the message names it and what is allowed.
@@ -113,7 +117,7 @@ def _read_if_valid(one: Argument | None, value: Any) -> Any:
 
 
 def _meant(kind: str, value: Any) -> Any:
-    """Return what a value of another type certainly means, otherwise the value."""
+    """Return `value` converted to `kind` if its meaning is certain (`"3"` -> 3), otherwise unchanged."""
     if isinstance(value, str) and kind in {"integer", "number", "array", "object", "boolean"}:
         text = value.strip()
         if kind == "boolean":

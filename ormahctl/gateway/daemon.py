@@ -1,8 +1,8 @@
 """The daemon as the gateway sees it: calls run in threads, on connections that are kept for the next call.
 
-A daemon that is down is started where commands would start it (`ormahctl.autostart`), and a call waits for it, but not
-longer than agents are patient. A call whose connection broke is sent again. Each change has a request id, by which the
-daemon makes it once.
+A daemon that is down is started if commands may start it too (`ormahctl.autostart`). A call waits for it, but gives up
+before agents do. A call whose connection broke is sent again. Each change has a request id, so that the daemon makes it
+only once.
 """
 
 from __future__ import annotations
@@ -34,22 +34,23 @@ CONNECT_SECONDS: Final = 3.0
 CALL_SECONDS: Final = 30.0
 """Seconds that an ordinary call may take: a write waits 5 s for git."""
 READ_SECONDS: Final = 9.0
-"""Seconds that a call may take which waits for nothing: only a daemon that hangs takes longer."""
+"""Seconds that a call which only reads may take. If it takes longer, the daemon hangs."""
 PATIENCE: Final = 7.0
 """Seconds to wait for a daemon that is down: agents give up after ten."""
 FOREIGN_PATIENCE: Final = 2.0
-"""Seconds to wait for a daemon that is not started from here: a person may be restarting it."""
+"""Seconds to wait for a daemon that the gateway may not start: a person may be restarting it."""
 POLL_SECONDS: Final = 0.1
 THREADS: Final = 64
 """Calls that run at the same time; others wait."""
 KEPT: Final = 4
-"""Connections that are kept for the next call, approximately: after a moment with more calls the others are closed."""
+"""Number of idle connections that stay open for later calls; approximate, because threads count without a lock."""
 _GONE: Final = frozenset({"absent", "refused", "closed"})
 """Reasons of `Unavailable` after which a new daemon may answer."""
 
 
 class CallingAgent(msgspec.Struct, frozen=True):
-    """Who calls: the name for the history, the folder that tells the space, and the agent's session."""
+    """Who calls the daemon. `agent`: the name for the history. `cwd`: the folder from which the daemon detects the space.
+    `session`: the id of the agent's session."""
 
     agent: str
     cwd: str | None = None
@@ -57,7 +58,7 @@ class CallingAgent(msgspec.Struct, frozen=True):
 
 
 class DaemonLink:
-    """Calls the daemon at one socket. For the event loop; `connect` for threads."""
+    """Calls the daemon at one socket. Used on the event loop, except `connect`, which blocks: call it in a thread."""
 
     def __init__(self, socket: Path) -> None:
         self.socket = socket
@@ -75,7 +76,7 @@ class DaemonLink:
         timeout: float | None = CALL_SECONDS,  # noqa: ASYNC109 - the thread ends by it, not the task
         on_progress: Callable[[Progress], None] | None = None,
     ) -> R:
-        """Call a method in a thread and return its result. If the task is cancelled, the call goes on unheard.
+        """Call a method in a thread and return its result. A call whose task is cancelled still ends in its thread.
 
         Raises:
             OrmahError: the daemon's error. Unavailable: no daemon answers.
@@ -84,7 +85,7 @@ class DaemonLink:
         return await anyio.to_thread.run_sync(act, abandon_on_cancel=True, limiter=self._limiter)
 
     def connect(self) -> wire.ClientConnection:
-        """Return a new connection; start the daemon first, or wait for it. Blocks, for a thread.
+        """Return a new connection, after starting the daemon or waiting for it if needed. Blocks: call it in a thread.
 
         Raises:
             Unavailable: no daemon answers in time.
@@ -106,7 +107,7 @@ class DaemonLink:
             time.sleep(POLL_SECONDS)
 
     async def warm(self) -> None:
-        """Connect before the first call, so that a daemon that is down starts while the agent still shakes hands."""
+        """Connect before the first call, so that a daemon that is down starts while the MCP handshake still goes on."""
         if self._idle:
             return
         try:
@@ -165,15 +166,15 @@ class DaemonLink:
             return None
 
     def _keep(self, connection: wire.ClientConnection) -> None:
-        """Leave a connection for the next call."""
+        """Keep a connection open for a later call, or close it if `KEPT` are idle already."""
         if len(self._idle) < KEPT:
             self._idle.append(connection)
         else:
             connection.close()
 
     def _begin(self, absent: Unavailable) -> bool:
-        """Start the daemon in a thread of its own, if no thread does it already. Return False if commands would not
-        start it."""
+        """Start the daemon in a new thread, unless a thread does so already. Return False if it may not be started
+        from here. Raise `absent` if a person stopped it."""
         if paths.is_stopped(self.socket):
             absent.message += "; it was stopped with `ormahctl down`"
             raise absent

@@ -1,4 +1,4 @@
-"""Requests and answers of HTTP, as parameters, results and errors of the daemon's methods."""
+"""Convert HTTP requests to parameters of the daemon's methods, and their results and errors to HTTP responses."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ STORED: Final = 202
 """Status for `vault_busy` with `stored`: the write is durable, and its commit follows."""
 WRONG_KIND: Final = "unsupported_media_type"
 BODY_BYTES: Final = 16_000_000
-"""Bytes of a request's body: what a frame of the daemon holds."""
+"""Largest body of a request in bytes: about what a frame to the daemon may hold."""
 QUICK_SECONDS: Final = 60.0
 """Seconds that an ordinary call may take: a write waits 5 s for git."""
 AGENT_CHARACTERS: Final = 100
 AGENT: Final = "x-agent-id"
 PROGRAM: Final = "http"
-"""The name of a program that gives none."""
+"""Name of a caller that gives no name."""
 PERSON: Final = "person"
 _NAMED: Final = re.compile(r"^(?:[a-z]+\.[a-z_]+: )?(?P<name>[a-z_]+)(?P<rest>(?:\[\d+\])?(?=: ))")
 _STEP: Final = re.compile(r"\[(?P<at>\d+)\]|\.?(?P<name>[^.\[]+)")
@@ -46,7 +46,7 @@ def as_json(value: Any, status: int = 200) -> Response:
 
 
 def answer_error(error: OrmahError) -> Response:
-    """Return the answer for an error of the daemon, or of a request."""
+    """Return the HTTP response for an error."""
     if error.code == "vault_busy" and error.data.get("stored"):
         return as_json({"text": error.message, **error.data}, STORED)
     shown = ErrorBody(code=error.code, message=error.message, hint=error.hint, data=dict(error.data))
@@ -54,7 +54,7 @@ def answer_error(error: OrmahError) -> Response:
 
 
 def asker(request: Request, named: str | None = None) -> CallingAgent:
-    """Return who calls: the person at the page, or the program by its name (`named`: the one in the body)."""
+    """Return who calls: the person at the page, or a program by its name. `named`: its name in the request's body."""
     if request.scope["ormah_caller"] == PERSON:
         return CallingAgent(PERSON)
     name = named or request.headers.get(AGENT) or request.query_params.get("agent_id") or PROGRAM
@@ -67,7 +67,7 @@ async def body(request: Request, kind: type[B]) -> B:
     """Return the JSON of a request's body as `kind`. An empty body counts as `{}`.
 
     Raises:
-        BadRequest: it is no JSON, or not of this kind. TooLarge.
+        BadRequest: the body is no JSON, or not of this kind. TooLarge: it has more than `BODY_BYTES`.
     """
     data = await read(request, BODY_BYTES)
     if data and request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
@@ -120,9 +120,9 @@ async def parameters(route: Route, request: Request) -> Params:
 
 
 def from_outside(error: OrmahError, request: Request) -> OrmahError:
-    """Return an error with the names of parameters that this route has in the place of the daemon's.
+    """Return the daemon's error with the parameter's name replaced by the name that it has in this route.
 
-    `/ui/search` takes `q`, and the daemon's method `query`.
+    For example `query` becomes `q` for `/ui/search`. `request.state.outside`: {the daemon's name: name in the route}.
     """
     outside: dict[str, str] = getattr(request.state, "outside", {})
     found = _NAMED.match(error.message)
@@ -136,7 +136,10 @@ def from_outside(error: OrmahError, request: Request) -> OrmahError:
 
 
 def _query(request: Request, names: dict[str, str], lists: set[str]) -> dict[str, Any]:
-    """Return the query's values by the names of parameters. `names`: those that it may have, and what they mean."""
+    """Return {parameter of the daemon's method: value} from the URL's query.
+
+    `names`: {name allowed in the query: parameter}. `lists`: parameters that may occur several times.
+    """
     found: dict[str, Any] = {}
     for key, value in request.query_params.multi_items():
         if key == "agent_id":
@@ -154,7 +157,7 @@ def _query(request: Request, names: dict[str, str], lists: set[str]) -> dict[str
 
 
 def _invalid(exc: msgspec.ValidationError, given: Any) -> BadRequest:
-    """Return msgspec's error with the field that it is about, and what was given there."""
+    """Convert msgspec's error about `given` to a BadRequest that names the field and quotes its value."""
     field, said = field_and_fault(str(exc))
     data = {"field": field}
     if not said.startswith("expected"):
@@ -166,7 +169,7 @@ def _invalid(exc: msgspec.ValidationError, given: Any) -> BadRequest:
 
 
 def _at(field: str, given: Any) -> Any:
-    """Return the value of a field in what was given; None if it has none."""
+    """Return the value at the path `field`, such as `edges[0].reason`, in `given`; None if there is none."""
     for step in _STEP.finditer(field):
         try:
             given = given[int(step["at"])] if step["at"] else given[step["name"]]

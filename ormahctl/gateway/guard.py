@@ -1,11 +1,11 @@
-"""What stands before every route on loopback: any page in a browser, and any local program, can send requests there.
+"""Checks before every HTTP route: any web page in a browser and any local program can send requests to loopback.
 
 - The Host must be this port on loopback, on every path and before routing, so that a foreign name that resolves to
   127.0.0.1 (DNS rebinding) reaches nothing.
-- Paths are taken as they are: `..`, doubled and encoded slashes are refused, not resolved.
-- Requests that a browser says another site or another port caused are refused, also where the cookie would be sent.
-- All but the empty page and the exchange of the link needs the cookie or the token.
-- Every answer has headers by which a browser loads and runs nothing else. There are no CORS headers.
+- Paths with `..`, doubled or encoded slashes are refused, not resolved.
+- Requests that another site or port caused, as the browser's headers say, are refused even if they carry the cookie.
+- Every route that is not in `PUBLIC` needs the cookie or the token.
+- Every response has headers that forbid the browser to load or run anything from elsewhere. There are no CORS headers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ HEADERS: Final = {
 PUBLIC: Final = frozenset(
     {("GET", "/"), ("HEAD", "/"), ("GET", "/page.js"), ("GET", "/page.css"), ("GET", "/icon.svg"), ("POST", "/session")}
 )
-"""What needs no cookie and no token: none of it has anything of the vault."""
+"""(method, path) of the routes that need neither cookie nor token. None of them shows anything of the vault."""
 SAFE: Final = frozenset({"GET", "HEAD"})
 OWN_SITES: Final = frozenset({"same-origin", "none"})
 ODD_PATH: Final = re.compile(r"//|\\|%2f|%5c|%2e|%00|[\x00-\x20\x7f]|/\.{1,2}(/|$)", re.IGNORECASE)
@@ -61,7 +61,10 @@ class Refused(Exception):
 
 
 class LoopbackGuard:
-    """ASGI middleware. `scope["ormah_caller"]` is `person` for a browser's session, and `program` for the token."""
+    """ASGI middleware that refuses requests by the rules above.
+
+    It sets `scope["ormah_caller"]`: `person` for a browser's session, `program` for the token, "" for a public route.
+    """
 
     def __init__(self, app: ASGIApp, access: WebAccess) -> None:
         self._app = app
@@ -81,7 +84,7 @@ class LoopbackGuard:
         await self._app(scope, receive, _with_headers(send))
 
     def _admit(self, scope: Scope) -> str:
-        """Return who calls; "" for what is public. Raises Refused."""
+        """Return who calls: `person`, `program`, or "" for a public route. Raises Refused."""
         headers = Headers(scope=scope)
         hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts():
@@ -111,7 +114,10 @@ class LoopbackGuard:
         return "person"
 
     def _same_site(self, headers: Headers, *, unsafe: bool) -> None:
-        """Refuse what a page of another site or port caused. `unsafe`: a browser must say that it was this page."""
+        """Raise Refused if the headers say that a page of another site or port caused the request.
+
+        `unsafe`: raise it also if they say nothing about the page, unless there is an Authorization header.
+        """
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         ours = {None, *(f"http://{host}" for host in self._hosts())}
         if origin not in ours or (site is not None and site not in OWN_SITES):
@@ -134,7 +140,7 @@ def _cookies(lines: Iterable[str], name: str) -> list[str]:
 
 
 def error_response(status: int, error: ErrorBody, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an error as every route gives it: `{"error": {code, message, hint, data}}`."""
+    """Return the response for an error, the same in every route: `{"error": {code, message, hint, data}}`."""
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else headers
     return Response(msgspec.json.encode({"error": error}), status, headers, "application/json")
 

@@ -1,9 +1,8 @@
-"""The gateway at work: accepts connections on its own socket, serves each, and ends after a rest.
+"""Run the gateway: accept connections on its own socket, serve each, and end after `REST_SECONDS` without use.
 
-Sessions of agents and requests over HTTP keep it awake. A pump of another version of Ormah, or of a newer one that was
-installed meanwhile, makes it retire: it lets the
-next gateway start at once, serves its present sessions to their end, and ends with the last one. So an upgrade reaches
-the sessions that begin after it.
+Sessions of agents and HTTP requests count as use. If a session begins whose Ormah is of another version than this
+process (an upgrade was installed meanwhile), the gateway retires: the next gateway can start at once, this one serves
+its present sessions and ends with the last. So an upgrade reaches the sessions that begin after it.
 """
 
 from __future__ import annotations
@@ -47,13 +46,13 @@ REST_SECONDS: Final = 600.0
 """Seconds without a session or a request after which the gateway ends: starting it again takes about one."""
 LOOK_SECONDS: Final = 5.0
 OPENING_SECONDS: Final = 10.0
-"""Seconds in which a connection has to say what it wants."""
+"""Seconds within which the first frame of a connection must have arrived."""
 LINE_BYTES: Final = 64 << 20
-"""Bytes that one message of a session may have."""
+"""Largest message of a session, in bytes."""
 
 
 class Gateway:
-    """The one gateway of a daemon's socket. For its own event loop only."""
+    """The one gateway of a daemon's socket. Used on the event loop of `run` only."""
 
     def __init__(self, entrance: GatewaySocket, daemon: DaemonLink, *, rest: float = REST_SECONDS) -> None:
         self.entrance = entrance
@@ -70,7 +69,7 @@ class Gateway:
         self._server: asyncio.Server | None = None
 
     async def run(self) -> None:
-        """Serve until a rest, a signal, or the end of the last session after retiring."""
+        """Serve until the gateway was unused too long, a signal comes, or its last session ends after `_retire`."""
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             self._server = await asyncio.start_unix_server(self._welcome, sock=self.entrance.sock, limit=LINE_BYTES)
@@ -87,7 +86,7 @@ class Gateway:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """Keep the gateway awake while in the block, and for a rest after it."""
+        """Keep the gateway from ending during the `with` block, and for `REST_SECONDS` after it."""
         self._held += 1
         try:
             yield
@@ -122,7 +121,7 @@ class Gateway:
         self._tasks.start_soon(self._attend, reader, writer)
 
     async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection from its opening to its end. What goes wrong ends this connection alone."""
+        """Serve one connection to its end. An exception is logged and ends only this connection."""
         try:
             with self.hold():
                 await self._opened(reader, writer)
@@ -165,7 +164,7 @@ class Gateway:
     # ------------------------------------------------------------ its end
 
     def _retire(self) -> None:
-        """Let another gateway start; serve the present sessions to their end."""
+        """Stop listening, so that another gateway can start. Present sessions are served to their end."""
         self._retired = True
         self._close()
 
@@ -179,7 +178,7 @@ class Gateway:
             self.end()
 
     async def _look(self) -> None:
-        """Look now and then whether it is time to rest, and whether the socket's file is still there."""
+        """Every few seconds, end the gateway if it is unused, and retire it if the socket's file was removed."""
         while True:
             await anyio.sleep(min(LOOK_SECONDS, self._rest))
             if not self._retired and not self.entrance.intact:
@@ -194,7 +193,7 @@ class Gateway:
 
 
 async def carry_out(gateway: Gateway, body: bytes) -> bytes:
-    """Carry out one order of a command, and return the outcome as JSON."""
+    """Carry out the order in `body`, which a command sent, and return an `OrderResult` as JSON."""
     try:
         order = msgspec.json.decode(body, type=Order)
         if order.name not in ORDERS:
@@ -208,18 +207,18 @@ async def carry_out(gateway: Gateway, body: bytes) -> bytes:
 
 
 async def _status(gateway: Gateway, _params: dict[str, object]) -> dict[str, object]:
-    """Return what the gateway does now: its process, its sessions, and the port on loopback if it listens there."""
+    """Return the gateway's process id, version, number of sessions, and HTTP port (None if it serves no HTTP)."""
     return {"pid": os.getpid(), "version": __version__, "sessions": gateway.sessions, "port": gateway.port}
 
 
 async def _stop(gateway: Gateway, _params: dict[str, object]) -> dict[str, object]:
-    """End the gateway. Pumps start another one when their agents ask for something."""
+    """End the gateway. The processes of open sessions start another one when their agents send a request."""
     gateway.end()
     return {}
 
 
 async def _web(gateway: Gateway, params: dict[str, object]) -> dict[str, object]:
-    """Open the routes of HTTP, whose libraries are slow to import."""
+    """Serve HTTP (`open_routes`). Its libraries are imported here, because that is slow and rarely needed."""
     from ormahctl.gateway.routes import open_routes
 
     return await open_routes(gateway, params)
@@ -230,4 +229,4 @@ ORDERS: Final[dict[str, Callable[[Gateway, dict[str, object]], Awaitable[dict[st
     "stop": _stop,
     "web": _web,
 }
-"""What commands may ask of the gateway itself (`reach.order`), by name."""
+"""{name of an order: function that carries it out}. Commands send orders with `reach.order`."""

@@ -1,7 +1,7 @@
-"""`POST /ingest/conversation` and `/ingest/file`: what was said is archived, the sections of a document become memories.
+"""`POST /ingest/conversation` and `/ingest/file`: conversations are archived, sections of documents become memories.
 
-The daemon reads files, because it has to read some of them twice. So the text is put into a file of this user's for as
-long as the daemon reads it.
+The daemon ingests files only, because it reads some of them twice. So the text of a request is put into a temporary
+file that only this user can read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ormahctl.gateway.daemon import DaemonLink
 
 FILE_BYTES: Final = 10_000_000
-"""Largest file that is taken."""
+"""Largest file that is accepted, in bytes."""
 SUFFIX_CHARACTERS: Final = 12
 NAME_CHARACTERS: Final = 100
 KNOWN: Final = (
@@ -43,7 +43,7 @@ KNOWN: Final = (
     "at the start of lines, and of documents markdown, plain text and PDF"
 )
 NO_TEXT: Final = frozenset({"it is no text", "it is no text in UTF-8"})
-"""What the daemon says of a document whose format is unknown."""
+"""Errors of the daemon that mean: the format of the document is unknown."""
 
 
 class Conversation(msgspec.Struct, forbid_unknown_fields=True):
@@ -106,9 +106,10 @@ async def _upload(request: Request) -> tuple[bytes, str]:
 
 
 async def _ingest(daemon: DaemonLink, who: CallingAgent, given: IngestPathParams, name: str) -> Response:
-    """Archive a conversation, or make memories of a document's sections; only look with `dry_run`. `name`: for errors.
+    """Have the daemon archive a conversation, or make memories of a document's sections, and return what it did.
 
-    Raises BadRequest: it has no format that is read, or it is damaged.
+    With `given.dry_run` it only tells what it would do. `name`: the text's name in errors. Raises BadRequest if the
+    format is unknown or the text is damaged.
     """
     looked = await daemon.call("ingest.look", given, IngestPathResult, asker=who, timeout=None)
     dry = given.dry_run
@@ -135,7 +136,7 @@ def _status(*, dry: bool) -> str:
 
 
 def _check(name: str, found: IngestedFile | IngestedDocument) -> None:
-    """Raise BadRequest for a text of which nothing came."""
+    """Raise BadRequest if the daemon could not read the text."""
     if found.status not in {"failed", "unknown"}:
         return
     unknown = found.status == "unknown" or found.error in NO_TEXT
@@ -148,7 +149,7 @@ def _check(name: str, found: IngestedFile | IngestedDocument) -> None:
 
 
 def _space(request: Request) -> str | None:
-    """Return the space of new memories: that of the query, else none."""
+    """Return the space for new memories, from the URL's query; None if it has none."""
     return request.query_params.get("default_space") or None
 
 

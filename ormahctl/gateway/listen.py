@@ -1,7 +1,7 @@
 """The gateway's own socket: beside the daemon's, for this user only, and one for each daemon's socket.
 
-A lock on a file, not the socket, says whether a gateway runs; it ends with the process. The process that starts a gateway
-hands the lock over (`ormahctl.shim.gateway`).
+A lock on a file shows whether a gateway runs, because unlike the socket's file it ends with the process. The process
+that starts a gateway takes the lock and passes it on (`ormahctl.shim.gateway`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BACKLOG: Final = 128
 
 
 class GatewaySocket(msgspec.Struct):
-    """The listening socket. `lock` is the open file that holds the gateway's lock, until `close`."""
+    """The listening socket. `lock`: descriptor of the open file that holds the gateway's lock; -1 after `close`."""
 
     sock: socket.socket
     path: Path
@@ -75,7 +75,7 @@ def enter(daemon: Path, lock: int | None) -> GatewaySocket:
 
 
 def _listen(path: Path, lock: int) -> GatewaySocket:
-    """Replace what an earlier gateway left at the path; the holder of the lock may."""
+    """Listen at `path`, after removing the socket that an earlier gateway left there. The caller must hold the lock."""
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise BadRequest(f"{path} is there and is no socket; it was left alone", hint="move it away")

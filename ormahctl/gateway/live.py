@@ -1,8 +1,8 @@
 """`WS /ui/ws`: the daemon's events as messages of a WebSocket, one JSON object each.
 
 `?after=ID` begins after an event, `?only=write&only=edit` chooses kinds. The first message is the reply to the
-subscription (`last`, `refetch`). A `ping` comes when there was no event for a while, so that a page notices a connection
-that is only half there. If the daemon goes away, the WebSocket is closed, and the page opens another one with `after`.
+subscription (`last`, `refetch`). A `ping` is sent if there was no event for a while, so that a page notices a dead
+connection. If the daemon ends, the WebSocket is closed, and the page opens another one with `after`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 PING_SECONDS: Final = 15.0
 LOOK_SECONDS: Final = 1.0
-"""Seconds between two looks whether the page went away: the thread that reads cannot be interrupted."""
+"""Seconds that a thread waits for an event, before it is checked whether the page is gone. It cannot be interrupted."""
 SECONDS: Final = 30.0
 STREAMS: Final = 16
-"""WebSockets at the same time: half of the subscriptions that the daemon has."""
+"""WebSockets open at the same time: half of the subscriptions that the daemon allows."""
 INVALID, AWAY, FULL = 4400, 1012, 1013
 """Close codes: invalid parameters; the daemon went away; too many streams."""
 
 
 def stream(daemon: DaemonLink) -> Callable[[WebSocket], Awaitable[None]]:
-    """Return the endpoint."""
+    """Return the endpoint of `/ui/ws`."""
     streams = anyio.CapacityLimiter(STREAMS)
 
     async def endpoint(socket: WebSocket) -> None:
@@ -76,11 +76,11 @@ def _subscribe(daemon: DaemonLink, params: SubscribeParams) -> tuple[ClientConne
 
 
 async def _relay(socket: WebSocket, connection: ClientConnection, streams: anyio.CapacityLimiter) -> None:
-    """Send events until the page or the daemon goes away. A page that does not read is not waited for by the daemon."""
+    """Send events until the page or the daemon closes its connection. The daemon never waits for a slow page."""
     async with anyio.create_task_group() as tasks:
 
         async def hear() -> None:
-            """End with the page. Messages from it mean nothing."""
+            """Stop the relay once the page disconnects. Ignore messages from the page."""
             try:
                 while True:
                     await socket.receive_text()

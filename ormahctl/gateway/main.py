@@ -18,7 +18,7 @@ from ormahd.rpc.wire import OrmahError
 def main(words: list[str]) -> int:
     """Run the gateway for the daemon at the socket `words[0]`. `words[1]`: the descriptor that holds its lock.
 
-    What it has to say goes to stderr, which is a log beside the socket.
+    Log and errors go to stderr, which is a file beside the socket (`ormahctl.shim.gateway`).
     """
     gc.disable()  # nothing that is imported is ever freed
     os.umask(0o077)

@@ -112,7 +112,7 @@ def _ingest(summary: str, request_body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a value in a query, which cannot be null."""
+    """Return `schema` without null as a type or default: a value in a URL's query cannot be null."""
     kinds = [one for one in schema.get("anyOf", []) if one != {"type": "null"}]
     kept = {key: value for key, value in schema.items() if key not in {"anyOf", "default"} or (key == "default" and value is not None)}  # fmt: skip
     return kept if not kinds else {**kept, **(kinds[0] if len(kinds) == 1 else {"anyOf": kinds})}

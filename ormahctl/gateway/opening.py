@@ -22,8 +22,11 @@ LARGEST: Final = 65_536
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """What a pump says of its agent's session. `root`: the folder of its installation. `nonce`: the same for every connection of
-    a session, so that a request that is sent again is known by it."""
+    """The first frame of an MCP session, from the pump: the process that an agent starts as its MCP server.
+
+    `root`: the folder where the pump's Ormah is installed. `nonce`: the same for all connections of a session, so that
+    a request that is sent again is recognised. `space`: `ORMAH_SPACE`. `project`: the folder where the session began.
+    """
 
     root: str
     nonce: str
@@ -34,7 +37,7 @@ class Opening(msgspec.Struct, frozen=True):
 
 
 def read_opening(body: bytes) -> Opening | None:
-    """Return what the body says; None if it is no opening."""
+    """Decode the body of a frame of kind `p`; None if it is malformed."""
     fields = body.split(b"\0")
     if len(fields) != 7:
         return None
@@ -47,9 +50,9 @@ def read_opening(body: bytes) -> Opening | None:
 
 
 def installed(root: str) -> str | None:
-    """Return the version of Ormah that is installed in a folder now; None if none is.
+    """Return the version of Ormah that is now installed in the folder `root`; None if none is.
 
-    It is read from the file: after an upgrade it is another one than that of the running process.
+    It is read from the file, because after an upgrade the running process is still of the older version.
     """
     try:
         code = Path(root, "ormahd", "__init__.py").read_text("utf-8")
@@ -68,7 +71,7 @@ def _text(field: bytes) -> str | None:
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What a command asks of the gateway. `name`: an entry of `host.ORDERS`."""
+    """A request of a command to the gateway itself. `name`: a key of `host.ORDERS`."""
 
     name: str
     params: dict[str, object] = {}

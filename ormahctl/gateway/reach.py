@@ -1,4 +1,4 @@
-"""Ask the gateway from a command: starts it if none runs. No asyncio: commands stay quick."""
+"""Send orders from a command to the gateway, and start one if none runs. Without asyncio, which is slow to import."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POLL_SECONDS: Final = 0.05
 def order(
     socket: Path, name: str, params: dict[str, object], *, start: bool = True, seconds: float = SECONDS
 ) -> dict[str, object]:
-    """Have the gateway of the daemon at `socket` carry out an order, and return its result. `seconds`: how long it may take.
+    """Have the gateway of the daemon at `socket` carry out an order within `seconds`, and return its result.
 
     Raises:
         Unavailable: there is no gateway, or it does not start or answer. BadRequest: the order failed.
@@ -37,7 +37,7 @@ def order(
 
 
 def status(socket: Path) -> dict[str, object] | None:
-    """Return what the gateway of the daemon at `socket` does now; None if none runs."""
+    """Return the state of the gateway of the daemon at `socket` (`host._status`); None if none runs."""
     with contextlib.suppress(Unavailable):
         return order(socket, "status", {}, start=False)
     return None
@@ -70,7 +70,7 @@ def _ask(socket: str, frame: bytes, start: bool, seconds: float) -> bytes:
 
 
 def _exchange(channel: _socket.socket, frame: bytes, seconds: float) -> bytes | None:
-    """Send the frame, and return the body of the answer; None if the gateway ended meanwhile, at its rest."""
+    """Send the frame, and return the body of the answer; None if the gateway ended before it answered."""
     try:
         channel.settimeout(seconds)
         channel.sendall(frame)

@@ -33,15 +33,15 @@ RECALL_CHARACTERS: Final = 24_000
 NODE_CHARACTERS: Final = 60_000
 """Characters of one memory: some 15,000 tokens; Claude Code cuts at 25,000."""
 LEAST: Final = 200
-"""Characters of a result's text that are always shown."""
+"""A text is never cut to fewer characters than this."""
 NAMED: Final = 70
-"""Characters of a text that stand for a title."""
+"""Largest number of characters of a text that are used in place of a title."""
 LIFE_CHARACTERS: Final = 24_000
 """Characters of all changes of one memory together."""
 EDGES_SHOWN: Final = 40
-"""Connections of a memory that are listed, in each direction: the memory of the user has hundreds."""
+"""Connections of a memory that are listed, in each direction: the self node has hundreds."""
 CHANGES_SHOWN: Final = 100
-"""Files that an undo names."""
+"""Largest number of lines about the changes of an undo."""
 SHOWN: Final = 8
 """Characters of an id of an op or a commit that are shown."""
 FOUND: Final = {"activated": "found through a connection", "conflict": "contradicts a better result"}
@@ -76,7 +76,7 @@ def _hit(number: int, hit: RecallHit, room: int) -> str:
 
 
 def named(content: str) -> str:
-    """Return what stands for the title of a memory without one: the beginning of its text."""
+    """Return the beginning of a memory's text, as the title of a memory without one."""
     whole = line(content)
     return whole if len(whole) <= NAMED else f"{whole[:NAMED].rsplit(' ', 1)[0]} …"
 
@@ -112,8 +112,8 @@ def node(found: NodeResult) -> str:
 
 
 def remembered(done: RememberResult) -> str:
-    """Return what was stored, and the similar memories that exist, with what to do about them."""
-    # the daemon's text names commands where this names tools
+    """Return text that says what was stored, which similar memories exist, and what to do about them."""
+    # the daemon's own list of similar memories names commands; `_near` names tools
     lines = done.text.split("\nClose to what is known already:\n")[0].splitlines()
     return "\n".join(map(safe, [*lines, *_near(done.near, done.node_id)]))
 
@@ -207,7 +207,7 @@ _SESSIONS: Final = (
 
 
 def batches(issued: MaintenanceResult) -> str:
-    """Return phase one as text: the questions, the receipt, and how to answer."""
+    """Return the questions of two-phase maintenance as text, with the receipt and how to answer."""
     blocks: list[str] = []
     for name, heading in _HEADINGS.items():
         pairs: Sequence[CandidatePair] = getattr(issued, name) or ()

@@ -1,6 +1,6 @@
-"""What a person picks from a menu of the agent: memories as resources of the MCP server, and its prompts.
+"""Resources and prompts of the MCP server, which a person picks from a menu of the agent.
 
-A resource is `ormah://node/{id}`, a memory as text. Their list names the core memories.
+A resource `ormah://node/{id}` is one memory as text. The list of resources has only memories of the tier core.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MIME: Final = "text/markdown"
 LIST_SECONDS: Final = 8.0
 """Seconds that the list may take: clients ask for it when they start, and have ten seconds of patience."""
 LISTED: Final = 50
-"""Number of core memories in the list: more is nothing to pick from."""
+"""Number of core memories in the list: a menu with more is of no use."""
 MAINTENANCE: Final = "maintenance"
 _DESCRIPTION: Final = "Decide on memories that may be the same, contradict each other or belong together."
 

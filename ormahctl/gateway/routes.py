@@ -38,7 +38,7 @@ PAGE: Final = {
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }  # fmt: skip
 _open: WeakKeyDictionary[Gateway, WebAccess] = WeakKeyDictionary()
-"""The access to the port of each gateway that listens on loopback. A process has one gateway; tests may have more."""
+"""{gateway that serves HTTP: access to its port}. A process has one gateway; tests may have more."""
 
 
 class OpenedSession(msgspec.Struct, forbid_unknown_fields=True):
@@ -48,9 +48,9 @@ class OpenedSession(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def open_routes(gateway: Gateway, params: dict[str, object]) -> dict[str, object]:
-    """Listen on loopback if the gateway does not yet; return the address, a link for a browser, and the token's file.
+    """Serve HTTP on loopback, if not done yet. Return the address, a link for a browser, the port and the token's file.
 
-    `port`: the port to listen on; absent or 0: a free one. `stay`: keep the gateway awake until it is told to stop.
+    `params`: `port` to listen on (absent or 0: a free one); `stay`: keep the gateway from ending when it is unused.
 
     Raises:
         BadRequest: the port cannot be used.
@@ -102,7 +102,7 @@ def app(daemon: DaemonLink, access: WebAccess) -> LoopbackGuard:
 
 
 def _checked(act: Act) -> Act:
-    """Return an endpoint that answers errors as JSON."""
+    """Return an endpoint that calls `act`, and answers its OrmahError as JSON."""
 
     async def endpoint(request: Request) -> Response:
         try:

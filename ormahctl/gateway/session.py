@@ -1,7 +1,7 @@
-"""One agent's MCP session, from its pump's opening to its end: the SDK's server on the lines of a connection.
+"""Serve one agent's MCP session: the MCP SDK's server reads and writes the lines of a connection.
 
-The SDK serves both eras of the protocol on one stream: the handshake of `initialize`, and since 2026-07-28 requests that
-each say who asks. What the tools do is in `tools`.
+The SDK serves both versions of the protocol on one stream: sessions that begin with `initialize`, and since 2026-07-28
+requests that each name their client. What the tools do is in `tools`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BYTE_ORDER_MARKS: Final = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF1
 async def serve_session(
     daemon: DaemonLink, opening: Opening, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    """Serve one session until the pump closes the connection."""
+    """Serve one session until the agent's process closes the connection. `opening`: its first frame."""
     server = _server(Workplace(daemon, opening))
     to_server, from_pump = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     to_pump, from_server = anyio.create_memory_object_stream[SessionMessage](0)
@@ -55,7 +55,7 @@ async def _hear(
     to_server: MemoryObjectSendStream[SessionMessage | Exception],
     to_pump: MemoryObjectSendStream[SessionMessage],
 ) -> None:
-    """Hand each line to the server as a message. A line that is none is answered with an error."""
+    """Pass each line that is a valid message to the server, and answer an invalid line with an error."""
     async with to_server, to_pump:
         while line := await reader.readline():
             found = understood(line)
@@ -73,17 +73,17 @@ async def _tell(writer: asyncio.StreamWriter, from_server: MemoryObjectReceiveSt
 
 
 class Refusal(Struct, frozen=True):
-    """The answer to a line that is no message."""
+    """The error that answers a line which is no valid message."""
 
     error: types.JSONRPCError
 
 
 def understood(line: bytes) -> types.JSONRPCMessage | Refusal | None:
-    """Return the message of a line, or what to answer to one that is none; None for what JSON-RPC leaves without an answer:
-    a wrong notification or answer.
+    """Return the message in a line, or for an invalid line the error to answer. None if JSON-RPC wants no answer: to an
+    invalid notification or response.
 
-    The id of a refusal is null where the line has none that can be read. The SDK takes a request with an id of another type than
-    text or integer for a notification, and would not answer.
+    The error's id is null if the line has no readable id. A request whose id is neither text nor integer is refused
+    here, because the SDK would take it for a notification and not answer.
     """
     try:
         message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)

@@ -22,10 +22,10 @@ SEARCH: Final = MappingProxyType({"q": "query", **FILTERS, "tag": "tags"})
 
 
 class Route(msgspec.Struct, frozen=True):
-    """One route. Names in `{}` of the path are parameters of the daemon's method.
+    """One route. Names in `{}` in the path are parameters of the daemon's method.
 
-    `query`: other names of parameters in the query. `default`: names in the query of parameters that the body may leave
-    out. `slow`: it may take minutes, so that no time limit holds.
+    `query`: {name in the URL's query: parameter}, where they differ. `default`: {name in the query: parameter} for
+    parameters that the body may leave out. `slow`: the call may take minutes, so it has no time limit.
     """
 
     verb: str
@@ -48,12 +48,12 @@ class Route(msgspec.Struct, frozen=True):
 
     @property
     def lists(self) -> set[str]:
-        """The parameters that are lists: the query may have them several times."""
+        """The parameters that are lists. Their names may occur several times in the query."""
         return {field.encode_name for field in msgspec.structs.fields(self.params) if _is_list(field.type)}
 
     @property
     def in_path(self) -> list[str]:
-        """The names in the path."""
+        """The names in `{}` in the path."""
         return [part.split("}")[0] for part in self.path.split("{")[1:]]
 
 

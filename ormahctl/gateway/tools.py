@@ -1,7 +1,7 @@
 """The tools of the MCP server: a table of names, descriptions, arguments and actions; and the call of one.
 
-A tool that fails answers with an error that says what is wrong, in what, and what to do, so that the agent can mend it.
-Every answer is complete as text; ids stand in `structured_content` as well.
+A tool that fails answers with an error that says what is wrong, where, and what to do, so that the agent can try again.
+Every answer is complete as text; ids are in `structured_content` as well.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ Act = Callable[["Workplace", "ServerRequestContext[Any]", dict[str, Any]], Await
 
 
 class AgentTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool. `reads`: it changes nothing. `replaces`: it changes or removes what was there. `repeats`: the same call again
-    has no further effect."""
+    """A tool. `reads`: it changes nothing. `replaces`: it changes or removes existing memories. `repeats`: calling it
+    again with the same arguments has no further effect."""
 
     title: str
     about: str
@@ -200,7 +200,7 @@ TOOLS_OF: Final = {
     "recall": "recall", "show": "recall_node", "remember": "remember", "update": "update", "outdated": "mark_outdated",
     "feedback": "submit_feedback", "maintenance": "run_maintenance", "history": "history", "undo": "undo",
 }  # fmt: skip
-"""{command: the tool that does the same}. The daemon's errors name commands, and an agent may have no shell."""
+"""{command of ormahctl: the tool that does the same}. Errors of the daemon name commands; agents need the tool."""
 _COMMANDS: Final = re.compile(rf"\bormahctl ({'|'.join(TOOLS_OF)})\b")
 
 
@@ -227,7 +227,7 @@ def _described(name: str, one: AgentTool) -> types.Tool:
 async def called(
     place: Workplace, ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
 ) -> types.CallToolResult:
-    """Call a tool. What goes wrong is an answer with `is_error`; only an unknown tool is an error of the protocol."""
+    """Call a tool and return its answer. Failures are answers with `is_error`; only an unknown tool raises MCPError."""
     tool = TOOLS.get(params.name)
     if tool is None:
         raise MCPError(types.INVALID_PARAMS, f"there is no tool '{params.name[:60]}'; there are: {', '.join(TOOLS)}")

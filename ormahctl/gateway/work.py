@@ -1,4 +1,4 @@
-"""Where a session's agent works, and who it is: the space, the folder, and the name for calls to the daemon."""
+"""What calls to the daemon say about a session's agent: its name, its folder and its space."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Result)
 
 ROOTS_SECONDS: Final = 2.0
-"""Seconds that a client may take to tell its roots; some never answer."""
+"""Seconds to wait for a client's list of roots (folders of its project); some clients never answer."""
 NAMES: Final = {
     "codex-mcp-client": "codex",
     "gemini-cli-mcp-client": "gemini",
@@ -35,12 +35,12 @@ NAMES: Final = {
     "cursor-vscode": "cursor",
     "Visual Studio Code": "vscode",
 }
-"""{name that a client gives itself: name of the same agent in its hooks, and in the history}."""
+"""{name that an MCP client gives itself: name of the same agent in hooks and in the history}."""
 GLOBAL: Final = "global"
 
 
 class Workplace:
-    """The session as the tools see it."""
+    """The session of one agent, for the tools: calls the daemon with the agent's name, folder and session id."""
 
     def __init__(self, daemon: DaemonLink, opening: Opening) -> None:
         self._daemon = daemon
@@ -58,22 +58,23 @@ class Workplace:
         *,
         timeout: float = CALL_SECONDS,  # noqa: ASYNC109 - the daemon's thread ends by it
     ) -> R:
-        """Call the daemon in the name of this session's agent. Raises OrmahError."""
+        """Call the daemon for this session's agent, and return the result. Raises OrmahError."""
         asker = CallingAgent(agent_name(ctx), await self._place(ctx), self._opening.session)
         return await self._daemon.call(method, params, result, asker=asker, timeout=timeout)
 
     def space(self, named: str | None) -> str | UnsetType | None:
-        """Return the space for a call: the one named, else that of `ORMAH_SPACE`, else unset: the daemon then detects it
-        from the folder. `global` means no space, None for the daemon."""
+        """Return the space for a call: `named`, else `ORMAH_SPACE`, else UNSET, for which the daemon detects the space
+        from the folder. None, for `global`, stands for memories without a space."""
         given = (named or "").strip() or (self._opening.space or "").strip()
         if not given:
             return UNSET
         return None if given.casefold() == GLOBAL else given
 
     def request_id(self, ctx: ServerRequestContext[Any]) -> str:
-        """Return an id for a change, the same whenever the pump sends this request: so it is made once.
+        """Return the daemon's request id for a change. It is the same if this request is sent again, so that the change
+        is made once.
 
-        It also has a hash of what is asked, for clients that count their requests anew within a session.
+        It has a hash of the request's parameters, because some clients use the same id again within a session.
         """
         asked = {name: value for name, value in (ctx.params or {}).items() if name != "_meta"}
         digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
@@ -83,9 +84,9 @@ class Workplace:
         self._roots_asked = False
 
     async def _place(self, ctx: ServerRequestContext[Any]) -> str | None:
-        """Return the folder that tells the space: the project's, else the working directory, else the client's root.
+        """Return the folder that decides the space: the project's, else the working directory, else the client's root.
 
-        A client for the desktop starts its servers in `/` or in the home directory, which are no project.
+        Desktop clients start their servers in `/` or in the home directory. These do not count, if there is a root.
         """
         place = self._opening.project or self._opening.cwd
         if self._opening.space or (place is not None and place not in self._nowhere):
@@ -113,7 +114,7 @@ async def _first_root(ctx: ServerRequestContext[Any]) -> str | None:
 
 
 def agent_name(ctx: ServerRequestContext[Any]) -> str:
-    """Return the agent's name for the history, from what the client says of itself."""
+    """Return the agent's name for the history, from the name that the client gives itself; `mcp` if it has none."""
     params = ctx.session.client_params
     given = "" if params is None else params.client_info.name
     name = NAMES.get(given) or re.sub(r"[^\w.@/+ -]+", "-", given).strip(" -")[:60]
