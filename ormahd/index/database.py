@@ -37,8 +37,8 @@ WRITER_KB = 8000
 PASSING_KB = 250
 """Page cache of each connection to a temporary copy of the index (see `snapshots`), in KB."""
 STATEMENTS, PASSING_STATEMENTS = 100, 16
-"""Number of prepared statements cached by a connection: to the index, and to a temporary copy. Each takes about 13
-KB."""
+"""Number of prepared statements that a connection caches: `STATEMENTS` for the index, `PASSING_STATEMENTS` for a
+temporary copy of it. Each statement takes about 13 KB."""
 LOG_PAGES = 2000
 """Size of the write-ahead log, in pages of 4 KB, at which SQLite checkpoints it into the file."""
 MOST_IN_MEMORY = 500_000_000
@@ -51,7 +51,8 @@ _MAKES_ROWS = ("rows", "write")
 _DERIVED = ("file", "text", "node", "tag", "name", "edge", "words_instance", "words_term", "words")
 """Tables that are filled from the notes. The tables of embeddings are not among them."""
 _ADDED = ("position",)
-"""Tables that a file of an earlier version lacks. They are created, and never dropped."""
+"""Tables that were added to the schema later. They are created in an index file that lacks them; their rows are kept
+when the tables of `_DERIVED` are filled again."""
 
 ANEW = "it is made anew from the vault by itself, and nothing is lost: ask again in a moment"
 
@@ -70,12 +71,13 @@ _FITTING = {
     "embeddings cut short": "SELECT count(*) FROM vector v JOIN token t USING (key) WHERE length(vector) < 16 "
     "OR length(ids) % 4 OR length(vectors) < length(ids) OR (length(ids) AND 4 * length(vectors) % length(ids))",
 }
-"""Consistency checks between the tables: a description of the fault, and a query that counts the rows that have it.
-They find rows missing in a file that SQLite's own check finds sound."""
+"""Consistency checks between the tables: description of a fault -> query that counts the rows with that fault. They
+find missing rows, which SQLite's own check does not notice."""
 
 
 class _Connections:
-    """The connections to one database file. `over` is set once another file has replaced that one."""
+    """The connections to one database file. `over` is True once the database has replaced them by connections to
+    another file (or to memory); a reader that is returned is then closed."""
 
     def __init__(self, writer: sqlite3.Connection, identity: tuple[int, int] | None) -> None:
         self.writer = writer
@@ -89,8 +91,8 @@ class _Connections:
 
 
 class Database:
-    """Connections to `index.sqlite3` in `directory`. A file that is damaged or has another version is first set
-    aside."""
+    """Connections to `index.sqlite3` in `directory`. A file that is damaged or has another schema version is first set
+    aside (renamed), and an empty one is created."""
 
     _memory: str | None = None
     """The URI of the database when it is kept in memory, or None."""
@@ -102,14 +104,15 @@ class Database:
         self._reader_kb, self._statements = (READER_KB, STATEMENTS) if durable else (PASSING_KB, PASSING_STATEMENTS)
         self.path = directory / "index.sqlite3"
         self.dropped: str | None = None
-        """Why the old index was dropped when this one was opened, for the log; None if it was not."""
+        """Why the contents of the old index were dropped, for the log; None if they were not."""
         self.trouble: str | None = None
         """Why the index is kept in memory instead of in its file; None if it is not."""
         self.found_damaged: Callable[[str], None] = _unheard
-        """Called with the reason when the file can no longer be used, so that `begin_anew` gets called. The calling
-        thread may hold any lock."""
+        """Called with the reason when the file can no longer be used. The callback must have another thread call
+        `begin_anew`, because the calling thread may hold any lock."""
         self.found_full: Callable[[str], None] = _unheard
-        """Called with the error text when the disk is full; see `into_memory`."""
+        """Called with the error text when the disk is full. The callback must have another thread call
+        `into_memory`."""
         self._lock = threading.RLock()
         self._growing = threading.Lock()
         self._closed = False
@@ -161,7 +164,7 @@ class Database:
             self.dropped = "; ".join(found)
 
     def _in_memory(self, why: str) -> _Connections:
-        """Open an index in memory, which lasts as long as the process; for a disk that has no room for the file."""
+        """Open an empty index in memory, because no file can be used (`why`). It lasts as long as the process."""
         self.trouble = self.dropped = f"the index cannot be kept in {self.directory}: {why}"
         self._memory = self._name()
         return _Connections(self._open(), None)
@@ -214,8 +217,8 @@ class Database:
             return True
 
     def back_to_file(self) -> bool:
-        """Leave memory: write the whole index into its file, and go on there. Return False if the file cannot be used
-        yet."""
+        """Write the index from memory back into its file, and use the file again. Return False if the file cannot be
+        used yet, or is used already."""
         with self._lock, self._growing:
             if self._closed or self._memory is None:
                 return False
@@ -232,7 +235,8 @@ class Database:
             return True
 
     def _copied(self) -> _Connections:
-        """Open the file and replace its contents with those of the present database, in one transaction."""
+        """Open the file and replace its contents by those of the current database, in one transaction. Return the new
+        connections."""
         writer = self._open()
         try:
             self._now.writer.backup(writer)
@@ -242,8 +246,8 @@ class Database:
         return _Connections(writer, identity(self.path))
 
     def suspicion(self) -> str | None:
-        """Return the reason for running `check`, or None: the file was moved or replaced, or another program wrote to
-        it.
+        """Return why `check` should be run, or None. The reasons: the file was moved or replaced, or another program
+        wrote to it.
 
         Reads only the inode and SQLite's `data_version`, so it is fast. Each write of another program is reported once.
         """
@@ -258,8 +262,8 @@ class Database:
             return None if version == before else f"another program wrote into {self.path}"
 
     def check(self) -> str | None:
-        """Return the first fault that `quick_check` or the consistency checks find in the file, read again from the
-        disk; None if sound."""
+        """Read the file again from the disk and check it. Return the first fault that SQLite's `quick_check` or the
+        consistency checks (`_FITTING`) find; None if there is none."""
         with self._named():
             self._check()
             with contextlib.closing(self._connect()) as connection:
@@ -335,7 +339,8 @@ class Database:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """Yield a reader on one snapshot for the length of the block. Blocks must not be nested."""
+        """Yield a reader connection in a read transaction: all statements of the block see the same snapshot. Blocks
+        must not be nested."""
         with self.ask() as connection:
             try:
                 connection.execute("BEGIN")
@@ -346,8 +351,8 @@ class Database:
 
     @contextlib.contextmanager
     def ask(self) -> Iterator[sqlite3.Connection]:
-        """Yield a reader for a single statement whose rows are all fetched at once, which needs no transaction to be
-        consistent."""
+        """Yield a reader connection without a transaction, for a single statement whose rows are all fetched at once.
+        Two statements might see different snapshots."""
         with self._named():
             now, connection = self._borrow()
             try:
@@ -360,8 +365,8 @@ class Database:
 
     @contextlib.contextmanager
     def read_if_needed(self) -> Iterator[Snapshot]:
-        """Yield a function that begins a `read` at its first call, and returns the same connection at every later
-        one."""
+        """Yield a function that returns a reader connection. Its first call begins a `read`; every later call returns
+        the same connection."""
         with contextlib.ExitStack() as stack:
             yield functools.cache(lambda: stack.enter_context(self.read()))
 
@@ -389,8 +394,8 @@ class Database:
 
     @contextlib.contextmanager
     def _named(self) -> Iterator[None]:
-        """Turn errors of SQLite into errors of Ormah: report a damaged file or a full disk, and raise BegunAnew or
-        NoRoom."""
+        """For the length of the block, turn SQLite's errors into Ormah's: a damaged file is reported to `found_damaged`
+        and raises BegunAnew, a full disk is reported to `found_full` and raises NoRoom. Other errors pass."""
         try:
             yield
         except sqlite3.DatabaseError as error:
@@ -413,7 +418,8 @@ class Database:
             self._now.writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def give_back(self) -> None:
-        """Free the page caches of the connections that are not in use: up to `WRITER_KB` and `READER_KB` each."""
+        """Free the page caches of the writer and of the readers that are not in use: up to `WRITER_KB` and `READER_KB`
+        each."""
         with self._lock, self._named():
             self._check()
             now = self._now
@@ -494,7 +500,8 @@ def _end(connections: _Connections) -> None:
 
 
 def rows_that_are_missing(connection: sqlite3.Connection) -> str | None:
-    """Return the first consistency check (`_FITTING`) that fails, with the number of rows; None if all pass."""
+    """Run the consistency checks (`_FITTING`). Return the number of rows and the fault of the first one that fails,
+    such as "3 texts of no file"; None if all pass."""
     for what, select in _FITTING.items():
         if found := connection.execute(select).fetchone()[0]:
             return f"{found} {what}"
@@ -502,8 +509,8 @@ def rows_that_are_missing(connection: sqlite3.Connection) -> str | None:
 
 
 def reading() -> str:
-    """Return a fingerprint of how this program reads notes: when it changes, all tables made from notes are filled
-    again."""
+    """Return a hash of the schema and of the source code that reads notes. If it differs from the one stored in an
+    index, all tables made from notes (`_DERIVED`) are filled again."""
     sha = hashlib.sha256(_schema().encode())
     for package, names in (("ormahd.note", _READS_NOTES), ("ormahd.text", _READS_TEXT), ("ormahd.index", _MAKES_ROWS)):
         for source in sorted(importlib.resources.files(package).iterdir(), key=lambda file: file.name):

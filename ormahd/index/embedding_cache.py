@@ -1,8 +1,8 @@
 """Embeddings in SQLite, stored by the content that was embedded and tied to the nodes that have that content.
 
 Table `document` has a row for each embedded text (by sha256), `embedded` says which document a node has now, and
-`token_df` counts the nodes in which a token occurs. All rows carry the model, so a new model's vectors can be filled in
-beside the old one's.
+`token_df` counts the nodes in which a token occurs. Every row names its model, so the vectors of a new model can be
+stored beside those of the old one.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def source(title: str | None, path: str, content: str) -> EmbeddedText:
 
 
 class Delta(Struct):
-    """What changed for one model in a transaction; applied to the vectors in memory after the commit."""
+    """The changes to one model's embeddings in a transaction. After the commit, `VectorStore.take` applies them to the
+    vectors in memory."""
 
     vectors: dict[str, Half] = field(default_factory=dict)
     """Nodes whose vectors changed, with the new ones: float16[pieces, dimensions]."""
@@ -88,7 +89,7 @@ def sources(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, Emb
 
 
 def cached(connection: sqlite3.Connection, model: int, shas: Collection[bytes]) -> dict[bytes, int]:
-    """Return the documents of the texts that are embedded already: {sha256: document}."""
+    """Return which of these texts are embedded already: sha256 of the text -> its number in table `document`."""
     found: dict[bytes, int] = {}
     for some in sql.sets(list(shas)):
         rest = f"FROM document WHERE model = ? AND sha IN ({sql.marks(some)})"
@@ -107,7 +108,10 @@ def vector(connection: sqlite3.Connection, document: int) -> NDArray[np.float32]
 
 
 def put(connection: sqlite3.Connection, model: int, made: Mapping[bytes, DocumentVectors], now: int) -> None:
-    """Store new embeddings. Each counts as free until `follow` ties a node to it."""
+    """Store new embeddings. `made`: sha256 of the text -> its embedding; `now`: microseconds since 1970.
+
+    Each embedding counts as free (used by no node) until `follow` ties a node to it.
+    """
     known = cached(connection, model, made)
     free = connection.execute("SELECT coalesce(max(document), 0) FROM document").fetchone()[0]
     vectors, tokens, documents = [], [], []
@@ -126,10 +130,11 @@ def put(connection: sqlite3.Connection, model: int, made: Mapping[bytes, Documen
 
 
 def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now: int) -> Delta:
-    """Tie nodes to the documents of their current texts, if those are embedded. Return what changed.
+    """Tie each node to the stored embedding of its current text, or to none if that text is not embedded. Return what
+    changed.
 
-    Also updates `token_df`, marks documents that no node has any more as free, and notes in `chroma_pending` the nodes
-    for which Chroma must be updated.
+    Also updates `token_df`, marks embeddings that no node has any more as free, and records in `chroma_pending` the
+    nodes for which Chroma must be updated. `now`: microseconds since 1970.
     """
     wanted = sources(connection, list(ids))
     had = _had(connection, model, list(ids))
@@ -170,7 +175,7 @@ def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now
 
 
 def _had(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dict[str, tuple[int, bytes, int]]:
-    """Return the document of each node, with its sha256 and number of pieces: {node id: (document, sha256, pieces)}."""
+    """Return the embedding to which each node is tied: node id -> (document, sha256 of its text, number of pieces)."""
     found: dict[str, tuple[int, bytes, int]] = {}
     for some in sql.sets(ids):
         rest = f"FROM embedded e JOIN document d USING (document) WHERE e.model = ? AND e.id IN ({sql.marks(some)})"
@@ -181,7 +186,8 @@ def _had(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dict
 
 
 def _pieces(connection: sqlite3.Connection, column: str, documents: Collection[int]) -> Iterator[tuple[int, bytes]]:
-    """Yield (document, blob) for each piece, in order."""
+    """Yield (document, blob) for each piece of these documents, in order. `column`: `vector`, or the column of table
+    `token` that holds the blob."""
     table = "vector" if column == "vector" else "token"
     for some in sql.sets(sorted(set(documents))):
         rest = (
@@ -210,9 +216,10 @@ def _vectors(connection: sqlite3.Connection, documents: Collection[int]) -> dict
 
 
 def drop_bad(connection: sqlite3.Connection, model: int, dimensions: int, late_dimensions: int) -> int:
-    """Drop stored embeddings that the model cannot have made, so that their texts are embedded again. Return how many.
+    """Drop stored embeddings that are damaged, so that their texts are embedded again. Return how many.
 
-    Bad are vectors of the wrong length or not of unit length, and tokens without their vectors.
+    Damaged are vectors of the wrong size or not of unit length, pieces without a vector, and tokens that are missing or
+    whose ids and vectors differ in number.
     """
     bad: set[int] = set()
     rows = connection.execute(
@@ -248,7 +255,7 @@ def drop_bad(connection: sqlite3.Connection, model: int, dimensions: int, late_d
 
 
 def everything(connection: sqlite3.Connection, model: int) -> Iterator[tuple[str, Half]]:
-    """Yield the vectors of all nodes, to fill the matrix: (node id, float16[pieces, dimensions])."""
+    """Yield (node id, float16[pieces, dimensions]) for every node with vectors, to load them into memory."""
     select = (
         "SELECT e.id, v.vector FROM embedded e JOIN vector v ON v.key BETWEEN e.document << 16 "
         "AND (e.document << 16) + 65535 WHERE e.model = ? ORDER BY e.id, v.key"
@@ -292,11 +299,11 @@ class TokenVectors(Struct, frozen=True):
 
 
 Pieces = tuple[int, ...]
-"""Numbers of the pieces of one node whose token vectors are wanted."""
+"""Numbers of the pieces of one node whose token vectors are requested."""
 
 
 def tokens(connection: sqlite3.Connection, model: int, pieces: Mapping[str, Pieces]) -> dict[str, bytes]:
-    """Return the token vectors of the given pieces of each node, packed by `late.pack`. Nodes without any are left
+    """Return node id -> token vectors of its given pieces, packed by `late.pack`. Nodes without token vectors are left
     out."""
     documents: dict[str, int] = {}
     for some in sql.sets(list(pieces)):
@@ -311,16 +318,18 @@ def tokens(connection: sqlite3.Connection, model: int, pieces: Mapping[str, Piec
 
 
 def token_vectors(packed: Mapping[str, bytes], width: int) -> TokenVectors:
-    """Concatenate what `tokens` returned, in its order, for MaxSim. `width`: numbers in a token vector."""
+    """Concatenate the result of `tokens` into one array for MaxSim, in the same order. `width`: number of dimensions of
+    a token vector."""
     ends = np.cumsum([0, *(len(one) // (width // 2) for one in packed.values())])
     both = np.frombuffer(b"".join(packed.values()), np.uint8).reshape(-1, width // 2)
     return TokenVectors(list(packed), ends, both)
 
 
 def purge(connection: sqlite3.Connection, model: int, now: int) -> int:
-    """Drop embeddings of other models, and free ones that are older than a week or too many. Return how many.
+    """Drop embeddings of other models, and those that no node has: if for more than a week, or if they exceed
+    `KEEP_FREE_SHARE`. Return how many.
 
-    Drops at most `PURGE_BATCH` at a time.
+    Drops at most `PURGE_BATCH` at a time. `now`: microseconds since 1970.
     """
     total = connection.execute("SELECT count(*) FROM document").fetchone()[0]
     keep = max(1000, int(KEEP_FREE_SHARE * total))

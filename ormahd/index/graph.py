@@ -1,4 +1,5 @@
-"""The graph of memories as a picture needs it: narrow rows, and the position of each memory, kept in the index."""
+"""The data for a picture of the graph of memories: some columns of each memory, and its position, which is stored in
+the index."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ _placing = threading.Lock()
 
 
 class PictureRow(Struct, frozen=True):
-    """What a picture shows of a memory. Times in microseconds since 1970; `tags`: JSON."""
+    """The fields of a memory that a picture of the graph needs. Times are microseconds since 1970; `tags` is JSON;
+    `content` has at most `BEGINNING` characters."""
 
     id: str
     type: str
@@ -40,7 +42,7 @@ class PictureRow(Struct, frozen=True):
 
 
 def rows(index: Index, chosen: Filter) -> list[PictureRow]:
-    """Return the memories that pass the filter."""
+    """Return the rows of all memories that pass the filter."""
     where, values = chosen.sql()
     priority.give()
     with index.database.ask() as connection:
@@ -48,7 +50,7 @@ def rows(index: Index, chosen: Filter) -> list[PictureRow]:
 
 
 def rows_of(index: Index, ids: Sequence[str]) -> list[PictureRow]:
-    """Return these memories. Unknown ids are left out."""
+    """Return the rows of these memories. Unknown ids are left out."""
     found = []
     with index.database.read() as connection:
         for some in sql.sets(ids):
@@ -57,7 +59,8 @@ def rows_of(index: Index, ids: Sequence[str]) -> list[PictureRow]:
 
 
 def positions(index: Index) -> dict[str, tuple[float, float]]:
-    """Return the position of every memory. New ones are placed now, and their positions stored.
+    """Return node id -> (x, y) for every memory. Memories without a stored position are placed now, and their positions
+    stored.
 
     Positions of forgotten memories are kept for a while, so that an undo brings them back to their place.
     """

@@ -32,15 +32,15 @@ from ormahd.process import priority
 from ormahd.settings import EmbeddingSettings, VectorSettings
 
 MOST_PENDING = 256
-"""Maximum number of texts whose embeddings are kept. The oldest are dropped first: their writes probably never
-happened."""
+"""Maximum number of texts in `PendingEmbeddings`. The oldest are dropped first, because their notes were probably never
+written."""
 PENDING_BYTES = 16_000_000
-"""Maximum size in bytes of the embeddings of texts that are not notes yet. Those of the last call are kept in any case.
-"""
+"""Maximum size in bytes of the embeddings in `PendingEmbeddings`. Those of the last call of `keep` are kept in any
+case."""
 
 Superseded = Callable[[str, str | None], bool]
-"""Whether the index is given, or has, something newer for a path than the bytes with this digest; None: than its
-removal."""
+"""Called with (path, digest of a file's bytes; None: the file was removed). Returns whether the index has, or is about
+to get, a newer version of that file."""
 
 
 class PendingEmbeddings:
@@ -88,7 +88,8 @@ BATCH = 1000
 """Number of files in one transaction of a rebuild: large enough to be fast, small enough that other writers wait only
 briefly."""
 MOST_AT_ONCE = 200
-"""Maximum number of files in a call of `apply` for which it uses embeddings made ahead, or embeds texts itself."""
+"""Maximum number of files in a call of `apply` that embeds their texts before it returns, or takes their embeddings
+from `PendingEmbeddings`. With more files, the background thread embeds all of them."""
 AT_ONCE = 32
 """Maximum number of texts that `apply` embeds before it returns. If there are more, the background thread embeds all of
 them."""
@@ -120,8 +121,8 @@ class Index(Reader):
         self._vectors = vectors
         self._clock = clock
         self.first_path: FirstPath | None = None
-        """Returns which of several files with one id had it first; see `FirstPath`. Set by the owner of the git
-        history."""
+        """Returns which of several files with the same id had the id first (see `FirstPath`). Set by `Ormah`; None
+        without a git history."""
         self.blob_id: Callable[[str, bytes], str] = lambda _path, data: write.git_blob(data)
         """Returns the blob id that git gives to a file (path, bytes). `Ormah` replaces this function by the vault's."""
 
@@ -134,7 +135,8 @@ class Index(Reader):
         *,
         clock: Callable[[], datetime],
     ) -> Index:
-        """Open or create the index in `directory`: SQLite only, which is fast. See `attach` for the embedding model."""
+        """Open or create the index in `directory`, without an embedding model, which is fast. `attach` adds the
+        model."""
         return cls(Database(directory), embedding or EmbeddingSettings(), vectors or VectorSettings(), clock)
 
     @property
@@ -166,8 +168,8 @@ class Index(Reader):
             return self.database.into_memory(why)
 
     def back_to_file(self) -> bool:
-        """Return from memory to the file, once the disk has room; nothing that is indexed changes. Return False if the
-        file cannot be used yet."""
+        """Write the index from memory back into its file, once the disk has room. Its contents do not change. Return
+        False if the file cannot be used yet, or is used already."""
         with self._applying:
             return self.database.back_to_file()
 
@@ -187,12 +189,12 @@ class Index(Reader):
         notes: Mapping[str, Note | None] | None = None, embed: bool = True,
         superseded: Superseded = lambda _path, _digest: False,
     ) -> None:  # fmt: skip
-        """Take in new, changed and removed files in one transaction.
+        """Index new, changed and removed files in one transaction.
 
         Paths are relative to the vault's root, with `/`. `head`: the commit that the vault has reached with this batch,
         stored as `position`; None leaves that unchanged. `notes`: the files that the caller has parsed already.
         `embed`: embed the texts before returning if there are only a few; otherwise the background thread embeds them.
-        `superseded`: asked under the lock of all changes; files for which it returns true are left as they are.
+        `superseded`: called for each file with the apply lock held; files for which it returns True are not changed.
         """
         files = upserts.items() if len(upserts) <= AT_ONCE else priority.giving(upserts.items())
         read = notes or {}
@@ -222,7 +224,8 @@ class Index(Reader):
         self.indexer.wake()
 
     def touched(self, states: Sequence[FileState]) -> None:
-        """Store the new stat of files whose bytes are still those that were indexed."""
+        """Store the new size, mtime and inode of files. Files whose bytes are not those that were indexed are
+        skipped."""
         with self._applying:
             with self.database.write() as connection:
                 connection.executemany(
@@ -232,8 +235,8 @@ class Index(Reader):
             self._follow_files([one.path for one in states])
 
     def known(self) -> dict[str, FileState]:
-        """Return every indexed file with its state when it was indexed. Kept in memory, because each scan asks for
-        it."""
+        """Return path -> state when it was indexed, for every indexed file. Cached in memory, because each scan of the
+        vault asks for it."""
         with self._knowing:
             if self._files is None:
                 self._files = super().known()
@@ -251,8 +254,8 @@ class Index(Reader):
     def _embed_now(self, entries: Sequence[ParsedFile]) -> tuple[VectorStore, dict[bytes, DocumentVectors]] | None:
         """Embed new texts if there are only a few, so that vector search finds them at once.
 
-        Return the vector store and the embeddings by sha256, with those that `embed_ahead` made; None if there are
-        none.
+        Return (vector store, embeddings by the sha256 of the text), including embeddings that `embed_ahead` made; None
+        if there are none.
         """
         store = self.indexer.active
         if store is None or len(entries) > MOST_AT_ONCE:
@@ -325,7 +328,9 @@ class Index(Reader):
         return [] if vectors is None else self.search_each(np.stack(vectors), limit)[0]
 
     def keep_vectors(self, fingerprint: str, made: Mapping[bytes, DocumentVectors]) -> None:
-        """Cache embeddings of texts that no note has today, for later questions about earlier versions of notes."""
+        """Store embeddings of texts of earlier versions of notes, for later questions about the past. `made`: sha256 of
+        the text -> its embedding, made by the model with this fingerprint; nothing is stored if that model is no longer
+        used."""
         with self._applying:
             store = next((one for one in self._stores() if one.embedder.fingerprint == fingerprint), None)
             if store is not None:
@@ -341,7 +346,8 @@ class Index(Reader):
         return self.database.bytes()
 
     def rebuild(self, files: Iterable[tuple[str, bytes, FileState]], *, head: str | None = None) -> int:
-        """Make the index hold exactly `files`, while embeddings stay cached. Return the number of files."""
+        """Index all of `files` (path, bytes, state) anew, and remove every other file from the index. Stored embeddings
+        are used again. Return the number of files."""
         left = set(self.known())
         batch: dict[str, tuple[bytes, FileState]] = {}
         done = 0
@@ -365,7 +371,8 @@ class Index(Reader):
         return done
 
     def holding(self, holds: Callable[[bytes], bool]) -> list[str]:
-        """Return the paths of the files of which the path, id, title or text makes `holds` true."""
+        """Return the paths of the files for which `holds` returns True. It is called with path, id, title and text of a
+        file, joined by newlines, as UTF-8."""
         with self.database.read() as connection:
             rows = connection.execute(
                 "SELECT f.path, coalesce(f.node_id, '') || char(10) || coalesce(n.title, '') || char(10) || t.content "
@@ -376,8 +383,8 @@ class Index(Reader):
     def scour(self, seconds: float = 60.0) -> None:
         """Remove every trace of deleted notes from the index: embeddings, words, and freed pages of SQLite and Chroma.
 
-        Takes about as long as writing the file; readers continue. Raises Unavailable when a reader, or filling Chroma,
-        takes longer than `seconds`.
+        Takes about as long as writing the file; readers continue. Raises Unavailable if readers block it for too long,
+        or if Chroma's files are not deleted within `seconds`.
         """
         with self._applying:
             with self.database.write() as connection:
@@ -462,7 +469,7 @@ class Index(Reader):
         """Return all differences between the index, its parts, and the vault's files (path, bytes, state); empty if
         there are none.
 
-        Nodes that still wait for their vectors are no difference: `pending` counts them. Writers need not wait: the
+        Nodes that wait for their vectors are no difference; `pending` counts them. Writers need not wait, because the
         index is compared as it was at one moment. A file written after that may be reported as different until it is
         indexed.
         """

@@ -35,8 +35,8 @@ GIVE_BACK_AGAIN_S = 60.0
 """Time after which memory is returned even without bulk work, in seconds: searches fragment the heap and fill SQLite's
 page caches."""
 GIVE_BACK_CPU_S = 1.0
-"""Seconds of processor time since the last time: if the process used less, memory is not returned after
-`GIVE_BACK_AGAIN_S`."""
+"""Minimum processor time, in seconds, that the process must have used since memory was last returned. With less, memory
+is not returned again unless there was bulk work."""
 SWEEP_S = 600.0
 """Seconds between two full garbage collections."""
 RETRY_S = 30.0
@@ -60,7 +60,8 @@ class _Begun(Struct, frozen=True):
 
 
 class Indexer:
-    """One thread that does the pending work of the `VectorStore` of the active model and of the next one."""
+    """The background thread of the index. It works on the `VectorStore` of the active model, and on that of the next
+    model if there is one."""
 
     def __init__(self, database: Database, applying: threading.Lock, clock: Callable[[], datetime]) -> None:
         self._database = database
@@ -72,7 +73,7 @@ class Indexer:
         self._hurry = 0
         self._settling = 0
         self._worked: float | None = None
-        """Time of the last embedding since memory was last given back; None if there was none."""
+        """Time of the last embedding; None if there was none since memory was last returned to the system."""
         self._given_back = time.monotonic()
         self._swept = time.monotonic()
         self._cpu = time.process_time()
@@ -94,7 +95,8 @@ class Indexer:
         self._thread.start()
 
     def begin_anew(self, database: Database) -> None:
-        """Reload all vectors after the database file was replaced. The caller holds the apply lock."""
+        """Load all vectors of both stores again from `database`, whose file was replaced. The caller must hold the
+        apply lock."""
         self._begun.clear()
         for store in (self.active, self.next):
             if store is not None:
@@ -108,8 +110,8 @@ class Indexer:
             self._turn.notify_all()
 
     def worked(self) -> None:
-        """Note that many texts were embedded, by this thread or by a caller. Some seconds after the last one memory is
-        given back."""
+        """Record that texts were embedded just now, by this thread or by a caller. `GIVE_BACK_S` after the last such
+        call, freed memory is returned to the system."""
         self._worked = time.monotonic()
 
     def pending(self) -> int:
@@ -223,8 +225,8 @@ class Indexer:
         return min(pause, self._give_back(self.active)) if pause else 0.0
 
     def _nothing_to_tell(self, store: VectorStore, settling: bool) -> float:
-        """Purge unneeded embeddings, and close Chroma when it was not needed for a while. Return the seconds until the
-        next step."""
+        """Use the idle time: purge embeddings that no note needs, or else close Chroma if it was not needed for a
+        while. Return the seconds until the next step."""
         if time.monotonic() >= self._tidy_at:
             if self._tidy(store):
                 return 0.0
@@ -232,10 +234,8 @@ class Indexer:
         return min(IDLE_S, self._chroma_sync.rest(store, settling))
 
     def _give_back(self, store: VectorStore) -> float:
-        """Return freed memory to the system after bulk work, and now and then while searches continue.
-
-        The result is the number of seconds until this should be called again.
-        """
+        """Return freed memory to the system after bulk work, and now and then while searches continue. Return the
+        seconds until this method should be called again."""
         worked, now = self._worked or self._chroma_sync.since, time.monotonic()
         again = self._given_back + GIVE_BACK_AGAIN_S - now
         left = again if worked is None else min(worked + GIVE_BACK_S - now, again)

@@ -1,7 +1,7 @@
 """Positions of memories in a picture of the graph: computed once, kept in the index, so that every picture is the same.
 
 Spaces are placed beside each other, connected memories near each other. New memories are placed near their neighbours,
-and those that were placed before do not move. Only when most are new is the whole picture computed again.
+and those that were placed before do not move. Only if more than half are new are all of them placed anew.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ Ints = NDArray[np.int64]
 
 SEED = 20261121
 STEPS = 100
-"""Steps of a whole layout. More change little."""
+"""Number of steps when all memories are placed anew. More steps change little."""
 FEW_STEPS = 40
-"""Steps for some new memories among placed ones."""
+"""Number of steps when new memories are placed among those that have a position already."""
 APART = 1.0
 """Distance below which two memories push each other away. It is the unit of the positions."""
 ATTRACTED = 0.6
 """Share of the steps in which connections pull; afterwards memories are only moved apart."""
 COMPARED = 6
-"""In each step a memory is pushed away by so many others that are next to it in a strip."""
+"""Number of memories with which each memory is compared in a step: those that follow it in its strip (see `_apart`)."""
 SPREAD = 0.6 * APART
-"""Radius of the circle in which a memory is placed at first, times the root of the number of memories there."""
+"""The memories of a space are first placed in a circle. Its radius is `SPREAD` times the square root of their
+number."""
 GOLDEN = np.pi * (3 - np.sqrt(5))
 
 
@@ -42,7 +43,7 @@ class Placeable(Struct, frozen=True):
 class _Graph(Struct):
     at: Points
     free: NDArray[np.bool_]
-    """Which points may move."""
+    """Whether each point may move."""
     anchors: Points
     """The centre of the space of each point."""
     source: Ints
@@ -86,7 +87,8 @@ def _graph(nodes: Sequence[Placeable], edges: Sequence[tuple[str, str, float]], 
 
 
 def _anchors(nodes: Sequence[Placeable], at: Points, free: NDArray[np.bool_]) -> Points:
-    """Return the centre of each node's space: that of its placed nodes, else a place outside of all that are placed."""
+    """Return, for each node, the centre of its space: the mean of the nodes of that space that are placed already;
+    without any, a point outside of all placed nodes."""
     spaces = sorted({one.space or "" for one in nodes})
     sizes = dict.fromkeys(spaces, 0)
     for one in nodes:
@@ -108,7 +110,8 @@ def _anchors(nodes: Sequence[Placeable], at: Points, free: NDArray[np.bool_]) ->
 
 
 def _begin(nodes: Sequence[Placeable], graph: _Graph) -> None:
-    """Give the free points a first position: the middle of their placed neighbours, else somewhere in their space."""
+    """Give each free point a first position: near the mean of its placed neighbours; without any, in the circle of its
+    space."""
     total, count = np.zeros_like(graph.at), np.zeros(len(nodes))
     for here, there in ((graph.source, graph.target), (graph.target, graph.source)):
         placed = graph.free[here] & ~graph.free[there]
@@ -130,9 +133,10 @@ def _begin(nodes: Sequence[Placeable], graph: _Graph) -> None:
 
 
 def _step(graph: _Graph, heat: float, rng: np.random.Generator) -> None:
-    """Move the free points once: connected ones together, close ones apart, all of them a little to their space.
+    """Move the free points by one step: towards connected points, away from close points, and slightly towards the
+    centre of their space.
 
-    `heat` falls from 1 to 0: at last the points are only moved apart.
+    `heat` falls from 1 to 0; at 0 the points are only moved away from each other.
     """
     at, move = graph.at, np.zeros_like(graph.at)
     if len(graph.source):
@@ -150,10 +154,10 @@ def _step(graph: _Graph, heat: float, rng: np.random.Generator) -> None:
 
 
 def _apart(at: Points, rng: np.random.Generator) -> Points:
-    """Return how close points push each other away.
+    """Return, for each point, the vector by which the points closer than `APART` push it away.
 
-    Points are compared along strips, which lie elsewhere and in another direction in each step. So all close pairs meet
-    sooner or later, without comparing every pair.
+    A point is compared only with its neighbours along strips, which have another place and direction in each step. So
+    every close pair is compared sooner or later, without comparing all pairs.
     """
     angle, offset = rng.uniform(0, np.pi), rng.uniform(0, APART)
     along = at @ np.array([np.cos(angle), np.sin(angle)])

@@ -34,8 +34,8 @@ CANDIDATES = 20_000
 PASSING = 100_000
 """Maximum number of node ids in all cached results of filters (10 MB)."""
 SHARE = 0.05
-"""Largest share of all nodes that may pass a filter for SQLite to search instead of the cache, because SQLite scores
-only those."""
+"""If at most this share of all nodes passes a filter, SQLite searches instead of the cache, because SQLite scores only
+those nodes."""
 COMPARED = 20_000
 """Maximum number of pairs of memories whose comparison is cached (3 MB). For nearly all of them the result is None."""
 STATED = 30_000
@@ -49,13 +49,13 @@ ROOM = 0.1
 YOUNG_S = 3.0
 """Seconds after a change within which no postings are cached, because the next change would drop them."""
 CHANGED = 200
-"""Largest number of changed nodes after which token vectors and statements of other nodes stay cached. A larger change
-is bulk work, after which the memory is freed."""
+"""If at most this many nodes change at once, the token vectors and statements of the other nodes stay cached. A larger
+change is bulk work: everything is dropped, to free the memory."""
 
 
 class Posting(Struct, frozen=True):
-    """The rows of the full text table that have a word, in order, and what the word adds to each row's bm25
-    (positive)."""
+    """The files that contain one word: their row numbers in ascending order, and how much the word adds to the bm25 of
+    each of them (positive)."""
 
     numbers: NDArray[np.int32]
     scores: NDArray[np.float64]
@@ -66,7 +66,8 @@ Stated = tuple[Statement, NodeType, str | None]
 
 
 class QueryCache:
-    """Cached results of reads. Safe from any thread: two threads may read the same at once, and one result stays."""
+    """Cached results of reads. Safe from any thread: if two threads read the same value at once, one of the two equal
+    results is kept."""
 
     def __init__(self) -> None:
         self._since = time.monotonic()
@@ -84,11 +85,11 @@ class QueryCache:
         self.statements: dict[str, Stated] = {}
         self._stated = 0
         self.compared: dict[tuple[str, str], Compared | None] = {}
-        """For (older, newer): the comparison if the newer memory replaced the older one, else None."""
+        """(older id, newer id) -> the comparison if the newer memory replaced the older one, else None."""
 
     def without(self, ids: Collection[str], *, words: bool) -> QueryCache:
-        """Return a new cache for use after these nodes were added, changed or removed, with the entries that are still
-        valid.
+        """Return a new cache for use after the nodes `ids` were added, changed or removed. It has the entries that are
+        still valid.
 
         `words`: their words changed too, which changes the bm25 of every row. Other threads may still use the old
         cache.
@@ -151,7 +152,8 @@ class QueryCache:
         """Search as `full_text.search` does, with cached postings of words. `share`: the share of nodes that pass the
         filter.
 
-        None if SQLite should do it instead: the index is large or changed a moment ago, or few nodes pass the filter.
+        Return None if SQLite should search instead: the index is large or changed a moment ago, or few nodes pass the
+        filter.
         """
         if self._files is None:
             self._files = full_text.largest(read())
@@ -174,7 +176,8 @@ class QueryCache:
             wanted *= 3  # many best rows were no nodes, duplicates, or filtered out
 
     def _learn(self, read: Snapshot, terms: Sequence[str], rows: Mapping[str, int]) -> bool:
-        """Cache the postings of these words, up to `SCORED` rows in one call. Return False if some words are left."""
+        """Cache the postings of these words, up to `SCORED` rows in one call. `rows`: number of rows of each word.
+        Return False if the postings of some words are still missing."""
         room = SCORED
         for term in terms:  # rarest first
             if term not in self._postings:
@@ -197,10 +200,10 @@ class QueryCache:
         return found
 
     def _bm25(self, read: Snapshot, choose: Sequence[str], others: Sequence[str]) -> NDArray[np.float64]:
-        """Return the bm25 of every row that has one of the words `choose`, with what `others` add, in an array by row
-        number.
+        """Return an array that maps a file's row number to its bm25, for files with one of the words `choose`. The
+        words `others` add to the scores of these files.
 
-        It is 0 for all other rows.
+        The score of all other rows is 0.
         """
         chosen = [self._posting(read, term) for term in choose]
         added = [self._posting(read, term) for term in others]
@@ -220,10 +223,10 @@ class QueryCache:
     def tokens(
         self, model: int, pieces: Mapping[str, Pieces], read: Callable[[Mapping[str, Pieces]], dict[str, bytes]]
     ) -> dict[str, bytes]:
-        """Return the token vectors of these pieces, in their order; `read` (`embedding_cache.tokens`) is called for
-        those not cached.
+        """Return node id -> token vectors of its pieces, in the order of `pieces`. `read` (`embedding_cache.tokens`) is
+        called for the nodes that are not cached.
 
-        Nodes without any are left out and not cached, because they will be embedded soon.
+        Nodes without token vectors are left out and not cached, because they will be embedded soon.
         """
         known = self._tokens
         there = {

@@ -37,7 +37,7 @@ GIVE_WAY_EVERY = 1000
 
 
 Progress = Callable[[int, int, str], None]
-"""Called with (number done, total or 0 if unknown, a word for the work)."""
+"""Callback that reports progress: (number of items done, total or 0 if unknown, name of the work)."""
 SHOWN_EVERY = 100
 """Number of items between two calls of the progress callback."""
 
@@ -47,7 +47,7 @@ def silent(_done: int, _total: int, _what: str) -> None:
 
 
 def shown(things: Iterable[T], total: int, what: str, progress: Progress) -> Iterator[T]:
-    """Yield `things`, reporting progress and letting waiting requests go first."""
+    """Yield `things`, while reporting progress and letting waiting requests go first."""
     for number, thing in enumerate(priority.giving(things)):
         if number % SHOWN_EVERY == 0:
             progress(number, total, what)
@@ -61,8 +61,8 @@ _FIELDS = (
 
 
 def _fields(note: Note) -> tuple[object, ...]:
-    """Return what the columns `_FIELDS` hold of a note. Its dates are left out: a note without them has those of its
-    file."""
+    """Return the values that the columns `_FIELDS` should have for a note. Dates are not compared, because a note
+    without dates is indexed with those of its file."""
     tags, aliases = (json.dumps(names, ensure_ascii=False) for names in (note.tags, note.aliases))
     until = None if note.valid_until is None else links.micros(note.valid_until)
     return (
@@ -74,7 +74,8 @@ def _fields(note: Note) -> tuple[object, ...]:
 def files(
     connection: sqlite3.Connection, vault: Iterable[tuple[str, bytes, FileState]], progress: Progress = silent
 ) -> Iterator[Difference]:
-    """Compare the vault's files (path, the bytes that should be indexed, state on the disk) with the rows."""
+    """Yield the differences between the vault's files and their rows. `vault`: (path, the bytes that should be indexed,
+    state on the disk)."""
     rows = connection.execute(
         f"SELECT f.path, f.node_id, n.digest, f.digest, t.content, f.kind = '{NoteKind.INDEXED}', {_FIELDS} FROM file f "
         "JOIN text t USING (number) LEFT JOIN node n USING (number)"
@@ -100,7 +101,8 @@ def files(
 
 
 def words(connection: sqlite3.Connection, progress: Progress = silent) -> Iterator[Difference]:
-    """Compare the full text table with the stored texts, by each word and its position."""
+    """Yield the differences between the full text table and the stored texts, compared by each word and its
+    position."""
     found: dict[int, int] = {}
     for number, (doc, column, term, offset) in enumerate(
         connection.execute("SELECT doc, col, term, offset FROM words_instance")
@@ -134,7 +136,7 @@ def words(connection: sqlite3.Connection, progress: Progress = silent) -> Iterat
 
 
 def edges(connection: sqlite3.Connection, progress: Progress = silent) -> Iterator[Difference]:
-    """Compare the stored targets of links with what the links resolve to now."""
+    """Yield the links whose stored target differs from what the link resolves to now."""
     rows = connection.execute(
         "SELECT f.path, n.id, e.text, e.short, e.file, e.whole, e.target FROM edge e JOIN node n USING (number) "
         "JOIN file f USING (number)"
@@ -147,8 +149,8 @@ def edges(connection: sqlite3.Connection, progress: Progress = silent) -> Iterat
 def vectors(
     connection: sqlite3.Connection, model: int, memory: MatrixSnapshot, progress: Progress = silent
 ) -> Iterator[Difference]:
-    """Compare texts with the stored vectors of their nodes, and the stored vectors with those in memory, as of one
-    moment."""
+    """Yield the differences between texts and stored vectors, and between the stored vectors and those in memory.
+    `connection` and `memory` must show the same moment."""
     ids = [row[0] for row in connection.execute("SELECT id FROM node WHERE held = 1")]
     for some in priority.giving(sql.chunks(ids)):
         sources = embedding_cache.sources(connection, some)
@@ -173,8 +175,9 @@ def _tied(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dic
 
 
 def chroma(store: VectorStore, progress: Progress = silent) -> list[Difference]:
-    """Compare Chroma's vectors with the matrix, except for nodes that were not written to Chroma yet. Notes may be
-    written meanwhile: the comparison is then repeated, and only differences found every time are returned."""
+    """Return the differences between Chroma's vectors and those in memory. Nodes that are still to be written to Chroma
+    are not compared. If notes are written meanwhile, the comparison is repeated, and only differences found every time
+    are returned."""
     collection = store.chroma
     if collection is None:
         return [Difference("chroma", None, None, store.trouble)] if store.trouble else []
