@@ -114,7 +114,7 @@ def _at(connection: sqlite3.Connection, path: str) -> str:
 
 
 def notes(connection: sqlite3.Connection, ids: Sequence[str], strength: Mapping[str, Strength], *, connections: bool = True) -> dict[str, NodeRow]:  # fmt: skip
-    """Return nodes by id, in the order of `ids`. Unknown ids are left out."""
+    """Return id -> node, in the order of `ids`. Unknown ids are left out."""
     out: dict[str, list[Connection]] = {}
     for edge in edges(connection, ids, into=False) if connections else ():
         made = Connection.model_construct(
@@ -164,7 +164,7 @@ def newest(connection: sqlite3.Connection, chosen: Filter, limit: int) -> list[s
 
 
 def known_files(connection: sqlite3.Connection, paths: Sequence[str] | None = None) -> dict[str, FileState]:
-    """Return files with their state when they were indexed, by path: all of them, or the indexed ones among `paths`."""
+    """Return path -> state when it was indexed: of all indexed files, or of those among `paths`."""
     lent = f"CASE WHEN kind = '{NoteKind.INDEXED}' THEN node_id END"
     names = ("path", "size", "mtime_ns", "inode", "digest", lent)
     if paths is None:
@@ -217,13 +217,14 @@ def full(ids: Sequence[str]) -> list[str]:
 
 EVERYTHING = Filter()
 FEW = 0.05
-"""Largest share of all nodes that may pass a filter for all of them to be scored exactly (DESIGN section 9)."""
+"""If at most this share of all nodes passes a filter, all of these nodes are scored exactly (DESIGN section 9)."""
 EXACT = 3
-"""Nodes that are scored exactly in the time in which one is fetched and filtered."""
+"""Number of nodes that can be scored exactly in the time that it takes to fetch and filter one node."""
 SPARE = 20
-"""Number of neighbours fetched in addition to those that the filter is expected to exclude."""
+"""Number of neighbours that are fetched in addition to the number that is estimated from the filter."""
 WIDENINGS = 3
-"""How often Chroma is asked, each time for three times as many nodes, before all nodes that pass are scored exactly."""
+"""Number of searches, each for three times as many nodes as the one before, after which all nodes that pass the filter
+are scored exactly."""
 LATE_PIECES = 4
 """Maximum number of pieces of a note whose tokens are compared with those of a query."""
 
@@ -240,11 +241,11 @@ class Reader:
         self._kept = QueryCache()
         self._beside = priority.ParallelThreads("search-text")
         self.fetch_id: Callable[[str], bool] = lambda _: False
-        """Called when the index lacks an id: brings in the note with that id and returns whether it did. Set by
-        `Ormah`."""
+        """Called with an id, or the beginning of one, that the index lacks. Indexes the note with that id, and returns
+        whether there is one. Set by `Ormah`."""
         self.fetch_words: Callable[[Sequence[str]], None] = lambda _: None
-        """Called before a text search: brings in notes with these words while the index is known to lag behind the
-        vault. Set by `Ormah`."""
+        """Called with the words of a query before a text search. If the index is known to lag behind the vault, indexes
+        the notes with these words. Set by `Ormah`."""
 
     def changed(self, ids: Collection[str], *, words: bool) -> None:
         """Drop the cached results that a commit made invalid. `ids`: nodes added, changed or removed; `words`: their
@@ -287,7 +288,7 @@ class Reader:
             ))  # fmt: skip
 
     def lent(self) -> set[str]:
-        """Return the ids of the memories whose files Ormah never writes to."""
+        """Return the ids of the memories whose files Ormah never writes to (kinds `indexed` and `broken`)."""
         with self.database.ask() as connection:
             return {row[0] for row in connection.execute(f"SELECT node_id FROM file WHERE kind IN {UNWRITTEN}")}
 
@@ -320,8 +321,8 @@ class Reader:
         return found[node_id]
 
     def notes(self, ids: Sequence[str], *, connections: bool = True) -> dict[str, NodeRow]:
-        """Return nodes by full id, in the order of `ids`; unknown ids are left out. Leaving out `connections` is
-        faster."""
+        """Return full id -> node, in the order of `ids`. Unknown ids are left out. It is faster without
+        `connections`."""
         wanted = full(ids)
         if not wanted:
             return {}
@@ -330,8 +331,8 @@ class Reader:
             return notes(connection, wanted, self.strength, connections=connections)
 
     def _few(self, ids: Sequence[str], most: int = sql.SOME) -> AbstractContextManager[sqlite3.Connection]:
-        """Return a connection for reading these nodes. It needs no transaction if a single statement reads all of
-        them."""
+        """Return a connection for reading these nodes. It has no transaction if there are at most `most` ids, which a
+        single statement reads."""
         return self.database.ask() if len(ids) <= most else self.database.read()
 
     def candidates(self, ids: Sequence[str]) -> dict[str, CandidateRow]:
@@ -445,8 +446,8 @@ class Reader:
         return self._beside.begin(ask) if self._kept.large else ask
 
     def frequencies(self, terms: Sequence[str]) -> tuple[dict[str, int], int]:
-        """Return in how many files each term occurs, and how many files there are. A term of several words must occur
-        as a phrase."""
+        """Return (term -> number of files that contain it, number of all files). A term of several words must occur as
+        a phrase."""
         with self.database.read() as connection:
             files = full_text.largest(connection)
             return self._frequencies.rows(lambda: connection, terms, files), files
@@ -505,7 +506,7 @@ class Reader:
             wanted *= 3  # many have expired
 
     def cosines(self, vector: Float, ids: Sequence[str]) -> dict[str, float]:
-        """Return the exact cosine of `vector` and the best piece of each node. Nodes without vectors are left out."""
+        """Return node id -> exact cosine of `vector` and the node's best piece. Nodes without vectors are left out."""
         store = self.indexer.active
         return store.matrix.cosines(vector, full(ids)) if store else {}
 
@@ -525,8 +526,8 @@ class Reader:
         return store.matrix.vectors(node_id) if store else None
 
     def tokens(self, ids: Sequence[str], vector: Float | None = None, *, pieces: int = LATE_PIECES) -> TokenVectors | None:  # fmt: skip
-        """Return the token vectors of nodes, concatenated, for MaxSim; of a long note, those of the `pieces` nearest to
-        `vector`.
+        """Return the token vectors of nodes, concatenated, for MaxSim. Of a note with more than `pieces` pieces, only
+        the `pieces` nearest to `vector` are included.
 
         None without a model.
         """
@@ -544,8 +545,8 @@ class Reader:
         return embedding_cache.token_vectors(kept.tokens(store.number, chosen, read), store.embedder.late_dimensions)
 
     def replacing(self, pairs: Sequence[tuple[str, str, float]]) -> dict[tuple[str, str], Compared]:
-        """Return the pairs in which the newer memory replaced the older one, judged by their words. `pairs`: (older,
-        newer, cosine)."""
+        """Return (older id, newer id) -> comparison, for the pairs in which the newer memory replaced the older one,
+        judged by their words. `pairs`: (older id, newer id, cosine)."""
         kept = self._kept
         known_pairs = kept.compared.copy()  # other threads change it meanwhile
         said = {pair[:2]: known_pairs[pair[:2]] for pair in pairs if pair[:2] in known_pairs}
@@ -563,7 +564,8 @@ class Reader:
         return {two: one for two, one in said.items() if one is not None}
 
     def statements(self, ids: Iterable[str]) -> dict[str, Stated]:
-        """Return nodes as statements, each with its type and its space; read once until the node changes."""
+        """Return node id -> (its text as a statement, its type, its space). Each is read once, and then cached until
+        the node changes."""
         kept = self._kept
         wanted = list(dict.fromkeys(ids))
         there = {node_id: one for node_id in wanted if (one := kept.statements.get(node_id)) is not None}
@@ -573,7 +575,8 @@ class Reader:
         return there | new
 
     def idf(self, token_ids: NDArray[np.uint32]) -> Float:
-        """Return how rare each of the embedder's tokens is among the notes: ln((notes + 1) / (notes with it + 1))."""
+        """Return for each of these tokens of the embedder how rare it is among the notes: ln((notes + 1) / (notes with
+        it + 1))."""
         store = self.indexer.active
         return store.idf(token_ids) if store else np.zeros(len(token_ids), np.float32)
 

@@ -1,4 +1,4 @@
-"""The values that the index returns (nodes, edges, file states, filters), and the resolution of links to edges.
+"""The values that the index returns (nodes, edges, statistics), its filters, and the resolution of links to nodes.
 
 Times are stored as microseconds since 1970 (UTC), so that they can be compared and loaded without parsing.
 
@@ -109,12 +109,14 @@ class NodeRow(Struct, frozen=True):
     outdated_reason: str | None
     path: str
     digest: str
-    """The sha256 of the bytes that this row was read from; a transaction compares it as `expect`."""
+    """The sha256 of the file's bytes from which this row was read. Given to a transaction as `expect`, it prevents that
+    a later version of the file is overwritten."""
     strength: Strength = field(default=_DEFAULT_STRENGTH)
     lent: bool = False
     """Whether Ormah never writes to the note's file: it is only indexed, or cannot be read as a note."""
     said_in: str | None = None
-    """`<session>#<turn>`: the archived turn that it was extracted from; None if it was not extracted."""
+    """`<session>#<turn>`: the turn of an archived session from which the memory was extracted; None if it was not
+    extracted."""
 
     @property
     def short_id(self) -> str:
@@ -274,7 +276,7 @@ class Stats(Struct, frozen=True):
     by_tier: dict[str, int]
     by_type: dict[str, int]
     by_space: dict[str, int]
-    """Number of nodes by space; those without a space under "global"."""
+    """Space -> number of its nodes. Nodes without a space are counted under "global"."""
     edges: int
     unresolved: int
     plain: int
@@ -290,7 +292,8 @@ SHORTS = 200
 
 
 class Target(Struct, frozen=True):
-    """The parts of a wikilink's text by which it is looked up."""
+    """The parts of a wikilink's text by which its node is looked up: `short`, the id or short id in it; `file`, the
+    text after the last `/`; `whole`, the whole path."""
 
     short: str | None
     file: str
@@ -318,7 +321,8 @@ def stem(path: str) -> str:
 
 
 def names(note: Note) -> set[tuple[str, int]]:
-    """Return the names under which links may find the note, with their rank. Its id needs no row."""
+    """Return (name, rank) for each name under which links may find the note; rank: FILE, ALIAS or TITLE. The note's id
+    is not among them, because links by id are looked up in the node table."""
     found = {(fold(stem(note.path)), FILE)}
     found |= {(fold(alias), ALIAS) for alias in note.aliases}
     if note.title:
@@ -327,7 +331,7 @@ def names(note: Note) -> set[tuple[str, int]]:
 
 
 def put(connection: sqlite3.Connection, notes: Sequence[tuple[int, Note]]) -> None:
-    """Insert the names of these notes (with their row numbers) and the edges that they write."""
+    """Insert into the tables the names of notes and the edges that the notes write. `notes`: (row number, note)."""
     named = [(key, rank, number) for number, note in notes for key, rank in names(note)]
     rows = []
     for number, note in notes:
@@ -353,7 +357,8 @@ def keys_of(connection: sqlite3.Connection, numbers: Sequence[int], ids: Iterabl
 
 
 def resolve_again(connection: sqlite3.Connection, keys: Collection[str], numbers: Sequence[int]) -> None:
-    """Resolve again all edges whose text matches one of `keys`, and all edges that the notes `numbers` write."""
+    """Update the target of all edges whose text matches one of `keys`, and of all edges that the notes with these row
+    numbers write."""
     found: dict[int, list[Any]] = {}
     columns = ("edge", "short", "file", "whole", "target")
     for some in sql.sets(sorted(keys)):
@@ -372,7 +377,8 @@ def resolve_again(connection: sqlite3.Connection, keys: Collection[str], numbers
 
 
 def leads(connection: sqlite3.Connection, aims: Collection[Target]) -> dict[Target, str | None]:
-    """Resolve many targets, as `lead` does. Targets with a short id that only one node has are looked up together."""
+    """Return link -> id of the node that it means, or None, as `lead` does for a single link. Links with a short id
+    that only one node has are looked up together."""
     begin: dict[str, list[str]] = {}
     for some in sql.chunks(sorted({aim.short for aim in aims if aim.short}), SHORTS):
         bounds = ", ".join(["(?, ?)"] * len(some))
@@ -388,7 +394,7 @@ def leads(connection: sqlite3.Connection, aims: Collection[Target]) -> dict[Targ
 
 
 def lead(connection: sqlite3.Connection, aim: Target) -> str | None:
-    """Return the id of the one node that a link means, or None."""
+    """Return the id of the one node that a link means; None if it means no node, or several."""
     if aim.short:
         held = "SELECT id FROM node WHERE held = 1 AND id >= ? AND id < ?"
         ids = {row[0] for row in connection.execute(held, (aim.short, aim.short + "g"))}
@@ -429,11 +435,11 @@ _RESOLVED = (
 
 
 def edges(connection: sqlite3.Connection, ids: Sequence[str] | None = None, *, out: bool = True, into: bool = True) -> list[EdgeRow]:  # fmt: skip
-    """Return the resolved edges that leave or enter one of `ids` (None: all), each (source, type, target) once, without
-    loops.
+    """Return the resolved edges that leave (`out`) or enter (`into`) one of `ids` (None: all nodes), without edges from
+    a node to itself.
 
-    If a note writes the same edge twice, an edge of its frontmatter wins over a link in the body, then the greater
-    weight.
+    Each (source, type, target) is returned once: if a note writes the same edge twice, an edge of its frontmatter wins
+    over a link in the body, then the greater weight.
     """
     rows: list[Sequence[Any]] = []
     if ids is None:
@@ -454,13 +460,13 @@ def edges(connection: sqlite3.Connection, ids: Sequence[str] | None = None, *, o
 
 
 def _before(edge: EdgeRow) -> tuple[object, ...]:
-    """Return the sort key that puts the preferred one of equal edges first."""
+    """Return the sort key of an edge. Of several edges with the same ends and type, it puts the preferred one first."""
     created = 0 if edge.created is None else micros(edge.created)
     return edge.source, edge.target, edge.edge, edge.body, -edge.weight, created, edge.reason or ""
 
 
 def degrees(connection: sqlite3.Connection) -> dict[str, int]:
-    """Return how many edges each node has, in both directions together, counted as `edges` returns them. Nodes without
+    """Return node id -> number of edges that leave or enter it, counted as `edges` returns them. Nodes without edges
     are left out."""
     return dict(
         connection.execute(

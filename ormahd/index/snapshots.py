@@ -40,16 +40,18 @@ EMBED_S = 5.0
 """Seconds that a question waits for embedding. Texts that are not embedded by then are found by full text search
 only."""
 CANDIDATES = 100
-"""Number of notes that are embedded first because they share words with the question."""
+"""Maximum number of notes that are embedded before all others, because they share words with the question."""
 QUICK = 16
-"""Number of notes that share words with a further question about the same state and are embedded for it."""
+"""Maximum number of notes that are embedded for a further question about the same state. They share words with that
+question."""
 PASS = 32
 """Number of texts in one forward pass. It runs in the calling thread, which leaves other cores to other requests."""
 
 Progress = Callable[[int, int, str], None]
 """Called with (number done, total or 0 if unknown, a word for the work)."""
 Keep = Callable[[str, Mapping[bytes, DocumentVectors]], None]
-"""Called with a model's fingerprint and its new embeddings, by the sha256 of the text, to cache them."""
+"""Called with a model's fingerprint and its new embeddings (sha256 of the text -> embedding), to store them for
+later."""
 
 
 class IndexSnapshot(Reader):
@@ -86,7 +88,7 @@ class IndexSnapshot(Reader):
 
     @property
     def degraded(self) -> list[str]:
-        """ "vectors" if some notes can only be found by full text search."""
+        """["vectors"] if some notes can only be found by full text search, else []."""
         active = self.indexer.active
         return ["vectors"] if active is None or active.waiting else []
 
@@ -159,11 +161,13 @@ class Files(Protocol):
         ...
 
     def indexed(self, path: str, data: bytes) -> bytes:
-        """Return the bytes of a file that are indexed."""
+        """Return the bytes that are indexed for a file that contains `data`: without its frontmatter if the file was
+        not to be a memory."""
         ...
 
     def lent(self, path: str, data: bytes) -> tuple[str | None, str | None]:
-        """Return the id of a file that is only indexed (else None), and the space of its folder."""
+        """Return (id, space) of a file: the id under which it was indexed if the file does not contain one (else None),
+        and the space of its folder."""
         ...
 
 
@@ -184,8 +188,8 @@ class Build(Struct):
         return self._copied(lambda database: self._take_in(database, files, when, progress))
 
     def trial(self, changed: Mapping[str, bytes], when: datetime) -> tuple[Database, VectorStore | None]:
-        """Build today's index with the contents of these files (bytes by path) replaced. Returns and raises as `make`
-        does."""
+        """Build today's index as it would be after a change to some files. `changed`: path -> new bytes. Returns and
+        raises as `make` does."""
         entries = [
             write.entry(path, data, _state(path, data, when), self.index.blob_id(path, data))
             for path, data in changed.items()
@@ -257,7 +261,8 @@ class Build(Struct):
 
     @staticmethod
     def _understand(database: Database, embedder: Embedder) -> VectorStore:
-        """Load the vectors that are cached. The other texts wait for a question (`IndexSnapshot.fill`)."""
+        """Return a vector store with the vectors that are stored already. The other texts are embedded when a question
+        needs them (`IndexSnapshot.fill`)."""
         store = VectorStore(embedder, database.directory, VectorSettings())
         with database.write() as connection:
             store.load(connection)
@@ -304,10 +309,10 @@ class Snapshots:
     def at(
         self, commit: str, when: datetime, load: Callable[[], tuple[Files, Mapping[str, Strength]]], progress: Progress
     ) -> Iterator[tuple[IndexSnapshot, bool]]:
-        """Yield the index as of a commit made at `when`, and whether it was built already.
+        """Yield (snapshot of the index as of a commit made at `when`, whether it was built already).
 
-        If not, `load` is called for the files and the strength of that state. Raises Unavailable if the disk is too
-        full, or the daemon stops.
+        If it was not, `load` is called for the files and the strength of that state. Raises Unavailable if the disk is
+        too full, or the daemon stops.
         """
         snapshot = self._use(commit)
         cached = snapshot is not None
@@ -323,10 +328,11 @@ class Snapshots:
 
     @contextlib.contextmanager
     def trial(self, changed: Mapping[str, bytes], when: datetime) -> Iterator[IndexSnapshot]:
-        """Yield the index as it would be with these files (bytes by path) changed. It is removed after the block.
+        """Yield the index as it would be after a change to some files (`changed`: path -> new bytes). It is removed
+        after the block.
 
-        One runs at a time. Texts that were embedded ahead have their vectors. Raises Unavailable if the disk is too
-        full, or the daemon stops.
+        Only one trial runs at a time. Texts whose embeddings are stored in the index have vectors, also new texts after
+        `Index.embed_ahead` without `urgent`. Raises Unavailable if the disk is too full, or the daemon stops.
         """
         with self._building:
             database, store = self._build.trial(changed, when)
@@ -359,8 +365,8 @@ class Snapshots:
         return self._closed or self._stopping()
 
     def drop(self) -> None:
-        """Drop the kept snapshot, and do not keep one that is being built. The files are deleted when no reader uses
-        them any more."""
+        """Drop the snapshot that is kept for further questions; one that is being built will not be kept. Its files are
+        deleted as soon as no reader uses them."""
         with self._lock:
             self._drops += 1
         self._let_go()
@@ -417,5 +423,6 @@ class Snapshots:
 
 
 def _key(commit: str, embedder: Embedder | None) -> str:
-    """Return a key of commit and model: a snapshot built without the model is not reused once there is one."""
+    """Return the key of a snapshot: its commit and its model. So a snapshot that was built without a model is not used
+    again once there is a model."""
     return f"{commit} {embedder.fingerprint if embedder else '-'}"

@@ -32,15 +32,15 @@ from ormahd.vectors.chroma import Chroma, ChromaTrouble
 from ormahd.vectors.matrix import Matrix
 
 EXACT = 5_000
-"""Number of nodes missing in Chroma above which it is not asked: scoring them exactly takes longer than searching all
-vectors."""
+"""If more nodes than this are missing in Chroma, searches do not use it: scoring the missing nodes exactly would take
+longer than searching all vectors in memory."""
 WIDENINGS = 2
 """How often Chroma is asked again, each time for three times as many pieces, if those found belong to too few nodes."""
 FETCH = 100
-"""Minimum number of pieces that Chroma is asked for. Its graph visits `vectors.SEARCH_EF` anyway; exact cosines then
-decide."""
+"""Minimum number of pieces that Chroma is asked for. A search in its graph visits `SEARCH_EF` pieces anyway, and the
+exact cosines decide afterwards."""
 REFILLS = 5
-"""How often Chroma is filled again for holding the wrong number of vectors, before it is no longer used."""
+"""How often Chroma is filled again because it holds a wrong number of vectors. After that it is no longer used."""
 SETTLE_BATCH = 1000
 """Number of nodes in one write to Chroma while a caller waits for it."""
 GENTLE_BATCH = 100
@@ -103,7 +103,8 @@ class VectorStore:
         self._resting = bool(self._marks[0]) and embedding_cache.models(connection) == [self.number]
 
     def reload(self, connection: sqlite3.Connection) -> None:
-        """Load again, after the database file was replaced by another. Chroma is filled again."""
+        """Replace everything in memory by what a new database file holds, after the old file was replaced. The
+        background thread then fills Chroma again."""
         self.matrix.remove(set(self.matrix.ids()))
         self._marks = ("", 0)
         self._changes += 1
@@ -127,8 +128,8 @@ class VectorStore:
 
     @property
     def searched(self) -> str:
-        """Where nearest neighbours are searched: "memory", "chroma" (embedded) or "server". "memory" whenever Chroma is
-        not open."""
+        """Where vectors are searched: "memory", "chroma" (Chroma in this process) or "server" (a Chroma server). It is
+        "memory" whenever Chroma is not open."""
         if self.matrix.quick or self.chroma is None:
             return "memory"
         return "chroma" if self._store.embedded else "server"
@@ -140,7 +141,7 @@ class VectorStore:
 
     @property
     def learned(self) -> bool:
-        """Whether Chroma is open, has all nodes, and was compared with the matrix."""
+        """Whether Chroma is open, holds all nodes, and was found to have as many pieces as the vectors in memory."""
         return self.chroma is not None and not self._unsettled and self._checked
 
     @property
@@ -150,7 +151,7 @@ class VectorStore:
 
     @property
     def told(self) -> tuple[str, int]:
-        """A value that differs after each write to Chroma: its generation and position."""
+        """(generation, position) of the last write to Chroma; it differs after each write."""
         return self._marks
 
     def recount(self, connection: sqlite3.Connection) -> None:
@@ -163,8 +164,8 @@ class VectorStore:
     # Search
 
     def search(self, vector: Float, limit: int) -> list[tuple[str, float]]:
-        """Return the nearest nodes: (id, cosine of the best piece), best first. Chroma proposes nodes, the matrix
-        scores them."""
+        """Return the nearest nodes: (id, cosine of the best piece), best first. Chroma finds candidates; the vectors in
+        memory give their exact cosines."""
         if not len(self.matrix) or limit < 1:
             return []
         if self.matrix.quick:
@@ -210,8 +211,8 @@ class VectorStore:
         return np.asarray(np.maximum(np.log(notes / (counts + 1)), 0.0), np.float32)
 
     def best_pieces(self, ids: Sequence[str], vector: Float | None, most: int) -> dict[str, Pieces]:
-        """Return the pieces of each node whose tokens are compared: all, or of a long note the `most` nearest to
-        `vector`."""
+        """Return node id -> the pieces whose tokens are compared with those of a query: all pieces, or of a long note
+        only the `most` nearest to `vector`. Nodes without vectors are left out."""
         chosen: dict[str, Pieces] = {}
         for node_id, count in zip(ids, self.matrix.counts(ids), strict=True):
             if count == 1:
@@ -239,20 +240,21 @@ class VectorStore:
 
     @property
     def rests(self) -> bool:
-        """Whether Chroma is closed and may stay so: it has all nodes, and searches compare all vectors in memory."""
+        """Whether Chroma is closed and need not be opened: it holds all nodes, and searches compare all vectors in
+        memory."""
         return self._resting and not self._unsettled and self.matrix.quick
 
     def rest(self) -> None:
-        """Close Chroma if it holds everything and no search uses it; while open, it keeps a second copy of all vectors
-        in memory."""
+        """Close Chroma if it holds all nodes and no search uses it, because an open Chroma keeps a second copy of all
+        vectors in memory."""
         if self.learned and self.matrix.quick:
             self.chroma = None
             self._store.close()
             self._resting = True
 
     def open_chroma(self) -> bool:
-        """Open the collection. Return False if it is not in the state last written, and must be filled again
-        (`refill`)."""
+        """Open the collection. Return False if it does not hold what was last written to it; it must then be filled
+        again (`refill`)."""
         self._resting = False
         found = self._store.open()
         generation, position = self._marks
@@ -284,7 +286,8 @@ class VectorStore:
         self._wipe = False
 
     def refill(self, connection: sqlite3.Connection) -> None:
-        """Begin an empty collection, inside the writer's transaction, and mark all embedded nodes as missing in Chroma."""
+        """Create an empty collection, and record that all embedded nodes are missing in it. `connection`: the writer,
+        in a transaction."""
         self._refills += 1
         self.chroma = None
         self._marks = ("", 0)
@@ -299,7 +302,8 @@ class VectorStore:
         self.chroma, self.trouble = self._store, None
 
     def settle(self, connection: sqlite3.Connection, most: int) -> dict[str, tuple[int, int]]:
-        """Write up to `most` nodes to Chroma. Return the argument for `settled`.
+        """Write up to `most` nodes to Chroma. Return node id -> (value of `changes` at the node's last change, number
+        of its pieces), which `settled` takes.
 
         `connection` is read for how many pieces Chroma holds of each node.
         """
@@ -328,7 +332,8 @@ class VectorStore:
         return done
 
     def settled(self, connection: sqlite3.Connection, done: Mapping[str, tuple[int, int]]) -> None:
-        """Record in SQLite which nodes Chroma has now. A node that changed meanwhile stays marked as missing there."""
+        """Record in SQLite that Chroma holds these nodes now; `done` is the result of `settle`. A node that changed
+        meanwhile stays marked as missing there."""
         with self._lock:
             same = [node_id for node_id, (change, _) in done.items() if self._unsettled.get(node_id) == change]
             for node_id in same:
@@ -478,8 +483,8 @@ class ChromaSync:
                 store.refill(connection)
 
     def _written(self, store: VectorStore, seconds: float) -> bool:
-        """Return whether a change was seen in the last `seconds`. Each change wakes this thread, so it is seen at
-        once."""
+        """Return whether a node was changed in the last `seconds`, as far as this thread has seen. Each change wakes
+        this thread, so it is seen at once."""
         now = time.monotonic()
         if store.changes != self._seen:
             self._seen, self._seen_at = store.changes, now
@@ -487,7 +492,7 @@ class ChromaSync:
 
     def _later(self, store: VectorStore, written: bool, longest: float, settling: bool) -> bool:
         """Return whether to put off work on Chroma, for at most `longest` seconds: no search needs it, and it would
-        delay requests."""
+        delay requests. `written`: notes are still being written; `settling`: a caller waits for Chroma."""
         if settling or not store.matrix.quick or not (written or priority.searched_lately()):
             self._put_off = None
             return False

@@ -34,7 +34,7 @@ WEIGHTS = (10.0, 1.0, 3.0, 1.0)
 """Weights of title, content, tags and forms in bm25, in the order of the columns of table `words`. Titles and tags are
 short and chosen, so their words count more."""
 SMALL = 5_000
-"""Largest number of files in an index for every row with any of the query's words to be scored."""
+"""In an index of at most this many files, every row with any of the query's words is scored."""
 SCORED = 5_000
 """In a larger index, only rows with one of the query's rarest words are scored. These words are chosen so that together
 they occur in about this many rows. The other words only add to the scores."""
@@ -44,7 +44,7 @@ that are ignored: they say little and cost most."""
 EVERY_ROW = -1
 """The value of LIMIT that means no limit in SQLite."""
 STALE = 0.02
-"""Largest share by which the number of files may change before remembered counts of words are dropped."""
+"""If the number of files changes by more than this share, the remembered counts of words are dropped."""
 COUNTED_ANEW = 20_000
 """In an index of at most so many files, words are counted again after every change, so that answers depend on the notes
 alone."""
@@ -64,14 +64,14 @@ def heading(title: str | None, path: str) -> str | None:
 
 
 def text_columns(title: str | None, path: str, content: str, tags: Sequence[str], aliases: Sequence[str]) -> Columns:  # fmt: skip
-    """Return what the full text table holds of a node: (title, content, tags, forms)."""
+    """Return the texts of a node for the columns of the full text table: (title, content, tags, forms)."""
     names = [name for name in (heading(title, path), *aliases) if name]
     said = findable(content)
     return fts_text(" | ".join(names)), fts_text(said), fts_text(" | ".join(tags)), forms([*names, *tags], said)
 
 
 def plain_columns(path: str, content: str) -> Columns:
-    """Return what the full text table holds of a file that is no node; its path stands for the title."""
+    """Return the texts of a file that is no node for the columns of the full text table. Its path is its title."""
     return fts_text(path.removesuffix(".md")), fts_text(findable(content)), "", ""
 
 
@@ -80,13 +80,14 @@ def put(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
 
 
 def take(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
-    """Delete rows. The texts must equal those that were inserted, because the table does not store them."""
+    """Delete rows from the full text table. Their texts must equal those that were inserted, because the table does not
+    store them."""
     taken = [("delete", *row) for row in rows]
     sql.put(connection, "INSERT INTO words (words, rowid, title, content, tags, forms)", taken)
 
 
 def beginning_with(read: Snapshot, first: str, limit: int) -> list[str]:
-    """Return up to `limit` terms of the full text table that begin with `first`, in their order."""
+    """Return up to `limit` terms of the full text table that begin with `first`, in alphabetical order."""
     select = "SELECT term FROM words_term WHERE term >= ? AND term < ? LIMIT ?"
     return [row[0] for row in read().execute(select, (first, first + "\U0010ffff", limit))]
 
@@ -102,7 +103,7 @@ class Frequencies:
         self._changed = False
 
     def changed(self) -> None:
-        """Note that notes were added, changed or removed."""
+        """Record that notes were added, changed or removed, which may have changed the counts."""
         self._changed = True
 
     def rows(self, read: Snapshot, terms: Sequence[str], files: int) -> dict[str, int]:
@@ -145,7 +146,7 @@ def terms_of(query: str | Sequence[str]) -> list[str]:
 
 
 def _question(connection: sqlite3.Connection, query: str | Sequence[str], counts: Frequencies) -> tuple[str, float]:
-    """Return the MATCH expression, and the factor by which bm25 is too high with it."""
+    """Return FTS5's MATCH expression for a query, and the number by which the bm25 of its results must be divided."""
     rare, common = split(lambda: connection, terms_of(query), largest(connection), counts)
     if not common:
         return fts_match(rare), 1.0
@@ -179,8 +180,8 @@ def search(
 
 
 def named(connection: sqlite3.Connection, scores: Mapping[int, float], chosen: Filter) -> list[tuple[str, float]]:
-    """Return the nodes among these files (score by row number) that pass the filter: (id, score), best first, ties by
-    id."""
+    """Return (id, score) of the nodes that pass the filter, best first, ties by id. `scores`: row number of a file ->
+    score."""
     condition, values = chosen.sql()
     found: list[tuple[str, float]] = []
     for some in sql.sets(list(scores)):
@@ -192,8 +193,8 @@ def named(connection: sqlite3.Connection, scores: Mapping[int, float], chosen: F
 
 
 def _best(connection: sqlite3.Connection, match: str, limit: int, chosen: Filter) -> list[tuple[str, float]]:
-    """Return the best nodes, (id, score), for a filter that nearly all nodes pass: score rows first, then apply the
-    filter."""
+    """Return (id, score) of the best nodes, for a filter that nearly all nodes pass: rows are scored first, and
+    filtered afterwards."""
     select = f"SELECT rowid AS key, {RANK} AS score FROM words WHERE words MATCH ? ORDER BY score LIMIT ?"
     for most in (limit + limit // SPARE + 1, EVERY_ROW):
         numbers, best = sql.scored(connection, select, (match, most))
@@ -246,8 +247,8 @@ content."""
 PLACES = uuid.UUID("6f726d61-6820-4b69-a463-650000000001")
 """UUID namespace for ids derived from a path, for notes whose id cannot be read."""
 FirstPath = Callable[[str, Sequence[str]], str | None]
-"""Given an id and several paths of files that claim it, returns the path that had it first in git's history, or
-None."""
+"""Called with an id and the paths of several files that claim it. Returns the path that had the id first in git's
+history, or None."""
 
 
 class ParsedFile(Struct, frozen=True):
@@ -269,7 +270,7 @@ class ParsedFile(Struct, frozen=True):
 
 
 def entry(path: str, data: bytes, state: FileState, blob: str, note: Note | None = None) -> ParsedFile:
-    """Parse a file into an Entry; `note`: the parsed note, if the caller has it. `blob`: the file's blob id in git.
+    """Parse a file into a ParsedFile. `note`: the parsed note, if the caller has it; `blob`: the file's blob id in git.
 
     This needs no database, so it runs outside the writer's lock.
     """
@@ -287,7 +288,7 @@ def entry(path: str, data: bytes, state: FileState, blob: str, note: Note | None
 
 
 def as_indexed(note: Note, state: FileState) -> Note:
-    """Return a parsed note with the kind, id and space under which the index has it."""
+    """Return the note with the kind, id and space that the index gives it. They may differ from those in the file."""
     if state.lent is not None and note.kind is not NoteKind.CONFLICTED:
         note = replace(note, kind=NoteKind.INDEXED, id=state.lent)
     elif note.kind is NoteKind.BROKEN and note.id is None:
@@ -323,7 +324,8 @@ def store(
     removals: Collection[str],
     first_path: FirstPath | None,
 ) -> BatchResult:
-    """Write the batch, and resolve again the ids and links that it affects."""
+    """Write a batch of files into the tables, and remove the files `removals` (paths). Then decide again which file is
+    the node of each id concerned, and which nodes the links concerned mean."""
     entries = _without_conflicted(connection, entries)
     old = _numbers(connection, [*removals, *(one.path for one in entries)])
     # Any file that claims one of these ids may become or stop being the node, also a file outside of this batch.
@@ -344,8 +346,8 @@ def store(
 
 
 def _without_conflicted(connection: sqlite3.Connection, entries: Sequence[ParsedFile]) -> list[ParsedFile]:
-    """Return the entries without conflict markers. For the others only the file's state is stored; their rows stay as
-    they are."""
+    """Return the entries without conflict markers. For the others, only the file's state (size, mtime, inode, digest)
+    is stored; the rest of the index keeps their last version."""
     usable = []
     for one in entries:
         if one.note.kind is NoteKind.CONFLICTED:
@@ -381,7 +383,8 @@ def _take(
     old: Mapping[str, tuple[int, str | None]],
     words: Sequence[Row],
 ) -> None:
-    """Delete all rows of these files except those in `file`. `words`: the rows to delete from the full text table."""
+    """Delete all rows of these files except those in table `file`. `old`: path -> (row number, id); `words`: the rows
+    to delete from the full text table."""
     numbers = [number for number, _ in old.values()]
     take(connection, words)
     for table in ("text", "node", "tag", "name", "edge"):
@@ -396,7 +399,8 @@ def _put(
 ) -> list[int]:
     """Insert all rows of these files and return their numbers. No file is the node of its id yet (`held` is 0).
 
-    `same`: numbers of files whose words are in the full text table already.
+    `old`: path -> (row number, id) of files that were indexed before; `same`: numbers of files whose words are in the
+    full text table already.
     """
     numbers: list[int] = []
     bodies, words, nodes, tags = [], [], [], []

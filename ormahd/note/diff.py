@@ -34,18 +34,19 @@ _USUAL = {"tier": "working", "confidence": 1.0}
 Version = tuple[str, bytes]
 """A file in one state: its path (posix, relative to the vault) and its bytes."""
 Name = Callable[[str], str | None]
-"""Return the title for a wikilink's target, or None: then the target itself is shown."""
+"""Called with the target of a wikilink. Returns the title to show for it; None: the target itself is shown."""
 
 
 class NoteDiff(Struct, frozen=True):
-    """`text`: lines without a final newline, empty for equal bytes. `cut`: lines were left out; the last line says how many."""
+    """The difference of two versions. `text`: its lines without a final newline, empty for equal bytes. `cut`: whether
+    lines were left out; the last line then says how many."""
 
     text: str
     cut: bool = False
 
 
 def note_diff(before: Version | None, after: Version | None, *, name: Name = lambda _: None, lines: int = LINES) -> NoteDiff:  # fmt: skip
-    """Return the difference of two versions (None: no file), in at most `lines` lines of text."""
+    """Return the difference of two versions (None: no file). Of the note's text, at most `lines` lines are shown."""
     if before is not None and after is not None and before[1] == after[1]:
         return NoteDiff("")
     notes = [None if version is None else parse(version[1], version[0]) for version in (before, after)]
@@ -73,7 +74,7 @@ def _as_text(before: Version | None, after: Version | None, lines: int) -> NoteD
 
 
 def _fields(old: Note | None, new: Note | None) -> Iterator[str]:
-    """Yield the changed fields. `updated` is left out, because the other lines imply it."""
+    """Yield a line for each changed field. `updated` is left out, because it changes whenever another field does."""
     for field in FIELDS:
         was, now = (None if note is None else getattr(note, field) for note in (old, new))
         if was == now or field == "updated":
@@ -91,7 +92,7 @@ def _fields(old: Note | None, new: Note | None) -> Iterator[str]:
 
 
 def _others(before: Version | None, after: Version | None) -> Iterator[str]:
-    """Yield the changed frontmatter keys that are not Ormah's."""
+    """Yield a line for each changed frontmatter key that is not Ormah's."""
     was, now = _extra(before), _extra(after)
     for key in dict.fromkeys([*was, *now]):
         one, other = was.get(key), now.get(key)
@@ -113,7 +114,8 @@ def _extra(version: Version | None) -> dict[str, str]:
 
 
 def _value(key: str, lines: str) -> str:
-    """Return the lines of a key as one line."""
+    """Return the value of a frontmatter key on one line. `lines`: the lines of the key in the file, with the key
+    itself."""
     stripped = lines.strip()
     for start in (key, f'"{key}"', f"'{key}'"):
         if stripped.startswith(start):
@@ -123,7 +125,7 @@ def _value(key: str, lines: str) -> str:
 
 
 def _edges(old: Note | None, new: Note | None, name: Name) -> Iterator[str]:
-    """Yield the changed edges of the properties. Links in the body appear in the text's difference."""
+    """Yield a line for each changed edge of the properties. Links in the body appear in the text's difference."""
     was, now = ({} if note is None else {link.key: link for link in note.links if not link.body} for note in (old, new))
     for key in dict.fromkeys([*now, *was]):
         one, other = was.get(key), now.get(key)

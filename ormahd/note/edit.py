@@ -70,7 +70,7 @@ from ormahd.note.write import text as rendered_text
 FIELDS = ("id", "type", "tier", "space", "everywhere", "title", "tags", "source", "confidence", "created", "updated",
           "valid_until", "outdated_reason")  # fmt: skip
 _KEYS = {"everywhere": "global"}
-"""Fields whose frontmatter key has another name."""
+"""Field -> its key in the frontmatter, for fields whose key has another name."""
 ORDER = (*(own + key for key in FIELD_KEYS for own in ("", OWN)), *EDGES, "edges")
 """Order of keys. A new key is inserted after the nearest preceding one that the note has."""
 
@@ -146,7 +146,11 @@ class Editor:
         return self.pairs[before[-1]].end if before else next(iter(self.pairs.values())).start
 
     def _list(self, key: str, items: list[Written], wanted: list[str], render: Callable[[str, bool], str]) -> None:
-        """Set a list property to `wanted` (not empty), keeping unchanged items as they are written."""
+        """Set a list property to the values `wanted` (not empty). Items whose value stays are kept as they are written.
+
+        `items`: the present items; `render`: called with (value, whether it is placed inside `[...]`), returns the
+        YAML.
+        """
         goal = frozenset(wanted)
         kept = [item for item in items if item.value in goal]
         order = list(dict.fromkeys(item.value for item in kept))
@@ -207,7 +211,8 @@ class Editor:
         self._details(details)
 
     def _details(self, wanted: Mapping[str, NoteLink | None]) -> None:
-        """Set the details of some edges under `edges`; None removes them."""
+        """Set the details of some edges under the key `edges`. `wanted`: edge key -> link with the new details; None
+        removes them."""
         nodes = {key: (name, value) for key, name, value in self.fields.detail_nodes() if key}
         said = self.fields.details
         changes = {
@@ -274,7 +279,8 @@ class Editor:
             self.splices.insert(inner[-1].end, [margin + line for line in lines])
 
     def _changed_detail(self, value: Any, one: NoteLink) -> str:
-        """Return `{weight: …}`, with keys that a person added; empty if nothing is left."""
+        """Return the details of `one` as a flow mapping, such as `{weight: 0.8}`. Keys that a person added to `value`
+        are kept. Empty if there is nothing to write."""
         if isinstance(value, MappingNode):
             return self.splices.flow_with(value, detail_parts(one))
         return detail(one) if has_detail(one) else ""
@@ -318,10 +324,10 @@ def edit(
 ) -> bytes:
     """Change fields (FIELDS), edges and content of a note, and nothing else. Lines whose value is equal stay unchanged.
 
-    `clear` removes a key; so does None in `set`, unless the default applies already. `space: null` is written if the
-    folder implies a space; setting a space removes `global: true`. `link` adds an edge or replaces its details.
-    `unlink` takes the target as written or a short id, and ignores links in the body. `id` may only be changed by
-    `doctor --fix`. Raises InvalidNote if the note cannot be edited safely.
+    `clear` removes a key. None in `set` stands for the default; it removes the key unless its value is the default
+    already. `space: null` is written if the folder implies a space; setting a space removes `global: true`. `link` adds
+    an edge or replaces its details. `unlink` takes the target as written or a short id, and ignores links in the body.
+    `id` may only be changed by `doctor --fix`. Raises InvalidNote if the note cannot be edited safely.
     """
     note = parse(data, path)
     if note.kind is not NoteKind.NOTE:
@@ -359,7 +365,7 @@ def edit(
 
 
 def _value(field: str, value: Any, path: str) -> Any:
-    """Return a field's value in the form that `parse` returns; None means the default."""
+    """Return a new value of a field in the form that `parse` returns. For None, return the field's default."""
     if field not in FIELDS or (field == "id" and value is None):
         raise ValueError(f"{field!r} is no field of a note that can be set")
     if field == "everywhere":
@@ -406,7 +412,8 @@ _NAME = re.compile(r"[^|#^]*")
 
 
 def retarget(data: bytes, path: str, short: str, stem: str) -> bytes:
-    """Return a note whose links to the short id `short` lead to the note named `stem`, in properties and text.
+    """Return the note with all links to the short id `short` changed: in properties and text they lead to the note
+    named `stem`.
 
     Heading, block and alias of a link stay. An unreadable note comes back unchanged.
     """
@@ -432,7 +439,8 @@ def _text(content: str, short: str, stem: str) -> str:
 
 
 def lead(content: str, names: Collection[str], stem: str) -> str:
-    """Return a text in which wikilinks to one of `names` (as from `body_links`) lead to the note named `stem`.
+    """Return the text with all links to one of `names` (as from `body_links`) changed: they lead to the note named
+    `stem`.
 
     A link by title keeps the title as its alias; heading, block and alias are kept.
     """
@@ -445,7 +453,8 @@ def lead(content: str, names: Collection[str], stem: str) -> str:
 
 
 def unlink(content: str, names: Collection[str], word: str) -> str:
-    """Return a text in which wikilinks to one of `names` are replaced by words: their alias, or `word` for a file name."""
+    """Return the text with all links to one of `names` replaced by plain text: the link's alias; without one, its
+    target, or `word` if the target is a file name with a short id."""
 
     def said(inside: str) -> str:
         alias = inside.partition("|")[2].strip()

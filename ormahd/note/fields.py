@@ -21,7 +21,7 @@ _TIME = re.compile(
 )
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DIGITS = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
-"""Number of digits -> format of a time, as Zettelkasten plug-ins name notes."""
+"""Number of digits -> format of a time that is written in digits only, as Zettelkasten plug-ins name notes."""
 _EPOCHS = {10: 1, 13: 1000}
 """Number of digits of a Unix time -> units per second."""
 _YEAR = re.compile(r"(?<!\d)(?:1[89]|20|21)\d\d")
@@ -76,7 +76,8 @@ def read_time(text: str) -> datetime:
 
 
 def _plain(text: str, day: str, clock: str, zone: str | None) -> datetime:
-    """Parse the form that Ormah writes, and close variants."""
+    """Parse the form that Ormah writes, and close variants: date, time of day, and zone (None: UTC). `text`: the whole
+    text, for the error."""
     if clock[1] == ":":
         clock = f"0{clock}"
     clock = clock.removesuffix(".")
@@ -91,7 +92,7 @@ def _plain(text: str, day: str, clock: str, zone: str | None) -> datetime:
 
 
 def _freely(text: str) -> datetime:
-    """Parse any other form that has exactly one reading."""
+    """Parse a date or time in any other form, if there is only one way to read it. Raises ValueError otherwise."""
     if text.isascii() and text.isdigit():
         return _number(text)
     if len(text) > _LONGEST:
@@ -136,7 +137,8 @@ def _parsed(text: str, day_first: bool, otherwise: datetime) -> datetime:
 
 @lru_cache(maxsize=1)
 def _parser() -> tuple[Any, Any]:
-    """Return dateutil and its settings, with names of months and days in several languages. Loaded on first use."""
+    """Return dateutil's parser module, and a `parserinfo` with names of months and days in several languages. Loaded on
+    first use."""
     from dateutil import parser
 
     class Names(parser.parserinfo):  # type: ignore[misc]
@@ -187,7 +189,8 @@ Choice = TypeVar("Choice", bound=StrEnum)
 T = TypeVar("T")
 
 OWN = "ormah_"
-"""Prefix of Ormah's key if the key itself holds an unrelated value: `type: meeting`, `ormah_type: decision`."""
+"""Prefix of Ormah's key, used if the key without it holds an unrelated value: `type: meeting`, `ormah_type:
+decision`."""
 FIELD_KEYS = ("id", "type", "tier", "space", "global", "title", "tags", "source", "confidence", "created", "updated", "valid_until",
               "outdated_reason")  # fmt: skip
 """Keys of the fields, in the order in which they are written."""
@@ -195,7 +198,7 @@ OTHER_NAMES = {
     "created": ("created_at", "date created", "creation date", "date"),
     "updated": ("updated_at", "date modified", "date updated", "last modified", "modified"),
 }
-"""Keys that other programs use for a field, most common first. Case, spaces, `-` and `_` are ignored."""
+"""Field -> keys that other programs use for it, most common first. Case, spaces, `-` and `_` are ignored."""
 
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
 _OF_A_WHOLE = re.compile(r"(\d+(?:\.\d+)?)[ ]?(?:%|/[ ]?(\d+))")
@@ -215,7 +218,7 @@ class InvalidValue(Exception):
 
 
 class Written(NamedTuple):
-    """One item of a list property."""
+    """One item of a list property, as it is written in the frontmatter."""
 
     value: str
     node: Node
@@ -239,7 +242,7 @@ def clean_tag(text: str) -> str:
 
 
 def _share(value: str) -> float | None:
-    """Return a number between 0 and 1, from unambiguous forms such as `0,9`, `90%` or `9/10`; None for others."""
+    """Parse a number from unambiguous forms such as `0.9`, `0,9`, `90%` or `9/10`; None for other texts."""
     value = value.replace(",", ".", 1)
     if _NUMBER.fullmatch(value):
         return float(value)
@@ -255,7 +258,8 @@ def _plain_key(key: str) -> str:
 
 
 class FieldReader:
-    """Reads the fields of one frontmatter block. For an invalid value it adds a warning and uses the default."""
+    """Reads the fields of one frontmatter block. For an invalid value it adds a warning to `problems` and uses the
+    default."""
 
     def __init__(self, block: Frontmatter) -> None:
         self.block = block
@@ -277,10 +281,10 @@ class FieldReader:
         return raw if len(raw) <= _SHOWN else f"{raw[:_SHOWN]}…"
 
     def field(self, key: str, read: Callable[[str, Node], T | None], otherwise: T, *, quiet: bool = False) -> T:
-        """Return the value of a key, otherwise of the key prefixed `ormah_`, otherwise `otherwise`.
+        """Return the value of the key prefixed `ormah_`, else of the key itself, else `otherwise`.
 
-        If `read` raises Wrong, the key belongs to the person. This adds a warning unless `quiet` is set or the
-        prefixed key has a value.
+        If `read` raises InvalidValue for one of the two keys, it is the person's: it is added to `taken`, with a
+        warning. There is no warning for the key itself if `quiet` is set or the prefixed key has a value.
         """
         value: T | None = None
         node, own = self.block.get(key), self.block.get(OWN + key)
@@ -301,7 +305,7 @@ class FieldReader:
         return otherwise if value is None else value
 
     def text(self, key: str, node: Node | None) -> str | None:
-        """Return the text of a value, ignoring YAML types; None for an empty one. Raises Wrong."""
+        """Return the text of a value, ignoring YAML types; None for an empty one. Raises InvalidValue."""
         if node is None or is_null(node):
             return None
         if isinstance(node, SequenceNode):
@@ -325,7 +329,7 @@ class FieldReader:
         return value if value.strip() else None
 
     def node_id(self, key: str, node: Node) -> str | None:
-        """Return an id of Ormah. Raises Wrong for other values, such as the number of a Zettelkasten."""
+        """Return an id of Ormah. Raises InvalidValue for other values, such as the number of a Zettelkasten."""
         value = (self.text(key, node) or "").strip().lower()
         if value and not is_node_id(value):
             raise InvalidValue(f"{key} must be a UUID, it says {value[:_SHOWN]}", node, "remove the line")
@@ -346,7 +350,8 @@ class FieldReader:
         return value
 
     def space(self, otherwise: str | None) -> str | None:
-        """Return the space. If the key is absent: `otherwise`, the folder's space. If empty or `global`: None."""
+        """Return the note's space. If the key `space` is absent: `otherwise`, the folder's space. If it is empty or
+        `global`: None."""
         said = self.field("space", self._space, None)
         if said is None:
             emptied = any(key in self.block.pairs and key not in self.taken for key in (OWN + "space", "space"))
@@ -384,7 +389,7 @@ class FieldReader:
         return self.field(key, one_of, otherwise, quiet=quiet)
 
     def share(self, key: str, otherwise: float, node: Node | None) -> float:
-        """Return a number between 0 and 1; also accepts `90%`, `9/10` or `0,9`. Raises Wrong."""
+        """Return a number between 0 and 1; also accepts `90%`, `9/10` or `0,9`. Raises InvalidValue."""
         value = self.text(key, node)
         if value is None or node is None:
             return otherwise
@@ -410,7 +415,8 @@ class FieldReader:
                         "write it as 2026-11-21 or 2026-11-21T20:00:00Z, or remove the line") from None  # fmt: skip
 
     def moment(self, key: str) -> datetime | None:
-        """Return a time, also from the keys that other programs use for it."""
+        """Return the time under a key; if there is none, the time under a key that other programs use for the same
+        field (`OTHER_NAMES`)."""
         found = self.field(key, self.time, None)
         if found is not None or key not in OTHER_NAMES:
             return found
@@ -435,7 +441,8 @@ class FieldReader:
         return None if "[" in inside or "]" in inside else inside.strip()
 
     def items(self, key: str, *, split: re.Pattern[str] | None = None) -> list[Written]:
-        """Return a property's values as texts: the items of a list, or one text (split at `split`). Raises Wrong."""
+        """Return a property's values as texts: the items of a list, or one text (split at `split`). Raises
+        InvalidValue."""
         node = self.block.get(key)
         if node is None or is_null(node):
             return []
@@ -511,7 +518,7 @@ class NoteReader(FieldReader):
 
     @cached_property
     def details(self) -> dict[str, EdgeDetail]:
-        """Details of the edges, by edge key, as written under the key `edges`."""
+        """Edge key -> details of the edge, as written under the key `edges`."""
         out: dict[str, EdgeDetail] = {}
         node = self.block.get("edges")
         if node is not None and not is_null(node) and not isinstance(node, MappingNode):

@@ -28,7 +28,7 @@ from ormahd.note.values import Note, NoteKind, stem_short_id
 GONE = "(purged)"
 """Replacement for purged text. Safe in YAML, JSON, links and file names."""
 MIN_SECRET = 6
-"""Minimum number of characters of a text to purge: a shorter one occurs in too many unrelated words."""
+"""Minimum number of characters of a text that may be purged. A shorter one occurs in too many unrelated words."""
 QUOTED = 30
 """Characters of a title or first line that are compared to detect a quote in a message."""
 MIN_QUOTE = 12
@@ -64,12 +64,12 @@ class Forgotten(Struct, frozen=True, dict=True):
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Forgotten:
-        """Create it from its JSON."""
+        """Create an instance from its decoded JSON."""
         return cls(given["node_id"], *(tuple(given[key]) for key in ("secrets", "names", "quotes", "lines")))
 
     def knowing(self, versions: Iterable[Note], taken: Callable[[str], bool] = lambda _: False) -> Forgotten:
-        """Return a copy with the names and quotes of all versions of the note. `taken`: whether a name leads to
-        another memory."""
+        """Return a copy with the names, quotes and long lines of all versions of the note. `taken`: whether a name
+        leads to another memory; such names are left out."""
         names: dict[str, None] = {}
         quotes: dict[str, None] = {}
         lines: dict[str, None] = {}
@@ -112,7 +112,7 @@ class Forgotten(Struct, frozen=True, dict=True):
 
     @cached_property
     def _word(self) -> re.Pattern[str]:
-        """Pattern that matches the memory's id anywhere, or its short id as a word."""
+        """Pattern that matches the memory's id anywhere, or its short id as a word, with a following `.md`."""
         return re.compile(rf"(?:{self.node_id}|(?<![0-9A-Za-z]){self.short}(?![0-9A-Za-z]))(?:\.md\b)?", re.IGNORECASE)
 
     @cached_property
@@ -140,7 +140,7 @@ class Forgotten(Struct, frozen=True, dict=True):
         return bool(name) and self.leads(name)
 
     def quoted(self, text: str) -> bool:
-        """Whether a message quotes a title or the beginning of the text."""
+        """Whether a commit message quotes a title or a first line of the memory."""
         plain = " ".join(text.split()).casefold()
         return any(quote.casefold() in plain for quote in self.quotes)
 
@@ -155,10 +155,11 @@ class Forgotten(Struct, frozen=True, dict=True):
     # Removing mentions
 
     def without(self, path: str, data: bytes) -> bytes:
-        """Return another file's bytes without the memory and the texts.
+        """Return the bytes of a file that is not the memory's own, without mentions of the memory and without the
+        secrets.
 
-        In Ormah's JSON lines below `.ormah` whole lines are removed, in notes edges; elsewhere mentions are replaced
-        by `(purged)`. All other bytes stay unchanged.
+        In Ormah's JSON lines below `.ormah` whole lines are removed, in notes edges; elsewhere mentions are replaced by
+        `(purged)`. All other bytes stay unchanged.
         """
         if not self.mentions(data):
             return data
@@ -199,7 +200,8 @@ class Forgotten(Struct, frozen=True, dict=True):
         return text
 
     def _without_words(self, text: str) -> str:
-        """Replace each id, together with the part of a file name before it (`fact_red-door_1a2b3c4d`). Linear time."""
+        """Replace each id of the memory by `(purged)`, together with the part of a file name before it
+        (`fact_red-door_1a2b3c4d`). Takes linear time."""
         out: list[str] = []
         done = 0
         for found in self._word.finditer(text):
@@ -225,5 +227,5 @@ def link_targets(data: bytes) -> tuple[str, ...]:
 
 
 def fold(name: str) -> str:
-    """Return a name in the form in which links compare it."""
+    """Return a name in the form in which names of links are compared: one line, composed (NFC) and case-folded."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", " ".join(name.split())).casefold())

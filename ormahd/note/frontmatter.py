@@ -41,9 +41,9 @@ class FrontmatterError(Exception):
 
 
 class Frontmatter(Struct):
-    """A parsed block and its position in `text` (the whole file).
+    """A parsed frontmatter block and its position in `text` (the whole file).
 
-    Node marks count from `start`. `pairs` maps each key to its key node and value node, in file order.
+    The positions in YAML nodes count from `start`. `pairs`: key -> (key node, value node), in file order.
     """
 
     text: str
@@ -289,7 +289,7 @@ _DASH = re.compile(r"[ \t]*-[ \t]+")
 
 
 class Unusual(Exception):
-    """The block is written in a form that cannot be edited by replacing characters."""
+    """Raised for a frontmatter that is written in a form in which single values cannot be replaced safely."""
 
 
 class KeyLines(Struct, frozen=True):
@@ -348,7 +348,8 @@ class Splices:
         return self.block.raw(node)
 
     def pairs(self, mapping: MappingNode, limit: int) -> list[KeyLines]:
-        """Return the pairs of a block mapping that ends before `limit`."""
+        """Return the keys of a block mapping with the positions of their lines. `limit`: the position in the text by
+        which the mapping ends."""
         found: list[KeyLines] = []
         for at, (key, value) in enumerate(mapping.value):
             start = self.line_of(key)
@@ -362,7 +363,11 @@ class Splices:
         return found
 
     def last(self, node: Node, since: int, until: int, seen: frozenset[int] = frozenset()) -> int:
-        """Return the position after the last character of a value, excluding comments and blank lines after it."""
+        """Return the position after the last character of a value, excluding comments and blank lines after it.
+
+        `since`, `until`: the range in which the value must be; `since` is returned for one that is elsewhere (an
+        alias).
+        """
         if id(node) in seen or not since <= self.from_(node) <= until:
             return since
         if isinstance(node, ScalarNode):
@@ -394,7 +399,7 @@ class Splices:
     # Changes to a pair
 
     def set_inline(self, pair: KeyLines, value: str) -> None:
-        """Set a key's value on the key's line; a comment after the old value is kept."""
+        """Write a key's new value on the line of the key; a comment after the old value is kept."""
         node = pair.value
         if pair.here and not is_block(node):
             start = self.from_(node)
@@ -406,7 +411,7 @@ class Splices:
         self.replace(pair.colon, self._before_eol(pair), f" {value}{self._comment(pair.colon, pair)}")
 
     def set_lines(self, pair: KeyLines, lines: Sequence[str]) -> None:
-        """Set a key's value to several indented lines; a comment after the key or the old value is kept."""
+        """Write a key's new value on indented lines after the key; a comment after the key or the old value is kept."""
         flat = pair.here and not is_block(pair.value)
         comment = self._comment(pair.last if flat else pair.colon, pair)
         self.replace(pair.colon, self._before_eol(pair), comment + self.eol + self.eol.join(lines))
@@ -460,7 +465,8 @@ class Splices:
         return True
 
     def flow_with(self, mapping: MappingNode, changes: Mapping[str, str | None]) -> str:
-        """Return a `{...}` with some values changed, added or (None) removed, and the others as written."""
+        """Return the text of a flow mapping (`{...}`) after some changes. `changes`: key -> new value, or None to
+        remove it. All other values stay as written."""
         left = dict(changes)
         parts: list[str] = []
         for key, value in mapping.value:

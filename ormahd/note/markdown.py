@@ -185,8 +185,8 @@ _LINE = re.compile(r"([^\r\n]*)(\r\n|\n|\r|\Z)")
 
 
 def body_change(text: str, body: int, content: str) -> tuple[int, int, str]:
-    """Return `(start, end, new)` that replaces the content of the body beginning at `body`. Unchanged lines keep
-    their line ends."""
+    """Return the replacement that gives a file another content: (start, end, new text). `text`: the whole file; `body`:
+    the position where its body begins. Unchanged lines keep their line ends."""
     eol = dominant_eol(text)
     start, end = (body + at for at in core_span(text[body:]))
     if start == end:
@@ -205,5 +205,6 @@ def body_change(text: str, body: int, content: str) -> tuple[int, int, str]:
 
 
 def _kept_ends(old: list[str], new: list[str], marks: list[str]) -> dict[int, str]:
-    """Return `{index of a new line: line end}` for lines that are unchanged."""
+    """Return index of a line of `new` -> its line end, for the lines that are unchanged. `marks`: the line ends of
+    `old`."""
     return {here + at: marks[there + at] for there, here, size in matching_blocks(old, new) for at in range(size)}

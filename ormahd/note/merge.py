@@ -56,13 +56,13 @@ def property_links(note: Note) -> dict[str, NoteLink]:
 
 
 class MergeSide(Struct, frozen=True):
-    """One version of a note, with the keys that are not Ormah's and all details under `edges`."""
+    """One version of a note, with the frontmatter keys that are not Ormah's and all details under `edges`."""
 
     note: Note
     extra: Mapping[str, str]
-    r"""The lines of each key that is not Ormah's, with `\n` line ends."""
+    r"""Key -> its lines with `\n` line ends, for each key that is not Ormah's."""
     details: Mapping[str, Any]
-    """Details under `edges`, by edge key, including edges that no property has."""
+    """Edge key -> details under `edges`, including those of edges that no property has."""
 
     @property
     def links(self) -> dict[str, NoteLink]:
@@ -70,7 +70,7 @@ class MergeSide(Struct, frozen=True):
 
 
 class Wanted(Struct):
-    """The values of the merged note."""
+    """The values that the merged note must have."""
 
     id: str
     fields: dict[str, Any] = field(default_factory=dict)
@@ -78,20 +78,21 @@ class Wanted(Struct):
     aliases: tuple[str, ...] = ()
     links: dict[str, NoteLink] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
-    """Details of edges that are not in `links` (links in the body)."""
+    """Edge key -> details, for edges that are not in `links` (links in the body)."""
     extra: dict[str, str] = field(default_factory=dict)
     content: str = ""
 
 
 class _Absent:
-    """Type of the marker for a base that does not exist."""
+    """The type of `_ABSENT`, which stands for the base's value if there is no base."""
 
 
 _ABSENT = _Absent()
 
 
 class FieldMerge:
-    """Merges two sides field by field, and collects `conflicts` and `reasons`."""
+    """Merges two versions of a note field by field. Collects `conflicts`, and `reasons` (a sentence for each choice
+    between two changes)."""
 
     def __init__(self, base: MergeSide | None, ours: MergeSide, theirs: MergeSide) -> None:
         self.base, self.ours, self.theirs = base, ours, theirs
@@ -191,7 +192,8 @@ class FieldMerge:
 
 
 def merged_set(base: Sequence[_T], ours: Sequence[_T], theirs: Sequence[_T]) -> tuple[_T, ...]:
-    """Return our items, without those that they removed, and with those that they added."""
+    """Merge two versions of a list as sets: the items of `ours`, without those that `theirs` removed from `base`, and
+    with those that `theirs` added."""
     before, there = frozenset(base), frozenset(theirs)
     kept = [item for item in ours if item in there or item not in before]
     return tuple(dict.fromkeys([*kept, *(item for item in theirs if item not in before)]))
@@ -208,7 +210,7 @@ def _text(value: Any) -> str | None:
 
 _OURS = KNOWN - {"global", "ormah_global"}
 TextMerge = Callable[[list[str], list[str], list[str]], list[str] | None]
-"""Merges three lists of lines into one, or returns None for a conflict."""
+"""Called with the lines of (base, ours, theirs). Returns the merged lines, or None for a conflict."""
 
 
 class DividedNote(Struct, frozen=True, dict=True):
@@ -238,7 +240,7 @@ class DividedNote(Struct, frozen=True, dict=True):
 
     @cached_property
     def starts(self) -> dict[str | None, int]:
-        """Position where the lines of each key begin, including comments above; None: the position after the last key."""
+        """Key -> position where its lines begin, including comments above; None -> the position after the last key."""
         ends = [self.block.start, *(pair.end for pair in self.pairs.values())]
         return dict(zip([*self.pairs, None], ends, strict=True))
 
@@ -261,8 +263,8 @@ class DividedNote(Struct, frozen=True, dict=True):
 def write(
     base: DividedNote | None, ours: DividedNote, theirs: DividedNote, wanted: Wanted, merge: TextMerge
 ) -> bytes | None:
-    """Return the bytes of a note with the wanted values, keeping both sides' lines as far as possible; None if it
-    cannot be written safely."""
+    """Return the bytes of a note with the values `wanted`, keeping the lines of both sides as far as possible; None if
+    it cannot be written safely."""
     for candidate in _candidates(base, ours, theirs, wanted, merge):
         try:
             return _finished(candidate, ours.note.path, wanted)
@@ -285,7 +287,8 @@ def _candidates(
 
 
 def _spliced(base: DividedNote | None, ours: DividedNote, theirs: DividedNote, wanted: Wanted, merge: TextMerge) -> str:
-    """Return our text with the lines of the keys that only they changed, and with their changes to the body."""
+    """Return the text of `ours` with the changes that only `theirs` made: the lines of keys, and the changes to the
+    body."""
     eol = dominant_eol(ours.text)
     splices = Splices(ours.block, eol)
     for at, key in enumerate(list(theirs.starts)):
@@ -312,7 +315,7 @@ def _spliced(base: DividedNote | None, ours: DividedNote, theirs: DividedNote, w
 
 
 def _finished(data: bytes, path: str, wanted: Wanted) -> bytes:
-    """Return `data`, edited until it has the wanted values. Raises InvalidNote or Unusual if that fails."""
+    """Edit `data` until it has the values `wanted`, and return it. Raises InvalidNote or Unusual if that fails."""
     note = parse(data, path)
     if note.kind is not NoteKind.NOTE or note.id != wanted.id:
         raise Unusual("the lines do not fit together")
@@ -407,8 +410,8 @@ def is_lines(path: str) -> bool:
 def merge_file(base: bytes | None, ours: bytes, theirs: bytes, path: str, *, keep_ours: bool = False) -> Merged:
     """Merge a file by its kind: Ormah's JSON lines as sets, all others as note or text.
 
-    Files with a NUL that both sides changed are a conflict. A `.jsonl` file outside of `.ormah` is a text. With
-    `keep_ours` there is always a result: conflicts are resolved in favour of ours, and listed.
+    A file with a NUL byte that both sides changed is a conflict. A `.jsonl` file outside of `.ormah` is merged as text.
+    With `keep_ours` there is always a result: conflicts are resolved in favour of `ours`, and listed.
     """
     one_sided, data = one_side(base, ours, theirs)
     if one_sided:
@@ -452,9 +455,9 @@ def _merge_notes(base: bytes | None, ours: bytes, theirs: bytes, path: str, keep
 
 
 def _without_adoption(base: bytes | None, ours: bytes, theirs: bytes, path: str) -> bytes | None:
-    """If one side reverted an adoption, return the other side's version without the adoption; otherwise None.
+    """If one side took back an adoption, return the other side's version without the adoption; otherwise None.
 
-    Compared by lines, because as notes a file with an id and one without it are equal.
+    The versions are compared by lines, because as notes a file with an id and one without it are equal.
     """
     left = None if base is None else unadopted(base, path)
     if base is None or left == base or left not in (ours, theirs):
@@ -470,7 +473,8 @@ def _without_adoption(base: bytes | None, ours: bytes, theirs: bytes, path: str)
 def _sheets(
     data: tuple[bytes | None, bytes, bytes], notes: tuple[Note | None, Note, Note], path: str
 ) -> tuple[DividedNote | None, DividedNote, DividedNote] | None:
-    """Return the versions as notes; one without an id is treated as adopted with the other's id. None if one is no note."""
+    """Return (base, ours, theirs) as divided notes; None if one of them is no note. A version without an id is first
+    adopted with the id of the others."""
     adopted = next((note for note in notes if note is not None and note.kind is NoteKind.NOTE), None)
     if adopted is None or adopted.id is None or notes[1].kind is notes[2].kind is NoteKind.BARE:
         return None
@@ -530,7 +534,7 @@ def _merge_text(base: bytes | None, ours: bytes, theirs: bytes, path: str, node:
 
 
 def _with_ours(base: str | None, ours: str | None, theirs: str | None) -> str | None:
-    """Merge two texts, with ours where they conflict; ours alone if there is no base."""
+    """Merge two contents by lines. Where they conflict, the lines of `ours` are used; without a base, all of `ours`."""
     if base is None:
         return ours
     lines = three_ways(*(str(text).split("\n") for text in (base, ours, theirs)), keep_ours=True)

@@ -68,8 +68,8 @@ _PLACEHOLDER = re.compile(r"<%.*?%>|\{\{[^{}\n]+\}\}", re.DOTALL)
 
 
 class ForeignHead(Struct, frozen=True):
-    """Another tool's head at the top of a file, with the fields that Ormah uses too. `end`: position of the first
-    character after it."""
+    """The head of another tool at the top of a file: the fields in it that Ormah uses too. `tool`: whose head it is,
+    for messages. `end`: position of the first character after it."""
 
     tool: str
     end: int
@@ -183,9 +183,9 @@ def _time(value: Any) -> datetime | None:
 
 
 MAX_NOTE = 10 * 1024 * 1024
-"""Maximum number of bytes of a note; a larger file is treated as an attachment that ends in `.md`."""
+"""Maximum number of bytes of a note. A larger file is `broken`: only its beginning is indexed."""
 KEPT = MAX_CONTENT
-"""Characters of an unreadable file that remain searchable."""
+"""Maximum number of characters of an unreadable file that are indexed."""
 
 _ID_LINE = re.compile(r"^(?:ormah_)?id:[ \t]*[\"']?([0-9a-fA-F-]{36})[\"']?[ \t]*\r?$", re.MULTILINE)
 _TITLE_LINE = re.compile(r"^title:[ \t]+([^\[{|>&*!#\r\n][^\r\n]*)", re.MULTILINE)
@@ -202,7 +202,8 @@ def digest(data: bytes) -> str:
 
 
 def parse(data: bytes, path: str) -> Note:
-    """Parse a file's bytes into a note. `path` (posix, relative) provides type and space if the frontmatter has none."""
+    """Parse a file's bytes into a note. `path` (posix, relative to the vault) provides type and space if the
+    frontmatter has none."""
     mark = digest(data)
     if len(data) > MAX_NOTE:
         problem = Problem("error", f"the file is too large: {len(data) / 1e6:.0f} MB, at most 10 are read", None,
@@ -238,7 +239,8 @@ def parse(data: bytes, path: str) -> Note:
 
 
 def _without_block(text: str, path: str, mark: str, kind_by_folder: NodeType, space_by_folder: str | None) -> Note:
-    """Parse a text without YAML frontmatter; from another tool's head, take the fields that Ormah uses."""
+    """Parse a text that has no YAML frontmatter. If it has another tool's head, the fields that Ormah uses are taken
+    from it."""
     head = other_head(text)
     title, created = file_title(path), named_time(PurePosixPath(path).name)
     if head is None:

@@ -39,7 +39,8 @@ _SUFFIX = re.compile(r"(?<=\S) \([^()]+\)$")
 
 
 def slug(text: str, *, otherwise: str = "note") -> str:
-    """Return letters and digits of any script in lower case, joined by `-`: safe in file systems, URLs and wikilinks."""
+    """Return a text's letters and digits (of any script) in lower case, joined by `-`: safe in file systems, URLs and
+    wikilinks. `otherwise`: the result if the text has none."""
     if text.isascii():
         joined = _ASCII_BREAK.sub("-", text[: 4 * SLUG_CHARACTERS].lower().replace("'", "")).strip("-")
     else:
@@ -88,7 +89,8 @@ def path_for(*, id: str, type: NodeType, space: str | None, title: str | None, c
 
 
 def folder_says(path: str) -> tuple[NodeType | None, str | None]:
-    """Return the type and space that a path implies: `<space>/<type>/<YYYY-MM>/` at any depth, or `<space>/<type>/`.
+    """Return (type, space) implied by the folders of a path: `<space>/<type>/<YYYY-MM>/` at any depth, or
+    `<space>/<type>/`.
 
     Each is None if the folders do not imply it.
     """
@@ -128,10 +130,10 @@ def stem_short_id(target: str) -> str | None:
 
 
 def adopted_id(vault_id: str, path: str, text: bytes, *, attempt: int = 0, exact: bool = False) -> str:
-    """Return the id of an adopted note: the same on every machine for the same text and path.
+    """Return the id that a note gets when it is adopted: the same on every machine for the same text and path.
 
-    `attempt` is increased while the short id is taken. `exact` keeps the path's Unicode form, for the case that
-    another file has the path in NFC.
+    `attempt` is increased while the short id is taken. `exact` keeps the path's Unicode form, for the case that another
+    file has the path in NFC.
     """
     try:
         namespace = UUID(vault_id)
@@ -155,7 +157,7 @@ class NoteKind(StrEnum):
     FOREIGN = "foreign"
     """Begins with another tool's head (TOML, JSON, Logseq), or is a plug-in's board; never written to."""
     INDEXED = "indexed"
-    """Indexed under an id that the file does not contain; never written to. Only the index has this kind."""
+    """Indexed under an id that the file does not contain; never written to. Only the index gives this kind."""
     APART = "apart"
     """Not a memory: a template, or a drawing in a markdown file."""
     BROKEN = "broken"
@@ -165,11 +167,12 @@ class NoteKind(StrEnum):
 
 
 _CLAIMING = {NoteKind.NOTE, NoteKind.BROKEN}
-"""Kinds whose id counts. A note with temporarily broken frontmatter keeps its id even if a copy has the same."""
+"""Kinds of files that own the id written in them. A note whose frontmatter is broken for a while keeps its id even if a
+copy has the same."""
 
 
 def claim(kind: NoteKind, node_id: str | None) -> str | None:
-    """Return the id that a file of this kind owns, or None."""
+    """Return `node_id` if files of this kind own their id, else None."""
     return node_id if kind in _CLAIMING else None
 
 
@@ -236,7 +239,8 @@ class Note(Struct, frozen=True):
     everywhere: bool = False
     """`global: true`: no job assigns a space to the note."""
     said_in: str | None = None
-    """`from: <session>#<turn>`: the archived turn that says it, if it was extracted from a session."""
+    """`from: <session>#<turn>`: the turn of an archived session from which the note was extracted; None if it was
+    not."""
     taken: tuple[str, ...] = ()
     """Keys of Ormah that hold an unrelated value (`type: meeting`); Ormah's value is under the key prefixed `ormah_`."""
 

@@ -99,7 +99,8 @@ def _edges(links: Sequence[NoteLink]) -> Iterable[str]:
 
 
 def clean_link(link: NoteLink) -> NoteLink:
-    """Return the link with a target valid in a property: no alias, heading or block. Raises ValueError for an empty one."""
+    """Return the link with a target that is valid in a property: without alias, heading or block. Raises ValueError if
+    no target is left."""
     target = link_target(link.target)
     if not target:
         raise ValueError("an edge needs a target")
@@ -111,7 +112,8 @@ def has_detail(link: NoteLink) -> bool:
 
 
 def detail_parts(link: NoteLink) -> dict[str, str | None]:
-    """Return the details of a link for `edges`, part by part; None for an omitted part."""
+    """Return the details of a link as they are written under `edges`: weight, created and reason -> YAML, or None if it
+    is left out."""
     return {
         "weight": number(link.weight) if link.weight != DEFAULT_WEIGHT else None,
         "created": moment(link.created) if link.created is not None else None,
@@ -205,7 +207,7 @@ def adopt(data: bytes, path: str, *, id: str, created: datetime) -> bytes:  # no
 
 
 def unadopted(data: bytes, path: str) -> bytes:
-    """Return the bytes before the adoption that produced `data`; `data` itself if it does not look adopted."""
+    """Return the bytes from which adoption made `data`; `data` itself if it does not look adopted."""
     note = parse(data, path)
     if note.kind is not NoteKind.NOTE or note.id is None:
         return data
