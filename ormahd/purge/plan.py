@@ -31,7 +31,7 @@ from ormahd.note.forgetting import GONE, Forgotten, link_targets
 from ormahd.note.read import parse
 
 SHOWN = "\x1e"
-"""Prefix of progress lines on the child's stdout, to tell them from git-filter-repo's own output."""
+"""Prefix of progress lines on the child's stdout, which distinguishes them from git-filter-repo's own output."""
 
 _ABOUT_OTHERS = {Kind.REMEMBER, Kind.UPDATE, Kind.ADOPT, Kind.EDIT, Kind.IMPORT, Kind.INGEST}
 """Kinds of ops whose subject names the memory that they store, not the memories that it links to."""
@@ -41,17 +41,18 @@ Progress = Callable[[int, int, str], None]
 
 
 class PurgeSurvey(Struct):
-    """The result of the search. Paths are relative to the top of the repository, which is the vault."""
+    """What the search for a memory found in the repository. Paths are relative to the top of the repository, which
+    is also the vault's folder."""
 
     forgotten: Forgotten
     refs: dict[str, str]
     """`{ref: object id}` of the refs that are rewritten."""
     drop: set[str] = field(default_factory=set)
-    """Blob ids of versions of the memory's note; they are removed."""
+    """Ids of the blobs that are versions of the memory's note. They are removed."""
     rewrite: set[str] = field(default_factory=set)
-    """Ids of other blobs that mention the memory; they are rewritten."""
+    """Ids of other blobs that mention the memory. They are rewritten."""
     messages: dict[str, Kept] = field(default_factory=dict)
-    """`{commit or tag: what remains of its message}`, where message or author must change."""
+    """`{id of a commit or tag: what remains of its message}` for those whose message or author must change."""
     names: set[str] = field(default_factory=set)
     """Paths with a secret in their name."""
     own_paths: set[str] = field(default_factory=set)
@@ -62,7 +63,8 @@ class PurgeSurvey(Struct):
     changed: int = 0
     """Number of commits that get another id: the rewritten ones and their descendants."""
     unreached: int = 0
-    """Number of blobs that mention the memory and are in no branch or tag, such as those of reflogs or a forced push."""
+    """Number of blobs that mention the memory and belong to no branch or tag. They come from reflogs or a forced
+    push, for example."""
     foreign: list[tuple[str, str]] = field(default_factory=list)
     """Commits that Ormah did not make: (id, subject), newest first."""
 
@@ -76,7 +78,8 @@ class PurgeSurvey(Struct):
 
 
 def survey(store: Store, forgotten: Forgotten, taken: Callable[[str], bool], progress: Progress) -> PurgeSurvey:
-    """Search the whole repository for a memory. `taken`: whether a name now leads to another memory.
+    """Search the whole repository for a memory. `taken`: whether a name (such as a title) now leads to another
+    memory.
 
     Raises Conflict when another memory has the same short id, because the two could not be told apart.
     """
@@ -119,15 +122,15 @@ def _is(forgotten: Forgotten, data: bytes, path: str) -> bool:
 
 
 class _Reading:
-    """Reads all objects once, and keeps those that may matter."""
+    """Reads each object once, and keeps the content of those that may mention the memory."""
 
     def __init__(self, forgotten: Forgotten) -> None:
         self.forgotten = forgotten
         self.naming: dict[str, bytes] = {}
         """`{blob id: content}` of blobs that contain the memory's id, or a secret."""
         self.linking: dict[str, tuple[str, ...]] = {}
-        """`{blob id: wikilink targets}` of other blobs: they may refer to the memory by a title, which is not known
-        yet."""
+        """`{blob id: wikilink targets}` of other blobs that contain wikilinks. They may refer to the memory by a
+        title, and its titles are only known once all versions of its note were read."""
         self.texts: dict[str, bytes] = {}
         """`{id: content}` of commits and tags."""
 
@@ -158,8 +161,9 @@ def _places(history: Iterable[Commit], blobs: Collection[str]) -> dict[str, set[
 
 
 def _without_id(store: Store, history: Iterable[Commit], paths: Collection[str], known: Collection[str]) -> set[str]:
-    """Return the ids of versions of the note without an id: from before its adoption, or when a person had removed the
-    id. These are all blobs without an id at the note's paths."""
+    """Return the blob ids of versions of the note that have no id: from before its adoption, or from when a person
+    had removed the id. These are all blobs without an id at the note's `paths`. `known`: ids of versions that were
+    found already."""
     there = {new: path for commit in history for path, _, new in commit.changes if path in paths and new not in known}
     named = {oid: path for oid, path in there.items() if oid.strip("0")}
     return {
@@ -181,10 +185,10 @@ def _check_short(
 
 
 def _messages(out: PurgeSurvey, reading: _Reading, history: Iterable[Commit], counts: Mapping[str, int]) -> None:
-    """Record the commits and tags whose message must change, and commits that Ormah did not make.
+    """Record in `out` the commits and tags whose message must change, and the commits that Ormah did not make.
 
-    These are commits that name the memory's id, changed its note or quote it; and commits on another memory in which a
-    link to this one was added or removed.
+    The message changes of commits that name the memory's id, changed its note or quote it; and of commits on another
+    memory that added or removed a link to this one. `counts`: `{blob id: number of mentions of the memory}`.
     """
     forgotten = out.forgotten
     for commit in history:
@@ -223,7 +227,7 @@ def body_of(data: bytes) -> str:
 
 
 def _descendants(history: Collection[Commit], out: PurgeSurvey, touched: Collection[str]) -> int:
-    """Return the number of commits that get another id."""
+    """Return the number of commits that get another id: those that are rewritten, and all their descendants."""
     changed: set[str] = set()
     for commit in reversed(list(history)):
         own = commit.oid in out.messages or any(new in touched or path in out.names for path, _, new in commit.changes)
@@ -233,8 +237,8 @@ def _descendants(history: Collection[Commit], out: PurgeSurvey, touched: Collect
 
 
 def leaks(store: Store, forgotten: Forgotten, progress: Progress) -> tuple[list[str], list[str]]:
-    """Search all objects, reachable or not, for remains of the memory. Return (objects that mention it, blobs that
-    contain one of its lines)."""
+    """Search all objects, reachable or not, for remains of the memory. Return (names of objects that mention it, ids
+    of blobs that contain one of its lines)."""
     naming: list[str] = []
     echoing: list[str] = []
     for count, one in enumerate(store.objects(trees=True)):
@@ -248,13 +252,14 @@ def leaks(store: Store, forgotten: Forgotten, progress: Progress) -> tuple[list[
 
 
 _COMMIT_ID = re.compile(rb"(?<![0-9a-z])([0-9a-f]{40}(?:[0-9a-f]{24})?)(?![0-9a-z])")
-"""Matches whole commit ids only. git-filter-repo would take eight hex digits of a node id for an abbreviated commit id."""
+"""Matches whole commit ids only. git-filter-repo's own pattern would take eight hex digits of a node id for an
+abbreviated commit id."""
 EVERY = 200
 """Number of commits between two lines of progress."""
 
 
 class Rewriter:
-    """The callbacks of git-filter-repo, for one plan."""
+    """The functions that git-filter-repo calls for each file, commit and tag, to carry out one plan."""
 
     def __init__(self, plan: Mapping[str, Any]) -> None:
         self.forgotten = Forgotten.of(plan["forgotten"])
@@ -280,7 +285,8 @@ class Rewriter:
         return self._named(name), mode, blob
 
     def _named(self, name: bytes) -> bytes:
-        """Return a file's name without the secret, still distinct from all others."""
+        """Return a file's name with every secret in it replaced. A hash of the old name keeps it different from all
+        others."""
         if name not in self.names:
             return name
         left = self.forgotten.text(name.decode("utf-8", "surrogateescape"))
@@ -301,7 +307,7 @@ class Rewriter:
             self.show()
 
     def show(self) -> None:
-        """Print how many commits are done."""
+        """Print how many commits are rewritten so far."""
         sys.stdout.write(f"{SHOWN}{self.count}\n")
         sys.stdout.flush()
 
@@ -323,7 +329,8 @@ def _ids(names: list[str]) -> set[bytes]:
 
 
 def main(plan_file: str) -> None:
-    """Rewrite the bare repository in the current directory. git-filter-repo raises SystemExit with a message on errors."""
+    """Rewrite the bare repository in the current directory by the plan in this file. On errors git-filter-repo
+    raises SystemExit with a message."""
     rewriter = Rewriter(json.loads(Path(plan_file).read_text("utf-8")))
     options = fr.FilteringOptions.default_options()
     options.force = True  # skip its check for a fresh clone, which expects a remote `origin`

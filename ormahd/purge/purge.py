@@ -1,10 +1,14 @@
 """Purge a memory: replace the history by one in which the memory never was (DESIGN section 12).
 
-The steps: check that the history can and may be rewritten (`look`, whose errors say what the person can do); remove the
-memory from today's files by an ordinary op (the caller); write the new history in a fresh clone and check every object
-of it (`prepare`); put it in the place of the old one (`replace`); and `finish`, once nothing outside the repository
-contains the memory. `prepare` and `replace` run while the writer is held: what callers store meanwhile is promised, and
-committed on top of the new history.
+The steps:
+1. `look` checks that the history can and may be rewritten; its errors say what the person can do.
+2. The caller removes the memory from today's files by an ordinary op.
+3. `prepare` writes the new history in a fresh clone and checks every object of it.
+4. `replace` puts it in the place of the old one.
+5. `finish` ends the purge, once nothing outside the repository contains the memory.
+
+`prepare` and `replace` run while no other writer can write: what callers store meanwhile is promised, and committed
+on top of the new history.
 """
 
 from __future__ import annotations
@@ -39,8 +43,8 @@ from ormahd.purge.plan import SHOWN, Progress, PurgeSurvey, leaks, survey
 from ormahd.vault.vault import Vault
 
 ROOM = 3
-"""Free disk space that is needed, in repository sizes: for the clone, its new objects, and the old ones until they are
-deleted."""
+"""Free disk space that is needed, in multiples of the repository's size: for the clone, its new objects, and the old
+ones until they are deleted."""
 SPARE = 50_000_000
 """Bytes of free disk space that are needed in addition to `ROOM`."""
 _EXTENSIONS = {"objectformat", "worktreeconfig", "noop", "noop-v1"}
@@ -167,18 +171,18 @@ def check_staged(vault: Vault, forgotten: Forgotten) -> None:
 
 
 TAGS = "refs/tags/"
-"""Prefix of refs that must not have moved since the survey: unlike a branch, a moved tag does not continue from the old
-one."""
+"""Prefix of the refs that must not have moved since the survey. A branch may have moved, since it continues from its
+old commit; a moved tag does not."""
 PATIENCE = 5.0
 """Seconds to wait for another git process (a fetch, a gc) before the purge gives up."""
 
 
 class Stale(Conflict):
-    """The history changed since the survey, or today's files contain the memory again."""
+    """Raised when the history changed since the survey, or today's files contain the memory again."""
 
 
 class Prepared(Struct, frozen=True):
-    """A rewritten history: checked, and not in place yet."""
+    """A rewritten history that is complete and checked, but has not replaced the old one yet."""
 
     survey: PurgeSurvey
     clone: Store
@@ -194,9 +198,11 @@ def look(vault: Vault, forgotten: Forgotten, taken: Callable[[str], bool], progr
 
 
 def remotes(vault: Vault, found: PurgeSurvey) -> list[PurgeRemote]:
-    """Return the configured remotes that may have what is purged, each with the commands to push the rewritten refs to
-    it. The commands contain the last known commit of each branch (--force-with-lease), because the purge removes the
-    tracking branches."""
+    """Return the remotes that may have what is purged, each with the commands to push the rewritten refs to it.
+
+    The commands contain the last known commit of each branch (--force-with-lease), because the purge removes the
+    tracking branches.
+    """
     known, refs = Store(vault.git.common).refs(), found.refs
     out = vault.git.run("remote").decode("utf-8", "surrogateescape").split("\n")
     branches = [ref.removeprefix("refs/heads/") for ref in sorted(refs) if ref.startswith("refs/heads/")]
@@ -217,8 +223,11 @@ def remotes(vault: Vault, found: PurgeSurvey) -> list[PurgeRemote]:
 
 
 def _never_had(vault: Vault, found: PurgeSurvey, tips: Collection[str]) -> bool:
-    """Whether a remote never got what is purged: nothing that leads to its branches, as last seen (`tips`), has it.
-    Without a branch that was seen, nothing is known: an earlier purge may have removed it."""
+    """Whether a remote never got what is purged. `tips`: the commits of its branches when they were last fetched.
+
+    True when no object in the history of `tips` is to be purged. False without `tips`: an earlier purge may have
+    removed the tracking branches, so nothing is known.
+    """
     if not tips:
         return False
     gone = {*found.drop, *found.rewrite, *found.messages}
@@ -237,9 +246,9 @@ def size(vault: Vault) -> int:
 
 
 def prepare(vault: Vault, looked: PurgeSurvey, taken: Callable[[str], bool], progress: Progress) -> Prepared:
-    """Return the rewritten history, in a clone beside the objects, with every object checked. Nothing of the vault is
-    changed. `looked`: the earlier survey, still valid if refs only gained commits that do not mention the memory. Call
-    inside `vault.rewriting()`, so that nothing is written before `replace`.
+    """Rewrite the history in a clone beside the repository's objects, check every object of the clone, and return
+    it. Nothing of the vault is changed. `looked`: the earlier survey, still valid if refs only gained commits that
+    do not mention the memory. Call inside `vault.rewriting()`, so that nothing is written before `replace`.
 
     Raises Conflict when today's files still contain the memory, or remains of it were found; Unavailable when git or
     the rewriting failed.
@@ -288,8 +297,8 @@ def _clone(vault: Vault, place: Path) -> Store:
 
 
 def _still(clone: Store, looked: PurgeSurvey) -> PurgeSurvey | None:
-    """Return the earlier survey updated to the clone. None when a new survey is needed: refs changed otherwise than by
-    new commits, or a new commit mentions the memory."""
+    """Return the earlier survey, updated to the refs of the clone. None: a new survey is needed, because refs
+    changed otherwise than by new commits, or a new commit mentions the memory."""
     now, before, forgotten = clone.refs(), looked.refs, looked.forgotten
     if before.keys() != now.keys() or any(now[ref] != oid for ref, oid in before.items() if ref.startswith(TAGS)):
         return None
@@ -304,7 +313,7 @@ def _still(clone: Store, looked: PurgeSurvey) -> PurgeSurvey | None:
 
 
 def _state(clone: Store, branch: str) -> tuple[str, int]:
-    """Return (today's tree, number of commits that lead to it): the rewriting must change neither."""
+    """Return (id of today's tree, number of commits in the branch's history). The rewriting must change neither."""
     tree = clone.run("rev-parse", f"{branch}^{{tree}}").decode().strip()
     return tree, int(clone.run("rev-list", "--count", branch))
 
@@ -366,18 +375,19 @@ def replace(vault: Vault, prepared: Prepared, at: Callable[[str], None]) -> None
 
 
 def discard(vault: Vault) -> None:
-    """Remove the clone that `prepare` made, when it will not be used."""
+    """Remove the clone that `prepare` made, because it will not be used."""
     if swap.read_journal(vault.git) is None:
         swap.finish(vault.git)
 
 
 def pending(vault: Vault) -> Forgotten | None:
-    """Return the memory that was purged from the history but must still be removed from index and state (see `finish`);
-    None: there is none."""
+    """Return the memory that is purged from the history but must still be removed from index and state, before
+    `finish` is called; None: there is none."""
     journal = swap.read_journal(vault.git)
     return None if journal is None or not swap.is_clean(vault.git) else journal.forgotten
 
 
 def finish(vault: Vault) -> None:
-    """End the purge by deleting its journal and folder. Called once nothing outside the repository contains the memory."""
+    """End the purge by deleting its journal and folder. Called once nothing outside the repository contains the
+    memory."""
     swap.finish(vault.git)

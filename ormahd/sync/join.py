@@ -1,9 +1,10 @@
-"""Joins two histories of one vault: decides what each file becomes, and writes one commit with both as parents.
+"""Joins two histories of one vault: decides what each file becomes, and writes one commit with both histories as
+parents.
 
 Notes are matched by id and merged three ways, with the last common commit as the base. A join never stops for
-conflicts. Where both sides changed the same field, the note keeps our value; a note removed on one side and changed on
-the other stays. All versions are then set aside for a person. A file that one side released stays in the folder on both
-sides, and out of the history.
+conflicts. Where both sides changed the same field, the note gets our value; a note removed on one side and changed
+on the other stays. All versions are then set aside for a person. A file that one side released stays in the folder
+on both sides, and out of the history.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from ormahd.vault.worktree import safe_path
 
 
 class Releases:
-    """The lists of released files of the commits `head` (here) and `other` (there)."""
+    """Says which files each side of a join has released, from the lists in the commits `head` (here) and `other`
+    (there)."""
 
     def __init__(self, vault: Vault, head: str, other: str) -> None:
         self._vault = vault
@@ -42,12 +44,12 @@ class Releases:
         self._other = other
 
     def here(self, key: str, before: Version) -> bool:
-        """Whether this side released the file whose base version is `before`."""
+        """Whether this side released the file. `key`: its key as in `three_way.changed`; `before`: its base version."""
         return _entry(self._here, key, before.path) is not None
 
     def there(self, key: str, before: Version, ours: Version) -> Version | None:
-        """Return the version of `ours` that stays in the folder when the other side released the file; None: the file
-        was not released. `before`: the base version."""
+        """Return the version that stays in the folder if the other side released the file: `ours` without Ormah's
+        lines. None: the file was not released. `key` and `before` as for `here`."""
         entry = _entry(self._there, key, before.path)
         if entry is None:
             return None
@@ -91,7 +93,7 @@ class Releases:
 
 
 def _entry(listed: Mapping[str, Released], key: str, path: str) -> Released | None:
-    """Return a file's line in the list: by its node id, else by its path; None: it is not listed."""
+    """Return the released file with this key's node id, else the one at this path; None: neither is listed."""
     node = node_of(key)
     found = (one for one in listed.values() if node is not None and one.node_id == node)
     return next(found, None) or listed.get(path)
@@ -115,10 +117,10 @@ class Plan(Struct):
     conflicts: list[ConflictVersions] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     left: dict[str, tuple[Version, Version]] = field(default_factory=dict)
-    """`{key: (our version, version without Ormah's lines)}` of files that the other side released: git stops tracking
-    them, and they stay in the folder."""
+    """`{key: (our version, the same without Ormah's lines)}` of the files that the other side released. They stay in
+    the folder, and git stops tracking them."""
     told: list[str] = field(default_factory=list)
-    """Sentences for the person, on files that one side released and the other changed."""
+    """Sentences for the person on files that one side released and the other changed."""
 
     @property
     def nodes(self) -> set[str]:
@@ -141,14 +143,14 @@ def count(vault: Vault, commits: str, without: str | None) -> int:
 
 
 def card_of(vault: Vault, commit: str) -> Card | None:
-    """Return the vault card in another commit; None: it has none. Raises Unavailable, Incompatible."""
+    """Return the card of the vault in this commit; None: the commit has no card. Raises Unavailable, Incompatible."""
     line = vault.git.run("ls-tree", commit, "--", CARD).decode().split()
     return read_card(vault.blob(line[2], CARD), vault.root) if line and line[0] in {_FILE, EXECUTABLE} else None
 
 
 def check_files(vault: Vault, base: str | None, other: str) -> None:
-    """Raise Conflict when the other side has a file that must not be in a vault: an unsafe path, or a daemon's own
-    file."""
+    """Raise Conflict when the other side has a file that must not be in a vault: one with an unsafe path, or one
+    that belongs to the running daemon."""
     for path, (_, (mode, _)) in _lines(vault, base, other).items():
         if mode == _ABSENT:
             continue
@@ -219,8 +221,8 @@ def plan(vault: Vault, base: str | None, head: str, other: str) -> Plan:
 
 
 def _list_moved(vault: Vault, out: Plan, now: dict[str, Version | None], wanted: dict[str, Version | None]) -> None:
-    """Add to the list of released files those that have another path here than on the machine that released them.
-    Otherwise they would be adopted again."""
+    """Complete this vault's list of released files. A file that the other side released may have another path here.
+    Its path here must be listed too; otherwise it would be adopted again."""
     if not out.left:
         return
     key = f"path:{releasing.PATH}"
@@ -236,7 +238,8 @@ def _list_moved(vault: Vault, out: Plan, now: dict[str, Version | None], wanted:
 
 
 def _matched(here: Mapping[str, Pair], there: Mapping[str, Pair]) -> tuple[dict[str, Pair], dict[str, Pair]]:
-    """Return both differences with the same key for the same file, also where only one side gave the file an id."""
+    """Return both mappings with one key per file: where only one side gave a file an id, the other side's entry gets
+    this id as its key too. `here`, `there`: the changes of each side, as from `three_way.changed`."""
     by_place: dict[str, str] = {}
     for pairs in (there, here):
         for key, (before, _) in pairs.items():
@@ -250,7 +253,8 @@ def _matched(here: Mapping[str, Pair], there: Mapping[str, Pair]) -> tuple[dict[
 
 
 def settle(out: Plan, key: str, base: Version | None, ours: Version | None, theirs: Version | None) -> Version | None:
-    """Return the version that one file gets; never fails. Conflicts, and the reasons of choices, are added to the plan."""
+    """Return the version that a file gets by the join (None: it is removed). Conflicts, and the reasons of choices
+    between two changes, are added to the plan `out`."""
     joined = join(base, ours, theirs)
     if not joined.conflicts:
         out.reasons += [f"{joined.version.path}: {reason}" for reason in joined.reasons if joined.version]
@@ -274,8 +278,8 @@ def settle(out: Plan, key: str, base: Version | None, ours: Version | None, thei
 
 
 def _placed(base: Version | None, ours: Version | None, theirs: Version | None, joined: Joined) -> Version | None:
-    """Return the merged file at its path: that of the side that moved it; if both moved it, the shorter path, the same
-    on both machines."""
+    """Return the merged file at the path of the side that moved it. If both sides moved it, it gets the shorter
+    path, which is the same on both machines."""
     version = joined.version
     if version is None or ours is None or theirs is None or ours.path == theirs.path:
         return version
@@ -285,7 +289,8 @@ def _placed(base: Version | None, ours: Version | None, theirs: Version | None, 
 
 
 def part(vault: Vault, out: Plan, wanted: dict[str, Version | None]) -> None:
-    """Rename all but one of the files that would get the same path; the new names are the same on every machine."""
+    """Separate files that would get the same path: all but one are renamed. The new names are the same on every
+    machine. `wanted`: `{key: planned version}`, which is changed."""
     by_path: dict[str, list[str]] = {}
     for key, version in wanted.items():
         if version is not None:
@@ -318,7 +323,8 @@ def link_entries(vault: Vault, out: Plan, wanted: Mapping[str, Version | None]) 
 def _entries(
     here: Mapping[str, tuple[Line, Line]], there: Mapping[str, tuple[Line, Line]], files: Iterable[str]
 ) -> Iterable[PathEntry]:
-    """Yield the other side's changes to links, submodules and executable bits."""
+    """Yield the other side's changes to links, submodules and executable bits. `here`, `there`: the differences of
+    each side, as from `_lines`. `files`: the paths that files have after the join."""
     known = set(files)
     for path, (before, theirs) in there.items():
         ours = here[path][1] if path in here else before
@@ -354,8 +360,8 @@ def carry_out(
     changes.
 
     Raises:
-        Conflict: a file, or HEAD, is not what the plan was made from.
-        VaultBusy: another program holds git. In both cases nothing was changed.
+        Conflict: a file, or HEAD, is not what the plan was made from; nothing was changed.
+        VaultBusy: another program holds git; nothing was changed.
     """
     said = [*body, *found.reasons]
     said += [
@@ -388,8 +394,9 @@ def machine() -> str:
 
 
 def _as_it_is(vault: Vault, tx: Transaction) -> None:
-    """Accept an untracked file at a path that the join adds, if it equals the incoming file, or that file without the
-    lines of an adoption: then another machine adopted it."""
+    """Let the join replace an untracked file at the path of an incoming file when both are the same file. That is so
+    when they are equal, or when they differ only by the lines of an adoption, because another machine adopted the
+    file."""
     for path, wish in tx.wishes.items():
         if wish.expect is None and wish.data is not None and os.path.lexists(vault.root / path):
             try:

@@ -1,8 +1,8 @@
 """Finds changes of this machine that a sync on another machine replaced, and restores them.
 
-The machine that joins two histories keeps its own values and sets the others aside (`sync`). Its commit names the
-conflicts (`Ormah-Conflict`). The lost values are computed from the two parents of that commit, so that no other data is
-needed.
+A machine that joins two histories keeps its own values and sets the other side's aside (`sync`). Its commit names
+the conflicts (`Ormah-Conflict`). The replaced values are computed from the two parents of that commit, so that no
+other data is needed.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _LOG: Final = "--format=%H%x00%P%x00%an%x00%B"
 
 
 class _Join(Struct, frozen=True):
-    """A sync of another machine that had conflicts. `there`: that machine's commit; `here`: the commit that it joined,
-    perhaps this machine's."""
+    """A sync made on another machine that had conflicts. `there`: that machine's commit before the sync. `here`: the
+    commit that it joined, which this machine has in its history."""
 
     op: str
     commit: str
@@ -39,8 +39,8 @@ class _Join(Struct, frozen=True):
 
 
 def tell(vault: Vault, before: str, tip: str) -> list[SetAside]:
-    """Set aside, and return, the versions of this machine that syncs between the commits `before` and `tip` replaced.
-    `before`: this machine's last commit."""
+    """Find what syncs of other machines, between the commits `before` and `tip`, replaced of this machine's
+    versions. Set these versions aside, and return them. `before`: this machine's last commit."""
     found: list[SetAside] = []
     for join in _joins(vault, before, tip):
         lost = [_from_here(one) for one in _conflicts(vault, join) if one.kept == "ours"]
@@ -51,7 +51,8 @@ def tell(vault: Vault, before: str, tip: str) -> list[SetAside]:
 
 
 def _joins(vault: Vault, before: str, tip: str) -> Iterator[_Join]:
-    """Yield the incoming syncs with conflicts, oldest first, whose second parent is in our history."""
+    """Yield the syncs with conflicts between the commits `before` and `tip`, oldest first: those that joined a
+    commit of the history of `before`."""
     out = vault.git.run("log", "--merges", "--reverse", "-z", _LOG, f"{before}..{tip}").decode("utf-8", "replace")
     parts = out.split("\0")
     for commit, parents, author, text in zip(*[iter(parts)] * 4, strict=False):
@@ -70,12 +71,12 @@ def _joins(vault: Vault, before: str, tip: str) -> Iterator[_Join]:
 
 
 def _conflicts(vault: Vault, join: _Join) -> list[ConflictVersions]:
-    """Return the conflicts that the other machine had in this sync."""
+    """Return the conflicts that the other machine had in this sync, by planning its join again."""
     return plan(vault, merge_base(vault, join.there, join.here), join.there, join.here).conflicts
 
 
 def _from_here(one: ConflictVersions) -> ConflictVersions:
-    """Return the other machine's conflict with `ours` and `theirs` exchanged."""
+    """Return a conflict of the other machine as it looks from this one: with `ours` and `theirs` exchanged."""
     values: Mapping[str, Mapping[str, str | None]] = {
         field: {"base": texts.get("base"), "ours": texts.get("theirs"), "theirs": texts.get("ours")}
         for field, texts in one.values.items()
@@ -84,8 +85,7 @@ def _from_here(one: ConflictVersions) -> ConflictVersions:
 
 
 def taken_back(vault: Vault, one: SetAside, today: bytes) -> bytes:
-    """Return today's note with this machine's values restored where the other's replaced them; the rest stays
-    unchanged.
+    """Return today's note with this machine's values in place of those that replaced them; the rest stays unchanged.
 
     Raises:
         BadRequest: no value of this machine was replaced, or it had removed the note.

@@ -1,7 +1,7 @@
 """Joins this vault to another vault that a remote holds, so that the two become one.
 
-The remote's id, settings and self node are kept, because other machines know them already. Our memories are added to
-its own, the two self nodes are merged into one, and both histories are kept.
+The result has the id, settings and self node of the remote's vault, because other machines know them already. Our
+memories are added to its own, the two self nodes are merged into one, and both histories stay.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ def _one_self(theirs: Version, ours: Version) -> Version | None:
 
 
 def _content(there: Note, here: Note) -> str:
-    """Return both texts, without the default text of a new vault. Our title is added as another name, if it is not in
-    theirs."""
+    """Return the merged text of the two self nodes, without the default text of a new vault. If our title is not in
+    their text, it is added as another name."""
     content = there.content
     if here.content not in content and not _is_first(here.content):
         content = here.content if _is_first(content) else f"{content}\n\n{here.content}"

@@ -1,5 +1,5 @@
-"""The state of syncs: the result of the last one, in memory; the last commit that both sides had, in git's
-configuration."""
+"""The state of syncs. In memory: the result of the last one. In git's configuration: the last commit that both sides
+had."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ormahd.vault.vault import Vault
 
 
 class SyncState(Struct):
-    """The sync state of one running vault. `busy` is held by the running sync; setting `stopping` ends it."""
+    """The sync state of one running vault. `busy` is locked while a sync runs; setting `stopping` ends that sync."""
 
     busy: threading.Lock = field(default_factory=threading.Lock)
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -87,8 +87,8 @@ def check_there(vault: Vault, remote: Remote, tip: str) -> None:
 
 
 def _related(vault: Vault, synced: str, commit: str) -> bool:
-    """Whether `commit` descends from the last synced commit, or is an ancestor of it (a reset, a remote restored from a
-    backup)."""
+    """Whether `commit` descends from the commit `synced`, or is an ancestor of it (after a reset, or when a remote
+    was restored from a backup)."""
     if vault.git.resolve(f"{synced}^{{commit}}") is None:
         return False
     return is_ancestor(vault.git, synced, commit) or is_ancestor(vault.git, commit, synced)

@@ -137,8 +137,8 @@ class RepositoryView:
                 self._steps[done.parent] = done.commit, changes
 
     def _blob(self, commit: str, path: str, data: bytes) -> str | None:
-        """Return the blob id of these bytes in one of Ormah's commits; read from the commit where git may have
-        converted the bytes."""
+        """Return the id of the blob that one of Ormah's commits has for these bytes at a path. It is computed; when
+        git attributes apply to the path, so that git may have converted the bytes, it is read from the commit."""
         vault = self.vault
         return vault.blob_at(commit, path) if vault.attributes.words(path) else vault.blob_id(path, data)
 
@@ -317,7 +317,8 @@ class Identity:
         return self._by_name
 
     def _follow(self, changes: Mapping[str, str | None], old: Mapping[str, str]) -> None:
-        """Update the maps of `_sorted_by_name` by the changes that lead from the tree `old` to today's."""
+        """Update the maps of `_sorted_by_name` from the tree `old` to today's tree. `changes`: `{path: new blob id}`
+        of the paths that differ (None: removed)."""
         if self._by_name is None:
             return
         by_name, unnamed = self._by_name

@@ -1,7 +1,7 @@
 """Records of purges: a committed line for each, which does not say what was purged.
 
-The lines show whether two histories of one vault are from before and after a purge. Joining these would restore what
-was purged.
+The lines show whether something was purged from only one of two histories of a vault. Joining such histories would
+restore what was purged.
 """
 
 from __future__ import annotations

@@ -209,8 +209,9 @@ class Transaction:
         self._wish(path, PathChange(node_id, expect, bytes(data), first, held != data, held))
 
     def remove(self, path: str, *, node_id: str | None, expect: str | None) -> None:
-        """Remove the file. A file that is already missing in the folder is removed from the history when HEAD has the
-        version `expect`. With `expect=None` it must be missing: that is how a person's deletion is committed."""
+        """Remove the file. A file that is already missing in the folder is removed from the history when HEAD has
+        the version `expect`. With `expect=None` the file must be missing in the folder: that is how a person's
+        deletion is committed."""
         self._wish(path, PathChange(node_id, expect, None))
 
     def join(self, commit: str, *, on: str | None, entries: Iterable[PathEntry] = ()) -> None:

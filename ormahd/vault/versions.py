@@ -1,11 +1,11 @@
-"""Read what each commit changed, what happened to one note in it, and which commits changed a note.
+"""Read which files each commit changed, what a commit did to one note, and which commits changed a note.
 
-A note is followed by its id whatever its path. Blobs are read only when needed: a commit that imports 10,000 notes is a
-list of paths until a caller asks for one of them.
+A note is followed by its id whatever its path. Blobs are read only when needed: a commit that imports 10,000 notes
+is a list of paths until a caller asks for one of them.
 
-The commits of a note are found without a walk through the whole history. Ormah's ops name their notes in a trailer. For
-all other commits (made by hand, or imports too large to list ids) the changed paths are read once and kept in memory;
-later questions read only new commits.
+The commits of a note are found without a walk through the whole history. Ormah's ops name their notes in a trailer.
+For all other commits (made by hand, or imports too large to list ids) the changed paths are read once and kept in
+memory; later questions read only new commits.
 """
 
 from __future__ import annotations

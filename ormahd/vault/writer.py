@@ -553,7 +553,7 @@ class Writer:
 
     def between(self, op: str, work: Callable[[], bool]) -> bool:
         """Run `work` with index.lock held (in the name of `op`) and no op being written. Return its result, or False
-        when the locks are not free soon."""
+        when the locks are not free within `PATIENCE`."""
         if self._holder == threading.get_ident():
             return work()
         with self._held(PATIENCE) as got:
