@@ -1,5 +1,7 @@
-"""Chances from 0 to 1, their odds (what makes the odds four times as large brings 0.2 to 0.5, and 0.5 to 0.8), and the weights of a
-logistic regression that tells them."""
+"""Functions on chances (0 to 1) and their odds, and `FittedWeights`: the weights of a fitted logistic regression.
+
+Odds are chance / (1 - chance). Multiplying them by four turns a chance of 0.2 into 0.5, and one of 0.5 into 0.8.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,10 @@ from typing import Final, Self
 from msgspec import Struct
 
 LEAST, MOST = 1e-6, 1.0 - 1e-6
-"""Limits of a chance whose odds are computed."""
+"""A chance is clamped to these limits before its odds are computed."""
 FEEDBACK: Final = 9.0
-"""Log odds for a boost of 1. The largest boost (`affinity.max_boost`, 0.15) multiplies or divides the odds by almost four."""
+"""What a boost of 1 adds to the log odds. The largest boost (`affinity.max_boost`, 0.15) multiplies or divides
+the odds by almost four."""
 
 
 def sigmoid(value: float) -> float:
@@ -29,27 +32,30 @@ def log_odds(chance: float) -> float:
 
 
 def times_odds(chance: float, logarithm: float) -> float:
-    """Return a chance after its odds were multiplied by e ** `logarithm`."""
+    """Return the chance whose odds are those of `chance` multiplied by e ** `logarithm`."""
     return sigmoid(log_odds(chance) + logarithm) if logarithm else chance
 
 
 def after_feedback(relevance: float, boost: float) -> float:
-    """Return a memory's relevance after a boost by feedback (-1 to 1)."""
+    """Return `relevance`, raised by a positive or lowered by a negative `boost` (-1 to 1) from past judgements."""
     return times_odds(relevance, FEEDBACK * boost)
 
 
 class FittedWeights(Struct, frozen=True):
-    """The weights of a logistic regression that was fitted offline, by the names of its evidence."""
+    """The weights of a logistic regression that was fitted offline. Each of its inputs has a name."""
 
     made: str
     """Date of the fit."""
     sets: Mapping[str, int]
-    """Number of questions or candidates of each set it was fitted on."""
+    """Name of a data set -> number of its questions or candidates that the weights were fitted on."""
     base: float
+    """The constant term."""
     weights: Mapping[str, float]
+    """Name of an input -> its weight."""
 
     @classmethod
     def shipped(cls, package: str, file: str, names: Iterable[str]) -> Self:
-        """Read the table of numbers that a package ships."""
+        """Read the weights from the JSON file `file` of `package`. `names`: the inputs, each of which must have a
+        weight."""
         row = json.loads(resources.files(package).joinpath(file).read_bytes())
         return cls(row["made"], row["sets"], float(row["base"]), {name: float(row["weights"][name]) for name in names})

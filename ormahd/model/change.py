@@ -34,7 +34,7 @@ class FileState(Struct, frozen=True):
 
 
 def finding(path: str | None, level: str, what: str, mend: str, line: int | None = None) -> dict[str, Any]:
-    """Return one finding in the form of `doctor`'s reply."""
+    """Return one finding in the form of `doctor`'s reply. `what`: the problem. `mend`: how a person can solve it."""
     return {"level": level, "what": what, "path": path, "line": line, "mend": mend}
 
 
@@ -90,12 +90,13 @@ class ChangedFile(Struct, frozen=True):
     stat: Stat | None = None
     """The stat of the file after `data` was written; None if unknown."""
     apart: bool = False
-    """True if the history has other bytes than the folder: `held`, or no file (None)."""
+    """Whether the commit gets other content at `path` than the folder: `held` instead of `data`."""
     held: bytes | None = None
+    """The content in the commit if `apart`; None: the commit has no file there."""
 
     @property
     def in_history(self) -> bytes | None:
-        """The bytes that the commit has at the path."""
+        """The content of the file in the commit; None: the commit has no file there."""
         return self.held if self.apart else self.data
 
 
@@ -123,7 +124,8 @@ OP_LENGTH = 26
 
 
 class OpIds:
-    """Generates ids that sort by time: lower-case ULIDs (48 bits of milliseconds and 80 random bits in Crockford's base 32).
+    """Generates ids that sort by time: lower-case ULIDs (48 bits of milliseconds and 80 random bits in Crockford's
+    base 32).
 
     Within a process each id is greater than the one before, even if the clock goes back.
     """

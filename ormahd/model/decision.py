@@ -1,4 +1,5 @@
-"""Decisions on proposals, one JSON line each in `.ormah/decisions/YYYY-MM.jsonl`. No I/O; FORMAT.md specifies the format.
+"""Decisions on proposals, one JSON line each in `.ormah/decisions/YYYY-MM.jsonl`. No I/O; FORMAT.md specifies the
+format.
 
 A line identifies the proposal by its key: the kind of change, the memories, and the hashes of their texts. A decided
 proposal is not made again on any machine, until one of the texts changes.
@@ -28,8 +29,12 @@ Verdict = Literal["approved", "rejected"]
 
 
 class ProposalDecision(Struct, frozen=True):
-    """One decision. `nodes`: full ids; `texts`: the sha256 of each text (`state.proposals.text_key`); both sorted. A proposed new memory
-    has no node, and its own text."""
+    """One decision on a proposal.
+
+    `nodes`: full ids of the memories, sorted. `texts`: the sha256 of each memory's text
+    (`state.proposals.text_key`), sorted. If the proposal is a new memory, `nodes` is empty and `texts` has the
+    sha256 of the proposed text.
+    """
 
     type: ProposalType
     nodes: tuple[str, ...]
@@ -54,7 +59,8 @@ def key_of(type: ProposalType, nodes: Sequence[str], texts: Sequence[str]) -> st
 
 
 def line_id(key: str) -> str:
-    """Return the line id for a proposal. Each proposal has one decision, the latest."""
+    """Return the id of the line for the proposal with this key. It depends only on the key, so a later decision
+    replaces an earlier one."""
     return hashlib.sha256(key.encode()).hexdigest()[:_ID]
 
 

@@ -31,14 +31,15 @@ Source = Literal["explicit", "implicit"]
 
 
 class Int8Vector(Struct, frozen=True):
-    """An int8 vector: its components are `steps` times `scale`."""
+    """A vector stored in one byte per component: each byte of `steps`, read as int8, is multiplied by `scale`."""
 
     steps: bytes
     scale: float
 
     @classmethod
     def of(cls, vector: Float) -> Int8Vector:
-        """Return the nearest int8 vector. This changes the cosine of unit vectors by at most 0.002; zeros stay zeros."""
+        """Round the components of `vector` to int8. This changes the cosine of unit vectors by at most 0.002;
+        zeros stay zeros."""
         scale = float(np.abs(vector).max(initial=0.0)) / _STEPS or 1.0
         return cls(np.rint(vector / scale).astype(np.int8).tobytes(), float(f"{scale:.6g}"))
 
@@ -48,7 +49,8 @@ class Int8Vector(Struct, frozen=True):
 
 
 class Judgement(Struct, frozen=True):
-    """One judgement. `session_id` and `prompt_hash` are keyed hashes; `prompt` is None unless its text is to be committed."""
+    """One judgement. `session_id` and `prompt_hash` are keyed hashes; `prompt` is None unless its text is to be
+    committed."""
 
     node_id: str
     signal: int
@@ -81,7 +83,8 @@ def model_name(name: str) -> str:
 
 
 def encode(judgement: Judgement) -> bytes:
-    """Return the JSON line without its newline. `confirmed_at` comes second, so that a merge keeps the later version."""
+    """Return the JSON line without its newline. `confirmed_at` comes second, so that a merge keeps the later
+    version."""
     row = {
         "id": judgement.id, "confirmed_at": write_time(judgement.confirmed_at, "milliseconds"), "node_id": judgement.node_id,
         "signal": judgement.signal, "source": judgement.source, "event": judgement.event, "space": judgement.space,

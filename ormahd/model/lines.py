@@ -1,4 +1,5 @@
-"""Files of JSON lines with ids in `.ormah/`: their three-way merge as sets, and one file per month. No I/O."""
+"""Merge the files of JSON lines in `.ormah/`, and read and write lines that are stored in one file per month. No
+I/O."""
 
 from __future__ import annotations
 
@@ -14,14 +15,17 @@ from ormahd.model import strength
 
 
 def one_side(base: Any, ours: Any, theirs: Any) -> tuple[bool, Any]:
-    """Return (True, value) if at most one side differs from the base or both agree; otherwise (False, any value)."""
+    """Return (True, merged value) if a three-way merge has no conflict, otherwise (False, any value).
+
+    There is no conflict if at most one side differs from the base, or if both sides are equal.
+    """
     if ours == theirs or theirs == base:
         return True, ours
     return ours == base, theirs
 
 
 def merge_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes:
-    """Merge files of JSON lines as sets by the lines' `id`; the result is sorted by id.
+    """Merge three versions of a file of JSON lines, matching lines by their `id`. The result is sorted by id.
 
     A line is removed if one side removed it and the other did not change it. Two versions of a line are merged
     symmetrically: for strength the larger numbers and later dates, otherwise the version whose bytes sort last. Lines
@@ -87,8 +91,8 @@ _NAME = re.compile(r"\d{4}-\d{2}\.jsonl")
 
 
 class MonthFiles(Struct, Generic[T], frozen=True):
-    """Reads and writes one type of line, stored in a file per month: judgements or decisions. Of two lines with one
-    id the later counts.
+    """Reads and writes one type of line, stored in one file per month, such as judgements. If two lines have the
+    same id, the later one counts.
 
     `encode` writes the id first and the time second, because `merge_lines` keeps the line whose bytes sort last.
     """
@@ -101,6 +105,7 @@ class MonthFiles(Struct, Generic[T], frozen=True):
     """Returns the value of a line, or a sentence that says why it is invalid."""
     id: Callable[[T], str]
     said: Callable[[T], datetime]
+    """Returns the time of a value; of two values with one id the one with the later time counts."""
 
     def ours(self, path: str) -> bool:
         """Whether `path` is one of these files."""
@@ -129,7 +134,8 @@ class MonthFiles(Struct, Generic[T], frozen=True):
         return one if other is None or self.said(one) >= self.said(other) else other
 
     def put(self, data: bytes, one: T) -> bytes:
-        """Return the file's bytes with `one` added, replacing the value with its id. Unreadable lines move to the end."""
+        """Return the file's bytes with `one` added, replacing the value with its id. Unreadable lines move to the
+        end."""
         before = b"".join(
             line + b"\n"
             for line in data.splitlines()

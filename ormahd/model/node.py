@@ -152,7 +152,7 @@ class Strength:
     access_count: Count = 0
     """How often it was found or opened."""
     use_count: Count = 0
-    """Number of these that were confirmed uses: opened, or judged useful."""
+    """Number of these accesses that were confirmed uses: the memory was opened, or judged useful."""
     last_accessed: Utc | None = None
     last_review: Utc | None = None
     stability: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 0.0
@@ -199,7 +199,7 @@ ABOUT_SELF = "about_self"
 
 
 class LinkRequest(CheckedModel):
-    """An edge requested by a caller; `target` may be any unique prefix of 4 or more characters."""
+    """An edge requested by a caller; `target` may be any unique prefix of an id with 4 or more characters."""
 
     target: Line
     edge: EdgeType = EdgeType.RELATED_TO
@@ -260,8 +260,8 @@ class Narrowing(CheckedModel):
 
 
 _SPEAKS = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nd", "Nl", "No", "So", "Co"})
-"""Unicode's categories of characters that can be searched for: letters, digits, and pictures such as ♥. With marks
-alone a search by meaning finds what resembles nothing."""
+"""Unicode's categories of characters that can be searched for: letters, digits, and pictures such as ♥. A query
+without any of them is refused: a search by vectors would return unrelated memories for it."""
 
 
 class SearchQuery(Narrowing):
@@ -286,7 +286,7 @@ class ProposalType(StrEnum):
     CONFLICT = "conflict"
     DECAY = "decay"
     MEMORY = "memory"
-    """A new memory: it concerns none that exists."""
+    """The proposal is a new memory; no existing memory is concerned."""
 
 
 Found = Literal["search", "activated", "conflict", "temporal"]

@@ -1,10 +1,10 @@
-"""The projects of spaces: `.ormah/spaces.jsonl`, one line for each key that identifies a project. No I/O.
+"""Which space a project has: `.ormah/spaces.jsonl`, with one line for each key that identifies a project. No I/O.
 
     {"id": "5f…", "key": "git.example.org/acme/api", "space": "api", "since": "2026-11-21T20:00:00Z", "folder": "~/src/api", "root": "9c…"}
 
 `key` is the address of the project's remote (`git/remote.py`), otherwise `root:` and its first commit, otherwise
-`folder:` and its path. A project whose remote changes gets a second line whose `same` is the first key. Files of two
-machines merge as sets of lines; if both used one name, the older line keeps it.
+`folder:` and its path. A project whose remote changes gets a second line whose `same` is the first key. The files of
+two machines merge as sets of lines; if both gave different projects the same name, the older line keeps it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ FILE: Final = ".ormah/spaces.jsonl"
 
 
 class ProjectKey(Struct, frozen=True, kw_only=True):
-    """One key of a project. `since`: when it was first seen, ISO 8601. `told`: a person chose the space's name."""
+    """One key of a project.
+
+    `since`: when the key was first seen, ISO 8601. `same`: an earlier key of the same project. `told`: whether a
+    person chose the name of the space.
+    """
 
     key: str
     space: str
@@ -68,10 +72,10 @@ def with_line(data: bytes, new: ProjectKey) -> bytes:
 
 
 def spaces(lines: Iterable[ProjectKey]) -> dict[str, str]:
-    """Return `{key: space}` for lines sorted oldest first.
+    """Return `{key: space}` for the lines of a file, given oldest first.
 
-    A name that a person chose takes precedence, the latest such line first; otherwise the oldest line counts. If two
-    projects have one name, the later one gets a suffix.
+    If a key has several lines, the latest one whose name a person chose counts; without such a line, the oldest one.
+    If two projects have the same name, the later project's name gets a suffix.
     """
     chosen: dict[str, ProjectKey] = {}
     for line in lines:
@@ -104,7 +108,8 @@ def _first(line: ProjectKey, lines: Mapping[str, ProjectKey]) -> str:
 
 
 def suffixes(key: str) -> tuple[str, ...]:
-    """Return suffixes that can distinguish a project from another with its name, shortest first: its owner, its folder."""
+    """Return suffixes that distinguish a project from another of the same name, shortest first, such as its owner
+    or folder."""
     if key.startswith("root:"):
         return (key[5:12],)
     parts = key.removeprefix("folder:").strip("/").split("/")[:-1]
@@ -115,7 +120,8 @@ def suffixes(key: str) -> tuple[str, ...]:
 
 
 def free_name(name: str, ways: Iterable[str], taken: Collection[str]) -> str:
-    """Return `name`, or `name (suffix)` with the first suffix that is free. `taken`: casefolded names."""
+    """Return `name`, or if it is taken the first free `name (suffix)`. `ways`: the suffixes. `taken`: casefolded
+    names."""
     for one in (name, *(f"{name} ({way})" for way in ways)):
         if one.casefold() not in taken:
             return one

@@ -38,7 +38,7 @@ ACCESS_REFERENCE = 50
 EDGE_REFERENCE = 20
 HALF_LIFE_DAYS = 14.0
 WORTH_STORING = 0.01
-"""Smaller changes of importance are not written, to save commits."""
+"""Least change of importance that is written; smaller changes are not worth a commit."""
 
 
 def importance(access_count: int, edges: int, days_since_access: float) -> float:
@@ -64,7 +64,7 @@ INITIAL_STABILITY_DAYS = DAYS_TO_ARCHIVE / log(1 / ARCHIVE_BELOW)
 MAX_STABILITY_DAYS = 365.0
 """Largest stability."""
 REVIEW_EVERY_DAYS = 1.0
-"""Uses within a day count as one review."""
+"""Minimum number of days between two reviews: further uses within that time raise no stability."""
 
 WHISPER_EVERY_DAYS = 1.0
 """Further whispers within a day are not stored."""
@@ -95,7 +95,8 @@ HOWS: tuple[How, ...] = ("use", "recall", "whisper")
 
 
 class Access(Struct, frozen=True):
-    """`times` uses of a memory at one moment. Only `use` raises its stability."""
+    """`times` uses of a memory at one moment, all of the kind `how`. Only the kind "use" raises the memory's
+    stability."""
 
     node: str
     at: datetime
@@ -142,7 +143,7 @@ class LastUses(Struct):
     whisper: datetime | None = None
 
     def take(self, how: How, at: datetime) -> None:
-        """Keep `at` if it is later than what is known."""
+        """Set the date of the kind `how` to `at`, unless the date there is later."""
         known: datetime | None = getattr(self, how)
         if known is None or at > known:
             setattr(self, how, at)
@@ -199,7 +200,9 @@ def _order(event: Access | Score) -> tuple[datetime, str, float]:
 
 
 def merged_row(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge two versions of one line: the larger number and the later date of each key; importance goes with the later `scored`.
+    """Merge two versions of one line: for each key, take the larger number or the later date.
+
+    `importance` and `scored` are taken together, from the version with the later `scored`.
 
     A machine's counters only grow, so this is symmetric.
     """
@@ -267,7 +270,8 @@ def _access(row: dict[str, Any], before: Strength, event: Access, created: datet
 
 
 def _worth_noting(written: str | None, at: datetime) -> bool:
-    """Whether a whisper is at least a day after the stored one. Storing every whisper would add a git blob each time."""
+    """Whether a whisper is at least a day after the stored one. Storing every whisper would add a git blob each
+    time."""
     known = read_time(written)
     return known is None or at - known >= timedelta(days=WHISPER_EVERY_DAYS)
 
@@ -368,8 +372,8 @@ CLASSES: Final[Mapping[NodeType, Lasting]] = {
 """Class of each memory type: events soon become irrelevant, facts hold for a while, decisions and people stay
 relevant for long."""
 SPREAD: Final = 0.5
-"""Largest share by which a lease is lengthened, different for each id, so that memories stored on one day do not
-leave on one day."""
+"""Largest share by which a lease is lengthened, different for each id, so that memories stored on one day are
+not all archived on one day."""
 
 
 class Leases(Struct, frozen=True):

@@ -1,7 +1,8 @@
-"""What is not to be extracted again, one JSON line each in `.ormah/forgotten/YYYY-MM.jsonl`. No I/O; FORMAT.md specifies the format.
+"""Tombstones: memories that must not be extracted again, one JSON line each in `.ormah/forgotten/YYYY-MM.jsonl`.
 
-A line is written when a memory that was extracted from a session is taken away. It holds keyed hashes of the statement and of the turn,
-never a text, so that it may stay after a purge.
+A line is written when a memory that was extracted from a session is removed. It has keyed hashes of the memory's
+statement and of the turn of the session that it came from. It has no text, so it may stay after a purge. No I/O;
+FORMAT.md specifies the format.
 """
 
 from __future__ import annotations
@@ -26,13 +27,16 @@ _HEX = re.compile(r"[0-9a-f]{32}")
 
 
 class Tombstone(Struct, frozen=True):
-    """A memory that is not to come back. `salt`: the key of the hashes, one for all lines of a vault (two after a join)."""
+    """A memory that must not be extracted again.
+
+    `salt`: the key of the hashes. All lines of a vault have the same; two after two vaults were joined.
+    """
 
     salt: str
     statement: str
     """Hash of the normalised statement; "" if it is not known."""
     turn: str
-    """Hash of the key of the turn that said it; "" if it is not known."""
+    """Hash of the key of the turn that the memory was extracted from; "" if it is not known."""
     gone_at: datetime
 
     @property
@@ -41,7 +45,8 @@ class Tombstone(Struct, frozen=True):
 
 
 def sealed(salt: str, kind: str, text: str) -> str:
-    """Return the keyed hash of a text: 32 hexadecimal digits."""
+    """Return the hash of `text`, keyed with `salt`: 32 hexadecimal digits. `kind`: what the text is; each kind
+    has other hashes."""
     return hmac.new(salt.encode(), f"{kind}\n{text}".encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:32]
 
 
@@ -50,13 +55,17 @@ def new_salt() -> str:
 
 
 def tombstone(salt: str, statement: str | None, turn: str | None, now: datetime) -> Tombstone:
-    """Return the line for a memory. `statement`: normalised, see `actions.tombstones.statement`; `turn`: a turn's key."""
+    """Return the tombstone of a memory.
+
+    `statement`: its normalised statement (`actions.tombstones.statement`). `turn`: the key of the turn that it was
+    extracted from. None: not known.
+    """
     one = "" if statement is None else sealed(salt, "statement", statement)
     return Tombstone(salt, one, "" if turn is None else sealed(salt, "turn", turn), now)
 
 
 class Tombstones(Struct, frozen=True):
-    """All tombstones of a vault, for questions."""
+    """The hashes and salts of all tombstones of a vault, to look up whether a memory was removed."""
 
     hashes: frozenset[str] = frozenset()
     salts: frozenset[str] = frozenset()
@@ -68,11 +77,11 @@ class Tombstones(Struct, frozen=True):
         return cls(found, frozenset(line.salt for line in some))
 
     def statement(self, statement: str) -> bool:
-        """Whether a memory with this normalised statement was taken away."""
+        """Whether a memory with this normalised statement was removed."""
         return any(sealed(salt, "statement", statement) in self.hashes for salt in self.salts)
 
     def turn(self, key: str) -> bool:
-        """Whether a memory that this turn said was taken away."""
+        """Whether a memory that was extracted from the turn with this key was removed."""
         return any(sealed(salt, "turn", key) in self.hashes for salt in self.salts)
 
 
