@@ -1,9 +1,9 @@
-"""The blend: a logistic regression that weighs all evidence about a candidate and decides the order of the results.
+"""The learned blend: a logistic regression that computes each candidate's score from all evidence about it.
 
-`pieces` turns what the earlier stages computed into evidence by name; `Blend.weigh` multiplies each piece with its
-weight. The weights stand in `blend.json` and are fitted by `python -m tests.bench fit`, which says on which texts.
-Evidence is compared among the candidates of one query, so the result orders them; it is no measure of whether to speak
-at all (`whisper.relevance` is).
+`pieces` computes the evidence from the results of the earlier stages; `Blend.weigh` multiplies each piece of
+evidence by its weight. The weights are in `blend.json`. They are fitted by `python -m tests.bench fit`, which says
+on which texts. The score orders the candidates of one query. It is not absolute, so it does not decide whether a
+memory is whispered (`whisper.relevance` does).
 """
 
 from __future__ import annotations
@@ -24,46 +24,50 @@ from ormahd.text.words import words
 Float = NDArray[np.float64]
 
 PIECES: Final = ("earlier", "company", "named", "other_named", "asks", "time", "long")
-"""Names of the evidence, in the order of the table."""
+"""Names of the pieces of evidence (see `pieces`), each of which has a weight in `blend.json`."""
 PART: Final = "part_"
-"""Beginning of the names of the contributions in a trace: weight × value. With `base` they add up to `logit`."""
+"""Prefix of the numbers in a trace that hold weight × value of a piece of evidence. Their sum plus `base` is
+`logit`."""
 SLOPE: Final = 0.15
 MIDDLE: Final = 2.0
-"""The score is the logistic function of SLOPE × (logit - MIDDLE): it has the range of a similarity (0.2 to 0.8). So the
-factors for confidence, tier, space and recency and the boosts for titles and names act on it as on a similarity, and
-the best notes do not all come to 1."""
+"""The score is the logistic function of SLOPE × (logit - MIDDLE): its usual range is that of a similarity (0.2 to
+0.8). So the factors and boosts that are applied afterwards change it as they change a similarity, and the best
+notes do not all reach 1."""
 LONG: Final = 30.0
-"""Tokens (two sentences) from which a note counts as long, and up to which its head and its question speak for all of it."""
+"""Number of tokens (two sentences) from which a note counts as long. In a longer note its head (the name before a
+colon) and its question mark count less."""
 LONGEST: Final = 240.0
-"""Tokens from which all notes count as equally long: of two documents the longer one is not favoured."""
+"""Number of tokens from which all notes count as equally long, so that the longer of two documents is not favoured."""
 
 
 class StageEvidence(Struct, frozen=True):
-    """What the earlier stages found about the candidates, in their order."""
+    """Results of the earlier stages, as arrays in the order of the n candidates; m is the number of tokens of the
+    query."""
 
     earlier: Float
     """The score of the earlier stages: fused rank and similarity."""
     plain: Float
-    """Late interaction with equal weights."""
+    """Late interaction (MaxSim) with equal weights of all tokens."""
     matches: NDArray[np.float32]
-    """Squared similarity of each token of the query and the token of the note that is nearest to it, float32[n, m]."""
+    """For each token of the query, its squared similarity to the nearest token of the note: float32[n, m]."""
     shares: NDArray[np.float32]
     """Weight of each token of the query; they add up to 1."""
     lengths: NDArray[np.int64]
     """Number of tokens of each note; 0: not known."""
     near: NDArray[np.bool_]
-    """Which candidates are of one conversation, bool[n, n]."""
+    """Whether two candidates are taken to come from one conversation (`shape.of_one_moment`): bool[n, n]."""
 
 
 def pieces(text: str, rows: Sequence[CandidateRow], found: StageEvidence) -> dict[str, Float]:
     """Return the evidence for each candidate of the query `text`, by the names in `PIECES`.
 
     - `earlier`: the score of the earlier stages.
-    - `company`: late interaction of the note read together with the candidates of its conversation. A question is often
-      answered by what one of them names and another says.
-    - `named`: the query names whom the note is about or who speaks in it; `other_named`: it names another one's.
-    - `asks`: the note is itself a question.
-    - `time`: the query asks for a time, and the note tells one.
+    - `company`: late interaction of the query with the note and the other candidates of its conversation as one text. Often
+      one of them names what the question asks about, and another one has the answer.
+    - `named`: the query contains a word of the note's head (the name before a colon at its beginning: its speaker or subject).
+    - `other_named`: the query names the head of another candidate, but not that of this note.
+    - `asks`: the note ends with a question mark.
+    - `time`: the query asks for a time, and the note names one.
     - `long`: unweighted late interaction, for notes that are longer than `LONG`.
     """
     said = frozenset(words(text))
@@ -85,8 +89,8 @@ def pieces(text: str, rows: Sequence[CandidateRow], found: StageEvidence) -> dic
 
 
 def _company(found: StageEvidence) -> Float:
-    """Return the late interaction of each note together with its conversation: for each token of the query, the best
-    match in any of its candidates counts."""
+    """Return the late interaction of the query with each note's conversation: for each token of the query, the best
+    match in any candidate of the conversation counts."""
     together = found.matches.astype(np.float64)
     alike: dict[bytes, NDArray[np.float64]] = {}
     for at in np.flatnonzero(found.near.sum(axis=1) > 1):
@@ -98,10 +102,11 @@ def _company(found: StageEvidence) -> Float:
 
 
 class Blend(FittedWeights, frozen=True):
-    """The weights of the blend."""
+    """The fitted weights of the evidence in `PIECES`."""
 
     def weigh(self, evidence: Mapping[str, Float]) -> dict[str, Float]:
-        """Return the contribution of each piece, `base`, their sum `logit`, and the score `likely`."""
+        """Return {name: value for each candidate}: each piece's weight × value, `base`, their sum `logit`, and
+        the score `likely`."""
         parts = {PART + name: self.weights[name] * np.asarray(evidence[name], np.float64) for name in PIECES}
         size = len(next(iter(parts.values())))
         logit = np.full(size, self.base)
@@ -116,7 +121,7 @@ def likely(logit: Float) -> Float:
 
 
 def recompute(numbers: Mapping[str, float]) -> float:
-    """Return the score from the contributions in a trace."""
+    """Return the score `likely`, computed from the numbers in a trace."""
     logit = numbers["base"]
     for name in PIECES:
         logit = logit + numbers[PART + name]
@@ -125,5 +130,5 @@ def recompute(numbers: Mapping[str, float]) -> float:
 
 @cache
 def fitted() -> Blend:
-    """Return the weights that are shipped."""
+    """Return the weights from `blend.json`."""
     return Blend.shipped(__package__, "blend.json", PIECES)

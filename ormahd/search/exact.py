@@ -1,8 +1,9 @@
-"""Exact things: which notes contain what a question spells out literally, and how much that changes their scores.
+"""Exact terms: find the notes that contain terms which a question names exactly, and change the scores accordingly.
 
-Literal are identifiers, paths, versions, addresses, codes, hashes and quoted phrases (`text.facts.exact_tokens`), the parts
-of an identifier, names, also with one typo, and acronyms with their long form. The rarer a thing, the larger its effect.
-Notes with it are raised, and notes without it are lowered if another note has it. What no note contains has no effect.
+Exact terms are identifiers, paths, versions, addresses, codes, hashes and quoted phrases
+(`text.facts.exact_tokens`), the parts of an identifier, names (also with one typo), and acronyms with their long
+form. A note with such a term gets a higher score. If any note has the term, the notes without it get a lower score.
+The rarer the term, the larger the effect.
 """
 
 from __future__ import annotations
@@ -28,29 +29,30 @@ RARE = 0.05
 FEW = 2
 """A word that at most this many notes contain is rare in a vault of any size."""
 COMMON = 60
-"""Things found in more notes than this are ignored: they do not single out a note."""
+"""Terms found in more notes than this are ignored, because they do not single out a note."""
 BOOST = 3.0
-"""Largest boost, for a note that contains all things when they are rare. It is part of an exponent, like the title boost."""
+"""Largest boost: that of a note with all exact terms of the question, if they are rare. It is part of an
+exponent, like the title boost."""
 MISSING = 0.5
-"""Largest share of its score that a note without the things loses."""
+"""Largest share of its score that a note without the exact terms loses."""
 PLAIN = 0.5
-"""Weight of a number, a hyphenated word, a name or parts of an identifier, against 1 for others: notes often spell
-these differently."""
+"""Weight of plain terms: numbers, hyphenated words, names and parts of an identifier. Other terms have the weight 1.
+Plain terms weigh less because notes often spell them differently."""
 PLAIN_RARITY: Final = 3
-"""Power of the rarity of such a thing: an ordinary compound such as "element-wise" that a dozen notes have singles out none
-of them, while one that a single note has counts in full."""
+"""The rarity of a plain term is raised to this power: an ordinary compound such as "element-wise", which a dozen notes
+have, hardly counts, and one that a single note has counts in full."""
 READ: Final = 1_000
-"""Characters of a question whose words are looked up as names and acronyms."""
+"""Number of characters at the beginning of a question in which names and acronyms are looked for."""
 MOST: Final = 4
-"""Acronyms, and unknown words, that are looked up for one question."""
+"""Maximum number of acronyms, and of words in no note, that are looked up for one question."""
 PAIRS: Final = 12
-"""Pairs of words that are looked up as parts of an identifier."""
+"""Maximum number of pairs of words that are looked up as parts of an identifier."""
 NAMES: Final = 500
-"""Names with the same first two letters that are compared with an unknown word."""
+"""Maximum number of names with the same first two letters that are compared with a word that no note contains."""
 TYPED: Final = 5
-"""Letters of a word that may hold a typo."""
+"""Minimum number of letters of a word that is taken for a name with a typo."""
 HASH: Final = 6
-"""Characters of the shortest hash that stands for a longer one."""
+"""Minimum number of characters of a hash or a shortened hash."""
 
 _WORD = re.compile(r"[^\W\d_]+")
 _ACRONYM = re.compile(r"(?<![\w.-])[A-Z][A-Za-z]{0,4}[A-Z](?![\w-])")
@@ -60,22 +62,26 @@ _SENTENCE = re.compile(r"(?:^|[.!?:\n])[\s\"'(\[]*$")
 
 
 class Sign(Struct, frozen=True):
-    """A thing that the question spells out, with the nodes that have it, at least one."""
+    """An exact term of the question. `ids`: the nodes that contain it."""
 
     ids: frozenset[str]
     plain: bool = False
-    """Whether notes often spell it differently (`PLAIN`): then it says nothing against nodes without it."""
+    """Whether notes often spell the term differently (`PLAIN`). Nodes without a plain term do not get a lower
+    score."""
 
 
 class Exact(Struct, frozen=True):
-    """Effect of the names on each node: `boost` and `factor` for nodes with a name; the factor `without` for all others."""
+    """Effect of the exact terms on scores.
+
+    `boost` and `factor`: {node id: value} of the nodes with an exact term. `without`: the factor of all other nodes.
+    """
 
     boost: Mapping[str, float] = field(default_factory=dict)
     factor: Mapping[str, float] = field(default_factory=dict)
     without: float = 1.0
 
     def of(self, node_id: str) -> tuple[float, float]:
-        """Return (boost, factor) of a node."""
+        """Return (boost, factor) for the score of a node."""
         return self.boost.get(node_id, 0.0), self.factor.get(node_id, self.without)
 
 
@@ -83,7 +89,7 @@ NOTHING = Exact()
 
 
 def look(index: Searchable, heard: ParsedQuery) -> Exact:
-    """Find the notes that contain what the question spells out, and weigh them."""
+    """Find the notes that contain exact terms of the question, and return the effect on their scores."""
     text = heard.text
     tokens = exact_tokens(text)
     said = text[:READ]
@@ -122,7 +128,10 @@ _FUNCTION: Final = STOP_WORDS | FUNCTION_WORDS
 
 
 def _names(index: Searchable, text: str, counts: Mapping[str, int], heard: ParsedQuery) -> Iterator[Sign]:
-    """Yield acronyms with their long form, and names, also with one typo. `counts`: notes with each word."""
+    """Yield a sign for each acronym of the question with a long form in notes, and for each name, also with one typo.
+
+    `counts`: {word of the question: number of notes with it}.
+    """
     shouted = text.isupper() and len(counts) > 1
     short = [] if shouted else list(dict.fromkeys(_ACRONYM.findall(text)))
     short += [word for word, count in counts.items() if not count and 3 <= len(word) <= 5 and word.islower()]
@@ -145,31 +154,32 @@ def _names(index: Searchable, text: str, counts: Mapping[str, int], heard: Parse
 
 
 def _is_accented(word: str) -> bool:
-    """Return whether folding takes accents from a word in Latin script."""
+    """Whether `word` is in Latin script and has accents, which folding removes."""
     return not word.isascii() and word[0] <= "\u024f" and fold(word).isascii()
 
 
 def _is_spelled_so(word: str, row: NodeRow) -> bool:
-    """Return whether a note has the word with the same accents."""
+    """Whether a note contains `word` with the same accents."""
     wanted = unicodedata.normalize("NFC", word).lower()
     return any(wanted in unicodedata.normalize("NFC", part).lower() for part in _texts(row))
 
 
 def _is_name(word: str, text: str) -> bool:
-    """Return whether a word has a capital within a sentence."""
+    """Whether `word` begins with a capital and is not the first word of a sentence of `text`."""
     at = text.find(word)
     return word[0].isupper() and _SENTENCE.search(text[max(0, at - 20) : at]) is None
 
 
 def _similar(index: Searchable, word: str) -> list[str]:
-    """Return the names that differ from `word` by one letter, or by two that changed places, after the first two letters."""
+    """Return the names in notes that begin like `word` (two letters) and differ from it by one typo: one letter
+    more, less or other, or two neighbours exchanged."""
     beginning = f"{forms.NAME}{word[:2]}"
     names = [term.strip(forms.NAME) for term in index.terms(beginning, NAMES)]
     return [name for name in names if name != word and OSA.distance(word, name, score_cutoff=1) <= 1]
 
 
 def _acronyms_of(text: str) -> list[str]:
-    """Return the initials of three to five words of a question that follow each other."""
+    """Return possible acronyms: the initials of every three to five consecutive words of a question."""
     known = [word for word in _WORD.findall(text) if word[0].lower() != word[0].upper()]
     if len(known) > PAIRS:
         return []
@@ -179,7 +189,8 @@ def _acronyms_of(text: str) -> list[str]:
 
 
 def _acronyms_in_use(index: Searchable, text: str) -> list[str]:
-    """Return the initials of words of a question that stand in notes, with a long form in notes too."""
+    """Return the acronyms that the initials of a question's words form, if notes contain the acronym and a long
+    form of it."""
     several = _acronyms_of(text)
     if not several:
         return []
@@ -188,7 +199,7 @@ def _acronyms_in_use(index: Searchable, text: str) -> list[str]:
 
 
 def _spelled(index: Searchable, acronym: str, heard: ParsedQuery) -> frozenset[str]:
-    """Return the nodes with a long form of an acronym."""
+    """Return the ids of the nodes that contain a long form of `acronym`: words with its letters as initials."""
     terms = forms.initials_terms(acronym)
     counts, _ = index.frequencies(terms)
     rarest = min(terms, key=lambda term: counts[term])
@@ -198,7 +209,7 @@ def _spelled(index: Searchable, acronym: str, heard: ParsedQuery) -> frozenset[s
 
 
 def _abbreviated(index: Searchable, acronym: str, heard: ParsedQuery) -> frozenset[str]:
-    """Return the nodes in which an acronym stands in capitals."""
+    """Return the ids of the nodes that contain `acronym` in capitals."""
     term = fold(acronym)
     if not 0 < index.frequencies([term])[0][term] <= COMMON:
         return frozenset()
@@ -207,7 +218,7 @@ def _abbreviated(index: Searchable, acronym: str, heard: ParsedQuery) -> frozens
 
 
 def _by_beginning(index: Searchable, name: str, heard: ParsedQuery) -> frozenset[str]:
-    """Return the nodes with a hash that begins with `name`, or that `name` begins with."""
+    """Return the ids of the nodes that contain a longer or shorter form of the hash `name`; none if it is no hash."""
     found = _HEX.fullmatch(fold(name))
     if found is None:
         return frozenset()
@@ -223,7 +234,7 @@ def _by_beginning(index: Searchable, name: str, heard: ParsedQuery) -> frozenset
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
-    """Return the pairs of words of a question that may be parts of one identifier."""
+    """Return the pairs of consecutive words of a question that may be parts of one identifier, at most `PAIRS`."""
     said = words(text)
     return [pair for pair in dict.fromkeys(pairwise(said)) if _FUNCTION.isdisjoint(pair) and all(map(str.isalpha, pair))][:PAIRS]  # fmt: skip
 
@@ -245,7 +256,7 @@ def _found(index: Searchable, term: str, heard: ParsedQuery) -> frozenset[str]:
 
 
 def _having(index: Searchable, terms: list[str], heard: ParsedQuery, has: Callable[[NodeRow], bool]) -> frozenset[str]:
-    """Return the nodes that full text search finds for one of `terms`, and whose text then has the thing itself."""
+    """Return the ids of the nodes that full text search finds for any of `terms` and for whose rows `has` is true."""
     ids = [node_id for node_id, _ in index.begin_text(terms, COMMON, heard.chosen)()]
     return frozenset(node_id for node_id, row in index.notes(ids, connections=False).items() if has(row))
 
@@ -259,7 +270,7 @@ def rare_words(index: Searchable, topic: frozenset[str]) -> frozenset[str]:
 
 
 def weigh(found: Sequence[Sign], files: int) -> Exact:
-    """Compute the boosts and factors. `files`: notes in the vault."""
+    """Compute the effect on scores from the exact terms `found`. `files`: number of notes in the vault."""
     worth = [(_worth(sign, files), sign) for sign in found]
     total = sum(weight for weight, _ in worth)
     if not total:
@@ -277,11 +288,12 @@ def weigh(found: Sequence[Sign], files: int) -> Exact:
 
 
 def _worth(sign: Sign, files: int) -> float:
-    """Return how much a thing counts: its rarity, or of a plain one a share of a power of it."""
+    """Return the weight of a sign: its rarity; for a plain one, `PLAIN` times the rarity to the power
+    `PLAIN_RARITY`."""
     rarity = _rarity(len(sign.ids), files)
     return PLAIN * math.pow(rarity, PLAIN_RARITY) if sign.plain else rarity
 
 
 def _rarity(notes: int, files: int) -> float:
-    """Return 1 for a thing that one note of many contains, falling to 0 for one that all notes contain."""
+    """Return the rarity of a term that `notes` of `files` notes contain: 1 if one of many contains it, 0 if all do."""
     return math.log(1.0 + files / notes) / math.log(1.0 + max(files, 1)) if notes < files or files == 1 else 0.0

@@ -1,8 +1,8 @@
-"""Combine the candidates of a search: fuse ranked lists into one, and add the neighbours of the best by spreading activation.
+"""Combine the candidates of a search.
 
-Fuse two ranked lists into one by weighted reciprocal rank fusion, with scores normalised to 0..1.
-
-Spreading activation: add memories that are connected by edges to the best results (the seeds).
+`fuse` combines the lists found by words and by vectors into one, by weighted reciprocal rank fusion, with scores
+from 0 to 1. `activate` adds memories that are connected by edges to the best results, the seeds (spreading
+activation). `seat` chooses which of them are shown.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from ormahd.search.gather import Gathered, Searchable, Trace
 
 VECTOR_WEIGHT: Final = 0.6
 WORDS_WEIGHT: Final = 0.4
-"""Weights of the two lists. Only their ratio matters. Questions have the same: with less weight for words, right answers
-are lost among the candidates."""
+"""Weights of the lists found by vectors and by words. Only their ratio matters. With less weight for words, right
+answers to questions are no longer among the candidates."""
 RANK: Final = 60
 """Constant of reciprocal rank fusion, the `k` of weight / (k + rank)."""
 MIN_SPREAD: Final = 0.05
-"""Minimum spread of fused scores for min-max normalisation, as a share of the largest: below it, noise would be amplified."""
+"""Minimum difference of the largest and the smallest fused score, as a share of the largest, for min-max
+normalisation. Below it, min-max normalisation would amplify noise."""
 
 
 EXACT: Final = 0.3
-"""Least share of a candidate that was found by an exact thing alone, where words alone decide."""
+"""Minimum `rrf_share` of a candidate with an exact term of the query (`exact.py`), if nothing was found by vectors."""
 
 
 class Fused(Struct, frozen=True):
@@ -41,8 +42,8 @@ class Fused(Struct, frozen=True):
     rrf_norm: float
     """`rrf` min-max normalised over the candidates, or divided by the largest if the scores hardly differ."""
     rrf_share: float
-    """`rrf` divided by the largest; without a vector list, bm25 divided by the largest. Used for a candidate without
-    vectors."""
+    """`rrf` divided by the largest; without a vector list, bm25 divided by the largest bm25. Used for a
+    candidate without vectors."""
 
 
 def fuse(gathered: Gathered, *, keep: int, exact: Collection[str] = ()) -> list[Fused]:
@@ -73,7 +74,8 @@ def fuse(gathered: Gathered, *, keep: int, exact: Collection[str] = ()) -> list[
 
 
 def normalise(values: Sequence[float], min_spread: float) -> list[float]:
-    """Scale to 0..1: min-max if the spread exceeds `min_spread` of the largest value, otherwise division by the largest."""
+    """Scale to 0..1: min-max if the spread exceeds `min_spread` of the largest value, otherwise division by the
+    largest."""
     high, low = max(values, default=0.0), min(values, default=0.0)
     if high <= 0.0:
         return [0.0 for _ in values]
@@ -91,11 +93,12 @@ MAX_PER_SEED: Final = 3
 CONFLICTS_SHARE: Final = 5
 """One result in this many may be a memory that contradicts another result."""
 LEAST: Final = 2
-"""Minimum number of requested results for which a place is reserved for a contradiction."""
+"""Minimum number of requested results: with fewer, no place is reserved for a contradiction."""
 
 
 def activate(index: Searchable, results: Sequence[Trace], chosen: Filter, seeds: int = SEEDS) -> list[Trace]:
-    """Return memories one edge away from the best results, in either direction, that are not results themselves; best first.
+    """Return memories one edge away from the best results, in either direction, that are not results themselves;
+    best first.
 
     Score = score of the seed × weight of the edge × factor of the edge's type × decay. A memory reached by several
     edges keeps the best score. Each seed adds at most `MAX_PER_SEED` memories. The filter and expiry apply as for
@@ -139,8 +142,8 @@ def _best(found: Collection[list[Trace]], index: Searchable, chosen: Filter) -> 
 def seat(merged: Sequence[Trace], limit: int) -> list[Trace]:
     """Return the `limit` best of `merged` (best first), with places reserved for memories that contradict one of them.
 
-    The reader of the answer thus learns of contradictions even when there are many results. At most one place in
-    `CONFLICTS_SHARE` is used for this; a contradiction takes the place of the last result that is not one.
+    So the reader of the answer learns of contradictions even if there are many results. At most one place in
+    `CONFLICTS_SHARE` is used for this. A contradicting memory replaces the last result that was found in another way.
     """
     shown = list(merged[:limit])
     there = {trace.node_id for trace in shown}

@@ -1,16 +1,13 @@
-"""The first half of a search: parse the query, gather candidates by words and by vectors, and keep a trace of each score.
+"""The first half of a search: parse the query, and gather candidates by words and by vectors.
 
-Parse a query: its words, the memory types it names, whether it is a question, its filters, and the period it names.
+`hear` parses a query: its words, the memory types it names, whether it is a question, its filters, and the period it
+names. A named type is not a filter, because a decision may be recorded in a memory of type fact. `gather` fetches
+more candidates than are requested, so that filters do not leave too few. A `Trace` records, for one candidate, every
+number of its score and the stage that dropped it.
 
-A named type is not a filter: a decision may be recorded in a memory of type fact.
-
-A trace holds, for one candidate, every number of its score and the stage that dropped it.
-
-Gather candidates by full text and by vectors, and score them by late interaction (MaxSim).
-
-More candidates are fetched than are asked for, so that filters do not leave too few. MaxSim is computed twice because
-neither weighting is best for every text: with tokens weighted by inverse document frequency (best for short
-dialogue), and with equal weights (best for long messages).
+`max_sim` compares candidates with the query token by token: late interaction (MaxSim). It is computed with two
+weightings, because neither is best for every text: with tokens weighted by inverse document frequency (best for
+short dialogue), and with equal weights (best for long messages).
 """
 
 from __future__ import annotations
@@ -44,7 +41,8 @@ from ormahd.text.words import (
 )
 
 SHORT: Final = 2_000
-"""Characters of a text that are searched for types. A longer text usually states its request at the beginning."""
+"""Number of characters at the beginning of a text in which words for types are looked for. A longer text usually
+states its request at the beginning."""
 WORDS: Final[Mapping[NodeType, frozenset[str]]] = {
     NodeType.DECISION: frozenset(
         ["decide", "decides", "decided", "decision", "decisions", "agreed", "chose", "chosen", "entscheiden", "entschieden", "entscheidung", "entscheidungen", "beschlossen", "choisi", "decidimos", "decidido", "decisiones", "decisione", "decisioni", "deciso", "decisao", "decisoes", "besloten", "beslissing", "beslissingen"]
@@ -56,12 +54,12 @@ WORDS: Final[Mapping[NodeType, frozenset[str]]] = {
         ["prefer", "prefers", "preferred", "preference", "preferences", "bevorzuge", "bevorzugt", "vorliebe", "vorlieben", "prefere", "prefiere", "prefiero", "preferencia", "preferencias", "preferisco", "preferisce", "preferenze", "voorkeur", "voorkeuren"]
     ),
 }  # fmt: skip
-"""Words that name a type, in the form that `words` returns: folded, without accents. English, German, French,
-Spanish, Italian, Portuguese, Dutch."""
+"""Memory type -> words that name it, in the form that `words` returns: folded, without accents. English, German,
+French, Spanish, Italian, Portuguese, Dutch."""
 _WHO: Final = frozenset(["who", "whom", "whose", "wer", "wem", "wen", "qui", "quien", "quienes", "chi", "quem"])
 """First words of questions that ask for a person."""
 NAMING: Final = frozenset().union(*WORDS.values())
-"""All words that name a type."""
+"""The words in `WORDS`, of all types."""
 
 
 def kinds(text: str) -> frozenset[NodeType]:
@@ -82,7 +80,8 @@ _IDLE = frozenset(
         *("talk", "talked", "tell", "things", "thing", "update", "updates", "work", "worked", "working"),
     ]
 )
-"""Words without a topic: a question made only of them, such as "what did we do yesterday", asks for a time."""
+"""Words without a topic. A question of only such words and a time, such as "what did we do yesterday", asks for
+everything of that time."""
 _IDLE_ELSEWHERE = frozenset(
     [
         *("il", "on", "s"),
@@ -107,31 +106,32 @@ class ParsedQuery(Struct, frozen=True):
     terms: tuple[str, ...]
     """Terms for full text search: words without stop words, and `about_self` if the query mentions the user."""
     topic: frozenset[str]
-    """Words of three letters or more, compared with titles."""
+    """The words of three letters or more; they are compared with titles."""
     question: bool
     chosen: Filter
     limit: int
     space: str | None
-    """Space of the caller, which is favoured. None if the query filters by space: then no space is favoured."""
+    """Space of the caller, whose memories are favoured. None if the query filters by space: then no space is
+    favoured."""
     period: Period | None
     """The period that the text names, if the caller gave no bounds."""
     only_time: bool
-    """Whether the query asks for a time and nothing else. The newest memories of that time are then returned."""
+    """Whether the query asks for a time and nothing else. Then the newest memories of that time are the results."""
     now: datetime
     kinds: frozenset[NodeType] = frozenset()
     """Types that the question names; memories of them are slightly favoured."""
 
     @property
     def windowed(self) -> bool:
-        """Whether the filter has a bound on time."""
+        """Whether the filter restricts the time of creation."""
         return self.chosen.created_after is not None or self.chosen.created_before is not None
 
 
 def hear(query: SearchQuery, *, space: str | None, now: datetime, settings: SearchSettings) -> ParsedQuery:
     """Parse a query.
 
-    A period named in the text only favours its memories, unless the text asks for nothing else or
-    `search.time_phrases` is "filter": then it filters.
+    If the text names a period, memories of that period are favoured. The period becomes a filter if the text asks for
+    nothing else, or if `search.time_phrases` is "filter".
     """
     period = None
     if settings.time_phrases != "off" and query.created_after is None and query.created_before is None:
@@ -171,7 +171,8 @@ def topics(text: str) -> frozenset[str]:
 
 
 def subject(text: str) -> frozenset[str]:
-    """Return `topics` without words that name a type: "what did we decide last week" has no subject."""
+    """Return `topics` without function words and words that name a type: "what did we decide last week" has no
+    subject."""
     return frozenset(
         word for word in topics(text) - FUNCTION_WORDS - NAMING - _IDLE_ELSEWHERE if not _IDLE_HAN.issuperset(word)
     )
@@ -182,7 +183,7 @@ def _tuple(values: list[T] | None) -> tuple[T, ...] | None:
 
 
 class Trace(Struct):
-    """How a candidate got its score. `numbers`: the unrounded values that `shape` computed, by name."""
+    """How a candidate got its score. `numbers`: name -> unrounded value that the score is computed from (`shape`)."""
 
     node_id: str
     numbers: dict[str, float]
@@ -194,10 +195,10 @@ class Trace(Struct):
     before: float = 0.0
     """The score without the learned blend."""
     dropped: str | None = None
-    """Why the candidate is no result: the stage and its limit. None: it is a result."""
+    """The reason why the candidate is no result: the stage that dropped it and its limit. None: it is a result."""
     path: list[dict[str, Any]] = field(default_factory=list)
-    """For an activated result: the edge that leads to it. For a newer memory that was moved before an older one: that
-    older memory."""
+    """For an activated result: the edge that leads to it. For a newer memory that was placed before the memory that it
+    replaced: the id of the replaced memory."""
     older_than: str | None = None
     """Id of the newer memory that replaced this one."""
 
@@ -222,7 +223,8 @@ class Trace(Struct):
         return round(score * n["part"], 6) if "part" in n else score
 
     def shown(self) -> dict[str, Any]:
-        """Return plain values for `--explain`, in the order in which they were computed."""
+        """Return the trace as a dict of plain values for `--explain`: {name: value} in the order in which they
+        were computed."""
         return {
             "node_id": self.node_id, "source": self.source, "score": self.score, "dropped": self.dropped,
             "before_blend": self.before, "words_rank": self.words_rank, "bm25": self.bm25, "meaning_rank": self.meaning_rank,
@@ -234,12 +236,13 @@ class Trace(Struct):
 Float = NDArray[np.float32]
 
 LEAST_WEIGHT = 1e-4
-"""Added to each token's weight, so that a question made only of words that every note contains can still be compared."""
+"""Added to each token's weight, so that a question made only of words that every note contains can still be
+compared."""
 POWER = 2.0
 """Exponent of the mean over a question's tokens (2: root mean square). Close matches count more than weak ones,
 because most words of a long prompt do not matter."""
 SCANNED = 400_000
-"""Tokens of notes whose cosines are computed at once; bounds the memory needed."""
+"""Number of tokens of notes whose cosines are computed at once. It limits the RAM needed."""
 
 
 class StoredTokens(Protocol):
@@ -258,17 +261,20 @@ class StoredTokens(Protocol):
 
 
 class Late(Struct, frozen=True):
-    """Late interaction of a question with each note: `rare` (tokens weighted by rarity) and `plain` (unweighted),
-    both at most 1."""
+    """Late interaction of a question (m tokens) with each of n notes.
+
+    `rare`: with the question's tokens weighted by their rarity. `plain`: with equal weights. Both are from 0 to 1.
+    """
 
     rare: Float
     plain: Float
     lengths: NDArray[np.int64]
     """Number of tokens of each note; 0: its token vectors are not stored."""
     matches: Float
-    """For each token of the question, its similarity to the nearest token of the note, to the power `POWER`: float32[n, m]."""
+    """For each token of the question, its similarity to the nearest token of the note, to the power `POWER`:
+    float32[n, m]."""
     shares: Float
-    """Weight of each token of the question; they add up to 1."""
+    """Weight of each token of the question; the sum is 1."""
 
 
 def token_weights(idf: Float) -> Float:
@@ -304,11 +310,11 @@ def max_sim(tokens: Float, weights: Float, ids: Sequence[str], stored: StoredTok
 LEAST_COSINE: Final = 0.1
 """Cosine below which a memory is no candidate. Right answers have 0.31 to 0.57 with the default model."""
 MIN_POOL: Final = 100
-"""Minimum number of candidates fetched from each list. Fetching many compensates for filters applied afterwards."""
+"""Minimum number of candidates fetched by words and by vectors each, so that later stages can drop many."""
 
 
 class Query(Protocol):
-    """A question's vectors (`embedding.embedder.QueryVectors`)."""
+    """A question's vectors: `vector` of the whole, `tokens` of each token (`embedding.embedder.QueryVectors`)."""
 
     @property
     def vector(self) -> Float: ...
@@ -318,7 +324,7 @@ class Query(Protocol):
     def tokens(self) -> Float: ...
     @property
     def wide(self) -> Float:
-        """The token vectors before they were shortened: unit vectors, float32[m, dimensions]."""
+        """The token vectors before they were shortened to fewer dimensions: unit vectors, float32[m, dimensions]."""
         ...
 
     @property
@@ -328,16 +334,16 @@ class Query(Protocol):
 
     @property
     def scale(self) -> Scale | None:
-        """The scale of the model's similarities; None for that of the default model."""
+        """The scale of the model's similarities; None: the scale of the default model."""
         ...
 
 
 EmbedQuery = Callable[[str], Query | None]
-"""Return a question's vectors, or None while the model is not loaded."""
+"""A function that returns a question's vectors, or None while the model is not loaded."""
 
 
 class Searchable(Protocol):
-    """What ranking needs from the index. All methods only read, and may be called from any thread."""
+    """The methods of the index that a search uses. All only read, and may be called from any thread."""
 
     def keep(self, ids: Sequence[str], chosen: Filter) -> list[str]: ...
     def newest(self, chosen: Filter, limit: int) -> list[str]: ...
@@ -370,19 +376,23 @@ class Searchable(Protocol):
 
 
 class Meaning(Struct, frozen=True):
-    """A question as vectors: `vector`, as the model pools it, and `focus`, pooled by the rarity of its tokens."""
+    """A question as vectors: `vector` as the model computes it, `focus` with rare tokens weighted more, and
+    `tokens`."""
 
     vector: Float
     focus: Float
-    """Mean of the token vectors, weighted by `weights`. It stresses rare words: otherwise "what did Ana say about
-    boats" resembles every line that Ana said."""
+    """Mean of the token vectors, weighted by `weights`. It stresses rare words: without that, "what did Ana say about
+    boats" would resemble every memory in which Ana speaks."""
     tokens: Float
     weights: Float
     """Weight of each token: its inverse document frequency in the vault, plus `LEAST_WEIGHT`."""
 
 
 class Gathered(Struct, frozen=True):
-    """The candidates found by words and by vectors, each list best first as (node id, score)."""
+    """The candidates found by words and by vectors; each list has (node id, score), best first.
+
+    `meaning` None: no search by vectors took place. `pool`: number of candidates requested for each list.
+    """
 
     by_words: list[tuple[str, float]]
     by_meaning: list[tuple[str, float]]
@@ -392,7 +402,7 @@ class Gathered(Struct, frozen=True):
 
 
 def understand(index: Searchable, query: Query) -> Meaning:
-    """Weigh a question's tokens by how rare they are in the vault."""
+    """Return a question as vectors, with its tokens weighted by how rare they are in the vault."""
     weights = token_weights(index.idf(query.token_ids))
     focus = query.vector
     if len(weights):
@@ -403,8 +413,8 @@ def understand(index: Searchable, query: Query) -> Meaning:
 
 
 def pool_size(heard: ParsedQuery, least: int) -> int:
-    """Return the number of candidates to fetch from each list: 3 times the limit, or 10 times with a time window, at
-    least `least`."""
+    """Return the number of candidates to fetch by words and by vectors each: 3 times the limit, or 10 times if
+    the time of creation is restricted, but at least `least`."""
     times = 10 if heard.windowed or heard.chosen.created_after is not None else 3
     return max(times * heard.limit, least)
 
@@ -412,8 +422,8 @@ def pool_size(heard: ParsedQuery, least: int) -> int:
 def gather(index: Searchable, heard: ParsedQuery, embed: EmbedQuery, least: int = MIN_POOL) -> Gathered:
     """Search by words and by vectors for at least `least` candidates each.
 
-    If the question has no vectors, only the words are searched, and `degraded` contains "vectors". Only the words are
-    searched, too, if the model does not read the question's language.
+    Only the words are searched if the model is not loaded (then `degraded` contains "vectors"), or if it does not
+    read the question's language.
     """
     pool = pool_size(heard, least)
     by_words = index.begin_text(heard.terms, pool, heard.chosen)

@@ -1,7 +1,8 @@
-"""Split a question that asks for two things into two questions, and join what was found for each.
+"""Split a text that asks several questions into these questions, and join the results of a search for each.
 
-"Which port do gateways use and who is our contact?" resembles no memory well: each answer resembles one half. The rule
-is careful: a part begins with a question word, has a subject, and does not lean on the part before it.
+"Which port do gateways use and who is our contact?" resembles no memory well, because each answer resembles one
+half. A text is split only if every part begins with a question word, has a subject, and has no pronoun that may
+refer to another part.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from ormahd.text.words import fold, words
 MOST_PARTS: Final = 3
 """Maximum number of parts; a text with more questions is searched as a whole."""
 LONGEST: Final = 400
-"""Characters of a text that is split; a longer one is no question, but a task with its context."""
+"""Maximum number of characters of a text that is split. A longer text is rarely a question: it is a task with its
+context."""
 
 _ASKING: Final = (
     "what|which|who|whom|whose|when|where|why|how|do|does|did|is|are|was|were|can|at which|in which|from where|until when|"
@@ -39,7 +41,7 @@ _LEANING: Final = frozenset(
         *("er", "sie", "es", "ihn", "ihr", "ihre", "il", "elle", "ils", "elles", "lui", "lo", "esa", "ese", "eso"),
     ]
 )
-"""Words by which a part speaks of what the part before it named."""
+"""Pronouns by which a part refers to something that the part before it names."""
 
 
 def parts(text: str) -> tuple[str, ...]:
@@ -67,7 +69,8 @@ def rank_parts(
     index: Searchable, query: SearchQuery, *, embed: EmbedQuery, space: str | None, now: datetime, rules: Rules,
     holds: Holds = nobody, reworded: Reworded = never, renewed: bool = True, explain: bool = True,
 ) -> Ranked:  # fmt: skip
-    """Return `rank`'s results; for a text that asks several questions, those of the whole text and of each, joined."""
+    """Return the results of `rank`. If the text asks several questions, join the results of the whole text and of
+    each question."""
 
     def ranked(text: str) -> Ranked:
         return rank(
@@ -80,9 +83,10 @@ def rank_parts(
 
 
 def join(whole: Ranked, each: Sequence[Ranked], pieces: Sequence[str], limit: int) -> Ranked:
-    """Return the results of a text and of the questions in it: each memory once, as it was found best.
+    """Join the results of the whole text and of each question in it. Each memory is listed once, with its highest
+    score.
 
-    The best result for each question comes first; the others follow by their score.
+    The best results of the questions come first; the others follow by their score. `pieces`: the questions.
     """
     best: dict[str, Hit] = {}
     for ranked in (*each, whole):

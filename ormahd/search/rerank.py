@@ -20,9 +20,9 @@ from ormahd.errors import Unavailable
 from ormahd.settings import WhisperSettings
 
 CHARACTERS: Final = 512
-"""Characters of the prompt, and of each memory, that the cross-encoder reads."""
+"""Number of characters of the prompt, and of each memory, that the cross-encoder reads."""
 BATCH: Final = 8
-"""Pairs in one forward pass. The deadline is checked between two batches."""
+"""Number of pairs in one forward pass. The deadline is checked between two batches."""
 SECONDS: Final = 0.25
 """Default time limit for scoring one prompt: half of a prompt hook's deadline."""
 DEFAULT: Final = WhisperSettings().reranker_model
@@ -53,8 +53,8 @@ class Reranker:
 
     @classmethod
     def load(cls, settings: WhisperSettings) -> Reranker | None:
-        """Load the reranker named in the settings; takes seconds. Returns None if it is unavailable (`BackgroundReranker` keeps
-        the reason)."""
+        """Load the reranker that the settings name, which takes seconds. Return None if it is unavailable; the
+        reason is logged."""
         try:
             return _load(settings)
         except Unavailable as absent:
@@ -62,7 +62,8 @@ class Reranker:
             return None
 
     def scores(self, query: str, texts: Sequence[str], *, deadline: float | None = None) -> list[float] | None:
-        """Return, for each text, the raw logit that it answers `query`; None if scoring failed or ran out of time.
+        """Return for each text the logit of the chance that it answers `query`; None if scoring failed or ran out of
+        time.
 
         `deadline`: in seconds of `time.monotonic`; by default `SECONDS` from now. Partial scores are not returned:
         they would favour the texts that were read first.
@@ -120,8 +121,8 @@ class BackgroundReranker:
         self.reason: str | None = "the reranker is not loaded yet"
         """Why there is no reranker at present; None once it is loaded."""
         self.expected = settings.reranker != "off"
-        """Whether a prompt that is judged without it lacks something: not where nothing was configured and the default
-        model's files are not there."""
+        """Whether there should be a reranker: False if it is off, or if the default model is configured and not
+        installed. If True, a prompt that is ranked without a reranker counts as degraded."""
         self._reranker: Reranker | None = None
 
     def start(self) -> None:
@@ -166,7 +167,7 @@ def _load(settings: WhisperSettings) -> Reranker:
     """Load the reranker that the settings name.
 
     Raises:
-        Unavailable: the files are missing, or cannot be used. `data` is set if a person should be told.
+        Unavailable: the files are missing or cannot be used. Its `data` is not empty if a person should hear of it.
     """
     name = settings.reranker_model
     where = locate(name)

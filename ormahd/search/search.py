@@ -1,10 +1,9 @@
 """The search pipeline: hear → gather → fuse → shape → activate → renew → cut.
 
-Find memories that a newer memory replaces, put the newer one first, and mark the older one.
-
-The best results are compared with each other and with similar candidates. Recorded knowledge takes precedence over a
-comparison of the texts: an `evolved_from` edge, a `contradicts` edge, or a person's statement that both memories
-hold.
+`rank` runs all stages. `replaced` finds results that a newer memory replaced; `renew` places the newer memory before
+such a result, and marks the older one. To find them, the texts of the best results are compared with each other and
+with similar candidates. What is recorded takes precedence over this comparison: an `evolved_from` or `contradicts`
+edge, or a person's decision that both memories hold.
 """
 
 from __future__ import annotations
@@ -27,24 +26,26 @@ from ormahd.settings import SearchSettings, SpaceSettings
 from ormahd.text.standing import Compared
 
 FIRST = 10
-"""Number of top results that are compared with other candidates: the ones likely to be read."""
+"""Number of best results that are compared with other candidates. Later results are seldom read."""
 PARTNERS = 3
-"""Number of newer memories that each of these is compared with, nearest first."""
+"""Number of newer memories that each of the `FIRST` best results is compared with, nearest first."""
 PAIRS = 8
 """Maximum number of pairs compared for one query, nearest first: comparing two texts for the first time is slow."""
 NEAREST = 12
-"""Neighbours fetched by vector for a memory that no query found."""
+"""Number of neighbours fetched by vectors for a memory that `replaced_of_all` checks."""
 NEAR = 0.35
 """Minimum cosine of two memories that are compared."""
 BEHIND = 0.999
-"""Factor on the newer memory's score that gives the older one's: it is placed directly behind."""
+"""Factor on a memory's score that gives the score of the older memory that it replaced, or the largest score of
+an archived memory that it was made from: these are placed directly behind it."""
 BOTH = frozenset({EdgeType.CONTRADICTS, EdgeType.DERIVED_FROM})
-"""Types of edge that say that both memories still hold."""
+"""Types of edges whose two memories both still hold, so neither replaced the other."""
 
 Holds = Callable[[str, str], bool]
-"""Whether a person decided that both memories hold; the order of the two ids does not matter."""
+"""A function of two node ids, in any order: whether a person decided that both memories hold."""
 Reworded = Callable[[str, str, float], bool]
-"""Whether the memory created first (of older, newer, cosine) got its present wording by a later edit."""
+"""A function of (older id, newer id, cosine): whether the memory that was created first was later edited, so that
+its present text may be the newer one."""
 
 
 def nobody(_older: str, _newer: str) -> bool:
@@ -65,11 +66,11 @@ def replaced(
     holds: Holds = nobody,
     reworded: Reworded = never,
 ) -> dict[str, str]:
-    """Return `{older: newer}` for those of the memories `ids` that a newer one replaced, each with the newest such memory.
+    """Return `{older id: newer id}` for those memories in `ids` that a newer memory replaced; if several did, the
+    newest.
 
-    `pool`: candidates that may be the newer memory; an edge may also name another memory that passes the filter.
-    `holds`: what a person decided about two memories. `reworded`: whether an edit makes the memory created first the
-    newer one.
+    `pool`: candidates that may be the newer memory. With an `evolved_from` edge, any memory that passes the filter
+    `chosen` may be it. `holds`, `reworded`: see there.
     """
     edges = index.edges_of(list(ids))
     apart = {frozenset((edge.source, edge.target)) for edge in edges if edge.edge in BOTH}
@@ -92,9 +93,11 @@ def replaced(
 def _between(
     told: Mapping[tuple[str, str], Compared], ids: Collection[str], pool: Mapping[str, CandidateRow]
 ) -> set[tuple[str, str]]:
-    """Return pairs (older, newer) that replaced the same words of a third memory by different words.
+    """Return pairs (older, newer) of memories that both replaced the same words of a third memory, each by other
+    words.
 
-    The newer one of such a pair replaced the other, even if a comparison of their own texts does not show it.
+    The newer memory of such a pair replaced the other one, even if a comparison of their texts does not show it.
+    `told`: {(older id, newer id): comparison of the texts}.
     """
     found = set()
     for (first, middle), said in told.items():
@@ -110,7 +113,10 @@ def _between(
 def replaced_of_all(
     index: Searchable, ids: Sequence[str], chosen: Filter, holds: Holds = nobody, reworded: Reworded = never
 ) -> dict[str, str]:
-    """Return `replaced` for memories that no query found: each is compared with its nearest neighbours that pass the filter."""
+    """Return the result of `replaced` for memories that do not come from a search.
+
+    Each is compared with its nearest neighbours that pass the filter `chosen`.
+    """
     found: dict[str, str] = {}
     for node_id in ids:
         vectors = index.vectors(node_id)
@@ -150,15 +156,17 @@ def _near(index: Searchable, ids: Sequence[str], pool: Mapping[str, CandidateRow
 
 
 def _speaks_for(older: str | None, newer: str | None) -> bool:
-    """Whether a memory of the space `newer` can replace one of the space `older`: the same space, or a global newer memory.
+    """Whether a memory in the space `newer` can replace one in the space `older` (None: global).
 
-    A memory of one project cannot replace a global memory.
+    It can if both spaces are the same, or if the newer memory is global. A memory of one project cannot replace a
+    global one.
     """
     return newer in (older, None)
 
 
 def _last(older: str, found: Mapping[str, str]) -> str:
-    """Return the end of a chain of replacements."""
+    """Follow the replacements in `found` ({older id: newer id}) from `older`, and return the id at the end of the
+    chain."""
     met = {older}
     while (newer := found[older]) in found and newer not in met:
         met.add(newer)
@@ -173,9 +181,10 @@ def renew(
     limit: int,
     numbers: Callable[[str], dict[str, float]],
 ) -> list[Trace]:
-    """Return the results with each newer memory before the one it replaced; it is inserted if it was not a result.
+    """Return the results, at most `limit`, with each newer memory placed before the older one that it replaced.
 
-    `known`: traces of all candidates. `numbers`: returns the parts of a candidate's score.
+    A newer memory that was not a result is inserted. `marks`: {older id: newer id}. `known`: {node id: trace} of all
+    candidates. `numbers`: function that returns `Trace.numbers` of a candidate.
     """
     found: dict[str, Trace] = {}
     for trace in shown:
@@ -193,7 +202,7 @@ def renew(
 
 
 def _up_to_limit(traces: list[Trace], limit: int) -> list[Trace]:
-    """Return at most `limit` traces. Contradictions are kept in place of the last other results."""
+    """Return at most `limit` traces. Contradictions are kept; the last of the other traces are dropped."""
     room = limit - sum(trace.source == "conflict" for trace in traces)
     kept: list[Trace] = []
     for trace in traces:
@@ -204,7 +213,7 @@ def _up_to_limit(traces: list[Trace], limit: int) -> list[Trace]:
 
 
 def _lifted(newer: str, older: Trace, known: Mapping[str, Trace], numbers: Callable[[str], dict[str, float]]) -> Trace:
-    """Return the newer memory's trace with the older memory's score."""
+    """Return the trace of the newer memory, with the score that the older memory had."""
     trace = known.get(newer) or Trace(newer, {}, source="activated")
     trace.numbers = {**(trace.numbers or numbers(newer)), "renewed": older.score}
     trace.path = [*trace.path, {"replaces": older.node_id}]
@@ -213,46 +222,49 @@ def _lifted(newer: str, older: Trace, known: Mapping[str, Trace], numbers: Calla
 
 
 MIN_SCORE = 0.1
-"""Results with a lower score before the learned blend are dropped: the blend only orders."""
+"""Minimum score of a result, computed without the learned blend: the blend only orders the results."""
 COMPARED = 100
-"""Number of fused candidates whose texts are compared token by token. More finds slightly more, but ranks none of it higher."""
-"""An archived memory keeps at most this share of the score of a memory that was made from it: it is placed directly behind."""
+"""Number of fused candidates whose texts are compared token by token. More would find slightly more, but
+not rank it high enough to matter."""
 TEMPORAL_SCORE = 0.001
-"""Score of a note found only by its time: behind everything that was found by its text."""
+"""Score of a memory that was found only by its time. It is lower than all scores of memories found by their text."""
 
 PIECES = 2
-"""Number of pieces of a long note whose tokens are compared: those nearest to the question. More pieces take longer
-and find no more."""
+"""Number of pieces of a long note whose tokens are compared: the pieces nearest to the question. More pieces take
+longer and find no more."""
 
 
 class Hit(Struct, frozen=True):
-    """One result."""
+    """One result of a search. `source`: how it was found. `trace`: its trace as plain values, empty without
+    `explain`."""
 
     node_id: str
     score: float
     source: Found
     trace: dict[str, Any]
     numbers: Mapping[str, float] = field(default_factory=dict)
-    """The parts of the score, by name (`Trace.numbers`). Cosine and late interaction are absolute: they do not depend
-    on other results."""
+    """Name -> part of the score (`Trace.numbers`). Cosine and late interaction are absolute: they do not depend
+    on the other results."""
     older_than: str | None = None
     """Id of the newer memory that replaced this one, and is placed before it."""
 
 
 class Ranked(Struct, frozen=True):
+    """The results of a search, best first. `degraded`: parts that did not work, such as "vectors"."""
+
     results: list[Hit]
     degraded: list[str] = field(default_factory=list)
     trace: dict[str, Any] = field(default_factory=dict)
     """The parsed query, the number of candidates gathered, and each dropped candidate with the reason."""
     spaces: Mapping[str | None, float] = field(default_factory=dict)
-    """The largest unweighted late interaction of any candidate in each space (None: global). It shows which space the
-    question belongs to, whatever the caller's space."""
+    """Space (None: global) -> the largest unweighted late interaction of its candidates. It shows which space the
+    question is about, whatever the caller's space is."""
     pool: Mapping[str, CandidateRow] = field(default_factory=dict)
-    """The candidates by id, among which `replaced` finds newer memories. Only with `renewed=False`."""
+    """{node id: candidate}, for a later call of `replaced`. Empty unless `rank` was called with `renewed=False`."""
 
 
 class Rules(Struct, frozen=True):
-    """The settings and sizes that ranking uses."""
+    """The settings and limits of a search."""
 
     search: SearchSettings = field(default_factory=SearchSettings)
     spaces: SpaceSettings = field(default_factory=SpaceSettings)
@@ -280,8 +292,8 @@ def rank(
     """Return the memories that answer `query`, best first; at most `query.limit`.
 
     `space`: the caller's space, favoured but not required. `now`: aware, UTC. Equal inputs give equal results.
-    `holds`, `reworded`: see `replaced`. Without `renewed` no newer memory is put before the one it replaced: the caller
-    does that for the few that it shows. Without `explain` the traces stay empty. Both are faster.
+    `holds`, `reworded`: see there. `renewed` False: newer memories are not placed before the ones they replaced; the
+    caller does that for the few results that it shows. `explain` False: the traces are empty. Both save time.
     """
     heard = hear(query, space=space, now=now, settings=rules.search)
     if heard.only_time:
@@ -313,8 +325,10 @@ def rank(
 def score(
     index: Searchable, fused: Sequence[Fused], gathered: Gathered, heard: ParsedQuery, exact: Exact, rules: Rules
 ) -> tuple[list[Fused], list[CandidateRow], Evidence | None, Shaped]:
-    """Return the fused candidates that are still in the index, their fields, what their texts have in common with the
-    query, and their scores."""
+    """Return (candidates, rows, evidence, scores) of the fused candidates that are still in the index.
+
+    The evidence is the similarity of their texts to the query; None without vectors.
+    """
     known = index.candidates([one.node_id for one in fused])
     there = [one for one in fused if one.node_id in known]  # the others were forgotten meanwhile
     rows = [known[one.node_id] for one in there]
@@ -333,8 +347,10 @@ def _shaped(
     *,
     explain: bool,
 ) -> tuple[list[Trace], dict[str | None, float], dict[str, CandidateRow], Callable[[str], dict[str, float]]]:
-    """Score the fused candidates. Returns their traces, best first; the best late interaction per space; the
-    candidates by id; and a function that returns a candidate's numbers.
+    """Score the fused candidates.
+
+    Return their traces, best first; {space: best late interaction}; {node id: row}; and a function that returns
+    `Trace.numbers` for a node id.
 
     Equal scores are ordered newest first, then by id. Without `explain` only the first traces have numbers.
     """
@@ -363,9 +379,10 @@ def _shaped(
 
 
 def _behind(index: Searchable, rows: Sequence[CandidateRow], scores: Sequence[float]) -> dict[int, float]:
-    """Return, by index in `rows`, the factor on the score of each archived memory that must rank behind a memory made from it.
+    """Return {position in `rows`: factor} that lowers the score of an archived memory below that of a memory made
+    from it.
 
-    Only pairs that are both candidates count, and only if the archived one scores at least as high.
+    Only pairs of two candidates count, and only if the archived memory's score is at least as high as the other's.
     """
     place = {row.id: at for at, row in enumerate(rows)}
     archived = [row.id for row in rows if row.tier is Tier.ARCHIVAL]
@@ -404,7 +421,11 @@ def _evidence(index: Searchable, rows: Sequence[CandidateRow], gathered: Gathere
 
 
 def _cut(traces: list[Trace], heard: ParsedQuery) -> list[Trace]:
-    """Return the best `limit` traces with at least `MIN_SCORE` before the blend; the others get the reason in `dropped`."""
+    """Return the traces that become results: the best ones, at most the query's limit, with at least `MIN_SCORE`
+    before the blend.
+
+    In the other traces, set `dropped` to the reason.
+    """
     results: list[Trace] = []
     for trace in traces:
         if trace.before < MIN_SCORE:
@@ -417,8 +438,10 @@ def _cut(traces: list[Trace], heard: ParsedQuery) -> list[Trace]:
 
 
 def _newest(index: Searchable, heard: ParsedQuery, room: int, results: Sequence[Trace]) -> list[Trace]:
-    """Return up to `room` of the newest notes of the time window that are not results yet; types that the query names
-    come first."""
+    """Return traces of the newest notes that pass the query's filter and are not in `results`, at most `room`.
+
+    Notes of a type that the query names come first.
+    """
     if room <= 0:
         return []
     there = {trace.node_id for trace in results}

@@ -1,4 +1,4 @@
-"""Shape: compute each candidate's score in 0..1 from its text's similarity and from its other properties.
+"""Compute each candidate's score, from 0 to 1, from the similarity of its text and from its other properties.
 
 Steps: similarity, blend with the fused rank, the learned blend (`blend.py`), title and exact names, confidence, tier,
 recency, access, space. All candidates are computed at once. A `Trace` holds one candidate's numbers, and
@@ -28,12 +28,12 @@ from ormahd.text.words import stems, words
 Float = NDArray[np.float64]
 
 FULL_ACCESS = 20
-"""Confirmed uses at which the access boost is full: log1p(count) / log1p(20). Merely being found does not count: it
-would raise, for every question, what was found for one."""
+"""Number of confirmed uses from which the access boost is largest: log1p(count) / log1p(20). Merely being found
+does not count: otherwise a memory that was found for one question would rank higher for every question."""
 NAMED = 0.1
 """Share added for a memory of a type that the question names."""
 CHANCE_LIMIT = 0.9
-"""Largest correction for a note's length: even in a very long note a perfect match stays distinguishable."""
+"""Largest correction for a note's length. It is below 1, so that a perfect match in a very long note still counts."""
 DAY_US = 86_400_000_000
 LATE_WEIGHT, COSINE_WEIGHT, WORDS_WEIGHT = 0.6, 0.25, 0.15
 """Weights of late interaction, cosine and common words in the similarity. A larger cosine weight helps long notes but
@@ -43,19 +43,24 @@ WORDS_HALF = 20.0
 MOMENT_WEIGHT = 0.2
 """Weight of the best memory of a conversation in the score of its other memories."""
 MOMENT_S = 1800.0
-"""Largest distance in seconds between two memories of one conversation. The results hardly depend on it."""
+"""Two memories created at most this many seconds apart are taken to come from one conversation. The results
+hardly depend on the value."""
 BREVITY_TOKENS = 3.0
-"""A note of n tokens is weighted n / (n + this): a very short note about Ana resembles every question about Ana."""
+"""The similarity of a note of n tokens is multiplied by n / (n + this), because a very short note about Ana
+resembles every question about Ana."""
 LENGTH_CHANCE = 0.1
-"""Late interaction that a note gains by chance when it becomes e times longer. Estimated on unrelated texts."""
+"""Amount by which late interaction grows by chance when a note becomes e times longer. Estimated on unrelated
+texts."""
 LENGTH_FREE: Final = 600
 """Length in characters up to which late interaction is not corrected: notes of a few sentences need no correction."""
 BLEND: Final = 0.98
-"""Share of the similarity in the score of the earlier stages; the rest is the fused rank, which is far less exact."""
+"""Share of the similarity in the mix of similarity and fused rank, which is far less exact."""
 QUESTION_BLEND: Final = 1.0
-"""The same for questions: the fused rank chooses the candidates, the similarity orders them."""
+"""Like `BLEND`, if the query is a question: the fused rank only chooses the candidates, the similarity alone
+orders them."""
 TITLE_BOOST: Final = 2.0
-"""Largest boost for words of the query in the title, given if the title has all of its rare words. Questions get none."""
+"""Boost if the title has all words of the query; proportionally less if it has some, but all rare ones. Questions
+get none."""
 TIER_BOOSTS: Final = {Tier.CORE: 0.1, Tier.WORKING: 0.0, Tier.ARCHIVAL: -0.1}
 """Share added for a memory's tier."""
 FTS_ONLY_DAMPENING = 0.5
@@ -63,7 +68,7 @@ FTS_ONLY_DAMPENING = 0.5
 PERIOD_BOOST = 0.1
 """Share added for a memory created in the period that the query names."""
 RECENCY_BOOST, RECENCY_HALF_LIFE_DAYS = 0.05, 7.0
-"""Largest share added for recent access, and its half-life in days."""
+"""Largest share added for recent access, and the number of days in which this share halves."""
 ACCESS_BOOST = 0.05
 """Largest share added for memories that were often opened or judged useful."""
 HALVINGS = 1000.0
@@ -71,37 +76,44 @@ HALVINGS = 1000.0
 
 
 class Evidence(Struct, frozen=True):
-    """Similarity of the candidates by their vectors, in the candidates' order. NaN: the note has no vectors yet."""
+    """Similarity of the query to each candidate by vectors, in the candidates' order. NaN: the note has no
+    vectors yet."""
 
     focus: Float
+    """Cosine with `Meaning.focus`, which stresses the question's rare words."""
     cosine: Float
-    """Cosine with the question's vector as the model pools it: an absolute measure that a gate can use."""
+    """Cosine with the question's vector as the model computes it: an absolute measure that a gate can use."""
     late: Late
 
 
 class Named(Struct, frozen=True):
-    """What the question names: `exact`, the effect of names spelled out; `rare`, its words that few notes contain."""
+    """What a query names.
+
+    `exact`: the effect of its exact terms on scores. `rare`: its words that few notes contain; empty for a question.
+    """
 
     exact: Exact
     rare: frozenset[str]
 
 
 class Shaped(Struct, frozen=True):
-    """Scores of the candidates, in their order, and the numbers that they are computed from, by name."""
+    """Scores of the candidates, in their order, and the numbers they are computed from: {name: value for each
+    candidate}."""
 
     scores: Float
     before: Float
-    """The scores without the learned blend: the seeds' stages alone. They decide what fits too little to be a result."""
+    """The scores computed without the learned blend. A candidate with too low a score here is no result."""
     judged: Mapping[str, Float]
-    """Numbers from the texts; valid only for candidates with vectors."""
+    """Numbers computed from the texts; valid only for candidates with vectors."""
     known: NDArray[np.bool_]
     """Which candidates have vectors."""
     factors: Mapping[str, Float]
+    """Numbers that do not depend on the similarity of the texts."""
     evidence: Mapping[str, Float]
-    """The evidence that the blend weighs (`blend.PIECES`); empty without vectors."""
+    """The evidence of the learned blend (`blend.PIECES`); empty without vectors."""
 
     def numbers(self, at: int) -> dict[str, float]:
-        """Return one candidate's numbers in the form of `Trace.numbers`."""
+        """Return the numbers of the candidate at the position `at`, as {name: value} for `Trace.numbers`."""
         judged = {name: float(values[at]) for name, values in self.judged.items()} if self.known[at] else {}
         return judged | {name: float(values[at]) for name, values in self.factors.items()}
 
@@ -109,11 +121,12 @@ class Shaped(Struct, frozen=True):
 def similarity(
     rows: Sequence[CandidateRow], bm25: Float, evidence: Evidence, near: NDArray[np.bool_]
 ) -> dict[str, Float]:
-    """Return how well each note's text answers, with the numbers that the similarity is computed from.
+    """Return `similarity`, how well each note's text answers, with the numbers it is computed from: {name: values}.
 
-    It is a weighted mean of late interaction (corrected for what a note of that length reaches by chance), the cosine
-    with the focused question, and the words in common. Short notes are scaled down. The best memory of a conversation
-    (`near`) raises the others; as a memory is near itself, its score never falls below its own.
+    It is a weighted mean of late interaction (less what a note of that length reaches by chance), the cosine with
+    `Meaning.focus`, and the words in common (`bm25`). For short notes it is reduced. The best memory of a conversation
+    raises the others. `near`: whether two memories are of one conversation; each memory is near itself, so this never
+    lowers a similarity.
     """
     lengths = evidence.late.lengths.astype(np.float64)
     size = np.array([row.size + len(row.title or "") for row in rows], np.float64)
@@ -141,8 +154,10 @@ def similarity(
 
 
 def of_one_moment(rows: Sequence[CandidateRow]) -> NDArray[np.bool_]:
-    """Return which memories are taken to come from one conversation: those of a space created within `MOMENT_S` of each
-    other. Shape bool[n, n]; each is near itself."""
+    """Return for each two memories whether they are taken to come from one conversation, as bool[n, n].
+
+    They are if they are in one space and were created within `MOMENT_S` of each other. Each memory is with itself.
+    """
     times = np.array([row.created for row in rows], np.int64)
     spaces = {space: number for number, space in enumerate(dict.fromkeys(row.space for row in rows))}
     of = np.array([spaces[row.space] for row in rows])
@@ -180,7 +195,7 @@ def shape(
 
 
 def _scores(base: Float, factors: Mapping[str, Float]) -> Float:
-    """Return the scores that follow from how well the texts fit (`base`) and from the other properties."""
+    """Return the scores, from how well the texts answer (`base`) and from the other properties (`factors`)."""
     rest = 1.0 - np.minimum(base, 1.0)
     boost = factors["title"] + factors["exact"]
     for at in np.flatnonzero(boost):
@@ -199,7 +214,7 @@ def _factors(
     named: Named,
     spaces: SpaceSettings,
 ) -> dict[str, Float]:
-    """Return the numbers that do not depend on the similarity of the text."""
+    """Return {name: value for each candidate} of the numbers that do not depend on the similarity of the texts."""
     overlaps = (
         [0.0] * len(rows) if heard.question else title_overlaps(heard.topic, named.rare, [row.title for row in rows])
     )
@@ -229,9 +244,9 @@ def _factors(
 
 
 def title_overlaps(topic: frozenset[str], rare: frozenset[str], titles: Sequence[str | None]) -> list[float]:
-    """Return for each title the share of the question's words that are in it, in any inflected form.
+    """Return for each title the share of the words `topic` that it contains, in any inflected form.
 
-    It is 0 if a rare word of the question is not in the title: one common word does not make a title an answer.
+    The share is 0 if any of the words `rare` is not in the title: a title that only shares common words is no answer.
     """
     if not topic:
         return [0.0] * len(titles)
@@ -248,7 +263,11 @@ def title_overlaps(topic: frozenset[str], rare: frozenset[str], titles: Sequence
 
 
 def _may_have(topic: frozenset[str], rare: frozenset[str], title: str) -> bool:
-    """Return False if a title cannot overlap: it lacks the first two letters of a rare word, or of every word. Stems keep them."""
+    """Return False if `title` certainly has no overlap, by a quick check of letters; else True.
+
+    Stemming keeps the first two letters of a word. So there is no overlap if those of a rare word, or those of all
+    words of `topic`, are not in the title.
+    """
     lowered = title.lower()
     if not title.isascii():
         return True
@@ -256,7 +275,7 @@ def _may_have(topic: frozenset[str], rare: frozenset[str], title: str) -> bool:
 
 
 def _begins(word: str) -> str:
-    """Return the first two letters of a word of which stemming keeps them; "" for other words."""
+    """Return the first two letters of a word if stemming keeps them (ASCII, four letters or more); otherwise ""."""
     return word[:2] if len(word) > 3 and word.isascii() and word.isalpha() else ""
 
 
@@ -266,7 +285,10 @@ def certainty(confidence: float) -> float:
 
 
 def space_factor(space: str | None, favoured: str | None, settings: SpaceSettings) -> float:
-    """Return the factor for a memory's space: 1 for the favoured space and global memories, or for all if none is favoured."""
+    """Return the factor on a memory's score for its space: `boost_other` for spaces other than `favoured`, else 1.
+
+    It is 1 for global memories, and for all memories if no space is favoured.
+    """
     return settings.boost_other if favoured is not None and space not in (None, favoured) else 1.0
 
 

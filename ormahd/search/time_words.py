@@ -1,4 +1,5 @@
-"""Words for times in English, German, Spanish, French and Chinese, and the patterns built from them.
+"""Words for times in English, German, Spanish, French and Chinese, and regular expressions for phrases that name
+times.
 
 Names of months, weekdays, units and days ("yesterday", "前天") come from dateparser, which takes them from CLDR.
 dateparser's own search is not used: it takes "may", "sat" and "second" for times, and is slow. Connecting words
@@ -22,7 +23,7 @@ _MARKS: Final = str.maketrans(
     {"’": "'", "‘": "'", "ʼ": "'", "\u00a0": " ", "\u3000": " ", "‑": "-", "‐": "-", "\n": " ", "\t": " "}
 )
 _OTHERS: Final = frozenset([*map(chr, _HAN), *"\u3000０１２３４５６７８９"])
-"""Characters outside of the alphabets that `flat` also changes."""
+"""Characters from U+2E80 on, such as Chinese ones, that `flat` changes. It keeps all others from there on."""
 _UNITS: Final = ("year", "month", "week", "day", "hour", "minute")
 _MONTHS: Final = (
     *("january", "february", "march", "april", "may", "june", "july", "august"),
@@ -33,14 +34,18 @@ _DIGITS: Final = {character: number for number, character in enumerate("零一�
 
 
 class Pattern(Struct, frozen=True):
-    """One way to name a time. `kind` selects how its groups are interpreted; `shift` moves the result by a number of units."""
+    """One way to name a time.
+
+    `kind`: selects the function that interprets the groups of the pattern `source` (`times._KINDS`). `shift`: a
+    number for this function, such as how many units before the current one the period lies.
+    """
 
     kind: str
     source: str
     shift: int
     needs: frozenset[str] | None
-    """A text must contain one of these words to match. None: the pattern starts with a number, or is Chinese (not
-    split into words)."""
+    """The pattern can only match a text with one of these words. None: not known, because the pattern contains a
+    number, or is Chinese, which is not split into words."""
 
     @property
     def regex(self) -> re.Pattern[str]:
@@ -49,7 +54,8 @@ class Pattern(Struct, frozen=True):
 
 
 class TimeLanguage(Struct, frozen=True):
-    """The words and patterns for times of one language. Keys are in the form that `flat` returns."""
+    """The words and patterns for times in one language. Each mapping is word -> number or name, and words are in
+    the form that `flat` returns."""
 
     language: str
     patterns: tuple[Pattern, ...]
@@ -67,10 +73,12 @@ class TimeLanguage(Struct, frozen=True):
     lead: re.Pattern[str]
     """Words before a time that belong to the phrase, such as "in the"."""
     never_before: re.Pattern[str]
-    """Words before a match that make it no time of the past, such as "next" or "every"."""
+    """Words before a match that exclude it, because it then is no time of the past, such as "next" or "every"."""
     never_after: re.Pattern[str]
+    """Words after a match that exclude it for the same reason."""
     tail: re.Pattern[str]
-    """Words after a time that make it a beginning or an end (groups `since`, `after`, `before`, `until`)."""
+    """Words after a time that make it the beginning or the end of a period (groups `since`, `after`, `before`,
+    `until`)."""
     ranges: re.Pattern[str]
     """Words between the two ends of a range."""
     opens: re.Pattern[str]
@@ -335,12 +343,12 @@ _WAYS: Final = ("since", "after", "before", "until")
 
 @cache
 def load() -> tuple[TimeLanguage, ...]:
-    """Return the five languages. The first call loads dateparser's data; thread-safe."""
+    """Return the words and patterns of all five languages. The first call loads dateparser's data. Thread-safe."""
     return tuple(map(_speech, _FORMS))
 
 
 def warm() -> None:
-    """Load and compile everything, so that the first question does not wait for it."""
+    """Load all languages and compile their patterns, so that the first question does not wait for it."""
     for speech in load():
         for pattern in speech.patterns:
             _regex(pattern.source)
@@ -414,7 +422,7 @@ _RECENT: Final[Mapping[str, str]] = {
     "fr": "recemment dernierement derniers jours",
     "zh": "",
 }
-"""Words of phrases that contain no day, month, weekday, unit or part of a day."""
+"""Language -> words of the phrases for "recently", of which a text must contain one (`Pattern.needs`)."""
 _BY_NUMBER: Final = frozenset({"year", "monthday", "iso", "numbers"})
 _NEEDS: Final = {
     "today": "night", "span": "unit", "span1": "unit", "day_of_week": "weekday", "last_month": "month", "months": "month", "date": "month",

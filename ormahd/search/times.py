@@ -20,11 +20,12 @@ from ormahd.text.words import words
 
 DAY: Final = timedelta(days=1)
 RECENT: Final = timedelta(days=3)
-"""The period that "recently" means."""
+"""The word "recently" means the period from this long before the start of today until now."""
 LONGEST: Final = 2_000
-"""Characters of a text that are searched: half from its beginning, half from its end, where a long prompt often asks."""
+"""Number of characters of a text that are searched: half from its beginning, and half from its end, because a
+long prompt often ends with its question."""
 MOST: Final = 1_000
-"""Maximum number of units; larger numbers are reduced to it."""
+"""Maximum number of units, as in "1000 days ago"; larger numbers are reduced to it."""
 _HOURS: Final[Mapping[str, tuple[int, int]]] = {
     "early": (0, 6), "morning": (4, 12), "noon": (11, 14), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 30),
 }  # fmt: skip
@@ -41,12 +42,16 @@ _FRENCH: Final = frozenset(
         *("notre", "nous", "ont", "pas", "pour", "pourquoi", "qu", "quand", "que", "qui", "quoi", "s", "sur"),
     ]
 )
-"""Common French words. In a text without any of them, "hier" is taken for the German or Dutch word for "here"."""
+"""Common French words. "hier" means "yesterday" only in a text with one of them; otherwise it is the German or Dutch
+word for "here"."""
 _EPOCH: Final = datetime(1970, 1, 2)  # noqa: DTZ001 - on the person's wall
 
 
 class Period(Struct, frozen=True):
-    """A period that a question names, both ends included. `rest` is the question without the phrase."""
+    """A period that a question names, from `after` to `before` (UTC, both included).
+
+    `phrase`: the words that name it. `rest`: the question without these words.
+    """
 
     after: datetime
     before: datetime
@@ -59,7 +64,10 @@ Span = tuple[datetime, datetime]
 
 
 class _Found(Struct, frozen=True):
-    """A phrase and its meaning. `lead`: position of the first word that belongs to it, such as "in the"."""
+    """A phrase that names a time. `start`, `end`: its position. `span`: the period that it means.
+
+    `lead`: position of the words before it that belong to it, such as "in the"; `start` if there are none.
+    """
 
     speech: TimeLanguage
     kind: str
@@ -139,14 +147,18 @@ def _stands(seen: str, start: int, end: int, speech: TimeLanguage, match: re.Mat
 
 
 def _at_end(pattern: re.Pattern[str], seen: str, end: int) -> int | None:
-    """Return where a match of `pattern` that ends exactly at `end` begins; None if there is none, or if it is empty."""
+    """Return the start of a match of `pattern` in `seen` that ends at `end`; None if there is no match, or an
+    empty one."""
     begin = max(0, end - 40)
     match = pattern.search(seen[begin:end])
     return begin + match.start() if match is not None and match.group() else None
 
 
 def _directed(seen: str, one: _Found, here: datetime) -> tuple[int, int, datetime, datetime]:
-    """Apply words such as "since" and "before" to a period. Returns where the phrase begins and ends, and the new period."""
+    """Apply words such as "since" or "before" next to a phrase to its period.
+
+    Return (start, end, after, before): the position of the phrase with these words, and the period that both mean.
+    """
     said, start, end = one.speech, one.start, one.end
     after, before = one.span
     way, way_start = None, start
@@ -206,7 +218,7 @@ def _year(year: int) -> Span:
 
 
 def _unit(unit: str, back: int, here: datetime) -> Span | None:
-    """Return the calendar unit `back` units before the current one."""
+    """Return the period of a calendar unit: the current one if `back` is 0, the last one if it is 1."""
     day = _midnight(here)
     monday = day - day.weekday() * DAY
     back = min(back, MOST)
@@ -243,7 +255,7 @@ def _number(named: Mapping[str, str], speech: TimeLanguage) -> int:
 
 
 def _rolling(number: int, unit: str, here: datetime) -> Span:
-    """Return the last `number` units up to now; they start at midnight if the unit is a day or longer."""
+    """Return the period of the last `number` units until now. It begins at midnight if the unit is a day or longer."""
     if unit in {"hour", "minute"}:
         return here - number * timedelta(**{f"{unit}s": 1}), here + timedelta(microseconds=1)
     day = _midnight(here)
@@ -262,7 +274,7 @@ def _parts(day: datetime, part: str) -> Span:
 
 
 def _latest_weekday(weekday: int, here: datetime) -> datetime:
-    """Return the latest such weekday before today."""
+    """Return the midnight at which the latest `weekday` (0: Monday) before today began."""
     day = _midnight(here)
     return day - ((day.weekday() - weekday - 1) % 7 + 1) * DAY
 
@@ -300,7 +312,10 @@ def _night(_: Mapping[str, str], shift: int, __: TimeLanguage, here: datetime) -
 
 
 def _today(named: Mapping[str, str], shift: int, speech: TimeLanguage, here: datetime) -> Span | None:
-    """Return a part of today that has begun. With `shift`, "night" may also be the past night ("cette nuit", "heute Nacht")."""
+    """Return the period of a part of today, such as "this evening"; None if an evening or night has not begun yet.
+
+    With `shift`, a night that has not begun means the past night ("cette nuit", "heute Nacht").
+    """
     part = speech.parts[named["part"]] if "part" in named else "night"
     day = _midnight(here)
     if part in {"evening", "night"} and here.hour < _HOURS[part][0]:
@@ -325,7 +340,7 @@ _SINGULAR: Final = frozenset(
         *("ano", "trimestre", "mes", "semana", "fin de semana", "dia", "an", "annee", "semaine", "jour"),
     ]
 )
-"""Units that mean a single unit when used without a number, not "the last few"."""
+"""Words that mean one unit when used without a number. The other words, which are plural, then mean "the last few"."""
 
 
 def _one_back(named: Mapping[str, str], _: int, speech: TimeLanguage, here: datetime) -> Span | None:
@@ -398,8 +413,8 @@ def _iso(named: Mapping[str, str], _: int, __: TimeLanguage, ___: datetime) -> S
 
 
 def _numbers(named: Mapping[str, str], _: int, __: TimeLanguage, here: datetime) -> Span | None:
-    """Interpret a numeric date. 5.11.2026 is a day in November; 5/11/2026 is ambiguous and ignored; 25/11/2026 is
-    unambiguous."""
+    """Return the day of a numeric date. 5.11.2026 is a day in November. With slashes, 25/11/2026 is unambiguous, and
+    5/11/2026 is ambiguous, so it is ignored (None)."""
     first, second = int(named["d"]), int(named["m"])
     if "year" not in named:  # "am 5.11."
         return _dated(here.year - ((second, first) > (here.month, here.day)), second, first)
@@ -409,7 +424,7 @@ def _numbers(named: Mapping[str, str], _: int, __: TimeLanguage, here: datetime)
 
 
 def _one(text: str) -> str:
-    """Return the word or words as spelled in this module's lookup tables: separated by single spaces."""
+    """Return `text` with single spaces between its words, as in the keys of `TimeLanguage`."""
     return re.sub(r"\s+", " ", text)
 
 
