@@ -287,8 +287,9 @@ class Identity:
     def paths(self, node_id: str) -> list[str]:
         """Return the paths where HEAD has a note with this id.
 
-        Files whose name ends in the short id are read first, and then the notes whose name has no short id. Only if
-        none of these has the id, every note is read, because a person may have given a file another note's name.
+        At first only two groups are read: the files whose name ends in the short id, and the notes whose name has no
+        short id. Every note is read only if none of these has the id, because a person may have given a file another
+        note's name.
         """
         if self._by_id is None:
             by_name, unnamed = self._sorted_by_name()

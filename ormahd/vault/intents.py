@@ -74,7 +74,7 @@ class WriteIntent(Struct, frozen=True):
     person: bool
     time: datetime
     lock: str
-    """Path of the index.lock that the op takes, so that after a crash our lock can be told from another program's."""
+    """Path of the index.lock that the op takes. After a crash it distinguishes our lock from another program's."""
     steps: tuple[FileStep, ...]
     joins: str | None = None
     """The commit whose history the op joins: it becomes the second parent of the op's commit, or (fast-forward) is that
@@ -244,7 +244,8 @@ class Intents:
             return op in self._together or self._path(op).exists()
 
     def renew(self, intents: Iterable[WriteIntent]) -> None:
-        """Write again the intents whose files were removed, because acknowledged changes must survive a crash."""
+        """Write again those intents whose files were removed by somebody, because acknowledged changes must survive
+        a crash."""
         for intent in intents:
             with self._lock:
                 shared = self._together.get(intent.op)

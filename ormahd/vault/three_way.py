@@ -111,7 +111,7 @@ def join(base: Version | None, ours: Version | None, theirs: Version | None) -> 
     """Merge a file that was `base`, is `ours` here and became `theirs` elsewhere (None: no such file).
 
     If one side changed nothing, the other's version is taken byte for byte. Removed on one side and changed on the
-    other is a conflict. If both sides moved the file, our path is kept.
+    other is a conflict. If both sides moved the file, it stays at our path.
     """
     if theirs in (base, ours):
         return Joined(ours)

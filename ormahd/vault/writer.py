@@ -179,7 +179,7 @@ class Writer:
 
     @property
     def writing(self) -> bool:
-        """Whether another thread is writing: HEAD may already have a commit that no listener was told of."""
+        """Whether another thread is writing: HEAD may already have a commit that no listener knows of."""
         return self._holder not in {None, threading.get_ident()}
 
     def take_said(self) -> list[str]:
@@ -515,9 +515,9 @@ class Writer:
 
     @contextlib.contextmanager
     def alone(self, op: str, why: str) -> Iterator[None]:
-        """Keep all writers out during the block, and hold index.lock in the name of `op`.
+        """Keep all other writers out during the block, and hold index.lock in the name of `op`.
 
-        Callers are told after `wait` seconds that their change is stored, and that it waits because of `why`. Raises
+        After `wait` seconds, callers get the answer that their change is stored and waits because of `why`. Raises
         VaultBusy when another program holds git for too long, or when promised ops cannot be written now.
         """
         self.wait_for_git()
