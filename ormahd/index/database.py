@@ -30,8 +30,8 @@ SCHEMA_VERSION = 1
 READERS = 8
 """Maximum number of reader connections. A further reader waits until one is free."""
 READER_KB = 1000
-"""Page cache of a reader, in KB. A larger one does not make searches faster, and there are two sets of readers while an
-`as_of` question is answered."""
+"""Page cache of a reader, in KB. A larger one does not make searches faster, and while a question about an earlier
+state of the vault is answered (`as_of`), there are two sets of readers."""
 WRITER_KB = 8000
 """Page cache of the writer, in KB: large enough that a batch of thousands of rows is written once."""
 PASSING_KB = 250
@@ -77,7 +77,7 @@ find missing rows, which SQLite's own check does not notice."""
 
 class _Connections:
     """The connections to one database file. `over` is True once the database has replaced them by connections to
-    another file (or to memory); a reader that is returned is then closed."""
+    another file (or to memory); a reader in use is then closed when it is returned."""
 
     def __init__(self, writer: sqlite3.Connection, identity: tuple[int, int] | None) -> None:
         self.writer = writer
@@ -159,7 +159,8 @@ class Database:
         return self._in_memory("it could not be opened")
 
     def _clear(self) -> None:
-        """Set aside anything at the paths of the database that is not a regular file, and note why in `dropped`."""
+        """Set aside anything at the paths of the database that is not a regular file, and record the reason in
+        `dropped`."""
         if found := sql.clear(self.path):
             self.dropped = "; ".join(found)
 
@@ -488,11 +489,11 @@ class Database:
 
 
 def _unheard(_: str) -> None:
-    """Ignore a report of damage or of a full disk: the default until the owner of the index sets a callback."""
+    """Ignore a report of damage or of a full disk: the default until callbacks are set."""
 
 
 def _end(connections: _Connections) -> None:
-    """Close the idle connections. A connection in use is closed when its reader returns it."""
+    """Close the readers that are not in use. A reader in use is closed when it is returned."""
     connections.over = True
     with contextlib.suppress(queue.Empty):
         while True:

@@ -25,8 +25,8 @@ from ormahd.process import sql
 from ormahd.text.quoting import language
 
 KEEP_FREE_US = 7 * 86_400 * 1_000_000
-"""How long an embedding is kept after the last note with its text has gone, in microseconds. An undo within that week
-needs no new embedding."""
+"""Time for which an embedding is kept after the last note with its text is gone, in microseconds. An undo within that
+week needs no new embedding."""
 PURGE_BATCH = 2000
 """Maximum number of embeddings dropped in one transaction, so that writers need not wait long."""
 UNIT = 0.02
@@ -36,7 +36,7 @@ KEEP_FREE_SHARE = 0.1
 
 
 UNSPOKEN = 500
-"""Number of characters that are embedded of a text that has no heading and no prose."""
+"""Number of characters that are embedded if a text has no heading and no prose."""
 
 
 class EmbeddedText(Struct, frozen=True):
@@ -348,7 +348,7 @@ def purge(connection: sqlite3.Connection, model: int, now: int) -> int:
 def forget_free(connection: sqlite3.Connection) -> None:
     """Drop the embeddings of all texts that no note has, for every model, and the counts of tokens that no note has.
 
-    Also drops pending updates of Chroma for nodes that have no embedding; the caller drops Chroma itself.
+    Also drops pending updates of Chroma for nodes that have no embedding. The caller must delete Chroma's files itself.
     """
     free = "(SELECT document FROM document WHERE free IS NOT NULL)"
     for table in ("vector", "token"):

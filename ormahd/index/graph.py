@@ -14,7 +14,7 @@ from ormahd.index.rows import Filter
 from ormahd.process import priority, sql
 
 BEGINNING = 200
-"""Number of characters of a text that are read to name a memory without a title."""
+"""Number of characters at the beginning of a memory's text that are read, to name a memory without a title."""
 PER_UNIT = 1000
 """Positions are stored as integers, in thousandths of the layout's unit."""
 _COLUMNS = (

@@ -68,7 +68,8 @@ class PendingEmbeddings:
             return {sha: self._made[fingerprint, sha] for sha in wanted if (fingerprint, sha) in self._made}
 
     def take(self, fingerprint: str, wanted: Iterable[bytes]) -> dict[bytes, DocumentVectors]:
-        """Return the embeddings as `look` does, and forget them, because their notes are now written to the index."""
+        """Return the embeddings as `look` does, and remove them here, because their notes are now written to the
+        index."""
         with self._lock:
             found = {sha: self._pop((fingerprint, sha)) for sha in wanted}
         return {sha: one for sha, one in found.items() if one is not None}
@@ -288,9 +289,9 @@ class Index(Reader):
         """Return vectors (unit, float32[dimensions]) of texts (title, content) that are about to become notes; None
         without a model.
 
-        The vectors are kept so that `apply` finds them: embedding is slow and must not happen under a lock. Without
-        `urgent`, for many texts, embedding yields to waiting requests, and the vectors are kept in the cache on the
-        disk, not in memory.
+        The vectors are kept so that `apply` finds them: embedding is slow and must not happen under a lock. For many
+        texts, pass `urgent=False`: embedding then yields to waiting requests, and the vectors are stored on the disk
+        instead of in memory.
         """
         store = self.indexer.active
         if store is None:

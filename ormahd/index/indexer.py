@@ -32,8 +32,8 @@ AHEAD = 2
 GIVE_BACK_S = 3.0
 """Time from the last embedding or write to Chroma until freed memory is returned to the system, in seconds."""
 GIVE_BACK_AGAIN_S = 60.0
-"""Time after which memory is returned even without bulk work, in seconds: searches fragment the heap and fill SQLite's
-page caches."""
+"""Time after which freed memory is returned to the system even without bulk work, in seconds: searches fragment the
+heap and fill SQLite's page caches."""
 GIVE_BACK_CPU_S = 1.0
 """Minimum processor time, in seconds, that the process must have used since memory was last returned. With less, memory
 is not returned again unless there was bulk work."""
@@ -56,7 +56,7 @@ class _Begun(Struct, frozen=True):
     store: VectorStore
     ids: Sequence[str]
     made: Future[dict[bytes, DocumentVectors]]
-    """The vectors of the texts that were not in the cache, by the sha256 of what was embedded."""
+    """sha256 of a text -> its embedding, for the texts that were not stored already."""
 
 
 class Indexer:
@@ -77,7 +77,7 @@ class Indexer:
         self._given_back = time.monotonic()
         self._swept = time.monotonic()
         self._cpu = time.process_time()
-        """Processor time that the process had used when memory was last given back."""
+        """Processor time that the process had used when memory was last returned to the system."""
         self._woken = False  # remembers a `wake` that comes during a step
         self._failures = 0
         self._tidy_at = 0.0

@@ -49,8 +49,8 @@ ROOM = 0.1
 YOUNG_S = 3.0
 """Seconds after a change within which no postings are cached, because the next change would drop them."""
 CHANGED = 200
-"""If at most this many nodes change at once, the token vectors and statements of the other nodes stay cached. A larger
-change is bulk work: everything is dropped, to free the memory."""
+"""If at most this many nodes change at once, the token vectors, statements and comparisons of other nodes stay cached.
+A larger change is bulk work, after which all of them are dropped, to free the memory."""
 
 
 class Posting(Struct, frozen=True):
@@ -125,9 +125,9 @@ class QueryCache:
                 self._stated += size
 
     def passing(self, chosen: Filter, read: Callable[[], list[str]]) -> list[str]:
-        """Return the ids of all nodes that pass the filter, from the cache or else from `read`.
+        """Return the ids of all nodes that pass the filter. If they are not cached, `read` is called for them.
 
-        The ids are not cached if the filter depends on the time.
+        They are not cached if the filter depends on the time.
         """
         found = self._passing.get(chosen)
         if found is None:
@@ -143,7 +143,7 @@ class QueryCache:
 
     @property
     def large(self) -> bool:
-        """Whether the index is known to have so many files that `search` leaves scoring to SQLite."""
+        """Whether the index is known to have so many files that `search` leaves it to SQLite to score them."""
         return self._files is not None and self._files > COUNTED_ANEW
 
     def search(

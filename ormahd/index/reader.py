@@ -130,7 +130,7 @@ def notes(connection: sqlite3.Connection, ids: Sequence[str], strength: Mapping[
 
 
 def candidates(connection: sqlite3.Connection, ids: Sequence[str], strength: Mapping[str, Strength]) -> dict[str, CandidateRow]:  # fmt: skip
-    """Return the fields of nodes that ranking needs, by id. Unknown ids are left out."""
+    """Return id -> the fields of a node that ranking needs. Unknown ids are left out."""
     found: dict[str, CandidateRow] = {}
     for some in sql.sets(ids):
         rest = f"FROM node n JOIN text t USING (number) WHERE n.held = 1 AND n.id IN ({sql.marks(some)})"
@@ -268,7 +268,7 @@ class Reader:
     # Files
 
     def known(self) -> dict[str, FileState]:
-        """Return every indexed file with its state when it was indexed."""
+        """Return path -> state when it was indexed, for every indexed file."""
         with self.database.read() as connection:
             return known_files(connection)
 
@@ -280,8 +280,8 @@ class Reader:
             return None if row is None else str(row[0])
 
     def kinds(self) -> dict[str, str]:
-        """Return the kind (`NoteKind`) of every indexed file, by path. A file whose id another file holds is a
-        "duplicate"."""
+        """Return path -> kind (`NoteKind`) of every indexed file. The kind is "duplicate" if another file is the node
+        of its id."""
         with self.database.read() as connection:
             return dict(connection.execute(
                 "SELECT path, CASE WHEN n.held = 0 THEN 'duplicate' ELSE kind END FROM file LEFT JOIN node n USING (number)"
@@ -336,7 +336,7 @@ class Reader:
         return self.database.ask() if len(ids) <= most else self.database.read()
 
     def candidates(self, ids: Sequence[str]) -> dict[str, CandidateRow]:
-        """Return the fields of nodes that ranking needs, by full id. Unknown ids are left out."""
+        """Return full id -> the fields of a node that ranking needs. Unknown ids are left out."""
         priority.give()
         known = self._kept.candidates  # a change of the index replaces the cache
         found = {node_id: one for node_id in ids if (one := known.get(node_id)) is not None}
@@ -413,7 +413,7 @@ class Reader:
             return links.edges(connection, ids)
 
     def degrees(self) -> dict[str, int]:
-        """Return the number of resolved edges of each node, in either direction. Nodes without edges are left out."""
+        """Return node id -> number of resolved edges in either direction. Nodes without edges are left out."""
         with self.database.read() as connection:
             return links.degrees(connection)
 
@@ -491,7 +491,7 @@ class Reader:
         return [[] for _ in vectors] if store is None else store.search_each(vectors, limit)
 
     def _exact(self, store: VectorStore, vector: Float, limit: int, chosen: Filter) -> list[tuple[str, float]]:
-        """Score every node that passes the filter, and return the best."""
+        """Score every node that passes the filter exactly, and return the best: (id, cosine)."""
         lasting = replace(chosen, alive_at=None)
         ids = self._kept.passing(lasting, lambda: self.ids(lasting))
         scores = store.matrix.similarities(vector[None], ids)[:, 0]
@@ -511,8 +511,8 @@ class Reader:
         return store.matrix.cosines(vector, full(ids)) if store else {}
 
     def similarities(self, vectors: Float, ids: Sequence[str]) -> NDArray[np.float64]:
-        """Return the exact cosines of unit vectors (float32[k, dimensions]) and the best piece of each node, by full
-        id.
+        """Return the exact cosines of unit vectors (float32[k, dimensions]) and the best piece of each node. `ids`:
+        full ids.
 
         Shape float64[len(ids), k]; NaN for nodes without vectors.
         """

@@ -48,7 +48,7 @@ PASS = 32
 """Number of texts in one forward pass. It runs in the calling thread, which leaves other cores to other requests."""
 
 Progress = Callable[[int, int, str], None]
-"""Called with (number done, total or 0 if unknown, a word for the work)."""
+"""Callback that reports progress: (number of items done, total or 0 if unknown, name of the work)."""
 Keep = Callable[[str, Mapping[bytes, DocumentVectors]], None]
 """Called with a model's fingerprint and its new embeddings (sha256 of the text -> embedding), to store them for
 later."""
@@ -102,9 +102,10 @@ class IndexSnapshot(Reader):
         seconds: float = EMBED_S,
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Embed waiting texts: first the notes that share words with the query `terms`, then the newest.
+        """Embed texts that have no vectors yet: first those of notes that share words with the query `terms`, then the
+        newest.
 
-        With `quick`, which is for a further question about the same state, embed only the first few.
+        With `quick`, which is for a further question about the same state, only the first few are embedded.
         """
         store = self.indexer.active
         if store is None or not store.waiting:
@@ -135,8 +136,8 @@ class IndexSnapshot(Reader):
         self._keep(store.embedder.fingerprint, made)
 
     def remove(self) -> None:
-        """Close the snapshot and delete its files. The reference cycle is broken, so that its memory is freed at
-        once."""
+        """Close the snapshot and delete its files. The reference from its indexer is removed, so that its memory is
+        freed at once."""
         self.close()
         self.indexer.active = None
         shutil.rmtree(self.database.directory, ignore_errors=True)
@@ -153,7 +154,7 @@ class Files(Protocol):
 
     @property
     def files(self) -> Mapping[str, str]:
-        """The state's files: {path: blob id}."""
+        """Path -> blob id of each file."""
         ...
 
     def read(self, files: Sequence[tuple[str, str]]) -> Iterator[bytes]:
@@ -361,7 +362,7 @@ class Snapshots:
         return snapshot
 
     def stopped(self) -> bool:
-        """Return whether long work must end."""
+        """Return whether a build must end: the daemon stops."""
         return self._closed or self._stopping()
 
     def drop(self) -> None:

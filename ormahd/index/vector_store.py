@@ -347,8 +347,8 @@ class VectorStore:
         self._save_marks(connection)
 
     def complete(self) -> bool:
-        """Once Chroma has all nodes, check that it has as many pieces as the matrix. Return False if it must be filled
-        again. Raises ChromaTrouble if filling it again did not help several times."""
+        """Check that Chroma has as many pieces as there are in memory, once it holds all nodes. Return False if it must
+        be filled again. Raises ChromaTrouble if that did not help several times."""
         before = self._changes
         if self._unsettled or self._checked:
             return True
@@ -380,7 +380,7 @@ QUIET_S = 20.0
 """Seconds from the last change until a closed Chroma is opened, while searches use memory anyway. Opening it holds the
 GIL for long, which would delay a client that only paused between two writes."""
 FULL = 500
-"""Number of nodes missing in Chroma from which it is updated even while notes are being written."""
+"""If at least this many nodes are missing in Chroma, it is updated even while notes are being written."""
 PATIENCE = 30
 """Pause after a write to Chroma, as a multiple of the write's duration, while searches use memory anyway. It is long so
 that few whispers are delayed by a write."""
@@ -413,7 +413,7 @@ class ChromaSync:
         self._open_until = 0.0
         self._put_off: float | None = None  # time since when work on Chroma is put off
         self.since: float | None = None
-        """Time of the first write to Chroma since the indexer last set this to None."""
+        """Time of the first write to Chroma since memory was last returned to the system; None if there was none."""
 
     def stay(self) -> None:
         """Keep Chroma open for a while, because it is needed."""
@@ -454,7 +454,8 @@ class ChromaSync:
         return None
 
     def rest(self, store: VectorStore, settling: bool) -> float:
-        """Close Chroma if it was not needed for a while. Return the seconds until it may be closed, or infinity."""
+        """Close Chroma if it was not needed for a while. Return the seconds until that may happen; infinity if it is
+        closed, or must stay open for searches."""
         if store.chroma is None or not store.matrix.quick:
             return math.inf
         left = STAY_S if settling else self._open_until - time.monotonic()

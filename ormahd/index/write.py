@@ -125,7 +125,8 @@ def largest(connection: sqlite3.Connection) -> int:
 
 
 def split(read: Snapshot, terms: Sequence[str], files: int, counts: Frequencies) -> tuple[list[str], list[str]]:  # fmt: skip
-    """Return the words that select the rows to score, and the words that only add to the scores of those rows."""
+    """Divide a query's words into (the words that select the rows to score, the words that only add to the scores of
+    those rows). `files`: the number of files."""
     if files <= SMALL or len(terms) < 2:
         return list(terms), []
     rows = counts.rows(read, terms, files)
@@ -210,8 +211,8 @@ def _best(connection: sqlite3.Connection, match: str, limit: int, chosen: Filter
 
 
 def stored(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[tuple[Any, ...]]:
-    """Return (number, path, content, title, tags, aliases) of files. Title, tags and aliases are None for files that
-    are no nodes."""
+    """Return (row number, path, content, title, tags, aliases) of files. Title, tags and aliases are None for files
+    that are no nodes."""
     found: list[tuple[Any, ...]] = []
     for some in sql.sets(numbers):
         rest = f"FROM file f JOIN text t USING (number) LEFT JOIN node n USING (number) WHERE f.number IN ({sql.marks(some)})"

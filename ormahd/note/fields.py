@@ -265,7 +265,7 @@ class FieldReader:
         self.block = block
         self.problems: list[Problem] = []
         self.taken: list[str] = []
-        """Keys of Ormah that hold an unrelated value."""
+        """Keys of Ormah that hold an unrelated value, which is the person's."""
 
     def warn(self, what: str, node: Node, mend: str) -> None:
         self.problems.append(Problem("warning", what, self.line(node.start_mark.index), mend))
@@ -480,7 +480,7 @@ EDGES: dict[str, EdgeType] = {str(edge): edge for edge in EdgeType}
 
 
 class EdgeDetail(NamedTuple):
-    """Details of one edge, from `edges`."""
+    """The details of one edge, as written under the key `edges`."""
 
     weight: float
     created: datetime | None

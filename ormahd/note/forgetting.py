@@ -1,8 +1,8 @@
 """Find texts that name a purged memory, and remove the mentions from them. No I/O.
 
 A memory is named by its id, by its short id (in file names, wikilinks, keys of edges), by its titles and aliases in
-wikilinks, and by quotes in commit messages. The same facts written in other words belong to another memory; identical
-lines are found by `echoes`.
+wikilinks, and by quotes in commit messages. Another memory that states the same facts in other words is left alone.
+Files that contain identical lines are found by `echoes`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ GONE = "(purged)"
 MIN_SECRET = 6
 """Minimum number of characters of a text that may be purged. A shorter one occurs in too many unrelated words."""
 QUOTED = 30
-"""Characters of a title or first line that are compared to detect a quote in a message."""
+"""Number of characters at the beginning of a title or first line that are compared to detect a quote in a commit
+message."""
 MIN_QUOTE = 12
 """Minimum number of characters of a title or line for which an equal text counts as a quote."""
 
@@ -43,7 +44,7 @@ _STRUCTURE = "\n".join(
         "person",
     ]
 )
-"""Texts that occur in every note."""
+"""Keys and values that notes have because of their format, one per line."""
 _LINK = re.compile(r"!?\[\[([^\[\]\n]{1,500})\]\]")
 _NAME = re.compile(r"[^\s\[\](){}<>\"'`|#^/\\,:;=*]")
 """A character that may be part of a note's file name in a link."""
@@ -145,7 +146,7 @@ class Forgotten(Struct, frozen=True, dict=True):
         return any(quote.casefold() in plain for quote in self.quotes)
 
     def echoes(self, data: bytes) -> bool:
-        """Whether a file contains one of `lines`."""
+        """Whether a file contains one of the memory's long lines (`lines`)."""
         return any(line.encode("utf-8", "surrogateescape") in data for line in self.lines)
 
     def is_note(self, data: bytes, path: str) -> bool:
@@ -184,7 +185,7 @@ class Forgotten(Struct, frozen=True, dict=True):
             return data  # it cannot be edited by line: mentions are replaced in the text instead
 
     def text(self, text: str) -> str:
-        """Return a text in which links, names and ids of the memory, and the secrets, are replaced by `(purged)`."""
+        """Return the text with links, names and ids of the memory, and the secrets, replaced by `(purged)`."""
         while (left := self._once(text)) != text:  # a replacement may expose an adjacent mention
             text = left
         return text
@@ -215,7 +216,7 @@ class Forgotten(Struct, frozen=True, dict=True):
 
 
 def is_structure(text: str) -> bool:
-    """Whether a text is part of the format of every note."""
+    """Whether a text occurs in the keys and values that notes have because of their format."""
     return text.strip() in _STRUCTURE
 
 

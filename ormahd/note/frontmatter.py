@@ -22,7 +22,7 @@ from yaml.scanner import Scanner
 MAX_FRONTMATTER = 1 << 20
 """Maximum number of characters of a frontmatter; enough for more than 5,000 edges."""
 MAX_DEPTH = 100
-"""Maximum nesting depth. The C composer recurses without a limit and would crash the process."""
+"""Maximum nesting depth. PyYAML's C parser recurses without a limit and would crash the process."""
 
 _CLOSER = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$", re.MULTILINE)
 _OPENER = re.compile(r"\ufeff?---[ \t]*\r?\n")
@@ -161,7 +161,7 @@ def is_null(node: Node) -> bool:
 
 
 def is_block(node: Node) -> bool:
-    """Whether a list or mapping has a line for each item."""
+    """Whether a node is a list or mapping in block style: a line for each item, without brackets or braces."""
     return isinstance(node, CollectionNode) and not node.flow_style
 
 
@@ -310,7 +310,7 @@ class KeyLines(Struct, frozen=True):
 
 
 class Splices:
-    """Collects changes to a parsed block and applies them at once. New lines end in `eol`.
+    """Collects changes to a parsed block; `apply` makes all of them at once. New lines end in `eol`.
 
     Raises Unusual if an alias or an unusual form makes a change unsafe.
     """

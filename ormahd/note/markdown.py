@@ -35,7 +35,7 @@ def normalise(text: str) -> str:
 
 
 def dominant_eol(whole: str) -> str:
-    """Return the line end of most lines of a file, which new lines use."""
+    """Return the line end that most lines of a file have. New lines get the same."""
     crlf = whole.count("\r\n")
     return "\r\n" if crlf * 2 > whole.count("\n") else "\n"
 

@@ -51,7 +51,7 @@ class MergeConflict(Struct, frozen=True):
 
 
 def property_links(note: Note) -> dict[str, NoteLink]:
-    """Return the links in the note's properties, by their keys; links in its text are left out."""
+    """Return edge key -> link for the links in the note's properties; links in its text are left out."""
     return {link.key: link for link in note.links if not link.body}
 
 
@@ -343,7 +343,8 @@ def _finished(data: bytes, path: str, wanted: Wanted) -> bytes:
 
 
 def _with_lines(data: bytes, path: str, wanted: Wanted) -> bytes:
-    """Write the keys that `edit` cannot write: aliases, and other programs' keys as one side wrote them."""
+    """Return the note with the keys that `edit` cannot write: aliases, and other programs' keys as one side wrote
+    them."""
     sheet = DividedNote(data, parse(data, path))
     said = sheet.side().extra
     keys = [key for key in dict.fromkeys([*said, *wanted.extra]) if said.get(key) != wanted.extra.get(key)]

@@ -52,7 +52,8 @@ _JSON_OPEN = re.compile(r"""\{\s*"[^"\n]*"\s*:""")
 _LOGSEQ = re.compile(r"(?:[\w./-]+::[ \t].*(?:\r?\n|\Z))+")
 _PROPERTY = re.compile(r"([\w./-]+)::[ \t]+(.*?)\r?$", re.MULTILINE)
 _FENCED = re.compile(r"(---[a-z]+|;;;)[ \t]*\r?\n(.*?)^(?:---|;;;)[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE)
-"""A head that names its language after the dashes, or JSON between semicolons (gray-matter, Eleventy)."""
+"""A head that names its language after the opening dashes (`---json`), or JSON between lines of semicolons; gray-matter
+and Eleventy accept these."""
 _ORG = re.compile(r"(?::PROPERTIES:[ \t]*\r?\n(?:.*\r?\n)*?:END:[ \t]*(?:\r?\n|\Z))?(?:#\+\w+:.*(?:\r?\n|\Z))*")
 _ORG_LINE = re.compile(r"^#\+(\w+):[ \t]*(.*?)\r?$", re.MULTILINE)
 _METADATA = re.compile(r"(?i:title):[ \t]+\S.*\r?\n(?:[A-Za-z][\w -]*:.*(?:\r?\n|\Z)|[ \t]+\S.*(?:\r?\n|\Z))+")
@@ -64,7 +65,7 @@ _PROGRAM = re.compile(r"#![ \t]*/.*(?:\r?\n|\Z)")
 
 _FRONT = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 _PLACEHOLDER = re.compile(r"<%.*?%>|\{\{[^{}\n]+\}\}", re.DOTALL)
-"""Placeholders of Templater, the core plug-ins and QuickAdd."""
+"""Placeholders of Obsidian's plug-ins for templates: Templater, the core plug-ins and QuickAdd."""
 
 
 class ForeignHead(Struct, frozen=True):

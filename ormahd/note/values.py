@@ -19,7 +19,8 @@ from ormahd.text.quoting import beginning
 GLOBAL_FOLDER = "global"
 SLUG_CHARACTERS = 50
 SLUG_BYTES = 100
-"""Keeps file names with type, short id and `.md` below the 255 bytes of file systems."""
+"""Maximum number of bytes of a slug. It keeps file names with type, short id and `.md` below the 255 bytes of file
+systems."""
 
 _TYPES = {str(kind): kind for kind in NodeType}
 _MONTH = re.compile(r"\d{4}-\d{2}")
@@ -212,7 +213,8 @@ class Problem(Struct, frozen=True):
 
 
 class Note(Struct, frozen=True):
-    """A file of the vault as values. For a FOREIGN note the fields that could be read are set."""
+    """A parsed file of the vault. Of a FOREIGN note, the fields that could be read from the other tool's head are
+    set."""
 
     path: str
     kind: NoteKind

@@ -163,10 +163,10 @@ def unfit(text: str) -> InvalidNote:
 
 
 def adopt(data: bytes, path: str, *, id: str, created: datetime) -> bytes:  # noqa: A002
-    """Add an id to a person's note by the smallest edit: a first key `id` (or `ormah_id`), or frontmatter with id,
-    type and created.
+    """Add an id to a person's note by the smallest edit: a new first key `id` (or `ormah_id`); without frontmatter, a
+    new one with id, type and created.
 
-    A note with this id is returned unchanged. Raises InvalidNote for a note that is not BARE.
+    A note that has this id already is returned unchanged. Raises InvalidNote for a note that is not BARE.
     """
     note = parse(data, path)
     if note.kind is NoteKind.NOTE and note.id == id:
