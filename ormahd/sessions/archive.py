@@ -1,7 +1,7 @@
-"""Stores turns in files, and finds them by words.
+"""The archive of sessions: stores turns in files, and searches them by their words.
 
-The files are the truth. The database beside them is derived, and brought up to date when it is opened, so that nothing
-is lost in a crash between the two writes. One lock guards both.
+The files are the truth. The database is derived from them. It is compared with them whenever it is opened, so that
+nothing is lost if a crash comes between the write to a file and that to the database. One lock guards both.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TURN: Final = "number, key, session, place, role, time, text"
 
 
 class Archived(Struct, frozen=True):
-    """An archived turn, with its session."""
+    """An archived turn. `session`: the number of its session; `place`: its position there, from 1."""
 
     number: int
     key: str
@@ -65,7 +65,8 @@ class SessionRow(Struct, frozen=True):
 
 
 class SessionTail(Struct, frozen=True):
-    """How far a session has come. `path`: its file, which identifies it; `key`: that of its last turn."""
+    """A session with the time and key of its last turn. `path`: the session's file, relative to the archive's folder; it
+    identifies the session. `turns`: the number of its turns."""
 
     path: str
     id: str
@@ -77,7 +78,7 @@ class SessionTail(Struct, frozen=True):
 
 
 class SourceState(Struct, frozen=True):
-    """The state of a source's file when it was read."""
+    """Size, modification time and inode of a transcript or export, to notice whether it changed since it was read."""
 
     size: int
     mtime_ns: int
@@ -85,7 +86,8 @@ class SourceState(Struct, frozen=True):
 
 
 class SourcePlace(Struct, frozen=True):
-    """Where the next read of a source may begin. `digest`: of the bytes before it; `leaf`: the id of the line before it."""
+    """The offset in a transcript at which the next read may begin (`ingest/resuming.py`). `digest`: hash of the bytes just
+    before the offset. `leaf`: what that read must know of the lines before the offset (`Reading.resume`)."""
 
     offset: int
     digest: str
@@ -93,7 +95,8 @@ class SourcePlace(Struct, frozen=True):
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """Open the database; in memory where its folder cannot be used. It is filled from the files either way."""
+    """Open the database file. If it cannot be opened, return a database in memory, which the caller fills from the
+    archive's files."""
     try:
         db = sqlite3.connect(path, check_same_thread=False)
         os.chmod(path, 0o600)
@@ -115,8 +118,9 @@ class SessionArchive:
         keep_days: int,
         clock: Callable[[], datetime],
     ) -> None:
-        """`folder`, `database` and `purged` (see `PurgedTurns`) are called at the first use, because a vault's id may change
-        while it is open. `keep_days` 0: keep sessions for ever."""
+        """`folder`, `database` and `purged` return the paths of the archive's folder, its database and the file of
+        `PurgedTurns`. They are called at the first use, because a vault's id may change while the vault is open.
+        `keep_days`: days after which `expire` deletes a session; 0: never."""
         self._places = folder, database, purged
         self._keep_days = keep_days
         self._clock = clock
@@ -127,7 +131,7 @@ class SessionArchive:
         self._expired: datetime | None = None
         self._counts = Frequencies()
         self.passages = PassageVectors()
-        """Vectors of passages that searches compared lately."""
+        """A cache of the vectors of passages that recent searches compared."""
 
     # ------------------------------------------------------------ life
 
@@ -143,7 +147,7 @@ class SessionArchive:
                 self._drop()
                 raise Unavailable(f"the archive's index could not be used ({error})", hint="ask again") from error
             except OSError as error:
-                self.close()  # a file may have got what the database has not: the next call compares them
+                self.close()  # a file may already have rows that the database lacks: the next call compares them
                 raise Unavailable(f"the archive of sessions cannot be used: {error}") from error
 
     def _open(self) -> sqlite3.Connection:
@@ -182,7 +186,7 @@ class SessionArchive:
             self._db.close()
             self._db = None
         for file in sql.files(self._places[1]()):
-            with contextlib.suppress(NotADirectoryError):  # a file in the place of its folder: nothing of ours is there
+            with contextlib.suppress(NotADirectoryError):  # a file has taken the place of its folder: nothing to delete
                 file.unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -192,7 +196,8 @@ class SessionArchive:
                 self._db = None
 
     def _catch_up(self, db: sqlite3.Connection) -> None:
-        """Add to the database what the files have and it lacks; remove sessions whose files are gone."""
+        """Bring the database up to date with the files. New lines are added. Sessions whose files are gone, or shorter than
+        before, are removed (and read again)."""
         known = {path: (number, size) for path, number, size in db.execute("SELECT path, number, size FROM session")}
         there: dict[str, int] = {}
         for folder in sorted(self._folder.iterdir()) if self._folder.is_dir() else ():
@@ -202,7 +207,7 @@ class SessionArchive:
         gone = [number for path, (number, size) in known.items() if there.get(path, -1) < size]
         for number in gone:
             self._forget(db, number)
-        if gone:  # what they held may stand in a source that was read to its end
+        if gone:  # their turns may be in a transcript that counts as read: have all transcripts read again
             db.execute("DELETE FROM cursor WHERE source NOT LIKE 'document:%'")
             db.execute("DELETE FROM place")
         for path, size in there.items():
@@ -211,7 +216,8 @@ class SessionArchive:
                 self._take_in(db, path, taken)
 
     def _take_in(self, db: sqlite3.Connection, path: str, start: int) -> None:
-        """Add the rows of a file to the database, from an offset on."""
+        """Add to the database the rows of the file `path` (relative to the archive's folder) that begin at or after the
+        offset `start`."""
         head: SessionHead | None = None
         lines: list[Line] = []
         end = start
@@ -227,7 +233,8 @@ class SessionArchive:
             db.execute("UPDATE session SET size = ? WHERE number = ?", (end, number))
 
     def _session(self, db: sqlite3.Connection, path: str, head: SessionHead | None) -> int | None:
-        """Write what is known of a session, and return its number; None if the file names no session."""
+        """Store the description `head` of a session in the database, if there is one. Return the session's number; None if
+        the database has no session for the file `path`."""
         if head is not None:
             db.execute(
                 "INSERT INTO session (path, id, harness, cwd, title, source, turns, size) VALUES (?, ?, ?, ?, ?, ?, 0, 0) "
@@ -257,7 +264,7 @@ class SessionArchive:
         db.execute("UPDATE session SET turns = ?, first = ?, last = ? WHERE number = ?", (*found, session))
 
     def _forget(self, db: sqlite3.Connection, session: int) -> None:
-        """Delete a session from the database."""
+        """Delete a session and its turns from the database, but not its file."""
         rows = db.execute("SELECT number, text FROM turn WHERE session = ? AND text IS NOT NULL", (session,)).fetchall()
         for number, text in rows:
             self._take_words(db, number, text)
@@ -271,13 +278,13 @@ class SessionArchive:
     # ------------------------------------------------------------ keeping
 
     def known(self, keys: Sequence[str]) -> set[str]:
-        """Return those of `keys` that the archive has, or had until a purge."""
+        """Return those of `keys` whose turns are archived, or were purged from the archive."""
         with self._opened() as db:
             return _known(db, keys) | self._purged.among(keys)
 
     def of_sessions(self, turns: Mapping[str, str]) -> set[str]:
-        """Return the keys of those `turns` ({key: session}) that the archive has in that session, and not in one of which it
-        is a fork."""
+        """Return the keys of those `turns` (key -> id of a session) that are archived under that very session. A turn that a
+        fork shares with its parent session is archived under only one of the two."""
         found: set[str] = set()
         with self._opened() as db:
             for some in sql.sets(sorted(turns)):
@@ -289,13 +296,13 @@ class SessionArchive:
         return found
 
     def unknown(self, heads: Sequence[SessionHead]) -> set[str]:
-        """Return the ids of those sessions that the archive does not have."""
+        """Return the ids of those sessions in `heads` that are not archived."""
         with self._opened() as db:
             select = "SELECT 1 FROM session WHERE path = ?"
             return {head.session for head in heads if db.execute(select, (files.path_of(head),)).fetchone() is None}
 
     def add(self, turns: Sequence[tuple[SessionHead, Sequence[Line]]]) -> int:
-        """Store turns durably that are not known yet. Return the number added."""
+        """Store durably those turns that are neither archived nor purged. Return the number added."""
         added = 0
         with self._opened() as db:
             for head, lines in turns:
@@ -332,7 +339,7 @@ class SessionArchive:
         db.execute("UPDATE session SET size = ? WHERE number = ?", (size, number))
 
     def _describe(self, db: sqlite3.Connection, head: SessionHead) -> None:
-        """Store a session's title if it is new."""
+        """Store the title in `head` if it differs from the stored title of that session."""
         path = files.path_of(head)
         before = db.execute("SELECT cwd, title, source FROM session WHERE path = ?", (path,)).fetchone()
         if before is not None and head.title and head.title != before[1]:
@@ -342,8 +349,8 @@ class SessionArchive:
             db.execute("UPDATE session SET size = ? WHERE path = ?", (size, path))
 
     def expire(self) -> int:
-        """Delete sessions in which nothing was said, and of which nothing was archived, for `keep_days`. Checks once an hour.
-        Return the number deleted."""
+        """Delete sessions whose last turn is older than `keep_days` and whose file was not written since then either. Does
+        this at most once an hour. Return the number of sessions deleted."""
         now = self._clock()
         if not self._keep_days or (self._expired is not None and now - self._expired < timedelta(hours=1)):
             return 0
@@ -371,7 +378,8 @@ class SessionArchive:
         return sum(holds(text.encode("utf-8", "replace")) for (text,) in priority.giving(texts))
 
     def purge(self, holds: Callable[[bytes], bool]) -> int:
-        """Delete the text of every turn for which `holds` is true. Its key stays, so that it is not archived again."""
+        """Delete the text of every turn for which `holds` is true. The turn's key stays, so that the turn is not archived
+        again. Delete such titles too. Return the number of turns whose text was deleted."""
         with self._opened() as db:
             for number, title in db.execute("SELECT number, title FROM session WHERE title IS NOT NULL").fetchall():
                 if holds(title.encode("utf-8", "replace")):
@@ -412,7 +420,7 @@ class SessionArchive:
         return len(found)
 
     def _write_anew(self, db: sqlite3.Connection, session: int) -> None:
-        """Replace a session's file by the content of the database."""
+        """Write a session's file anew from what the database has of that session."""
         row = self._row(db, session)
         rows: list[SessionHead | Line] = [SessionHead(row.id, row.harness, row.cwd, row.title, row.source)]
         select = "SELECT key, role, text, time FROM turn WHERE session = ? ORDER BY place"
@@ -424,7 +432,7 @@ class SessionArchive:
     # ------------------------------------------------------------ sources
 
     def is_read(self, source: str, state: SourceState) -> bool:
-        """Whether a source was read to its end in its present state."""
+        """Return whether a source was read to its end and has not changed since. `state`: its present state."""
         with self._opened() as db:
             row = db.execute("SELECT size, mtime_ns, inode FROM cursor WHERE source = ?", (source,)).fetchone()
         return row is not None and SourceState(*row) == state
@@ -437,19 +445,19 @@ class SessionArchive:
             )
 
     def place(self, source: str) -> SourcePlace | None:
-        """Return where the next read of a source may begin; None: at its beginning."""
+        """Return where the next read of a source may begin; None if it must begin at the start of the file."""
         with self._opened() as db:
             row = db.execute("SELECT start, digest, leaf FROM place WHERE source = ?", (source,)).fetchone()
         return None if row is None else SourcePlace(*row)
 
     def keep_place(self, source: str, place: SourcePlace) -> None:
-        """Store where the next read of a source may begin, once its turns before that are durable."""
+        """Store where the next read of a source may begin. The caller has stored all turns before that place durably."""
         with self._opened() as db:
             row = (source, place.offset, place.digest, place.leaf)
             db.execute("INSERT OR REPLACE INTO place (source, start, digest, leaf) VALUES (?, ?, ?, ?)", row)
 
     def was_read(self, source: str) -> bool:
-        """Whether a source was ever read to its end, in whatever state."""
+        """Return whether a source was ever read to its end, even if it has changed since."""
         with self._opened() as db:
             return db.execute("SELECT 1 FROM cursor WHERE source = ?", (source,)).fetchone() is not None
 
@@ -462,13 +470,14 @@ class SessionArchive:
     def search(
         self, query: str, limit: int, *, after: str | None = None, before: str | None = None
     ) -> list[tuple[Archived, float]]:
-        """Return the turns that share words with a query: (turn, bm25), best first. `after`, `before`: ISO times in UTC."""
+        """Return the turns that share words with a query as (turn, BM25 score), best first. `after`, `before`: only turns
+        between these ISO times in UTC."""
         terms = query_terms(query)
         with self._opened() as db:
             (rows,) = db.execute("SELECT coalesce(max(number), 0) FROM turn").fetchone()
             rare, common = split(lambda: db, terms, rows, self._counts)
             match = fts_match(rare)
-            if common:  # they add to the scores of rows with a rarer word, and select none
+            if common:  # common words raise the scores of rows with a rarer word; they alone select no row
                 match = f"({match}) AND ({match} OR {fts_match(common)})"
             within = ""
             if after or before:
@@ -490,7 +499,7 @@ class SessionArchive:
         return found
 
     def around(self, turn: Archived) -> list[Archived]:
-        """Return the exchange to which a turn belongs: the person's turn and the answer."""
+        """Return the exchange to which a turn belongs: the person's turn and what the agent answered, at most four turns."""
         select = f"SELECT {TURN} FROM turn WHERE session = ? AND text IS NOT NULL"
         with self._opened() as db:
             asked = turn.place
@@ -518,7 +527,7 @@ class SessionArchive:
             return {number: self._row(db, number) for number in set(numbers)}
 
     def newest(self, limit: int) -> list[SessionRow]:
-        """Return the sessions with the newest last turns."""
+        """Return up to `limit` sessions, that with the most recent turn first."""
         with self._opened() as db:
             select = (
                 f"SELECT {COLUMNS} FROM session WHERE turns > 0 ORDER BY coalesce(last, '') DESC, number DESC LIMIT ?"
@@ -534,7 +543,7 @@ class SessionArchive:
             return sessions, turns
 
     def tails(self) -> list[SessionTail]:
-        """Return all sessions that have turns, newest first."""
+        """Return the tail of every session that has turns, that with the most recent turn first."""
         with self._opened() as db:
             rows = db.execute(
                 "SELECT s.path, s.id, s.harness, s.cwd, s.last, s.turns, t.key FROM session s JOIN turn t ON t.number = "
@@ -544,7 +553,7 @@ class SessionArchive:
             return [SessionTail(*row) for row in rows]
 
     def turns_of(self, path: str) -> list[Archived]:
-        """Return the turns of the session with this file, in order."""
+        """Return the turns of the session whose file is `path`, in order."""
         with self._opened() as db:
             select = f"SELECT {TURN} FROM turn WHERE session = (SELECT number FROM session WHERE path = ?) AND text IS NOT NULL"
             return [Archived(*row) for row in db.execute(f"{select} ORDER BY place", (path,))]
@@ -584,6 +593,7 @@ def _known(db: sqlite3.Connection, keys: Sequence[str]) -> set[str]:
 
 
 def _merged(head: SessionHead, before: tuple[str | None, str | None, str | None] | None) -> SessionHead:
-    """Return the new description of a session, with values of the former one where the new has none."""
+    """Return the description `head` of a session, with its missing values taken from `before`: the stored (cwd, title,
+    source), or None if the session is new."""
     cwd, title, source = before or (None, None, None)
     return SessionHead(head.session, head.harness, head.cwd or cwd, head.title or title, head.source or source)

@@ -1,4 +1,4 @@
-"""Decides whether a session's folder is one of those of which nothing is kept."""
+"""Decides whether a session ran in a folder that `sessions.exclude` names. Nothing of such sessions is stored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from ormahd import paths
 
 
 def is_excluded(folder: str, patterns: Iterable[str]) -> bool:
-    """Return whether `folder` is, or lies in, a folder that a pattern of `sessions.exclude` names. Symbolic links are followed."""
+    """Return whether one of `patterns` (those of `sessions.exclude`) matches `folder` or a folder above it. Symbolic links are
+    followed."""
     folders = {folder, os.path.realpath(folder)}
     return any(
         fnmatch.fnmatchcase(one, pattern) or fnmatch.fnmatchcase(one, f"{pattern}/*")

@@ -1,6 +1,6 @@
-"""The files of the archive: JSON lines, one per turn, after a line that describes the session.
+"""Reads and writes the files of the archive: JSON lines, first one that describes the session, then one per turn.
 
-A later line with `session` replaces the description. A line with `gone` keeps the key of a purged turn.
+A later line with `session` replaces the description. A line with `gone` stands for a purged turn: it has the key only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SessionHead(Struct, frozen=True, omit_defaults=True):
 
 
 class Line(Struct, frozen=True, omit_defaults=True):
-    """One turn. It has no text if `gone` is set, which says why."""
+    """One turn in a session's file. `gone`: why its text was deleted (`purged`); "" if it has its text."""
 
     key: str
     role: str = ""
@@ -48,12 +48,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 def word_of(session: str) -> str:
-    """Return a session's id as a note's `from` may hold it: without white space, and not too long."""
+    """Return a session's id in a form that fits into the field `from` of a note: without white space, and not too long."""
     return "_".join(session.split())[:1_000] or "-"
 
 
 def path_of(head: SessionHead) -> str:
-    """Return the path of a session's file, relative to the archive."""
+    """Return the path of a session's file, relative to the archive's folder."""
     name = head.session
     if not _PLAIN.fullmatch(name) or name.endswith(".part"):
         name = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=12).hexdigest()
@@ -65,7 +65,7 @@ def encoded(rows: Sequence[SessionHead | Line]) -> bytes:
 
 
 def read(file: Path, start: int = 0) -> Iterator[tuple[int, SessionHead | Line]]:
-    """Yield (offset after it, row) for each complete line from `start` on. Invalid lines are skipped."""
+    """Yield (offset of the line's end, row) for each complete line from offset `start` on. Invalid lines are skipped."""
     with open(file, "rb") as opened:
         opened.seek(start)
         at = start
@@ -97,7 +97,7 @@ def append(file: Path, rows: Sequence[SessionHead | Line]) -> int:
 
 
 def _whole(fd: int) -> int:
-    """Return the end of the last complete line of a file."""
+    """Return the offset at which the last complete line of a file ends; 0 if there is none."""
     end = os.fstat(fd).st_size
     while end:
         begin = max(end - 65_536, 0)
@@ -109,7 +109,7 @@ def _whole(fd: int) -> int:
 
 
 def rewrite(file: Path, rows: Sequence[SessionHead | Line]) -> int:
-    """Replace a file's rows durably. Return its size."""
+    """Replace the content of a file by `rows`, durably. Return the new size of the file."""
     data = encoded(rows)
     disk.write_durably(file, data, mode=0o600)
     return len(data)

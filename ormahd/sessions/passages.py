@@ -1,4 +1,7 @@
-"""Keeps the vectors of passages that were compared lately, in memory and of bounded size: questions about one thing meet the same turns."""
+"""A cache in memory of the vectors of passages that recent searches of sessions compared.
+
+Successive questions about one subject find the same turns, which then need not be embedded again.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,14 @@ if TYPE_CHECKING:
     from ormahd.embedding.embedder import DocumentVectors
 
 BYTES: Final = 2 << 20
-"""Bytes of vectors that are kept: those of about 250 turns."""
+"""Maximum size of the cache in bytes: the vectors of about 250 turns."""
 BESIDE: Final = 400
-"""Bytes of an entry beside its vectors."""
+"""Estimated bytes that an entry of the cache takes in addition to its vectors."""
 
 
 class PassageVectors:
-    """Vectors by the text of their passage, the least recently used dropped first. Thread-safe. Nothing is ever written."""
+    """A cache: text of a passage -> its vectors. The least recently used are dropped first. Thread-safe; nothing is written
+    to disk."""
 
     def __init__(self, most: int = BYTES) -> None:
         self._most = most
@@ -27,7 +31,7 @@ class PassageVectors:
         self._size = 0
 
     def known(self, model: str, texts: Sequence[str]) -> dict[int, DocumentVectors]:
-        """Return {index: vectors} of those texts that are kept."""
+        """Return index in `texts` -> vectors, for those texts that are in the cache."""
         found: dict[int, DocumentVectors] = {}
         with self._lock:
             for at, text in enumerate(texts):
@@ -55,7 +59,7 @@ class PassageVectors:
         return self._size
 
     def clear(self) -> None:
-        """Forget all of it: a text was purged."""
+        """Drop all entries. Called when a text is purged."""
         with self._lock:
             self._kept.clear()
             self._size = 0

@@ -1,6 +1,6 @@
-"""The events of this run of the daemon: the last ones are kept in memory, so that a client can ask for what it missed.
+"""The stream of events of a running daemon. The last ones are kept in memory, so that a client can ask for those it missed.
 
-Publishing takes microseconds and waits for no reader: it appends to a ring and wakes the server's loop.
+Publishing takes microseconds and never waits for a reader: it appends to a ring buffer and wakes the server's loop.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from ormahd.errors import BadRequest
 from ormahd.model.change import Clock, Committed, Kind
 
 KEPT_EVENTS: Final = 4_096
-"""Number of events that are kept: about a thousand writes of an agent with what they cause."""
+"""Maximum number of events that are kept: those of about a thousand writes by an agent."""
 KEPT_IDS: Final = 40_000
-"""Number of ids in the events that are kept, each 85 bytes: ops of an import have many. So the events take 8 MB at most."""
+"""Maximum number of memory ids in all kept events together (an op of an import has many). At 85 bytes an id, the events
+take 8 MB at most."""
 NODES: Final = 100
-"""Maximum number of ids in one event."""
+"""Maximum number of memory ids in one event."""
 EDITS: Final = frozenset({Kind.EDIT, Kind.ADOPT})
 
 
 class EventStream:
-    """A ring of events, numbered from 1. Thread-safe."""
+    """A ring buffer of the last events, which are numbered from 1. Thread-safe."""
 
     def __init__(self, clock: Clock, keep: int = KEPT_EVENTS) -> None:
         self._clock = clock
@@ -62,7 +63,7 @@ class EventStream:
             self.wake()
 
     def after(self, number: int) -> list[tuple[int, MemoryEvent]] | None:
-        """Return the events after `number`, oldest first, with their numbers. None if some of them are forgotten."""
+        """Return the events after `number` as (number, event), oldest first. None if some of them are no longer kept."""
         with self._lock:
             missed = self._last - number
             if not 0 <= missed <= len(self._ring):
@@ -70,10 +71,11 @@ class EventStream:
             return [(self._last + at + 1, self._ring[at]) for at in range(-missed, 0)]
 
     def number_of(self, id_: str) -> int | None:
-        """Return the number of the event with this id; None if events after it are forgotten or of another run.
+        """Return the number of the event with this id. None if the id is of another run of the daemon, or if events after it
+        are no longer kept.
 
         Raises:
-            BadRequest: this is no id of an event.
+            BadRequest: `id_` does not have the form of an event's id.
         """
         epoch, dot, number = id_.partition(".")
         if not (dot and epoch and number.isascii() and number.isdigit() and len(number) < 20):
@@ -90,11 +92,11 @@ class EventStream:
             self._ring.clear()
             self._ids = 0
             self._epoch = secrets.token_hex(4)
-            self._last += 1  # so that readers have missed an event, also those that had all
+            self._last += 1  # so that every reader has missed an event, even one that was up to date
         self.wake()
 
     def committed(self, some: Iterable[Committed]) -> None:
-        """Publish the ops of a batch, in order."""
+        """Publish one event for each op of a batch, in order."""
         for done in some:
             nodes = _ids(change.node_id for change in done.changes)
             self.publish(
@@ -104,7 +106,7 @@ class EventStream:
             )  # fmt: skip
 
     def health(self, phase: str, degraded: Sequence[str], warnings: Sequence[str]) -> None:
-        """Publish the daemon's health, if it differs from what was published last."""
+        """Publish the daemon's health if it differs from the health that was published last."""
         with self._lock:
             found = (phase, tuple(degraded), tuple(warnings))
             same, self._health = self._health == found, found
@@ -112,7 +114,7 @@ class EventStream:
             self.publish("health", phase=phase, degraded=list(degraded), warnings=list(warnings))
 
     def observed(self, files: int, ids: Sequence[str | None]) -> None:
-        """Publish that files changed without an op; `ids`: of the memories in them."""
+        """Publish that files changed without an op. `files`: their number; `ids`: the memories in them."""
         if files:
             self.publish("outside", nodes=_ids(ids), files=files)
 

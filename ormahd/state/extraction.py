@@ -1,6 +1,7 @@
-"""How far each archived session was read for memories, what came of it, and what was decided but is not known to be committed.
+"""The record of extraction, which reads archived sessions for memories.
 
-The database may be lost: the notes say which turns they come from, so that nothing is made twice.
+It holds how far each session was read, how many memories that made, and plans that may not be committed yet. The database
+may be lost: each note names the turn it comes from, so no memory is made twice.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ Way = Literal["rules", "model"]
 """Who reads: the rules, or a model (the judge or an agent)."""
 MADE: Final = "made"
 KEYS_KEPT: Final = 50
-"""Number of keys by which the last turn read is found again, because the last ones may have been taken back by a rewind."""
+"""How many of the last read turns are stored, by their keys. The position is found again by any of them, because a rewind
+may take back the very last ones."""
 
 
 class PlannedMemory(Struct, frozen=True):
-    """A memory that was checked and is about to be stored, under an id that is chosen already."""
+    """A memory that passed the checks and is about to be committed. Its id is already chosen."""
 
     node_id: str
     type: str
@@ -37,12 +39,13 @@ class PlannedMemory(Struct, frozen=True):
     source: str
     said_in: str
     turn: int
-    """The number of the turn in its session, for people."""
+    """The position of the turn in its session, from 1, to show to people."""
     corrects: str = ""
 
 
 class ExtractionPlan(Struct, frozen=True):
-    """What becomes of one read: the memories, and with their commit the new position."""
+    """The result of one read of a session: the memories to commit, and the position `until` that holds once they are
+    committed. `refused`: reason -> number of candidates refused for it."""
 
     memories: tuple[PlannedMemory, ...]
     refused: Mapping[str, int]
@@ -60,7 +63,7 @@ class SessionProgress(Struct, frozen=True):
 
 
 class SourceCounts(Struct):
-    """Of one source: memories made and candidates refused by reason, since `month`; turns' sessions that wait; errors."""
+    """Numbers of one source: memories made, candidates refused (reason -> number), sessions with unread turns, and errors."""
 
     made: int = 0
     refused: dict[str, int] = field(default_factory=dict)
@@ -72,13 +75,13 @@ _plan = msgspec.json.Decoder(ExtractionPlan).decode
 
 
 class Extractions:
-    """The record of one vault on this machine. Thread-safe."""
+    """The record of extraction for one vault on this machine. Thread-safe. A `session` is named by its file's path."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     def all(self, way: Way) -> dict[str, SessionProgress]:
-        """Return `{session: how far it was read}`."""
+        """Return session -> its progress, for all sessions that were read in this way."""
         with self._state.transaction() as db:
             rows = db.execute(
                 "SELECT session, until, time, tries, error, plan FROM extraction WHERE way = ?", (way,)
@@ -94,12 +97,12 @@ class Extractions:
         return None if row is None else _progress(row)
 
     def decide(self, session: str, way: Way, plan: ExtractionPlan) -> None:
-        """Store what is about to be committed."""
+        """Store a plan before its memories are committed, so that it can be completed after a crash."""
         before = self.of(session, way)
         self._put(session, way, before.until if before else (), 0, None, msgspec.json.encode(plan).decode())
 
     def done(self, session: str, way: Way, source: str, plan: ExtractionPlan) -> None:
-        """Move on: the plan is committed."""
+        """Record that a plan is committed: store the new position, and count what came of the read."""
         counts = Counter(plan.refused)
         if plan.memories:
             counts[MADE] += len(plan.memories)
@@ -119,11 +122,12 @@ class Extractions:
             db.executemany("INSERT OR REPLACE INTO extracted VALUES (?, ?)", made)
 
     def move(self, session: str, way: Way, until: tuple[str, ...]) -> None:
-        """Note how far a session was read, without a result."""
+        """Store the position up to which a session was read, without any memories or counts."""
         self._put(session, way, until[:KEYS_KEPT], 0, None, None)
 
     def failed(self, session: str, way: Way, reason: str, *, again: bool = False) -> None:
-        """Note that a try failed. What was read before stays read. `again`: it was not the session's fault; it is not left alone."""
+        """Record that a read failed, and keep the position before it. `again`: the session was not at fault, so it is not
+        left alone for a while."""
         before = self.of(session, way)
         plan = None if before is None or before.plan is None else msgspec.json.encode(before.plan).decode()
         self._put(
@@ -138,17 +142,17 @@ class Extractions:
             db.execute("INSERT OR REPLACE INTO extraction VALUES (?, ?, ?, ?, ?, ?, ?)", values)
 
     def made(self) -> dict[str, str]:
-        """Return `{node id: key of the turn that said it}` of all memories that were made."""
+        """Return node id -> key of the turn that said it, for all memories that were made from sessions."""
         with self._state.transaction() as db:
             return dict(db.execute("SELECT node_id, turn FROM extracted"))
 
     def drop(self, node_ids: Iterable[str]) -> None:
-        """Delete the record of memories that have their tombstones."""
+        """Delete these memories from the record of those made. Their tombstones are written, so it is no longer needed."""
         with self._state.transaction() as db:
             db.executemany("DELETE FROM extracted WHERE node_id = ?", [(one,) for one in node_ids])
 
     def counts(self, since: str = "") -> dict[str, SourceCounts]:
-        """Return what came of each source, from a month (`YYYY-MM`) on."""
+        """Return source -> memories made and candidates refused, from the month `since` (`YYYY-MM`) on."""
         found: dict[str, SourceCounts] = {}
         with self._state.transaction() as db:
             rows = db.execute(

@@ -1,6 +1,6 @@
-"""Judgements of the vault as one matrix of vectors, sorted by memory, to be compared with the vector of a prompt.
+"""The judgements of a vault as one matrix of vectors, sorted by memory, to be compared with the vector of a prompt.
 
-`LineFiles` reads the files of lines below `.ormah/`, and reads a file again when it has changed.
+`LineFiles` reads month files of JSON lines below `.ormah/`, and reads a file again when it has changed.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _Stamp = tuple[int, int, int]
 
 
 class LineFiles(Generic[T]):
-    """The lines of all month files of one kind. Safe for many threads.
+    """The parsed lines of all month files of one kind, such as judgements. Safe for many threads.
 
-    `read_file` returns a file's bytes, given its path relative to `root`, or None.
+    `read_file` takes a path relative to `root`, and returns the file's bytes or None.
     """
 
     def __init__(self, root: Path, files: MonthFiles[T], read_file: Callable[[str], bytes | None]) -> None:

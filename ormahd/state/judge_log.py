@@ -1,5 +1,7 @@
-"""The judge's costs per day, its problems, and the questions that it left open. Kept across restarts, as the budget of
-a day must be."""
+"""The judge's costs per day, its problems, and the questions that it left open.
+
+All of it survives restarts of the daemon, because the budget holds for a whole day.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from ormahd.state.state import State
 DAYS_KEPT: Final = 31
 """Number of days whose costs are kept."""
 OPEN_FOR: Final = timedelta(days=3)
-"""How long a question counts as open if no run asks it again, because one of its memories was changed, merged or
-forgotten."""
+"""How long a question counts as open if it is not asked again. A run does not ask it again once one of its memories was
+changed, merged or forgotten."""
 
 
 class LoggedTrouble(Struct, frozen=True):
@@ -63,7 +65,8 @@ class JudgeLog:
             )
 
     def about(self, who: str) -> None:
-        """Forget the problems of another judge, because the settings name this one now. Costs count for all judges."""
+        """Note that the settings name the judge `who` now. If it was another one before, delete its problems and its open
+        questions. The costs stay, because the budget is one for all judges."""
         with self._state.transaction() as db:
             row = db.execute("SELECT value FROM judge_mark WHERE name = 'who'").fetchone()
             if row is not None and row[0] == who:
@@ -74,7 +77,7 @@ class JudgeLog:
             db.execute("INSERT INTO judge_mark (name, value) VALUES ('who', ?)", (who,))
 
     def trouble(self, kind: str, reason: str) -> None:
-        """Record a problem. `since` stays the time of the first one."""
+        """Record a problem of this kind. If it happened before, its count rises and its `since` stays."""
         now = self._state.clock().isoformat()
         with self._state.transaction() as db:
             db.execute(
@@ -106,7 +109,7 @@ class JudgeLog:
         return None if row is None else datetime.fromisoformat(row[0])
 
     def keep(self, task: str, keys: Collection[str], reason: str) -> None:
-        """Record that these questions of a task (keys) stay open, and why."""
+        """Record that the questions with these keys stay open, and why. `task`: the name of the task that asked them."""
         now = self._state.clock().isoformat()
         with self._state.transaction() as db:
             db.executemany(
@@ -116,19 +119,19 @@ class JudgeLog:
             )
 
     def settled(self, keys: Collection[str]) -> None:
-        """Record that these questions were answered."""
+        """Record that the questions with these keys were answered."""
         with self._state.transaction() as db:
             db.executemany("DELETE FROM judge_open WHERE key = ?", [(key,) for key in keys])
 
     def left_open(self) -> list[LeftOpen]:
-        """Return the open questions by task. A question that was not asked again for `OPEN_FOR` is dropped, because its
-        memories have changed."""
+        """Return the number of open questions of each task. A question that was not asked again for `OPEN_FOR` is dropped,
+        because its memories have changed."""
         old = (self._state.clock() - OPEN_FOR).isoformat()
         with self._state.transaction() as db:
             db.execute("DELETE FROM judge_open WHERE last < ?", (old,))
             rows = db.execute("SELECT task, since, reason FROM judge_open ORDER BY task, last, key").fetchall()
         found: dict[str, LeftOpen] = {}
-        for task, since, reason in rows:  # the last reason of a task counts
+        for task, since, reason in rows:  # of several reasons of a task, the last one is shown
             began, before = datetime.fromisoformat(since), found.get(task)
             found[task] = (
                 LeftOpen(task, began, 1, reason) if before is None

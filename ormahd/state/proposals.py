@@ -1,9 +1,9 @@
 """Proposals, verdicts on judged texts, and maintenance receipts of this machine.
 
-Decisions on proposals live in the vault (`model/decision.py`), so a rejected proposal does not return when the state is
-lost; the status here follows them. A verdict is stored by the hash of the texts in question: a memory with a changed
-text is judged again, a moved one is not. A receipt lists the questions that an agent was given, as ids and keys of
-texts; at most one receipt is open at a time.
+Decisions on proposals are stored in the vault (`model/decision.py`), so that a rejected proposal does not return when the
+state is lost; the status stored here is updated from them. A verdict is stored by the hashes of the texts in question: a
+memory whose text changed is judged again, one that was only moved is not. A receipt lists the questions that an agent was
+given, as ids and keys of texts; at most one receipt is open at a time.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ormahd.process import sql
 from ormahd.state.state import State
 
 BORN: Final = "born"
-"""Id of a row that is no receipt: its time is when this vault was first asked for maintenance."""
+"""Id of a row in the table of receipts that is no receipt: its time is when maintenance of this vault was first requested."""
 RECEIPTS_KEPT: Final = 200
-"""Number of settled receipts that are kept, so that an agent that uses one twice gets an error that says so."""
+"""Number of settled receipts that are kept. If an agent uses one of them a second time, the error can say so."""
 
 
 class Receipt(Struct, frozen=True):
@@ -43,13 +43,13 @@ class Receipts:
         self._state = state
 
     def born(self, now: datetime) -> None:
-        """Count `now` as the last maintenance of a vault that had none: a new vault has nothing to judge yet."""
+        """If this vault never had maintenance, count `now` as its last one: a new vault has nothing to judge yet."""
         with self._state.transaction() as db:
             if db.execute("SELECT 1 FROM receipt LIMIT 1").fetchone() is None:
                 db.execute("INSERT INTO receipt VALUES (?, ?, ?, '{}', ?)", (BORN, *(_iso(now),) * 3))
 
     def keep(self, receipt: Receipt) -> None:
-        """Store an open receipt, in place of any that was open."""
+        """Store a receipt as the open one. It replaces a receipt that is still open."""
         with self._state.transaction() as db:
             db.execute("DELETE FROM receipt WHERE settled IS NULL")
             db.execute(
@@ -80,7 +80,7 @@ class Receipts:
             db.execute("UPDATE receipt SET settled = ?, issued = '{}' WHERE id = ?", (_iso(now), receipt_id))
 
     def last(self) -> datetime | None:
-        """Return when results last came in, or if none ever did, when the vault was first asked for maintenance."""
+        """Return when an agent last sent results. If none ever did, return when maintenance was first requested."""
         with self._state.transaction() as db:
             row = db.execute("SELECT max(settled) FROM receipt").fetchone()
         return None if row[0] is None else datetime.fromisoformat(row[0])
@@ -127,12 +127,13 @@ class Verdicts:
             )
 
     def forget(self, question: str, texts: Sequence[str]) -> None:
-        """Delete a verdict, so that the question is asked again: its effect was undone, or could not be applied."""
+        """Delete a verdict, so that the question is asked again. Called when its effect was undone or could not be applied."""
         with self._state.transaction() as db:
             db.execute("DELETE FROM verdict WHERE question = ? AND texts = ?", (question, _key(texts)))
 
     def unseen(self, job: str, texts: Mapping[str, str]) -> list[str]:
-        """Return the nodes (id to text key) whose current text the job has not examined yet, in their order."""
+        """Return the ids of those nodes whose current text the job has not examined yet, in the order of `texts` (node id ->
+        text key)."""
         seen: dict[str, str] = {}
         ids = list(texts)
         with self._state.transaction() as db:
@@ -142,7 +143,8 @@ class Verdicts:
         return [node_id for node_id in ids if seen.get(node_id) != texts[node_id]]
 
     def seen(self, job: str, texts: Iterable[tuple[str, str]]) -> None:
-        """Record that the job has examined these nodes (id, text key), and that all results are committed or stored."""
+        """Record that the job has examined these nodes, given as (id, text key). The caller has committed or stored all
+        results."""
         with self._state.transaction() as db:
             rows = [(job, node_id, text) for node_id, text in texts]
             sql.put(db, "INSERT OR REPLACE INTO looked (job, node_id, text)", rows)
@@ -154,10 +156,10 @@ def _key(texts: Sequence[str]) -> str:
 
 PENDING, APPROVED, REJECTED = "pending", "approved", "rejected"
 STALE = "stale"
-"""A memory of the proposal has changed or is gone. The proposal may be made again."""
+"""Status of a proposal of which a memory has changed or is gone. A job may make the proposal again."""
 STATUSES = (PENDING, APPROVED, REJECTED, STALE)
 KEPT = 300
-"""Number of proposals that are kept after they stopped being pending. The decisions themselves are in the vault."""
+"""Number of proposals that are kept after they were decided or became stale. The decisions themselves are in the vault."""
 MIN_PREFIX = 4
 SHOWN = 20
 """Maximum number of ids that an error lists."""
@@ -223,7 +225,7 @@ def of_key(state: State, key: str) -> StoredProposal | None:
 
 
 def rows(state: State, statuses: Collection[str] = STATUSES) -> list[StoredProposal]:
-    """Return the proposals with these statuses, oldest first, ties by id."""
+    """Return the proposals with one of these statuses, oldest first; those of the same time are ordered by id."""
     query = f"SELECT {_COLUMNS} FROM proposal WHERE status IN ({sql.marks(statuses)}) ORDER BY created, id"  # noqa: S608 - marks
     with state.transaction() as db:
         return [_row(row) for row in db.execute(query, tuple(statuses))]
@@ -269,7 +271,7 @@ def find(state: State, prefix: str) -> StoredProposal:
 
 
 def settle(state: State, statuses: Iterable[Status]) -> None:
-    """Store the status of these proposals. One that is pending again has no `resolved` time."""
+    """Store the new status of each of these proposals. A proposal that is pending again loses its `resolved` time."""
     with state.transaction() as db:
         db.executemany(
             "UPDATE proposal SET status = ?, resolved = ?, op = CASE ? WHEN 'approved' THEN op END WHERE id = ?",

@@ -1,6 +1,6 @@
-"""Runs of jobs and their results, and which jobs are paused.
+"""The runs of jobs with their results, and which jobs are paused.
 
-They are kept across restarts, so that a daily job also runs on a laptop that is rebooted daily.
+They survive restarts of the daemon, so that a daily job is run even on a laptop that is rebooted daily.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec import Struct
 from ormahd.state.state import State
 
 KEPT = 500
-"""Number of runs that are kept of each job."""
+"""Number of past runs that are kept for each job."""
 
 
 class JobPast(Struct, frozen=True):
@@ -44,8 +44,8 @@ class Runs:
         self._state = state
 
     def born(self, jobs: list[str]) -> None:
-        """Mark unfinished runs as cut off, and count jobs that are not registered yet as run now, so that none is due
-        at once."""
+        """Mark runs that never ended as cut off, and register new jobs as if they had just run, so that none is due at
+        once."""
         now = self._state.clock().isoformat()
         with self._state.transaction() as db:
             db.execute("UPDATE job_run SET ended = ?, error = ? WHERE ended IS NULL", (now, CUT_OFF))
@@ -105,7 +105,7 @@ class Runs:
         )  # fmt: skip
 
     def latest(self, job: str) -> datetime | None:
-        """Return when the job last began, or was first registered; the next run is due some time after that.
+        """Return when the job last began, or if it never did, when it was registered. The next run is due from this time.
 
         A run that was stopped does not count. None if the job is unknown.
         """

@@ -1,7 +1,7 @@
-"""Sessions of agents: their last prompts (redacted), the memories that their context holds, and the folder where each
+"""Sessions of agents: the last prompts of each (redacted), the memories that its context holds, and the folder in which it
 began.
 
-They are kept in the database only, not in memory: a restart loses nothing, and purged text is gone.
+They are stored in the database only, with no copy in memory: a restart loses nothing, and a purge leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = logging.getLogger("ormah")
 PLAIN_ID: Final = re.compile(r"[!-~]{1,128}")
 """Matches session ids as harnesses give them. Any other id is stored as its digest."""
 MOST_SESSIONS: Final = 1_000
-"""Maximum number of sessions that are kept. Those without prompts for the longest time are dropped first."""
+"""Maximum number of sessions that are kept. The session whose last prompt is oldest is dropped first."""
 MOST_HELD: Final = 500
 """Maximum number of memories stored as held by a session's context. The most recent ones are kept."""
 
@@ -45,7 +45,7 @@ class AgentSession(Struct, frozen=True):
     """Number of prompts, including those answered with silence."""
     last: datetime
     holds: dict[str, str]
-    """{key of a memory: how the session's context holds it}."""
+    """Key of a memory -> how the session's context holds it."""
     spoken: tuple[Spoken, ...]
     """The last prompts, oldest first."""
 
@@ -61,7 +61,7 @@ def key_of(session_id: str | None) -> str | None:
 
 
 def without_secret(session_id: str) -> str:
-    """Return the id of a session as it is, or the hash under which it is stored if it looks like a secret."""
+    """Return a session's id unchanged; if it looks like a secret, return the hash that is stored in its place."""
     return key_of(session_id) or "" if redact_name(session_id).found else session_id
 
 
@@ -96,13 +96,14 @@ def add(
     """Store a prompt of a session, and which memories its context now holds. Return whether the session is new.
 
     `spoken`: the prompt, or None to store no text; the last `keep` are kept. `counted`: whether it counts as a prompt.
-    `lasting`: ways of holding a memory that stay when it is shown again in another way.
+    `holds`: key of a memory -> how the context holds it. `lasting`: those ways of holding that are not replaced when the
+    memory is shown again in another way.
     """
     with state.transaction() as db:
         row = db.execute("SELECT holds FROM session WHERE session_id = ?", (session_id,)).fetchone()
         held: dict[str, str] = json.loads(row[0]) if row is not None else {}
         for key, how in holds.items():
-            before = held.pop(key, how)  # move to the end: the memory shown last is dropped last
+            before = held.pop(key, how)  # move it to the end: the memories shown first are dropped first
             held[key] = before if before in lasting else how
         kept = dict(list(held.items())[-MOST_HELD:])
         db.execute(
@@ -124,19 +125,19 @@ def add(
 
 
 def let_go(state: State, session_id: str) -> None:
-    """Forget which memories a session's context holds."""
+    """Delete the record of which memories a session's context holds."""
     with state.transaction() as db:
         db.execute("UPDATE session SET holds = '{}' WHERE session_id = ?", (session_id,))
 
 
 def hush(state: State, session_id: str) -> None:
-    """Forget the prompts of a session."""
+    """Delete the stored prompts of a session."""
     with state.transaction() as db:
         db.execute("DELETE FROM session_prompt WHERE session_id = ?", (session_id,))
 
 
 def began(state: State, session_id: str) -> str | None:
-    """Return the folder in which a session began, or None if unknown. A state that cannot be read is logged."""
+    """Return the folder in which a session began; None if it is unknown, or if the state cannot be read (which is logged)."""
     try:
         with state.transaction() as db:
             return _began(db, session_id)
@@ -146,10 +147,10 @@ def began(state: State, session_id: str) -> str | None:
 
 
 def begin(state: State, session_id: str, folder: str, now: datetime, *, anew: bool = False) -> str:
-    """Return the folder in which a session began, even if its agent has changed folders since.
+    """Return the folder in which a session began, which may differ from `folder`, where its agent works now.
 
-    It is `folder` if none is stored yet, or if the session begins `anew`. A state that cannot be read or written is
-    logged, and `folder` is returned.
+    If none is stored yet, or if the session begins `anew`, store and return `folder`. If the state cannot be read or
+    written, log that and return `folder`.
     """
     try:
         with state.transaction() as db:
@@ -168,8 +169,8 @@ def _began(db: sqlite3.Connection, session_id: str) -> str | None:
 
 
 def prune(state: State, *, now: datetime, days: float) -> int:
-    """Delete sessions without prompts for `days`, the oldest beyond `MOST_SESSIONS`, and folders stored longer ago than
-    `days` for sessions that are not kept. Return the number of sessions deleted."""
+    """Delete sessions that had no prompt for `days`, and the oldest ones beyond `MOST_SESSIONS`. Also delete folders that
+    were stored more than `days` ago for sessions that are not kept. Return the number of sessions deleted."""
     with state.transaction() as db:
         old = db.execute("DELETE FROM session WHERE last < ?", (_iso(now - timedelta(days=days)),)).rowcount
         many = db.execute(

@@ -1,4 +1,4 @@
-"""What came from each source of memories on each day, what is wrong with it, and what no reader knew.
+"""Counts per day what each source of sessions and documents brought, and stores its problems and its unknown lines.
 
 A source is a way in: `hook`, `watcher`, `backfill`, `ingest` (a file or folder that a person named) or `folder` (a
 watched folder of documents). The numbers are telemetry: nothing is decided by them.
@@ -18,12 +18,12 @@ from ormahd.state.state import State
 SOURCES: Final = ("hook", "watcher", "backfill", "ingest", "folder")
 DAYS_KEPT: Final = 400
 KINDS_KEPT: Final = 200
-"""Number of unknown kinds that are kept: a transcript can invent any number of them."""
+"""Maximum number of unknown kinds of lines that are kept: a transcript may have any number of them."""
 LAST: Final = "last"
 REFUSED: Final = "refused: "
-"""Beginning of what is counted of statements that became no memory."""
+"""Prefix of the names under which refused candidates are counted; the reason follows."""
 TROUBLE: Final = "trouble: "
-"""Beginning of the name of a mark that says what is wrong with a path."""
+"""Prefix of the name of a mark that says why a path cannot be read; the path follows."""
 
 
 class UnknownKind(Struct, frozen=True):
@@ -47,7 +47,8 @@ class SourceLog:
         self._state = state
 
     def count(self, source: str, numbers: Mapping[str, int], *, came: bool = True) -> None:
-        """Add to the numbers of a source today, and note that something came from it, unless it `came` before."""
+        """Add `numbers` (what -> number) to today's counts of a source. `came`: also store the present time as the one when
+        something last came from this source."""
         now = self._state.clock()
         day = now.date().isoformat()
         with self._state.transaction() as db:
@@ -62,13 +63,14 @@ class SourceLog:
             self.mark(source, LAST, "")
 
     def grew(self, source: str, sessions: Iterable[str]) -> None:
-        """Note that archived sessions (their files) got turns by a source."""
+        """Record that these archived sessions, named by their files, got turns from a source."""
         with self._state.transaction() as db:
             rows = [(session, source) for session in sessions]
             db.executemany("INSERT OR REPLACE INTO session_source (session, source) VALUES (?, ?)", rows)
 
     def learned(self, session: str, memories: int, refused: Mapping[str, int]) -> None:
-        """Count what was learned of a session for the source by which it last grew. `refused`: {reason in words: number}."""
+        """Count the memories made from a session, and the candidates refused, for the source that last brought turns of it.
+        `refused`: reason in words -> number."""
         with self._state.transaction() as db:
             row = db.execute("SELECT source FROM session_source WHERE session = ?", (session,)).fetchone()
         if row is not None:
@@ -76,7 +78,7 @@ class SourceLog:
             self.count(row[0], {"memories": memories, **why}, came=False)
 
     def numbers(self, since: str = "") -> dict[str, dict[str, int]]:
-        """Return {source: {what: number}} of the days from `since` (ISO date) on."""
+        """Return source -> what -> number, summed over the days from `since` (ISO date) on."""
         select = "SELECT source, what, sum(number) FROM source_day WHERE day >= ? GROUP BY source, what"
         found: dict[str, dict[str, int]] = {}
         with self._state.transaction() as db:
@@ -85,7 +87,8 @@ class SourceLog:
         return found
 
     def mark(self, source: str, name: str, value: str) -> None:
-        """Store a value that holds for a source now. Its time stays the same while the value does, but for `last`."""
+        """Store a present value of a source under a name, with the time since when it holds. The mark `last` always gets the
+        present time."""
         now = self._state.clock().isoformat(timespec="seconds")
         with self._state.transaction() as db:
             db.execute(
@@ -95,7 +98,7 @@ class SourceLog:
             )
 
     def put(self, source: str, name: str, value: Any) -> None:
-        """Store a value as JSON, for `value`."""
+        """Store a value as JSON under a name. `value` reads it."""
         self.mark(source, name, json.dumps(value))
 
     def unmark(self, source: str, name: str) -> None:
@@ -103,7 +106,7 @@ class SourceLog:
             db.execute("DELETE FROM source_mark WHERE source = ? AND name = ?", (source, name))
 
     def value(self, source: str, name: str) -> Any:
-        """Return the value of a mark, decoded from JSON; None if there is none, or it is no JSON."""
+        """Return a value that `put` stored; None if there is none, or if it is no JSON."""
         with self._state.transaction() as db:
             row = db.execute("SELECT value FROM source_mark WHERE source = ? AND name = ?", (source, name)).fetchone()
         try:
@@ -112,12 +115,12 @@ class SourceLog:
             return None
 
     def last(self) -> dict[str, str]:
-        """Return {source: ISO time of what last came from it}."""
+        """Return source -> ISO time when something last came from it."""
         with self._state.transaction() as db:
             return dict(db.execute("SELECT source, time FROM source_mark WHERE name = ?", (LAST,)))
 
     def troubled(self, source: str, wrong: Mapping[str, str]) -> None:
-        """Store what is wrong with the paths of a source now, {path: reason}, in place of what was stored before."""
+        """Store which paths of a source cannot be read now (path -> reason). This replaces all that was stored before."""
         with self._state.transaction() as db:
             known = [
                 name
@@ -132,7 +135,7 @@ class SourceLog:
             self.mark(source, TROUBLE + path, why)
 
     def troubles(self) -> dict[str, list[SourceMark]]:
-        """Return {source: what is wrong with its paths}."""
+        """Return source -> its paths that cannot be read."""
         found: dict[str, list[SourceMark]] = {}
         with self._state.transaction() as db:
             select = "SELECT source, name, value, time FROM source_mark WHERE name LIKE 'trouble: %' ORDER BY name"
@@ -141,7 +144,8 @@ class SourceLog:
         return found
 
     def unknown(self, formats: Sequence[str], kinds: Mapping[str, int]) -> None:
-        """Note kinds of lines and parts that no reader knows, each with its number in the file that has most of them."""
+        """Store kinds of lines and parts that no reader knows (kind -> number in one file). Of several files, the largest
+        number is kept."""
         now = self._state.clock().isoformat(timespec="seconds")
         name = ", ".join(formats) or "?"
         with self._state.transaction() as db:
@@ -157,7 +161,7 @@ class SourceLog:
             )
 
     def unknown_kinds(self) -> list[UnknownKind]:
-        """Return the kinds that no reader knows, the most frequent first."""
+        """Return the kinds of lines and parts that no reader knows, the most frequent first."""
         with self._state.transaction() as db:
             rows = db.execute("SELECT format, kind, number FROM unknown_kind ORDER BY number DESC, format, kind")
             return [UnknownKind(*row) for row in rows]

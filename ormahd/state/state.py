@@ -1,7 +1,7 @@
-"""`state.sqlite3`: uses not yet folded into the vault, answers to requests with an id, whispers, sessions and jobs.
+"""`state.sqlite3`: uses not yet folded in, answers to requests that have an id, whispers, sessions and jobs.
 
-It holds telemetry of recent days and no memory. A damaged file is set aside and replaced by an empty one. While the
-disk is full or read-only, a copy in memory is used. An older file is migrated when it is opened.
+It holds telemetry of recent days, and no memories. A damaged file is set aside and replaced by an empty one. While the
+disk is full or read-only, a copy in memory is used. A file of an older version is migrated when it is opened.
 """
 
 from __future__ import annotations
@@ -263,7 +263,8 @@ VERSION = len(_STEPS)
 
 
 def bring_up(db: sqlite3.Connection) -> int:
-    """Migrate the database to `VERSION` in one transaction. Return the version found; a newer one is left unchanged."""
+    """Migrate the database to `VERSION` in one transaction; a newer database is left unchanged. Return the version that it
+    had before."""
     (found,) = db.execute("PRAGMA user_version").fetchone()
     if found < VERSION:
         steps = "".join(_STEPS[found:])
@@ -278,8 +279,7 @@ class StateFile:
     """The database file and its connection. The caller holds the lock of `State`."""
 
     def __init__(self, path: Path, told: Callable[[str], None]) -> None:
-        """`told` is called with a sentence for the person whenever the file had to be set aside, or could not be
-        used."""
+        """`told` is called with a sentence for the person whenever the file could not be used or was set aside."""
         self.path = path
         self._told = told
         self._identity: tuple[int, int] | None = None
@@ -315,7 +315,7 @@ class StateFile:
         return True
 
     def _in_memory(self, why: str, kept: sqlite3.Connection | None = None) -> sqlite3.Connection:
-        """Return a database in memory: a copy of `kept`, else of the file if it can be read, else empty."""
+        """Return a database in memory: a copy of `kept` if given, else of the file; an empty one if that cannot be read."""
         if self.trouble is None:
             log.warning("%s cannot be written (%s); what happens is kept in memory until it can", self.path, why)
         self.trouble = why
@@ -341,10 +341,8 @@ class StateFile:
         return db
 
     def mend(self, error: sqlite3.DatabaseError) -> bool:
-        """Handle an error of SQLite. Return True if the file was at fault; the caller's work must then be repeated.
-
-        Another file, or a copy in memory, has then replaced it.
-        """
+        """Handle an error of SQLite. If the file was at fault, replace it by a new file or a copy in memory, and return True:
+        the caller must then repeat its transaction."""
         fault = fault_of(error)
         if fault is DatabaseFault.OTHER or self.trouble is not None:
             return False
@@ -361,8 +359,8 @@ class StateFile:
         return True
 
     def look(self) -> None:
-        """Check that the file is in its place. Write it again if it was removed or replaced, or could not be written
-        before."""
+        """Check that the database file is in its place. Write it again if it was removed or replaced, or if it could not be
+        written before."""
         if self.trouble is None and identity(self.path) == self._identity:
             return
         new = self.path.with_name(self.path.name + ".new")
@@ -432,23 +430,22 @@ KEPT_ANSWERS = 10_000
 
 
 class State:
-    """The state database: one connection guarded by one lock. Transactions are short, and their order matters."""
+    """The state database: one connection, guarded by one lock. Transactions are short."""
 
     def __init__(self, directory: Path, *, clock: Callable[[], datetime]) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self.path = directory / "state.sqlite3"
         self.notices: list[str] = []
-        """Sentences for the person: what was set aside, and why nothing can be written."""
+        """Sentences for the person: which files were set aside, and why nothing can be written."""
         self._asked: date | None = None
         self._file = StateFile(self.path, self.notices.append)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Yield the database for one transaction, committed at the end of the block and rolled back if it raises.
+        """Yield the database for one transaction. It is committed at the end of the block, or rolled back if the block raises.
 
-        Raises BegunAnew if the file was damaged or can no longer be written; a replacement is then ready for the next
-        call.
+        Raises BegunAnew if the file was damaged or can no longer be written. The next call then uses the replacement.
         """
         with self._lock:
             try:
@@ -466,12 +463,12 @@ class State:
 
     @property
     def trouble_said(self) -> str | None:
-        """`trouble` as a sentence."""
+        """Return `trouble` as a sentence for the person; None if there is none."""
         why = self.trouble
         return why and f"{self.path} cannot be written ({why}); what happens is kept in memory until it can"
 
     def look(self) -> None:
-        """Check that the file is in its place. Write it again if it was removed, or could not be written before."""
+        """Check that the database file is in its place. Write it again if it was removed, or could not be written before."""
         with self._lock:
             self._file.look()
 
@@ -480,14 +477,15 @@ class State:
         return self._clock
 
     def touch(self, node_ids: Sequence[str], *, how: str, session_id: str | None, at: datetime | None = None) -> None:
-        """Record that these nodes were used (`at`: default now). A job folds these events into the vault's strength."""
+        """Record that these nodes were used. `how`: recall, whisper, get or feedback; `at`: default now. A job folds these
+        uses in."""
         now = (at or self._clock()).isoformat()
         with self.transaction() as db:
             rows = [(node_id, now, how, session_id) for node_id in node_ids]
             sql.put(db, "INSERT INTO access (node_id, time, how, session_id)", rows)
 
     def glance(self, node_ids: Sequence[str], *, how: str, session_id: str | None, at: datetime) -> None:
-        """Record a weak use of these nodes, at most once per day and session."""
+        """Record that these nodes were used weakly. At most one such use of a node counts per day and session."""
         with self.transaction() as db:
             known = {
                 row[0]
@@ -501,7 +499,7 @@ class State:
             sql.put(db, "INSERT INTO access (node_id, time, how, session_id)", rows)
 
     def asked(self, at: datetime) -> None:
-        """Record that there was a request on this day."""
+        """Record that there was a request on the day of `at`."""
         day = at.astimezone(UTC).date()
         if day != self._asked:  # write once a day
             with self.transaction() as db:
@@ -514,24 +512,24 @@ class State:
             return {date.fromisoformat(day) for (day,) in db.execute("SELECT day FROM active_day")}
 
     def accesses(self) -> list[tuple[int, str, str, str]]:
-        """Return the events not yet folded in, oldest first: (event, node id, ISO time, how: recall, whisper, get or
-        feedback)."""
+        """Return the uses not yet folded in, oldest first, as (number of the use, node id, ISO time, how). `how` is recall,
+        whisper, get or feedback."""
         with self.transaction() as db:
             return list(db.execute("SELECT id, node_id, time, how FROM access ORDER BY id"))
 
     def folding(self, upto: int, run: str) -> None:
-        """Record, before the commit, that this run will fold in the events up to and including `upto`."""
+        """Record that this run is about to fold in the uses up to and including number `upto`. Called before the commit."""
         with self.transaction() as db:
             db.execute("UPDATE access SET run = ? WHERE id <= ?", (run, upto))
 
     def half_folded(self) -> list[str]:
-        """Return the runs that began to fold events in but never ended, because the daemon was killed."""
+        """Return the runs that began to fold uses in and never ended, because the daemon was killed."""
         with self.transaction() as db:
             return [row[0] for row in db.execute("SELECT DISTINCT run FROM access WHERE run IS NOT NULL")]
 
     def folded(self, run: str, *, held: bool = True) -> None:
-        """Record the end of a run. `held`: the vault now holds its events, so they are deleted; else the next run takes
-        them."""
+        """Record the end of a run that folds uses in. `held`: whether the vault now has them. If so they are deleted here,
+        else the next run folds them in."""
         done = "DELETE FROM access WHERE run = ?" if held else "UPDATE access SET run = NULL WHERE run = ?"
         with self.transaction() as db:
             db.execute(done, (run,))
@@ -554,8 +552,8 @@ class State:
             )
 
     def scour(self, holds: Callable[[bytes], bool]) -> int:
-        """Delete every row, in all tables, with a value for which `holds` is true. Rewrite the file so that no freed
-        page has it.
+        """Delete every row of any table that has a value for which `holds` is true. Rewrite the file, so that no freed page
+        still has such a value.
 
         Return the number of rows deleted.
         """
@@ -577,7 +575,7 @@ class State:
         return gone
 
     def wipe(self) -> None:
-        """Rewrite the file, so that no freed page has what was deleted."""
+        """Rewrite the file, so that no freed page still has deleted data."""
         with self._lock:
             self._file.db.execute("VACUUM")
             self._file.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

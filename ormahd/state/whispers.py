@@ -1,7 +1,8 @@
-"""The whisper log: each prompt, silent ones too, with the memories that were considered for it; and review questions.
+"""The whisper log: each prompt, with the memories that were considered for it; and the review questions.
 
-A judgement names a memory, and the log tells for which prompt it was considered. Prompts are redacted and kept for some
-days. Any judgement on a reviewed memory counts as the answer to its review question.
+Prompts that were answered with silence are logged as well. When a memory is judged, the log says for which prompt it was
+considered. Prompts are redacted and kept for some days. A review question asks an agent whether a memory that was not
+shown would have been of use. Any judgement on that memory counts as the answer.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ from ormahd.text.secrets import redact
 SPOKEN = "injected"
 """The outcome of a prompt for which memories were whispered. Any other outcome is the reason for silence."""
 INJECTED = frozenset({"full", "title", "preference"})
-"""How a memory appears in a whisper that counts as injected. `exploring` does not: it is a review question (DESIGN
-section 2)."""
+"""The ways in which a memory can be shown that count as injected. `exploring` does not count: it is a review question
+(DESIGN section 2)."""
 KEPT = 2_000
 """Number of characters of a prompt that are kept: enough to recognise it and to embed it again."""
 REDACTED = KEPT + 1_000
-"""Number of characters that are searched for secrets: more than are kept, so that no secret is cut in two at the
-end."""
+"""Number of characters of a prompt that are searched for secrets. It is more than are kept, so that a secret across the end
+of the kept part is still recognised."""
 SHOWN = 10
 """Maximum number of ids that an error lists."""
 LOOKED_AT = 500
 """Review questions are chosen from the candidates of the last `LOOKED_AT` prompts, which bounds the time of the
 query."""
 SLICE = 200
-"""Number of prompts deleted in one transaction of `prune`, so that a whisper need not wait long."""
+"""Number of prompts that `prune` deletes in one transaction: small, so that a whisper need not wait long."""
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 """32 characters, so that a random byte modulo 32 is uniform."""
 _LAST_WORD = re.compile(r"(?<!\S)\S+\Z")
@@ -64,7 +65,7 @@ class Considered(Struct, frozen=True):
 
 
 class Logged(Struct, frozen=True):
-    """A memory as considered for a logged prompt. `vector`: the prompt's, made by `model`."""
+    """A memory that was considered for a logged prompt. `vector`: the vector of the prompt, made by `model`."""
 
     event: str
     node_id: str
@@ -79,7 +80,8 @@ class Logged(Struct, frozen=True):
 
 
 class Figures(Struct, frozen=True):
-    """Statistics of the log since `since` (None: the log is empty): prompts, whispers, and silences by reason."""
+    """Statistics of the log since its first prompt (`since`; None: the log is empty): numbers of prompts and of whispers,
+    and reason -> number of silences."""
 
     since: datetime | None
     prompts: int
@@ -89,7 +91,7 @@ class Figures(Struct, frozen=True):
 
 
 def new_event() -> str:
-    """Return a random id for an event. All its characters are drawn in one call, which is faster."""
+    """Return a random id for a whisper. All its random bytes are drawn in one call, which is faster."""
     return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in secrets.token_bytes(_EVENT))
 
 
@@ -107,8 +109,8 @@ def record(
     agent: str = "agent",
     event: str | None = None,
 ) -> str:
-    """Log a prompt with the memories considered for it. Return the event's id (`event`, or a new one), even if logging
-    failed.
+    """Log a prompt with the memories considered for it. Return the id of this whisper (`event`, or a new one), even if
+    logging failed.
 
     `outcome`: `injected`, or the reason for silence. Candidates are logged only with a session and a vector (`model`:
     the embedder's name), because without them nothing can be learned from them.
@@ -137,10 +139,10 @@ def _write(state: State, event: Sequence[Any], candidates: Sequence[Sequence[Any
 
 
 def kept(prompt: str) -> str:
-    """Return the part of a prompt that is kept: its beginning, with secrets redacted."""
+    """Return the part of a prompt that is stored: its first `KEPT` characters, with secrets redacted."""
     text = prompt[:REDACTED]
     if len(prompt) > REDACTED and not prompt[REDACTED].isspace():
-        text = _LAST_WORD.sub("", text)  # half a secret would not be recognised
+        text = _LAST_WORD.sub("", text)  # the last word may be half a secret, which would not be recognised
     return redact(text).text[:KEPT]
 
 
@@ -151,8 +153,8 @@ _LOGGED = (
 
 
 def latest(state: State, prefix: str) -> Logged:
-    """Return the most recent logged consideration of a memory. `prefix`: its id, or a prefix unique among the logged
-    ids.
+    """Return the most recent entry of the log in which a memory was considered. `prefix`: the memory's id, or a prefix that
+    is unique among the logged ids.
 
     Raises Ambiguous or NotFound.
     """
@@ -165,10 +167,11 @@ def latest(state: State, prefix: str) -> Logged:
 
 
 def considered(state: State, event: str, prefix: str) -> Logged:
-    """Return a memory as considered in one whisper.
+    """Return the entry of the log for one memory in one whisper. `event`: the id of the whisper; `prefix`: the memory's id or
+    a prefix of it.
 
-    Raises NotFound if there is no such whisper, or it did not consider the memory; Ambiguous if several of its memories
-    match.
+    Raises NotFound if there is no such whisper, or if it did not consider the memory. Raises Ambiguous if the prefix fits
+    several memories of the whisper.
     """
     candidates = candidates_of(state, event)
     if not candidates and not _known(state, event):
@@ -182,7 +185,7 @@ def considered(state: State, event: str, prefix: str) -> Logged:
 
 
 def candidates_of(state: State, event: str) -> list[Logged]:
-    """Return the memories that a whisper considered, in the order logged; empty if the whisper is unknown."""
+    """Return the memories that were considered for a whisper, in the order logged; empty if the whisper is unknown."""
     with state.transaction() as db:
         return [_logged(row) for row in db.execute(_LOGGED + "WHERE l.event = ? ORDER BY l.id", (event,))]
 
@@ -190,15 +193,16 @@ def candidates_of(state: State, event: str) -> list[Logged]:
 def held_back(
     state: State, since: datetime, space: str | None, limit: int, *, least: float = 0.0
 ) -> list[tuple[int, str]]:
-    """Return memories that were considered since then but never shown: (row of the log, node id), most relevant first.
+    """Return the memories that were considered for prompts since `since` but never shown, most relevant first.
 
-    Only prompts of this space (None: prompts without one) count, and only relevances of at least `least`. The row is
-    that with the highest relevance. Looks at the last `LOOKED_AT` prompts.
+    Each is (id of a row of the log, node id); the row is that of the prompt for which the memory was most relevant. Counts
+    only prompts of this space (None: without a space), only relevances of at least `least`, and only the last
+    `LOOKED_AT` prompts.
     """
     with state.transaction() as db:
         keys, _ = sql.scored(
             db,
-            # with a single max(), SQLite takes the other columns from the row of the maximum
+            # if max() is the only aggregate, SQLite takes the other columns from the row that has the maximum
             "SELECT l.id || ':' || l.node_id AS key, "
             "max(CASE WHEN l.shown IS NULL AND e.space IS ? AND l.relevance >= ? THEN l.relevance END) AS score "
             "FROM (SELECT event, space FROM whisper_event WHERE time >= ? ORDER BY time DESC LIMIT ?) e "
@@ -211,14 +215,14 @@ def held_back(
 
 
 def row(state: State, number: int) -> Logged | None:
-    """Return a row of the log; None if it was deleted."""
+    """Return the row of the log with this id; None if it was deleted."""
     with state.transaction() as db:
         found = db.execute(_LOGGED + "WHERE l.id = ?", (number,)).fetchone()
     return None if found is None else _logged(found)
 
 
 def claim_use(state: State, event: str, node_id: str) -> bool:
-    """Count a use of this memory in this whisper. Return False if it was counted before."""
+    """Mark a memory of a whisper (`event`) as used. Return False if it was marked before, so that no use counts twice."""
     with state.transaction() as db:
         done = db.execute(
             "UPDATE whisper_log SET used = 1 WHERE event = ? AND node_id = ? AND used = 0", (event, node_id)
@@ -227,7 +231,7 @@ def claim_use(state: State, event: str, node_id: str) -> bool:
 
 
 def prompt_texts(state: State, events: Iterable[str]) -> dict[str, str]:
-    """Return the texts of those prompts that are still logged, by event."""
+    """Return event -> text of its prompt, for those of `events` that are still logged."""
     found: dict[str, str] = {}
     with state.transaction() as db:
         for event in events:
@@ -252,7 +256,8 @@ def figures(state: State) -> Figures:
 
 
 def prune(state: State, days: float) -> int:
-    """Delete prompts older than `days` with their candidates, `SLICE` in each transaction. Return how many."""
+    """Delete prompts older than `days`, with the memories considered for them, `SLICE` prompts in each transaction. Return
+    the number of prompts deleted."""
     before, gone = _iso(state.clock() - timedelta(days=days)), 0
     while True:
         with state.transaction() as db:
@@ -266,10 +271,10 @@ def prune(state: State, days: float) -> int:
 
 
 def unkeep(state: State, excluded: Callable[[str], bool]) -> int:
-    """Delete what was said in sessions that began in an excluded folder, such as before the setting named it. Return how many
-    prompts.
+    """Delete the prompts of sessions that began in a folder for which `excluded` is true. There are such prompts if the
+    folder was excluded only later. Return the number of prompts deleted.
 
-    The counts stay: when a session asked, and whether something was whispered.
+    The time and outcome of each whisper stay, for the statistics.
     """
     gone = 0
     with state.transaction() as db:
@@ -322,7 +327,7 @@ def _logged(row: Sequence[Any]) -> Logged:
 
 
 def _iso(time: datetime) -> str:
-    """Return the time in ISO format with six decimals, so that texts sort as times do."""
+    """Return the time in ISO format with six decimals, so that the texts sort in the order of the times."""
     return time.isoformat(timespec="microseconds")
 
 
@@ -349,7 +354,8 @@ class LoggedMemory(Struct, frozen=True):
 
 
 def prompts(state: State, *, since: datetime | None, before: datetime | None, space: str | None, limit: int) -> list[LoggedPrompt]:  # fmt: skip
-    """Return the prompts between two times, newest first. `space`: "global" means prompts without a space."""
+    """Return the prompts between two times, newest first. `space`: only prompts of this space; "global": only prompts without
+    a space; None: all."""
     conditions, values = ["1"], list[Any]()
     for sign, bound in ((">=", since), ("<=", before)):
         if bound is not None:
@@ -368,7 +374,7 @@ def prompts(state: State, *, since: datetime | None, before: datetime | None, sp
 
 
 def shown(state: State, events: Sequence[str]) -> dict[str, list[LoggedMemory]]:
-    """Return the memories shown in each whisper, by event, in the order shown."""
+    """Return event -> the memories shown in that whisper, in the order shown."""
     found: dict[str, list[LoggedMemory]] = {}
     with state.transaction() as db:
         for some in sql.sets(events):
@@ -393,8 +399,8 @@ def last(state: State, *, spoken: str) -> LoggedPrompt | None:
 
 
 def surfaced(state: State, node_id: str, *, event: str, surfaced_in: str) -> None:
-    """Record that the whisper `surfaced_in`, which was sent, asked about a memory that the whisper `event` had not
-    shown."""
+    """Record a review question: the whisper `surfaced_in` asked about a memory that the earlier whisper `event` considered
+    but did not show."""
     with state.transaction() as db:
         db.execute(
             "INSERT INTO review_log (node_id, event, surfaced_in, time) VALUES (?, ?, ?, ?)",
@@ -414,8 +420,8 @@ def answer(state: State, node_id: str) -> bool:
 
 
 def resting(state: State, *, since: datetime, unanswered: int) -> set[str]:
-    """Return the memories not to be asked about now: a question was asked since `since`, or at least `unanswered` got
-    no answer."""
+    """Return the ids of the memories that no review question should ask about now. A question about them was asked since
+    `since`, or at least `unanswered` questions about them got no answer."""
     with state.transaction() as db:
         select = "SELECT node_id FROM review_log GROUP BY node_id HAVING max(time) >= ? OR sum(answered IS NULL) >= ?"
         return set(sql.columns(db, ("node_id",), f"FROM ({select})", (_iso(since), unanswered))[0])
@@ -429,7 +435,8 @@ def counts(state: State) -> tuple[int, int]:
 
 
 def told_in(state: State, session_id: str) -> set[str]:
-    """Return the ids of the memories that were whispered in a session, as far as the log and the session's record go back."""
+    """Return the ids of the memories that an agent got in a session: those whispered, and those that its context is recorded
+    to hold. Older ones may be missing, because the log and the record are pruned."""
     with state.transaction() as db:
         rows = db.execute(
             "SELECT DISTINCT l.node_id FROM whisper_event e JOIN whisper_log l USING (event) "
