@@ -1,1 +1,1 @@
-"""Brings in what was said elsewhere: transcripts of agents and exports of chats."""
+"""Archives transcripts of agents and exports of chats, makes memories from them, and makes memories from documents."""

@@ -1,6 +1,7 @@
-"""Archives the past sessions of this machine in the background, newest first.
+"""The backfill: archives the past sessions of this machine in the background, newest first.
 
-It can be stopped, and goes on after a restart: what is to be read is written in the state, and what was read is known to the archive.
+A person can stop it. After a restart of the daemon it continues: the state has the folders to be read, and the archive
+knows which of their files were read.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ SOURCE: Final = "backfill"
 WANTED: Final = "wanted"
 ENDED: Final = "ended"
 STOPS: Final = 10.0
-"""Seconds that a stop waits at most for what is being read."""
+"""Maximum seconds that a stop waits for the file that is being read."""
 
 
 class Backfill:
     """The backfill of one vault. Thread-safe."""
 
     def __init__(self, ormah: Ormah, archived: Callable[[], None] = lambda: None) -> None:
-        """`archived` is called after each file."""
+        """`archived` is called each time that a file was archived."""
         self._ormah = ormah
         self._archived = archived
         self._log = SourceLog(ormah.state)
@@ -46,13 +47,13 @@ class Backfill:
         self._now = BackfillResult(False)
 
     def go_on(self) -> None:
-        """Go on with a backfill that was under way when the daemon stopped."""
+        """Continue the backfill that was running when the daemon stopped, if there was one."""
         wanted = self._log.value(SOURCE, WANTED)
         if isinstance(wanted, dict) and isinstance(wanted.get("folders"), list):
             self._begin([str(one) for one in wanted["folders"]], str(wanted.get("begun")))
 
     def answer(self, action: str, folders: list[str]) -> BackfillResult:
-        """Start or stop it, and return its state.
+        """Carry out an action (`start`, `stop` or `state`), and return the state of the backfill.
 
         Raises:
             BadRequest: the action is unknown, archiving is switched off, or a folder is no absolute path.
@@ -74,7 +75,8 @@ class Backfill:
             )  # fmt: skip
 
     def close(self, seconds: float) -> bool:
-        """End the thread after what it reads; the next start goes on. False if that takes longer."""
+        """End the thread as soon as it has read the present file; the next start of the daemon continues. Return False if it
+        has not ended after `seconds`."""
         self._leaving.set()
         thread = self._thread
         if thread is not None:
@@ -85,7 +87,7 @@ class Backfill:
         allowed(self._ormah)
         if self.state().running:
             return
-        survey(self._ormah, folders)  # refuses what cannot be read at all, before it is promised
+        survey(self._ormah, folders)  # raises for wrong folders, before the backfill counts as started
         begun = self._ormah.clock().isoformat(timespec="seconds")
         self._log.put(SOURCE, WANTED, {"folders": folders, "begun": begun})
         self._begin(folders, begun)
@@ -122,7 +124,7 @@ class Backfill:
                     out = ingest(self._ormah, str(file), unnamed=False, progress=goes_on, source=SOURCE)
                     mine.added += out.added
                     mine.failed += out.status == "failed"
-                except BadRequest as error:  # it was deleted since
+                except BadRequest as error:  # the file was deleted in the meantime
                     log.debug("%s: %s", file, error.message)
                 self._archived()
                 goes_on()

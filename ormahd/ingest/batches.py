@@ -1,6 +1,7 @@
-"""Shows the unread turns of a session to a model, a few thousand characters at a time, and turns its answer into candidates.
+"""Divides the unread turns of a session into batches for a model, and turns the model's answers into candidates for
+memories.
 
-The judge and the coding agent get the same batches.
+The judge and a coding agent in two-phase maintenance get the same batches.
 """
 
 from __future__ import annotations
@@ -20,21 +21,22 @@ if TYPE_CHECKING:
     from ormahd.sessions.archive import Archived
 
 BATCH: Final = 12_000
-"""Characters of JSON of one batch: a small local model reads them, and an agent's client does not cut them."""
+"""Maximum characters of one batch as JSON: few enough for a small local model, and for an agent's client not to cut them."""
 LONGEST: Final = 5_000
-"""Characters of one turn that are shown: its beginning and its end. More is a pasted file or log."""
+"""Maximum characters of one turn that are shown: its beginning and its end. A longer turn has a pasted file or log."""
 BEFORE: Final = 2
-"""Number of turns before the unread ones that are shown, so that an answer is understood."""
+"""Number of read turns that are shown before the unread ones, so that the model understands what an answer refers to."""
 BEFORE_CHARACTERS: Final = 600
 GAP: Final = "\n[…]\n"
 TITLE: Final = 200
 GIVEN: Final = 0.7
-"""Confidence of a memory to which a model gives none."""
+"""The confidence of a memory if the model states none."""
 WHO: Final = {"user": "person", "assistant": "agent"}
 
 
 class ShownTurn(Struct, frozen=True):
-    """A turn as a model sees it. `read`: it was read before, and is only shown so that the others are understood."""
+    """A turn as shown to a model. `turn`: its number in the batch. `read`: whether it was read before; it is then shown only
+    so that the model understands the other turns."""
 
     turn: int
     who: str
@@ -44,7 +46,8 @@ class ShownTurn(Struct, frozen=True):
 
 
 class TurnBatch(Struct, frozen=True):
-    """Some turns of one session. `keys`: those of the shown turns, in order. `end`: how many turns of the session are then read."""
+    """Some turns of one session. `keys`: the keys of the shown turns, in order. `fresh`: the keys of those that are unread.
+    `end`: the number of turns of the session that are read once this batch is."""
 
     turns: tuple[ShownTurn, ...]
     keys: tuple[str, ...]
@@ -53,7 +56,8 @@ class TurnBatch(Struct, frozen=True):
 
 
 class Remembered(Struct, frozen=True):
-    """A memory as a model proposes it. `turns`: numbers of the turns that say it, the first is where it was said."""
+    """A memory as a model proposes it. `turns`: the numbers of the turns that say it; the first is that in which it was said.
+    `corrects`: words of an earlier fact that this one makes wrong."""
 
     turns: Sequence[int]
     type: NodeType
@@ -84,12 +88,14 @@ def batches(some: UnreadTurns, most: int = BATCH) -> Iterator[TurnBatch]:
 
 
 def show(keys: Sequence[str], turns: Mapping[str, Archived], fresh: Collection[str]) -> tuple[ShownTurn, ...]:
-    """Return the turns with these keys as a model sees them, numbered by their place in `keys`; those that are gone are left out."""
+    """Return the turns with these keys in the form for a model, numbered by their position in `keys`. Keys that `turns` no
+    longer has are left out; the numbers of the others stay. `fresh`: the keys of unread turns."""
     return tuple(_shown(turns[key], at, read=key not in fresh) for at, key in enumerate(keys, 1) if key in turns)
 
 
 def candidates(batch: TurnBatch, found: Sequence[Remembered]) -> list[MemoryCandidate]:
-    """Return what a model proposes of a batch. A turn that it was not shown is left out; without any the check refuses it."""
+    """Return the memories that a model proposes as candidates, with keys of turns in place of numbers. Numbers of turns that
+    are not in the batch are dropped; the checks refuse a candidate that has no turn left."""
     return [
         MemoryCandidate(
             one.type, shortened(one.title, TITLE), one.content, one.confidence,

@@ -1,7 +1,7 @@
-"""Brings the sessions of a file into the archive: read, leave out, redact, keep.
+"""Archives the sessions of a file: reads its turns, leaves some out, redacts secrets, and stores the rest.
 
-Everything is decided by the turns' keys, so that a file may be read again, in parts, or after it was rewritten. A dry run goes the same way,
-up to the last step.
+Turns are recognised by their keys, so that a file may be read again, in parts, or after it was rewritten. A dry run does the
+same without storing anything.
 """
 
 from __future__ import annotations
@@ -36,58 +36,60 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 Progress = Callable[[int, int, str], None]
-"""Told how far it is, between batches. It may raise ReadingStopped."""
+"""Is called between batches with (number done, number of all, name of the file). It may raise ReadingStopped."""
 Propose = Callable[[Sequence[ExportedFact], bool], int]
-"""Proposes facts (True: only counts them), and returns the number of those that were not proposed before."""
+"""Proposes facts as memories, and returns the number of those that were not proposed before. With True as its second
+argument it only counts them."""
 Touched = dict[str, tuple[SessionHead, list[Line]]]
-"""{file of a session in the archive: its description, and turns that it got}."""
+"""File of a session in the archive -> (its description, the turns that were added)."""
 
 REST: Final = 600.0
-"""Seconds without a write after which a transcript counts as finished: its last answer is whole."""
+"""Seconds without a write after which a transcript counts as finished, so that its last answer is complete."""
 BATCH: Final = 500
-"""Turns that are kept together."""
+"""Number of turns that are archived at once."""
 
 
 class ReadingStopped(Exception):
-    """Breaks off a file, if `Progress` raises it. What was kept by then stays, and the file counts as unread."""
+    """Ends the reading of a file, if `Progress` raises it. Turns archived by then stay; the file counts as unread."""
 
 
 class _Taking(Struct):
-    """A document that is being taken in."""
+    """The state of the archiving of one document: a file, or a member of a zip."""
 
     name: str
     source: str | None
     written: str
-    """When the file was last written: the time of turns that have none."""
+    """When the file was last written. Turns without a time of their own get this one."""
     reading: Reading
     out: IngestedFile
     seen: set[str] | None
-    """Keys that were counted in a dry run; None if turns are kept."""
+    """The keys of the turns that a dry run has counted so far; None if it is no dry run."""
     ending: str = ""
-    """The last answer as a hook told it, where the file may lack it or not say that it is whole."""
+    """The agent's last answer as reported by a hook; "" if no hook reported one. The file may lack this answer, or have it
+    without a sign that it is complete."""
     least: int = 1
-    """Number of prompts below which nothing is kept, unless the session is known."""
+    """Minimum number of prompts: with fewer, nothing of the document is archived, unless one of its sessions already is."""
     prompts: int = 0
     tail: SessionTurn | None = None
-    """The last turn so far."""
+    """The last turn that was read so far."""
     asked: dict[str, str] = field(default_factory=dict)
-    """The key of the last prompt of each session."""
+    """Session -> key of its last prompt so far."""
     judging: set[str] = field(default_factory=set)
-    """Sessions that Ormah's own judge held."""
+    """The judge's own sessions, which are left out."""
     homes: dict[str, str] = field(default_factory=dict)
-    """{session: the folder in which it began}."""
+    """Session -> the folder in which it began."""
     excluded: dict[str, bool] = field(default_factory=dict)
-    """{working directory: whether the settings leave its sessions out}."""
+    """Working directory -> whether the settings exclude its sessions."""
     untitled: set[str] = field(default_factory=set)
-    """Sessions of which a turn is left out: their titles may tell what was said in it."""
+    """Sessions of which a turn is left out. They get no title, because it might reveal that turn."""
     told: dict[str, str] = field(default_factory=dict)
-    """{key of an answer: the key that it had if a hook told it before the file had it}."""
+    """Key of an answer -> the key under which the same answer is archived if a hook reported it before the file had it."""
     waiting: list[SessionTurn] = field(default_factory=list)
     sessions: set[str] = field(default_factory=set)
     unentitled: set[str] = field(default_factory=set)
-    """Those of them that got turns before it was known whether they may have a title."""
+    """Those of `sessions` that got turns before it was known whether they may have a title."""
     begun: set[str] = field(default_factory=set)
-    """Those of them that the archive did not have."""
+    """Those of `sessions` that were not archived before."""
     touched: Touched = field(default_factory=dict)
     redacted: Counter[str] = field(default_factory=Counter)
 
@@ -96,9 +98,10 @@ def look(
     ormah: Ormah, path: str, *, dry_run: bool, progress: Progress, unnamed: bool = False, propose: Propose | None = None,
     foreseen: Callable[[IngestedFile, Touched], None] = lambda *_: None, files: Sequence[Path] | None = None,
 ) -> IngestPathResult:  # fmt: skip
-    """Return what is in a file or folder, and with `dry_run` what would come of it.
+    """Return the files at a path that may hold conversations. With `dry_run`, read each, and say what would be archived.
 
-    `foreseen` adds what would be learned. `files`: those at the path that may hold conversations, if they are known.
+    `foreseen` adds to a result the memories that would be made from the file. `files`: the files, if the caller has already
+    found them.
 
     Raises:
         BadRequest: there is nothing at this path, or archiving is switched off.
@@ -132,8 +135,8 @@ def ingest(
     propose: Propose | None = None,
     touched: Touched | None = None,
 ) -> IngestedFile:
-    """Archive the sessions of one file, and add to `touched` those that grew. `source`: what it counts for. `propose`: gets what
-    another program remembered.
+    """Archive the sessions of one file, and add those that got turns to `touched`. `source`: the way in under which the file
+    is counted. `propose`: is called with the facts in an export of another program's memories.
 
     Raises:
         BadRequest: there is no such file, or archiving is switched off.
@@ -147,7 +150,7 @@ def ingest(
 
 
 def record(ormah: Ormah, source: str, out: IngestedFile, touched: Touched) -> None:
-    """Count what came of a file for its source, and note which sessions grew by it."""
+    """Count the result of archiving a file under its source, and record which sessions got turns from that source."""
     log = SourceLog(ormah.state)
     if touched:
         log.grew(source, touched)
@@ -176,13 +179,13 @@ def named(path: str) -> Path:
 
 
 def ours(ormah: Ormah) -> tuple[Path, ...]:
-    """Return folders of our own: what we wrote there is no session."""
+    """Return the folders in which Ormah stores its own data. No session or document is read from them."""
     kept = (paths.sessions_dir(ormah.vault.id).parent, paths.purged_file(ormah.vault.id).parent)
     return (ormah.vault.root, ormah.index.directory, ormah.state.path.parent, *kept)
 
 
 def refuse_ours(ormah: Ormah, place: Path) -> None:
-    """Raise BadRequest if a path is in a folder of our own."""
+    """Raise BadRequest if a path is in a folder of Ormah's own data."""
     if any(one in (place, *place.parents) for one in ours(ormah)):
         raise BadRequest(f"{place} is in a folder of Ormah itself", hint=WHY_OURS)
 
@@ -197,7 +200,8 @@ def take(
     propose: Propose | None = None,
     touched: Touched | None = None,
 ) -> IngestedFile:
-    """Archive the sessions of a file, and say what came of it. With `seen`: only say it, and remember the keys there."""
+    """Archive the sessions of a file, and return the result. With `seen` it is a dry run: nothing is stored, and the keys of
+    the turns are added to `seen`."""
     return settling(ormah, path, seen=seen, unnamed=unnamed, progress=progress, propose=propose, touched=touched)[0]
 
 
@@ -213,10 +217,10 @@ def settling(
     propose: Propose | None = None,
     touched: Touched | None = None,
 ) -> tuple[IngestedFile, bool]:
-    """Do as `take`, and also say whether the file ends with a whole answer.
+    """Do the same as `take`, and also return whether the file ends with a complete answer.
 
-    `ending`: the last answer, as a hook told it. If the file does not have it yet, it is archived all the same. `least`: number of
-    prompts below which a file of unknown sessions is left for later.
+    `ending`: the agent's last answer as reported by a hook; it is archived even if the file does not have it yet. `least`:
+    minimum number of prompts; a file of new sessions with fewer is left for later.
     """
     out = IngestedFile(str(path))
     settled = True
@@ -259,7 +263,7 @@ def settling(
 
 
 def _add(touched: Touched, taking: _Taking) -> None:
-    """Add the sessions of a document, without turns that the person took back."""
+    """Add the sessions of a document to `touched`, without the turns that the person took back."""
     gone = taking.reading.withdrawn
     for path, (head, lines) in taking.touched.items():
         before = touched[path][1] if path in touched else []
@@ -267,7 +271,8 @@ def _add(touched: Touched, taking: _Taking) -> None:
 
 
 def _project(path: Path) -> str | None:
-    """Return the project of one of Gemini CLI's chats, whose lines do not name it."""
+    """Return the project's folder for a chat of Gemini CLI, from a file beside it, as the chat itself does not name it. None
+    for any other file."""
     file = path.parent.parent / ".project_root"
     try:
         return file.read_text("utf-8", "replace").strip()[:4096] or None if path.parent.name == "chats" else None
@@ -323,13 +328,14 @@ def _document(ormah: Ormah, document: SourceDocument, taking: _Taking, progress:
 
 
 def _unheard(ormah: Ormah, harness: str, taking: _Taking) -> bool:
-    """Return whether the archive has none of the sessions whose turns wait."""
+    """Return whether none of the sessions in `taking.waiting` is archived."""
     heads = [SessionHead(session, harness) for session in {turn.session for turn in taking.waiting}]
     return len(ormah.sessions.unknown(heads)) == len(heads)
 
 
 def _heard(taking: _Taking, turn: SessionTurn) -> SessionTurn:
-    """Note a turn; return it, closed if a hook said that this is the whole answer."""
+    """Record a turn in `taking`, and return it. An answer that is still open is returned as closed if a hook reported exactly
+    this text as the last answer."""
     if turn.cwd is not None:
         taking.homes.setdefault(turn.session, turn.cwd)
     if turn.role == "user":
@@ -346,7 +352,7 @@ def _heard(taking: _Taking, turn: SessionTurn) -> SessionTurn:
 
 
 def _end(ormah: Ormah, taking: _Taking) -> None:
-    """Add the answer that a hook told, where the file ends with the prompt."""
+    """Add the answer that a hook reported, if the file still ends with the prompt."""
     tail = taking.tail
     if taking.ending and tail is not None and tail.role == "user" and not _left_out(ormah, taking, tail):
         key = key_of("told", tail.key, taking.ending)
@@ -364,7 +370,8 @@ def _count(taking: _Taking) -> None:
 
 
 def _left_out(ormah: Ormah, taking: _Taking, turn: SessionTurn) -> bool:
-    """Return whether a turn is left out: of a session of the judge, or of one that began in an excluded folder or is in one now."""
+    """Return whether a turn is left out: its session is one of the judge's own, or began in an excluded folder, or is in one
+    at this turn."""
     if turn.session in taking.judging:
         return True
     for cwd in {taking.homes.get(turn.session), turn.cwd} - {None}:
@@ -377,7 +384,8 @@ def _left_out(ormah: Ormah, taking: _Taking, turn: SessionTurn) -> bool:
 
 
 def _keep(ormah: Ormah, harness: str, taking: _Taking, *, titled: bool) -> None:
-    """Keep the turns that wait, without those that are known. `titled`: no turn follows, so it is known who may have a title."""
+    """Archive those turns in `taking.waiting` that are not archived yet. `titled`: no more turns follow, so that it is known
+    which sessions may have a title; their titles are stored as well."""
     turns, taking.waiting = taking.waiting, []
     keys = [turn.key for turn in turns]
     known = ormah.sessions.known([*keys, *(taking.told[key] for key in keys if key in taking.told)]) | (
@@ -412,7 +420,7 @@ def _keep(ormah: Ormah, harness: str, taking: _Taking, *, titled: bool) -> None:
 
 
 def _entitle(ormah: Ormah, harness: str, taking: _Taking) -> None:
-    """Store the titles of sessions that got turns before the last batch."""
+    """Store the titles of those sessions that got turns before the last batch, but none in it."""
     if taking.seen is None:
         known = sorted(taking.unentitled & taking.reading.titles.keys())
         ormah.sessions.add([(_head(ormah, harness, taking, one, None, titled=True), []) for one in known])

@@ -1,4 +1,7 @@
-"""Has a coding agent read sessions for memories, in two-phase maintenance: `jobs/maintenance` hands out the batches and brings the results."""
+"""Has a coding agent read sessions for memories, as a part of two-phase maintenance.
+
+`jobs/maintenance` gives the agent the batches that are made here, and passes its results back.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,9 @@ if TYPE_CHECKING:
     from ormahd.sessions.archive import SessionTail
 
 CHARACTERS: Final = 12_000
-"""Characters of all batches of one receipt."""
+"""Maximum characters of all batches of one receipt together."""
 MOST: Final = 200
-"""Number of memories in one answer."""
+"""Maximum number of memories in one answer of an agent."""
 
 
 class AgentMemory(Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,7 +48,8 @@ class AgentMemory(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _HandedOut(Struct, frozen=True):
-    """A batch that an agent was given. `path`: the session's file; `keys`: those of the shown turns; `fresh`: which were unread."""
+    """The record of a batch that was given to an agent, kept with the receipt. `path`: the session's file in the archive;
+    `keys`: the keys of the shown turns; `fresh`: those of the turns that were unread."""
 
     batch_id: str
     path: str
@@ -54,21 +58,23 @@ class _HandedOut(Struct, frozen=True):
 
 
 class AgentReading:
-    """Hands out unread turns, and stores what an agent makes of them."""
+    """Makes batches of unread turns for an agent, and commits the memories that the agent finds in them."""
 
     def __init__(self, ormah: Ormah, *, judge: bool, conflicts: Callable[[], None] = lambda: None) -> None:
-        """`judge`: whether there is one, which then reads the sessions."""
+        """`judge`: whether a judge is configured; with `extraction.by` = `auto` it reads the sessions, and no agent does.
+        `conflicts`: is called when a new memory seems to replace an older one."""
         by = ormah.settings.extraction.by
         self._on = by == "agent" or (by == "auto" and not judge)
         self._ormah = ormah
         self._conflicts = conflicts
 
     def waits(self) -> bool:
-        """Whether there is something to read."""
+        """Return whether agents read sessions and there are unread turns."""
         return self._on and next(iter(self._open()), None) is not None
 
     def hand_out(self, characters: int) -> tuple[list[ExtractionBatch], list[dict[str, Any]]]:
-        """Return batches of at most so many characters, of the newest sessions, and what is to be kept with the receipt."""
+        """Return (batches, records of them to keep with the receipt). The batches have at most `characters` together; those of
+        the newest sessions come first."""
         shown: list[ExtractionBatch] = []
         kept: list[dict[str, Any]] = []
         left = min(characters, CHARACTERS)
@@ -91,7 +97,8 @@ class AgentReading:
         return shown, kept
 
     def again(self, kept: Sequence[Mapping[str, Any]]) -> list[ExtractionBatch]:
-        """Return the batches of a receipt once more, without turns that were taken away since."""
+        """Return the batches of a receipt again, without turns that were deleted since then. `kept`: the records from
+        `hand_out`."""
         found = []
         for one, tail, batch in self._batches(kept):
             if batch.fresh and tail is not None:
@@ -101,9 +108,10 @@ class AgentReading:
     def settle(
         self, kept: Sequence[Mapping[str, Any]], items: Any, caller: Caller, run: str
     ) -> tuple[int, list[RefusedItem], list[str]]:
-        """Store what an agent found, one commit for each session's batch; a batch without an item counts as read.
+        """Commit the memories that an agent found, one commit for each batch. A batch without a memory counts as read.
 
-        Return the number of memories made, what was refused, and the commits.
+        `kept`: the records from `hand_out`; `items`: the agent's memories. Return (number of memories made, refused items,
+        commits).
 
         Raises:
             VaultBusy: another process holds git. What was stored so far stays.
@@ -143,7 +151,8 @@ class AgentReading:
         ]  # fmt: skip
 
     def _batches(self, kept: Sequence[Mapping[str, Any]]) -> list[tuple[_HandedOut, SessionTail | None, TurnBatch]]:
-        """Return the batches of a receipt as the archive has them today."""
+        """Return (record, session, batch with the turns that are still archived) for each batch of a receipt. The session is
+        None if it is no longer archived or may no longer be read."""
         tails = {one.path: one for one in readable(self._ormah)}
         found = []
         for row in kept:
@@ -192,7 +201,7 @@ class AgentReading:
 
 
 def _same(one: _HandedOut, some: UnreadTurns | None) -> TurnBatch:
-    """Return a batch again, with the turns that are still there."""
+    """Return the batch of a record again, with those of its turns that are still in `some`."""
     turns = {turn.key: turn for turn in some.turns} if some is not None else {}
     place = {key: at for at, key in enumerate(turns, 1)}
     fresh = frozenset(key for key in one.fresh if key in turns)

@@ -1,4 +1,4 @@
-"""Has the judge read a batch of turns for memories."""
+"""Asks the judge which memories a batch of turns contains."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TASK: Final = "extraction"
 SHARE: Final = 0.7
-"""Share of a day's budget that sessions may take: the rest is for the questions of the jobs."""
+"""The share of the judge's budget of a day that may be spent on sessions. The rest is for the questions of the jobs."""
 CRITERIA: Final = (
     "Take what will still matter in a month, in another session: decisions with their reason and what was rejected; corrections of the "
     "agent; what the person prefers, in particular; who the person is; goals; how things are built, and where they are; procedures that "
@@ -50,7 +50,8 @@ class LearnedAnswer(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read(asker: Asker, batch: TurnBatch, *, whole: bool) -> list[MemoryCandidate]:
-    """Return what the judge proposes. `whole`: an answer of which a part cannot be used is refused. Raises JudgeGone, Unusable."""
+    """Return the memories that the judge proposes from a batch. `whole`: treat an answer as unusable if any part of it is.
+    Raises JudgeGone, Unusable."""
     data = msgspec.to_builtins(batch.turns)
     said = asker.ask(JudgeQuestion(TASK, INSTRUCTIONS, list(data), LearnedAnswer, whole=whole))
     return candidates(batch, [_remembered(one) for one in said])

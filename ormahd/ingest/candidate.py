@@ -1,4 +1,4 @@
-"""A memory that extraction proposes from a session, whichever way found it: rules, the coding agent or a judge."""
+"""The type of a memory that extraction proposes from a session, be it found by rules, by an agent or by the judge."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class MemoryCandidate(Struct, frozen=True):
     type: NodeType
     title: str
     content: str
-    """A sentence that can be read without the session: dates are absolute, "I" is "the user"."""
+    """Text that can be understood without the session: dates are absolute, and "I" is replaced by "the user"."""
     confidence: float
-    """0.6 if rules found it."""
+    """From 0 to 1; 0.6 if rules found the memory."""
     turns: tuple[str, ...]
-    """Keys of the turns that say it; it was said in the first."""
+    """Keys of the turns that say it. The first is the turn in which it was said."""
     about_self: bool = False
     tags: tuple[str, ...] = ()
     corrects: str = ""
-    """Words of what it says is wrong, to search the older memory; "" if it corrects nothing."""
+    """Words of the earlier statement that this memory makes wrong; "" if it corrects nothing."""

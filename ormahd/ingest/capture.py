@@ -1,7 +1,8 @@
-"""Archives sessions while they go on: hooks tell that a transcript has grown, and a thread of its own reads it.
+"""Archives sessions while they are going on: hooks report that a transcript has grown, and a thread reads it.
 
-A hook may fire before the harness has written the answer. So the file is looked at again for up to two seconds; then the answer counts as
-the hook told it. A file whose last answer is still open is looked at again once the agent has stopped writing it.
+A hook may be called before the harness has written the answer to the file. The file is then read again for up to two
+seconds; after that, the answer is archived as the hook reported it. A file whose last answer is still incomplete is read
+again once nothing was written to it for a while.
 """
 
 from __future__ import annotations
@@ -28,37 +29,38 @@ if TYPE_CHECKING:
 log = logging.getLogger("ormahd.ingest")
 
 SETTLES: Final = 2.0
-"""Seconds for which a harness may be late with writing an answer."""
+"""Maximum seconds to wait until a harness has written an answer that a hook reported."""
 NICE: Final = 5
-"""Niceness of the thread: it reads whole transcripts, while agents ask."""
+"""Niceness of the thread: it may read whole transcripts while agents wait for answers of the daemon."""
 LOOK: Final = 0.1
-"""Seconds between two looks at the file."""
+"""Seconds between two checks whether the file has changed."""
 _ID: Final = re.compile(r"[0-9a-fA-F-]{8,64}")
 
 
 class _Wish(Struct, frozen=True):
-    """Why a file is to be read. `source`: `hook` or `watcher`."""
+    """A request to read a file. `source`: who made it, `hook` or `watcher`."""
 
     source: str
     ending: str = ""
-    """The answer that a hook told."""
+    """The agent's last answer as reported by the hook; "" if it reported none."""
 
 
 class Capture:
-    """Reads the transcripts that hooks and the watcher name, one at a time. Thread-safe; `hear` returns at once."""
+    """A thread that archives the transcripts named by hooks and by the watcher, one at a time. Thread-safe; `hear` returns at
+    once."""
 
     def __init__(
         self, ormah: Ormah, first: Callable[[], None] = lambda: None, archived: Callable[[], None] = lambda: None
     ) -> None:
-        """`first` is called in the thread before anything else: it brings what hooks left while no daemon ran. `archived` is called
-        after each file."""
+        """`first` is called in the thread before any file is read; it passes on what hooks stored while no daemon was
+        running. `archived` is called after each file."""
         self._ormah = ormah
         self._first = first
         self._archived = archived
         self._waiting: dict[Path, _Wish] = {}
-        """Files to read."""
+        """File -> the request to read it, for the files to be read now."""
         self._later: dict[Path, tuple[float, _Wish]] = {}
-        """Files that ended with an open answer: when to look again, in seconds of `time.monotonic`."""
+        """File -> (`time.monotonic` at which to read it again, request), for files that end with an incomplete answer."""
         self._changed = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="capture", daemon=True)
@@ -67,7 +69,7 @@ class Capture:
         self._thread.start()
 
     def stop(self, seconds: float) -> bool:
-        """End the thread after the file that it reads. False if that takes longer than `seconds`."""
+        """End the thread as soon as it has read the present file. Return False if it has not ended after `seconds`."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -76,7 +78,8 @@ class Capture:
         return not self._thread.is_alive()
 
     def hear(self, harness: str, session: str | None, path: str | None, ending: str) -> None:
-        """Note that a transcript has grown. `path` None: it is looked for by the session's id."""
+        """Queue a transcript that a hook reported as grown. `path` None: find the file by the session's id. `ending`: the
+        agent's last answer, "" if not reported."""
         if not self._ormah.settings.sessions.keep:
             return
         file = Path(path) if path else _of_session(harness, session)
@@ -89,19 +92,19 @@ class Capture:
             self._changed.notify_all()
 
     def read(self, file: Path) -> None:
-        """Note that the watcher saw a transcript change."""
+        """Queue a transcript whose change the watcher has noticed."""
         with self._changed:
             self._waiting.setdefault(file, _Wish("watcher"))
             self._later.pop(file, None)
             self._changed.notify_all()
 
     def waiting(self, source: str) -> int:
-        """Return the number of files that a source named and that wait to be read."""
+        """Return the number of files in the queue that this source (`hook` or `watcher`) requested."""
         with self._changed:
             return sum(wish.source == source for wish in self._waiting.values())
 
     def settle(self) -> None:
-        """Read all files that wait now."""
+        """Read all files that are in the queue now, in the calling thread."""
         while (one := self._next(wait=False)) is not None:
             self._read(*one)
 
@@ -115,7 +118,7 @@ class Capture:
             self._guarded(lambda file=file, wish=wish: self._read(file, wish))  # type: ignore[misc]
 
     def _expire(self) -> None:
-        """Delete what was kept long enough; the archive itself sees that this happens once an hour."""
+        """Delete archived sessions that are older than `sessions.keep_days`. The archive does this at most once an hour."""
         self._ormah.sessions.expire()
 
     def _guarded(self, act: Callable[[], None]) -> None:
@@ -142,7 +145,7 @@ class Capture:
         return None
 
     def _read(self, file: Path, wish: _Wish) -> None:
-        """Archive what a file has. Wait for its last answer where a hook told it, but not for long."""
+        """Archive the sessions of a file. If a hook reported the last answer, wait up to `SETTLES` until the file has it."""
         ending = wish.ending
         least = self._ormah.settings.sessions.min_turns if wish.source == "watcher" else 1
         end = time.monotonic() + SETTLES
@@ -152,7 +155,7 @@ class Capture:
                 now = state_of(file)
             except OSError as error:
                 log.debug("no transcript at %s: %s", file, error)
-                return  # a session without any, or of a harness that deletes its own
+                return  # the session has no transcript, or the harness has deleted it
             if now != seen:
                 seen = now
                 out, settled = settling(self._ormah, file, least=least, touched=touched)
@@ -172,7 +175,8 @@ class Capture:
 
 
 def _of_session(harness: str, session: str | None) -> Path | None:
-    """Return the transcript of a session of Codex, which may tell no path; None if there is none."""
+    """Return the transcript of a session of Codex, whose hooks may report no path. None for any other harness, or if there is
+    no such file."""
     home = known_home()
     if harness != "codex" or session is None or home is None or not _ID.fullmatch(session):
         return None

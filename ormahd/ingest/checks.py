@@ -1,4 +1,7 @@
-"""Checks the memories that extraction proposes, whichever way proposed them: each is accepted, or refused for a reason that is counted."""
+"""Checks the memories that extraction proposes, be it by rules or by a model. Each is accepted, or refused for a reason.
+
+The number of refusals is counted by reason.
+"""
 
 from __future__ import annotations
 
@@ -43,22 +46,25 @@ REASONS: Final[Mapping[str, str]] = {
     FORGOTTEN: "taken away before",
     UNFIT: "no text that can be stored",
 }
-"""{reason: its words for people}."""
+"""Reason of a refusal -> its words for people."""
 NEIGHBOURS: Final = 8
-"""Memories nearest in meaning, and as many by words, that a candidate is compared with."""
+"""Number of memories that a candidate is compared with: so many nearest in meaning, and so many found by its words."""
 BY_WORDS: Final = 0.5
-"""The cosine that counts for a memory that only words found, while no model is loaded."""
+"""The cosine assumed for a memory that was found by words and has no known cosine, such as while no embedding model is
+loaded."""
 REPEATED: Final = 0.75
-"""Share of a candidate's words in a whispered memory from which it repeats that memory, if it names nothing else."""
+"""Share of a candidate's words that must be in a whispered memory for the candidate to count as its repetition. All its
+names and numbers must be in that memory too."""
 SAME_TURN: Final = 0.5
-"""The share that is enough if the memory comes from the same turn: a model says in other words what rules found there."""
+"""The same share for a memory that came from the same turn. It is lower, because a model puts into other words what rules
+have already found there."""
 TAGS: Final = 10
 _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 ORIGIN: Final = "session"
 
 
 class Origin(Struct, frozen=True):
-    """The session that candidates come from. `space`: of its project."""
+    """The session that candidates come from. `space`: the space of its project; None if it has none."""
 
     session: str
     harness: str
@@ -66,10 +72,10 @@ class Origin(Struct, frozen=True):
 
 
 class Checks:
-    """Checks the candidates of one run. Accepted ones count as known for those that follow."""
+    """Checks the candidates of one run. Each is also compared with the candidates accepted before it."""
 
     def __init__(self, ormah: Ormah, way: Way) -> None:
-        """Raises OSError if it cannot be read what was taken away before."""
+        """Raises OSError if the tombstones of forgotten memories cannot be read."""
         self._ormah = ormah
         self._way = way
         self._gone = ormah.learned.forgotten()
@@ -81,7 +87,7 @@ class Checks:
         """Number of accepted candidates that seem to replace an older memory."""
 
     def check(self, one: MemoryCandidate, origin: Origin, turns: Mapping[str, Archived]) -> PlannedMemory | str:
-        """Return the memory to store, or the reason of a refusal. `turns`: those of the session, by key."""
+        """Return the memory to store, or the reason why the candidate is refused. `turns`: key -> turn of the session."""
         first = turns.get(one.turns[0]) if one.turns else None
         found: list[str] = []
         title = " ".join((clean(self._ormah, one.title, found) or "").split())[:MAX_TITLE]
@@ -114,7 +120,8 @@ class Checks:
     def _repeats(
         self, title: str, content: str, kind: NodeType, space: str | None, turn: str, origin: Origin
     ) -> str | None:
-        """Return why the text is nothing new; None if it is."""
+        """Return the reason (`KNOWN` or `WHISPERED`) why a text is not new; None if it is new. Count in `replaces` if it
+        seems to replace an older memory."""
         now = self._ormah.moment()
         near = self._near(title, content)
         told = whispers.told_in(self._ormah.state, key_of(origin.session) or "")
@@ -142,7 +149,7 @@ class Checks:
         return None
 
     def _near(self, title: str, content: str) -> dict[str, float]:
-        """Return `{id: cosine}` of the memories to compare with."""
+        """Return id -> cosine, for the memories with which a candidate is compared."""
         by_words = self._ormah.index.search_text(content, NEIGHBOURS)
         near = dict.fromkeys((node_id for node_id, _ in by_words), BY_WORDS)
         return near | dict(self._ormah.neighbours(title, content, NEIGHBOURS))
@@ -153,7 +160,7 @@ class Checks:
 
 
 def note_of(one: PlannedMemory, updated: datetime) -> bytes:
-    """Return the note of a memory. Raises InvalidNote if a note cannot hold its text."""
+    """Return the bytes of the note for a memory. Raises InvalidNote if its text cannot be written as a note."""
     return compose(
         id=one.node_id, type=NodeType(one.type), tier=Tier.WORKING, space=one.space, title=one.title, tags=one.tags, source=one.source,
         confidence=one.confidence, created=one.created, updated=updated, content=one.content,
@@ -162,7 +169,8 @@ def note_of(one: PlannedMemory, updated: datetime) -> bytes:
 
 
 def _relation(older: tuple[str | None, str, NodeType], content: str, newer: Statement, cosine: float) -> Relation:
-    """Return how a new text relates to an older memory (title, content, type)."""
+    """Return how a new text relates to an older memory, given as (title, content, type). `newer`: the statement that was
+    read from the new text; `cosine`: the similarity of the two."""
     if statement(older[1]) == statement(content):
         return Relation.SAME
     verdict = compare(read(*older), newer, cosine).verdict
@@ -172,15 +180,16 @@ def _relation(older: tuple[str | None, str, NodeType], content: str, newer: Stat
 
 
 def _retells(older: tuple[str | None, str, NodeType], title: str, content: str, cosine: float) -> bool:
-    """Whether a text only says again what a memory says, and neither denies nor replaces it."""
-    if not _DAY.search(older[1]):  # the day is one that extraction added
+    """Return whether a text only repeats what an older memory says, and neither denies nor replaces it."""
+    if not _DAY.search(older[1]):  # a day in the new text was then added by extraction: ignore it
         title, content = _DAY.sub(" ", title), _DAY.sub(" ", content)
     newer = read(title, content, older[2])
     return _covers(older, content, REPEATED) and _relation(older, content, newer, cosine) is not Relation.REPLACED
 
 
 def _covers(older: tuple[str | None, str, NodeType], content: str, share: float) -> bool:
-    """Whether a memory has this share of a text's words, and all numbers and names in it, and neither denies the other."""
+    """Return whether an older memory contains at least this share of a text's words and all its numbers and names, and
+    neither of the two denies the other."""
     text = f"{older[0] or ''}\n{older[1]}"
     if contrast(older[1], content) is TextContrast.NEGATION:
         return False

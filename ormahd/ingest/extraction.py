@@ -1,6 +1,7 @@
-"""Makes memories of archived sessions in the background: after a hook archived turns, and from time to time for what remained.
+"""Makes memories from archived sessions in the background: when turns were archived, and at intervals for unread ones.
 
-By rules, or by the judge where one is configured; an agent reads through `agent.maintenance` instead. All of them end in `learn`.
+It reads by rules, or has the judge read if one is configured. If an agent is to read, that happens through
+`agent.maintenance` instead. All three ways commit their memories through `learn`.
 """
 
 from __future__ import annotations
@@ -43,36 +44,39 @@ if TYPE_CHECKING:
 log = logging.getLogger("ormahd.ingest")
 
 LISTED: Final = 100
-"""Number of memories that the result for a file lists."""
+"""Maximum number of memories that the result for one file lists."""
 NICE: Final = 10
-"""Niceness of the thread: nobody waits for a memory of a session."""
+"""Niceness of the thread: nobody waits for the memories of a session."""
 LOOK_S: Final = 120.0
-"""Seconds between two looks for sessions that remained."""
+"""Seconds after which unread sessions are looked for, even if no turns were archived."""
 RESTED: Final = timedelta(minutes=10)
-"""Time without a turn after which the judge reads the rest of a session: a call for each answer would cost too much."""
+"""Time without a new turn after which a session rests, and the judge reads its unread turns. A call after each answer would
+cost too much."""
 PARTLY: Final = 3
-"""Failures in a row after which an answer is taken of which only a part can be used: this judge does no better."""
+"""Number of failures in a row after which the usable part of an answer is accepted, because this judge does no better."""
 MUCH: Final = 6_000
-"""Characters of unread turns that the judge reads before the session rests."""
+"""Characters of unread turns from which the judge reads a session that does not rest yet."""
 PAUSE: Final = timedelta(minutes=1)
 LONGEST_PAUSE: Final = timedelta(hours=6)
-"""How long a session that failed is left alone: doubled with each failure in a row."""
+"""The longest time for which a session that could not be read is left alone. It begins with `PAUSE` and doubles with each
+failure in a row."""
 
 
 class Extraction:
-    """Reads archived sessions, one at a time. Thread-safe; `wake` returns at once."""
+    """A thread that reads archived sessions for memories, one at a time. Thread-safe; `wake` returns at once."""
 
     def __init__(
         self, ormah: Ormah, *, asker: Asker | None = None, conflicts: Callable[[], None] = lambda: None
     ) -> None:
-        """`asker`: asks the judge, if there is one. `conflicts` is called when a new memory seems to replace an older one."""
+        """`asker`: by which the judge is asked; None if no judge is configured. `conflicts` is called when a new memory seems
+        to replace an older one."""
         self._ormah = ormah
         self._asker = asker
         self._conflicts = conflicts
         self._gone = ""
-        """Why the judge was last not asked; "" if it answered."""
+        """Why the judge did not answer the last time; "" if it did."""
         self.alone = threading.RLock()
-        """Held while one session is read, but not while the judge thinks."""
+        """A lock that is held while a session is read, but not while the judge is being asked."""
         self._changed = threading.Condition()
         self._wanted = True
         self._stopping = False
@@ -80,7 +84,7 @@ class Extraction:
 
     @property
     def way(self) -> Way | None:
-        """Who reads by itself; None: nobody does."""
+        """What this thread reads sessions with: the rules or the judge (`model`). None: it reads none."""
         by = self._ormah.settings.extraction.by
         if by in {"auto", "judge"} and self._asker is not None:
             return "model"
@@ -93,7 +97,7 @@ class Extraction:
         self._thread.start()
 
     def stop(self, seconds: float) -> bool:
-        """End the thread after the session that it reads. False if that takes longer than `seconds`."""
+        """End the thread as soon as it has read the present session. Return False if it has not ended after `seconds`."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -102,13 +106,14 @@ class Extraction:
         return not self._thread.is_alive()
 
     def wake(self) -> None:
-        """Note that turns were archived."""
+        """Have the thread look for unread turns now, as turns were archived."""
         with self._changed:
             self._wanted = True
             self._changed.notify_all()
 
     def _committed(self, some: Sequence[Committed]) -> None:
-        """Look at once for memories that a person deleted, before what knows of them can be lost."""
+        """Wake the thread if an op deleted notes. It then writes tombstones for deleted memories at once, while the state
+        still has a record of them."""
         if any(change.data is None for done in some for change in done.changes):
             self.wake()
 
@@ -119,11 +124,11 @@ class Extraction:
                 self._ormah.mended(self.settle)
             except OrmahError as error:
                 log.warning("sessions were not read for memories: %s", error.message)
-            except Exception:  # the thread goes on with the next look
+            except Exception:  # the thread continues with its next turn
                 log.exception("sessions were not read for memories")
 
     def _wait(self) -> bool:
-        """Wait until there may be something to read. Return False if the daemon stops."""
+        """Wait until there may be unread turns. Return False if the daemon stops."""
         with self._changed:
             if not self._wanted and not self._stopping:
                 self._changed.wait(LOOK_S)
@@ -133,7 +138,7 @@ class Extraction:
     # ------------------------------------------------------------ reading
 
     def settle(self) -> int:
-        """Read all sessions that wait, newest first. Return the number of memories made."""
+        """Read all sessions that have unread turns, newest first. Return the number of memories made."""
         with self.alone:
             bury_the_missing(self._ormah)
             if self.way is not None:
@@ -151,7 +156,8 @@ class Extraction:
         return made
 
     def _ask_about_all(self) -> int:
-        """Have the judge read what is to be read now, the newest first, also what comes meanwhile."""
+        """Have the judge read all sessions that are due, newest first, including those that become due in the meantime. Return
+        the number of memories made."""
         tried: set[str] = set()
         made = 0
         while not self._stopping:
@@ -169,7 +175,7 @@ class Extraction:
         return made
 
     def _is_due(self, tail: SessionTail) -> bool:
-        """Whether a judge is to read a session now: it rests, or much of it is unread."""
+        """Return whether the judge should read a session now: the session rests, or much of it is unread."""
         last = iso_time(tail.last)
         if last is None or self._ormah.clock() - datetime.fromisoformat(last) >= RESTED:
             return True
@@ -177,7 +183,8 @@ class Extraction:
         return sum(len(one.text) for one in some.turns[some.start :]) >= MUCH
 
     def waiting(self, *, also_failed: bool = False) -> list[SessionTail]:
-        """Return the sessions with unread turns, newest first; without those that failed lately."""
+        """Return the sessions with unread turns, newest first. Those that are left alone after a failure are included only
+        with `also_failed`."""
         way: Way | None = "model" if self._ormah.settings.extraction.by == "agent" else self.way
         if way is None:
             return []
@@ -188,7 +195,8 @@ class Extraction:
         ]
 
     def _guarded(self, tail: SessionTail) -> Learning | None:
-        """Read one session. What goes wrong is noted, and tried again later. Raises JudgeGone."""
+        """Read one session. If that fails, record the failure, so that it is tried again later, and return None. Raises
+        JudgeGone."""
         way = self.way
         assert way is not None
         try:
@@ -207,7 +215,7 @@ class Extraction:
         return None
 
     def read(self, tail: SessionTail) -> Learning:
-        """Read one session, and store what is new. Raises OrmahError, OSError, JudgeGone."""
+        """Read the unread turns of a session, and commit the memories found. Raises OrmahError, OSError, JudgeGone."""
         way = self.way
         assert way is not None
         with self.alone:
@@ -227,7 +235,8 @@ class Extraction:
         return found
 
     def _ask_about(self, some: UnreadTurns) -> Learning:
-        """Have the judge read a session batch by batch; each is stored before the next one is asked about."""
+        """Have the judge read the unread turns of a session in batches. The memories of a batch are committed before the next
+        batch is asked about."""
         asker = self._asker
         assert asker is not None
         whole, run = Learning(), self._ormah.new_run()
@@ -251,7 +260,8 @@ class Extraction:
     # ------------------------------------------------------------ with a command
 
     def read_all(self, out: IngestedFile, touched: Touched) -> None:
-        """Read the sessions that a file added to, and count what came of it in `out`."""
+        """Read the sessions in `touched`, which got turns from a file, and add the memories made to `out`. If the judge reads,
+        only count these sessions as unread and wake the thread."""
         way = self.way
         if way is None or not touched:
             return
@@ -265,7 +275,8 @@ class Extraction:
                 _count(out, found, dry=False)
 
     def foreseeing(self) -> Callable[[IngestedFile, Touched], None]:
-        """Return the function that counts what would be learned of files that are looked at one after the other."""
+        """Return a function for a dry run over several files. It adds to the result of each file the memories that would be
+        made from it."""
         way = self.way
         checks = Checks(self._ormah, "rules") if way == "rules" else None
 
@@ -284,7 +295,7 @@ class Extraction:
     # ------------------------------------------------------------ reports
 
     def health(self) -> LearningHealth:
-        """Return who reads, and what came of it this month."""
+        """Return who reads sessions for memories, and the numbers of this month."""
         settings = self._ormah.settings
         by, why = {"rules": "rules", "model": "judge", None: "nobody"}[self.way], None
         if settings.extraction.by == "agent":
@@ -300,7 +311,8 @@ class Extraction:
         return LearningHealth(by, why, sources)
 
     def sources(self, since: str = "") -> dict[str, SourceCounts]:
-        """Return for each source: memories made and candidates refused from a month (`YYYY-MM`) on, sessions that wait, and errors."""
+        """Return harness -> its numbers: memories made and candidates refused from the month `since` (`YYYY-MM`) on, sessions
+        with unread turns now, and their errors."""
         record = Extractions(self._ormah.state)
         counts = record.counts(since)
         way = self.way
@@ -316,7 +328,7 @@ class Extraction:
 
 
 def _tail(path: str, head: SessionHead, lines: Sequence[Line]) -> SessionTail:
-    """Return a session that is not archived yet."""
+    """Return the tail of a session that is not archived yet, from its description and its turns."""
     return SessionTail(
         path,
         head.session,
@@ -337,7 +349,8 @@ def _count(out: IngestedFile, found: Learning, *, dry: bool) -> None:
 
 
 def _is_open(known: SessionProgress | None, tail: SessionTail, now: datetime | None) -> bool:
-    """Whether a session has unread turns. `now`: leave out one that failed lately."""
+    """Return whether a session has unread turns. With a time `now`, return False for a session that is left alone at that
+    time because it failed."""
     if known is None:
         return True
     if known.plan is None and known.until[:1] == (tail.key,):

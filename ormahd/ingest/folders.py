@@ -1,7 +1,7 @@
-"""Watches folders outside the vault: tells of files that changed and then rested, and of folders that cannot be read.
+"""Watches folders outside the vault: reports files that changed and were not written to since, and unreadable folders.
 
-Events come from watchdog through `watch.watcher.FolderEvents`. Because events can be lost, all folders are also scanned when they are
-first seen, and at an interval. A folder that is missing, moved or unreadable is looked for again with growing pauses.
+Events come from watchdog through `watch.watcher.FolderEvents`. Because events can be lost, each folder is also scanned when
+it is first found, and at intervals. A folder that is missing, moved or unreadable is tried again with growing pauses.
 """
 
 from __future__ import annotations
@@ -21,37 +21,39 @@ from ormahd.watch.watcher import CHANGES, FolderEvents
 log = logging.getLogger("ormahd.ingest")
 
 HEARTBEAT: Final = 5.0
-"""Seconds between two checks that the folders are there and watched."""
+"""Seconds between two checks that all folders exist and are watched."""
 SCAN_EVERY: Final = 600.0
 """Seconds between two scans of a watched folder."""
 POLL_EVERY: Final = 30.0
-"""The same where the system has no room for watches."""
+"""Seconds between two scans of a folder if the system allows no more watches (inotify), so that there are no events."""
 RETRY: Final = (2.0, 300.0)
-"""Seconds until a folder that could not be read is tried again: after the first time, and at most."""
+"""The shortest and the longest pause, in seconds, before a folder that could not be read is tried again."""
 MOST: Final = 20_000
-"""Number of changed files above which all folders are scanned instead."""
+"""Number of changed files above which all folders are scanned, and the single files are no longer listed."""
 NICE: Final = 10
 MISSING: Final = "it is not there"
 
 
 class FolderListener(Protocol):
-    """What is done with the files of watched folders. Called in the watching thread."""
+    """Receives the reports of a `FolderWatch`, in its thread."""
 
     def wants(self, folder: Path, file: Path) -> bool:
-        """Return whether a change of this path matters, judged by its name."""
+        """Return whether changes of this file are to be reported, judged by its path alone."""
 
     def changed(self, folder: Path, file: Path) -> None:
-        """A file rested after a change. It may be gone."""
+        """Is called when a file changed and was then not written to for `quiet` seconds. The file may be deleted."""
 
     def scan(self, folder: Path) -> None:
-        """Look through a whole folder."""
+        """Is called when a whole folder has to be looked through for changes."""
 
     def troubled(self, wrong: dict[str, str]) -> None:
-        """The folders that cannot be watched have changed: {path: reason}."""
+        """Is called when other folders than before cannot be watched, or for other reasons. `wrong`: all of them now, path ->
+        reason."""
 
 
 class _Watched:
-    """What is known of one folder."""
+    """The state of one folder. `scan_at`, `try_at`: `time.monotonic` of the next scan, and of the next try if the folder is
+    not `there`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -67,14 +69,15 @@ class FolderWatch:
     def __init__(
         self, name: str, folders: Sequence[Path], listener: FolderListener, *, quiet: float, optional: bool = False
     ) -> None:
-        """`quiet`: seconds that a file has to rest. `optional`: it is no trouble if a folder does not exist."""
+        """`quiet`: seconds without a write after which a changed file is reported. `optional`: a folder that does not exist
+        is not reported as trouble."""
         self._optional = optional
         self._folders = [_Watched(path) for path in dict.fromkeys(folders)]
         self._listener = listener
         self._quiet = quiet
         self._changed = threading.Condition()
         self._pending: dict[Path, tuple[Path, float]] = {}
-        """Changed files, each with its folder and when it last changed (`time.monotonic`)."""
+        """Changed file -> (its folder, `time.monotonic` of its last change)."""
         self._stopping = False
         self._source: FolderEvents | None = None
         self._source_at = 0.0
@@ -85,19 +88,19 @@ class FolderWatch:
 
     @property
     def waiting(self) -> int:
-        """Number of changed files that do not rest yet."""
+        """Number of changed files that are not reported yet."""
         return len(self._pending)
 
     @property
     def state(self) -> str:
-        """What it does, in words: it only scans where the system has no room for watches."""
+        """Whether the folders are watched, or only scanned because the system allows no more watches; in words for people."""
         return "scanning at an interval" if self._polls else "watching"
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self, seconds: float) -> bool:
-        """End the thread. False if it still works after `seconds`."""
+        """End the thread. Return False if it has not ended after `seconds`."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -119,7 +122,7 @@ class FolderWatch:
         else:
             return
         with self._changed:
-            if is_folder:  # a folder with files may have been moved here, or away
+            if is_folder:  # a folder with files in it may have been moved to this place, or away from it
                 one.scan_at = min(one.scan_at, time.monotonic() + self._quiet)
             elif self._listener.wants(one.path, file):
                 self._pending[file] = (one.path, time.monotonic())
@@ -166,7 +169,8 @@ class FolderWatch:
             self._guarded(lambda file=file, folder=folder: self._listener.changed(folder, file))  # type: ignore[misc]
 
     def _rested(self) -> list[tuple[Path, Path]]:
-        """Wait for something to do, at most until the next heartbeat. Return the files that rest by now."""
+        """Wait until a changed file or a scan is due, at most until the next heartbeat. Return (file, its folder) for the
+        changed files to report now."""
         with self._changed:
             now = time.monotonic()
             due = [at + self._quiet for _, at in self._pending.values()]
@@ -177,13 +181,13 @@ class FolderWatch:
                 self._changed.wait(wait)
             now = time.monotonic()
             rested = [(file, folder) for file, (folder, at) in self._pending.items() if at + self._quiet <= now]
-            rested.sort(key=lambda one: not one[0].exists())  # what a file was renamed to comes before its former name
+            rested.sort(key=lambda one: not one[0].exists())  # a renamed file: its new name comes first
             for file, _ in rested:
                 del self._pending[file]
             return rested
 
     def _look(self) -> None:
-        """Check all folders, and watch those that have come (back)."""
+        """Check whether each folder exists and can be read, watch those that can, and report changes to the listener."""
         now = time.monotonic()
         wrong: dict[str, str] = {}
         for one in self._folders:
@@ -210,12 +214,13 @@ class FolderWatch:
             self._listener.troubled(wrong)
 
     def _watch(self) -> None:
-        """Have events for all folders that are there. Without room for watches the folders are scanned more often."""
+        """Make sure that events arrive for all folders that exist. If the system allows no more watches, have the folders
+        scanned more often instead."""
         now = time.monotonic()
         if self._source is not None and not self._source.alive:
             self._source.stop()
             self._source = None
-            for one in self._folders:  # what happened meanwhile
+            for one in self._folders:  # scan all, because events were lost while nothing watched
                 one.scan_at = 0.0
         if self._source is None and self._source_at > now:
             return
@@ -228,7 +233,7 @@ class FolderWatch:
                     self._source.add(str(one.path))
             self._polls = False
         except FileNotFoundError:
-            return  # it went meanwhile; the next look sees that
+            return  # a folder was deleted in the meantime; the next `_look` notices that
         except OSError as error:
             if not self._polls:
                 log.warning("%s: no room for watches (%s); the folders are scanned instead", self._thread.name, error)
@@ -240,7 +245,7 @@ class FolderWatch:
 
 
 class FolderSource:
-    """A source that is fed by a `FolderWatch`, if it is on."""
+    """A source of sessions or documents that gets its files from a `FolderWatch`, if it is switched on."""
 
     on: bool
     _watch: FolderWatch
@@ -250,7 +255,7 @@ class FolderSource:
 
     @property
     def state(self) -> str:
-        """What it does, in words."""
+        """What the source does now, in words for people."""
         return self._watch.state if self.on else "off"
 
     @property

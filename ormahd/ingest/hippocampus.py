@@ -1,4 +1,7 @@
-"""Keeps the memories of watched folders of markdown up to date. Nothing is ever written into such a folder."""
+"""Watches folders of markdown files outside the vault, and keeps the memories made from these files up to date.
+
+Nothing is ever written into such a folder.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ OURS: Final = "it holds what Ormah writes, and is not watched"
 
 
 class Hippocampus(FolderSource):
-    """Watches the folders of `hippocampus.folders`."""
+    """The source that watches the folders in `hippocampus.folders`."""
 
     def __init__(self, ormah: Ormah) -> None:
         chosen = ormah.settings.hippocampus
@@ -46,7 +49,7 @@ class Hippocampus(FolderSource):
         self.on = bool(named)
         self._missing: dict[str, str] = {}
         self._wrong: dict[str, str] = {}
-        """Files that cannot be read, and folders that lost all files: why."""
+        """Path of a file that cannot be read, or of a folder that lost all its files -> the reason, in words."""
         self._watch = FolderWatch("hippocampus", self.folders, self, quiet=chosen.quiet_seconds)
 
     def start(self) -> None:
@@ -67,7 +70,7 @@ class Hippocampus(FolderSource):
 
     def changed(self, folder: Path, file: Path) -> None:
         if not folder.is_dir():
-            return  # the next look sees that it is gone
+            return  # the folder is gone, which the next check of the `FolderWatch` reports
         if file.is_file() and not file.is_symlink():
             self._read(file)
         else:
@@ -91,27 +94,27 @@ class Hippocampus(FolderSource):
     # ------------------------------------------------------------ files
 
     def _read(self, file: Path) -> None:
-        """Bring the memories of a file up to date, unless it was read as it is."""
+        """Bring the memories of a file up to date, unless the file has not changed since it was read."""
         try:
             state = state_of(file)
         except OSError:
-            return  # it went meanwhile
+            return  # the file was deleted in the meantime
         if self._ormah.sessions.is_read(cursor(file), state):
             return
         out = follow(self._ormah, file, CALLER, read=file, dry_run=False, run=None)
         self._wrong.pop(str(file), None)
         if out.status == "failed" and out.error not in {"it is empty", "it has no section with text"}:
             self._wrong[str(file)] = out.error or "it cannot be read"
-        elif out.status == "failed":  # what stood there is gone
+        elif out.status == "failed":  # the file has no text any more
             out = let_go(self._ormah, file, CALLER, run=None)
         self._count(out)
         self._ormah.sessions.have_read(cursor(file), state)
 
     def _gone(self, folder: Path, files: list[Path], *, emptied: bool = False) -> None:
-        """Archive the memories of files that are gone.
+        """Move the memories of deleted files to the archive.
 
-        Only of files that this machine has read: another one may have them. A folder that lost all its files at once may be a disk that
-        is not mounted.
+        Only files that this machine has read count, because other files may be on another machine of the person. If a folder
+        lost all its files at once (`emptied`), it may be a disk that is not mounted: the memories then stay as they are.
         """
         known = [file for file in files if not file.exists() and self._ormah.sessions.was_read(cursor(file))]
         self._wrong.pop(str(folder), None)

@@ -1,4 +1,7 @@
-"""All ways in by which Ormah learns by itself, wired together: hooks, the watcher, the backfill; and what `status` says of them."""
+"""Builds and connects all sources by which memories come in by themselves, and reports their state for `status`.
+
+The sources are hooks, the watcher of transcripts, the backfill, and watched folders of documents.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,11 @@ if TYPE_CHECKING:
 
 MONTH = timedelta(days=30)
 EXAMPLES = 5
-"""Number of unknown kinds that one finding names."""
+"""Number of unknown kinds of lines that one finding names."""
 
 
 class Intake:
-    """The sources of one vault. `start` begins what is configured, `stop` ends it in reverse."""
+    """All sources of one vault. `start` starts the archiving for hooks, `watch` starts the others, `stop` stops all."""
 
     def __init__(
         self, ormah: Ormah, first: Callable[[], None] = lambda: None, *, asker: Asker | None = None,
@@ -46,7 +49,7 @@ class Intake:
         self.capture.start()
 
     def watch(self) -> None:
-        """Start what is not urgent, once the daemon is ready."""
+        """Start all sources but the hooks. Called once the daemon is ready, because none of them is urgent."""
         if not self._stopping.is_set():
             self.watcher.start()
             self.hippocampus.start()
@@ -54,7 +57,7 @@ class Intake:
             self.extraction.start()
 
     def stop(self, seconds: float) -> bool:
-        """Stop all of it. False if something still works after `seconds` each."""
+        """Stop all sources, and wait up to `seconds` for each. Return False if one of them has not ended by then."""
         self._stopping.set()
         parts = (self.extraction.stop, self.backfill.close, self.hippocampus.stop, self.watcher.stop, self.capture.stop)
         stopped = [stop(seconds) for stop in parts]
@@ -63,7 +66,7 @@ class Intake:
     # ------------------------------------------------------------ what people see
 
     def health(self) -> list[SourceHealth]:
-        """Return the state of each source."""
+        """Return the state and the numbers of each source that is switched on, brought something, or has trouble."""
         numbers, last, troubles = self._log.numbers(), self._log.last(), self._log.troubles()
         found = []
         for source in SOURCES:
@@ -95,7 +98,7 @@ class Intake:
         return found
 
     def _state(self, source: str) -> tuple[bool, str, int]:
-        """Return whether a source is on, what it does, and how many files wait."""
+        """Return (whether a source is on, what it does in words, number of files that wait to be read)."""
         keeps = self._ormah.settings.sessions.keep
         if source == "hook":
             return keeps, "listening" if keeps else "off: sessions.keep", self.capture.waiting("hook")
@@ -109,11 +112,12 @@ class Intake:
         return False, "on request", 0
 
     def month(self) -> dict[str, dict[str, int]]:
-        """Return {source: {what: number}} of the last 30 days."""
+        """Return source -> what -> number, for the last 30 days."""
         return self._log.numbers((self._ormah.clock() - MONTH).date().isoformat())
 
     def findings(self) -> list[Finding]:
-        """Return folders that cannot be read, and kinds of lines of transcripts that no reader knows."""
+        """Return findings for `status`: folders that cannot be read, a judge that should read sessions and is not configured,
+        and kinds of lines of transcripts that no reader knows."""
         found = [
             Finding("warning", f"{one.path} cannot be watched since {one.since[:16]}: {one.why}",
                     mend="make it readable, or take it out of the settings; it is tried again by itself")

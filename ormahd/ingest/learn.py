@@ -1,7 +1,7 @@
-"""Makes memories of one archived session: reads the turns that were not read yet, checks what is proposed, and commits it.
+"""Makes memories from one archived session: finds its unread turns, checks the candidates, and commits the accepted ones.
 
-One read becomes one commit. What was decided is stored first, under ids that are chosen by then, so that a read that was cut off goes on
-where it stopped: it is neither repeated nor lost.
+Each read becomes one commit. Before it, the memories are stored in the state as a plan, with their ids. After a crash the
+plan is completed, so that no memory is lost or made twice.
 """
 
 from __future__ import annotations
@@ -41,13 +41,14 @@ if TYPE_CHECKING:
 
 JOB: Final = "job:extraction"
 BEFORE: Final = 100
-"""Turns before the unread ones that rules read again: what began there, such as a role play, may go on."""
+"""Number of turns before the unread ones that the rules read again, because something that began there, such as a role
+play, may still be going on."""
 NAMED: Final = 100
-"""Number of memories that a commit names."""
+"""Maximum number of memories that a commit message lists."""
 
 
 class _Patient(tuple[SessionTurn, ...]):
-    """Turns that make way for requests while they are iterated."""
+    """A tuple of turns whose iteration pauses while requests to the daemon are being answered."""
 
     __slots__ = ()
 
@@ -56,7 +57,7 @@ class _Patient(tuple[SessionTurn, ...]):
 
 
 class UnreadTurns(Struct, frozen=True):
-    """The turns of a session that were not read yet. `turns`: all of its turns."""
+    """A session with its unread turns. `turns`: all its turns, read ones too; `start`: index of the first unread one."""
 
     tail: SessionTail
     turns: tuple[Archived, ...]
@@ -64,7 +65,8 @@ class UnreadTurns(Struct, frozen=True):
 
     @property
     def shown(self) -> Sequence[SessionTurn]:
-        """The unread turns after some of the read ones, so that it does not matter at which turn the last read ended."""
+        """The unread turns with up to `BEFORE` read turns before them. With these, the result does not depend on where the
+        last read happened to end."""
         return _Patient(said(self.tail, one) for one in self.turns[max(0, self.start - BEFORE) :])
 
     @property
@@ -72,13 +74,15 @@ class UnreadTurns(Struct, frozen=True):
         return {one.key for one in self.turns[self.start :]}
 
     def until(self, end: int | None = None) -> tuple[str, ...]:
-        """Return the position after the turns before `end` were read."""
+        """Return the position to store once the turns before index `end` (None: all) are read: the keys of the last of these
+        turns, the last one first."""
         read = self.turns if end is None else self.turns[:end]
         return tuple(one.key for one in reversed(read[-KEYS_KEPT:]))
 
 
 class Learning(Struct):
-    """What came of a read, or would."""
+    """The result of a read: memories to commit, reason -> number of refused candidates, and how many memories seem to replace
+    an older one."""
 
     memories: list[PlannedMemory] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
@@ -95,7 +99,7 @@ def said(tail: SessionTail, one: Archived) -> SessionTurn:
 
 
 def unread(ormah: Ormah, tail: SessionTail, way: Way, *, more: Sequence[Line] = ()) -> UnreadTurns:
-    """Return what of a session was not read yet. `more`: turns that the archive would get."""
+    """Return a session with its unread turns. `more`: turns to add to the archived ones, which a dry run would archive."""
     turns = tuple(ormah.sessions.turns_of(tail.path))
     turns += tuple(
         Archived(0, one.key, 0, at, one.role, one.time, one.text) for at, one in enumerate(more, len(turns) + 1)
@@ -107,7 +111,8 @@ def unread(ormah: Ormah, tail: SessionTail, way: Way, *, more: Sequence[Line] = 
 
 
 def readable(ormah: Ormah) -> list[SessionTail]:
-    """Return the sessions that may be read for memories, newest first: none that began in a folder that is excluded by now."""
+    """Return the sessions that may be read for memories, newest first. Sessions that began in a folder that is excluded now
+    are left out."""
     patterns = ormah.settings.sessions.exclude
     excluded: dict[str, bool] = {}
 
@@ -120,9 +125,10 @@ def readable(ormah: Ormah) -> list[SessionTail]:
 
 
 def take_up(ormah: Ormah, way: Way) -> int:
-    """Move on in sessions that were read before the state was lost: up to the last turn of which the vault has a memory.
+    """Restore the positions in sessions that were read before the state was lost. Each is set to the last turn from which the
+    vault has a memory.
 
-    Such memories are known by their ids, which this state did not give. Return the number of sessions.
+    Memories whose ids the state does not have show that it was lost. Return the number of sessions.
     """
     record = Extractions(ormah.state)
     made = record.made()
@@ -150,7 +156,8 @@ def propose(
     *,
     fresh: set[str] | None = None,
 ) -> Learning:
-    """Check what was proposed of a session. Only what an unread turn completes counts."""
+    """Check the candidates found in a session. Those that come from no unread turn are ignored. `fresh`: the keys of the
+    unread turns; None: all turns that `some` has as unread."""
     out = Learning()
     turns = {one.key: one for one in some.turns}
     fresh = some.fresh if fresh is None else fresh
@@ -178,10 +185,10 @@ def learn(
     until: tuple[str, ...],
     run: str | None = None,
 ) -> Outcome | None:
-    """Store what was accepted, and move on, also where that is nothing.
+    """Commit the accepted memories, if there are any, and store `until` as the new position in the session.
 
     Raises:
-        VaultBusy: another process holds git; nothing was stored, and the next call goes on.
+        VaultBusy: another process holds git. Nothing was committed; the next call completes the plan.
     """
     record = Extractions(ormah.state)
     plan = ExtractionPlan(tuple(found.memories), dict(found.refused), until)
@@ -193,14 +200,14 @@ def learn(
 def carry_out(
     ormah: Ormah, tail: SessionTail, way: Way, plan: ExtractionPlan, caller: Caller, *, run: str | None = None
 ) -> Outcome | None:
-    """Commit the memories of a plan that are not there yet, and move on."""
+    """Commit those memories of a plan that the vault does not have yet, and store the plan's position in the session."""
     done = None
     if plan.memories:
         if any(one.space for one in plan.memories):
             settle(ormah, Caller(agent=caller.agent, cwd=tail.cwd))
         try:
             done = _store(ormah, tail, plan, caller, run)
-        except Conflict:  # the self node was edited meanwhile
+        except Conflict:  # the self node was edited in the meantime: try once more
             done = _store(ormah, tail, plan, caller, run)
     Extractions(ormah.state).done(tail.path, way, tail.harness, plan)
     refused = {REASONS.get(name, name): number for name, number in plan.refused.items()}
@@ -259,9 +266,10 @@ def _body(tail: SessionTail, new: Sequence[PlannedMemory], plan: ExtractionPlan)
 
 
 def bury_the_missing(ormah: Ormah) -> int:
-    """Write tombstones of extracted memories that are gone without an op of ours, such as by a person's deletion or a `git revert`.
+    """Write tombstones for extracted memories that were deleted without an op, such as by a person or a `git revert`, so that
+    they are not made again.
 
-    Return their number.
+    Return the number of tombstones.
     """
     record = Extractions(ormah.state)
     made = record.made()

@@ -1,4 +1,4 @@
-"""Looks at what a person named: conversations go into the archive, sections of documents become memories."""
+"""Reads a file or folder that a person named. Conversations are archived; sections of documents become memories."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def look_at(
     ormah: Ormah, params: IngestPathParams, caller: Caller, *, progress: Progress, propose: Propose,
     foreseen: Callable[[IngestedFile, Touched], None],
 ) -> IngestPathResult:  # fmt: skip
-    """Return the files at a path; with `dry_run` what would come of each.
+    """Return the conversations and documents at a path. With `dry_run`, also what would become of each.
 
     Raises:
         BadRequest: there is nothing at this path, or it is in the vault, or it holds conversations and archiving is switched off.
@@ -63,7 +63,8 @@ def look_at(
 
 
 def ingest_document(ormah: Ormah, params: IngestDocumentParams, caller: Caller) -> IngestedDocument:
-    """Bring the memories of a document up to date; archive them if the file was read before and is gone.
+    """Bring the memories of a document up to date. If the file was read before and is deleted now, move its memories to the
+    archive.
 
     Raises:
         BadRequest: there is nothing at this path, or it is in the vault.

@@ -1,4 +1,4 @@
-"""Finds the past sessions of this machine, and says beforehand what it takes to archive them and to learn from them."""
+"""Finds the past sessions of this machine, and estimates what it would cost to archive them and to read them for memories."""
 
 from __future__ import annotations
 
@@ -20,23 +20,24 @@ if TYPE_CHECKING:
     from ormahd.sessions.archive import SourceState
 
 SAMPLE: Final = 40
-"""Number of files that are read for an estimate, spread over all ages."""
+"""Maximum number of files that are read for an estimate: a sample of old and new ones."""
 SAMPLE_SECONDS: Final = 2.0
 LARGE: Final = 32 << 20
-"""Bytes of a file that is too large for the sample."""
+"""Maximum size in bytes of a file in the sample."""
 WRITING: Final = 1.5
-"""Time to archive a file, as a multiple of the time to read it."""
+"""Estimated time to archive a file, as a multiple of the time to read it."""
 A_FILE: Final = 0.006
-"""Seconds for each file that are spent on making it durable."""
+"""Estimated seconds to sync one file of the archive to the disk."""
 BATCH: Final = 12_000
-"""Characters of a session that a judge reads at once."""
+"""Characters of a session that a judge reads in one call."""
 A_CALL: Final = 1_500
-"""Tokens of a call beside what was said: the question and the answer."""
+"""Estimated tokens of a call in addition to the turns: those of the instructions and of the answer."""
 CHARACTERS_A_TOKEN: Final = 4
 
 
 def past(ormah: Ormah, folders: Sequence[str], *, exact: bool, progress: Progress) -> PastResult:
-    """Return the transcripts in these folders (default: those of the agents) that are not archived yet, newest first.
+    """Return the transcripts in these folders that are not archived yet, newest first, with an estimate of what archiving them
+    takes. `folders` empty: those of all known agents. `exact`: read every file for the numbers, not only a sample.
 
     Raises:
         BadRequest: archiving is switched off, or a path is not absolute.
@@ -69,7 +70,7 @@ def past(ormah: Ormah, folders: Sequence[str], *, exact: bool, progress: Progres
 def survey(
     ormah: Ormah, folders: Sequence[str], progress: Progress = lambda *_: None
 ) -> tuple[list[PastFolder], list[tuple[Path, SourceState]]]:
-    """Return what is in the folders, and the files that are to be read, newest first."""
+    """Return (a summary of each folder, the files in them that are not read yet with their state, newest first)."""
     for named in folders:
         if not Path(named).is_absolute():
             raise BadRequest(f"'{named[:200]}' is no absolute path")
@@ -87,7 +88,7 @@ def survey(
             try:
                 state = state_of(file)
             except OSError:
-                continue  # it was deleted meanwhile
+                continue  # the file was deleted in the meantime
             one.files += 1
             one.bytes += state.size
             if file not in fresh and not ormah.sessions.is_read(str(file), state):
@@ -98,7 +99,7 @@ def survey(
 
 
 def unreadable(folder: Path) -> str | None:
-    """Return why a folder cannot be read; None if it can, or does not exist."""
+    """Return why a folder cannot be read; None if it can be read, or does not exist."""
     try:
         with os.scandir(folder) as entries:
             next(entries, None)
@@ -110,7 +111,7 @@ def unreadable(folder: Path) -> str | None:
 
 
 def cost(ormah: Ormah, sessions: int, characters: int) -> JudgeCost:
-    """Return what a judge would cost that learns from so many sessions."""
+    """Return what it would cost to have the judge read so many sessions with so many characters: calls, tokens and days."""
     limits = ormah.settings.judge
     calls = max(sessions, ceil(characters / BATCH))
     tokens = characters // CHARACTERS_A_TOKEN + calls * A_CALL

@@ -1,9 +1,10 @@
-"""Goes on reading a transcript that grew where the last read ended, if nothing before that place can have changed.
+"""Continues the reading of a transcript that has grown where the last read ended, if nothing before can have changed.
 
-The place is the beginning of the last prompt, together with what stands just before it. The next read begins there only if those bytes are
-the same, and nothing that follows takes back what was before: in Claude Code's transcripts every new line hangs on the prompt's branch, in
-Codex's no line rolls turns back. After a rewind, a compaction or a rewrite the file is read whole, and the turns' keys decide what is new.
-Gemini CLI writes a message again when it changes, and may replace all of them, so its chats are always read whole.
+A place is the offset at which the last prompt begins, with a hash of the bytes just before it. The next read begins there
+only if these bytes are unchanged, and no later line takes back earlier turns. In Claude Code's transcripts, each later line
+must follow the prompt or a later line; in Codex's, no later line may roll turns back. Otherwise, such as after a rewind, a
+compaction or a rewrite, the whole file is read, and the keys of the turns show which are new. Gemini CLI writes changed
+messages again and may replace all, so its chats are always read whole.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 BEFORE: Final = 4096
-"""Bytes before the place that are compared."""
+"""Number of bytes before a place that must be unchanged."""
 WORTH: Final = 1 << 16
-"""Bytes below which a file is read whole: that takes a millisecond."""
+"""Smallest offset that is stored as a place. Reading fewer bytes again takes about a millisecond."""
 
 
 def begin(ormah: Ormah, source: str, stream: BinaryIO, found: str, reading: Reading) -> None:
-    """Set where to begin to read a source, and leave the stream there: at its beginning, or at the last prompt that was read."""
+    """Move the stream to where the read begins, and set `reading` accordingly: at the stored place of the source if it is
+    still valid, else at the start. `found`: the format of the source."""
     goes_on = _GOES_ON.get(found)
     place = ormah.sessions.place(source) if goes_on is not None else None
     if goes_on is not None and place is not None and _stands(stream, place) and goes_on(stream, place):
@@ -36,7 +38,7 @@ def begin(ormah: Ormah, source: str, stream: BinaryIO, found: str, reading: Read
 
 
 def remember(ormah: Ormah, source: str, stream: BinaryIO, reading: Reading) -> None:
-    """Store where the next read of a source may begin."""
+    """Store the place at which the next read of a source may begin, as found by the read that has just ended."""
     if reading.resume is not None and reading.resume[0] >= WORTH:
         offset, leaf = reading.resume
         ormah.sessions.keep_place(source, SourcePlace(offset, _digest(stream, offset), leaf))
@@ -47,7 +49,8 @@ def _stands(stream: BinaryIO, place: SourcePlace) -> bool:
 
 
 def _digest(stream: BinaryIO, offset: int) -> str:
-    """Return the digest of the bytes before an offset, and their number: a file that is shorter has another one."""
+    """Return a text made of the hash of the last `BEFORE` bytes before an offset and their number, so that it also differs if
+    the file is now shorter."""
     begin = max(0, offset - BEFORE)
     stream.seek(begin)
     data = stream.read(offset - begin)
@@ -55,7 +58,7 @@ def _digest(stream: BinaryIO, offset: int) -> str:
 
 
 def _is_not_rolled_back(stream: BinaryIO, place: SourcePlace) -> bool:
-    """Return whether a place is one of Codex, and no line from there on takes turns back."""
+    """Return whether a place was stored for Codex, and no line from there on rolls turns back."""
     if codex.resumed(place.leaf) is None:
         return False
     stream.seek(place.offset)
@@ -68,7 +71,8 @@ def _is_not_rolled_back(stream: BinaryIO, place: SourcePlace) -> bool:
 
 
 def _hangs_on(stream: BinaryIO, place: SourcePlace) -> bool:
-    """Return whether each line from the place on follows the line before it, or one that came after the place."""
+    """Return whether the parent of each line after a place is the line just before the place, or another line after it. So
+    no line continues an older branch."""
     known = {place.leaf}
     stream.seek(place.offset)
     for line in objects(stream, Reading()):
@@ -84,4 +88,4 @@ def _hangs_on(stream: BinaryIO, place: SourcePlace) -> bool:
 _GOES_ON: Final[dict[str, Callable[[BinaryIO, SourcePlace], bool]]] = {
     claude_code.NAME: _hangs_on, codex.NAME: _is_not_rolled_back,
 }  # fmt: skip
-"""{format whose files only grow: whether a read may begin at a place}."""
+"""Format whose transcripts are appended to -> the check whether a read may begin at a place."""

@@ -1,4 +1,4 @@
-"""Archives sessions that no hook reports: watches the folders of transcripts, and reads what has changed and rests."""
+"""The watcher: watches the folders of transcripts, to archive sessions that no hook reports."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SOURCE: Final = "watcher"
 
 
 class SessionWatcher(FolderSource):
-    """Watches the folders of transcripts, if `sessions.watch` is on."""
+    """The source that watches the folders of transcripts, if `sessions.watch` is on."""
 
     def __init__(self, ormah: Ormah, read: Callable[[Path], None]) -> None:
-        """`read` puts a transcript into the queue of those to read."""
+        """`read` is called with each transcript to be read; it only queues the transcript (`Capture.read`)."""
         chosen = ormah.settings.sessions
         self._ormah = ormah
         self._read = read
@@ -62,7 +62,7 @@ class SessionWatcher(FolderSource):
             try:
                 recent = file.stat().st_mtime >= self._since
             except OSError:
-                continue  # it was deleted meanwhile
+                continue  # the file was deleted in the meantime
             if recent and self.wants(folder, file):
                 self._read(file)
 

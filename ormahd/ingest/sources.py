@@ -17,22 +17,22 @@ from msgspec import Struct
 from ormahd.sessions.archive import SourceState
 
 ENDINGS: Final = (".jsonl", ".json", ".zst", ".zip", ".txt")
-"""Of files in a folder that are looked at; a file that is named may have any ending."""
+"""Endings of the files in a folder that may hold sessions. A file that a person names may have any ending."""
 NOT_HERE: Final = frozenset({"subagents", "tool-results", "workflows", "node_modules", ".git", "__MACOSX"})
-"""Folders without conversations of a person."""
+"""Names of folders that hold no conversations of a person."""
 NOT_THIS: Final = frozenset(
     {"users.json", "user.json", "light_metadata.json", "message_feedback.json", "shared_conversations.json"}
 )
-"""Files of exports that are about the account."""
+"""Names of files in exports that are about the account and hold no conversations."""
 LARGEST: Final = 8 << 30
-"""Bytes of a file once it is decompressed."""
+"""Maximum size of a file in bytes after decompression."""
 PIECE: Final = 1 << 20
-"""Bytes that are decompressed at once."""
+"""Number of bytes that are decompressed at once."""
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 
 
 class SourceDocument(Struct, frozen=True):
-    """A stream of a file. `name`: the file's or member's name without its endings."""
+    """A file, or a member of a zip, as a stream. `name`: its name without its endings; `member`: its path in the zip, or ""."""
 
     name: str
     member: str
@@ -40,7 +40,7 @@ class SourceDocument(Struct, frozen=True):
 
 
 def state_of(path: Path) -> SourceState:
-    """Return a file's state. Raises OSError, also for what is no file."""
+    """Return a file's size, modification time and inode. Raises OSError, also if the path is no regular file."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         raise OSError(0, "it is no file")
@@ -48,14 +48,14 @@ def state_of(path: Path) -> SourceState:
 
 
 def is_session_file(path: Path) -> bool:
-    """Return whether a path, relative to a folder of transcripts, may hold a session, judged by its name."""
+    """Return whether a file may hold a session, judged by its path relative to a folder of transcripts."""
     return path.name.endswith(ENDINGS) and path.name not in NOT_THIS and not NOT_HERE.intersection(path.parts[:-1])
 
 
 def walk(folder: Path, without: tuple[Path, ...]) -> list[Path]:
-    """Return the files in a folder that may hold sessions, oldest first; folders of `without` are left out.
+    """Return the files in a folder that may hold sessions, oldest first. Folders in `without` are left out.
 
-    Of a chat that Gemini CLI wrote anew as lines the former file is left out.
+    A `.json` file is left out if there is a `.jsonl` file of the same name: Gemini CLI then wrote the chat anew as lines.
     """
     found: list[tuple[int, Path]] = []
     for place, folders, names in os.walk(folder):
@@ -65,7 +65,7 @@ def walk(folder: Path, without: tuple[Path, ...]) -> list[Path]:
             file = here / name
             if not name.endswith(ENDINGS) or name in NOT_THIS or (name.endswith(".json") and f"{name}l" in names):
                 continue
-            with suppress(FileNotFoundError):  # it was deleted meanwhile
+            with suppress(FileNotFoundError):  # the file was deleted in the meantime
                 if not file.is_symlink() and file.is_file():
                     found.append((file.stat().st_mtime_ns, file))
     return [file for _, file in sorted(found)]
@@ -73,7 +73,8 @@ def walk(folder: Path, without: tuple[Path, ...]) -> list[Path]:
 
 @contextmanager
 def documents(path: Path) -> Iterator[Iterator[SourceDocument]]:
-    """Yield the documents of a file, each a stream that can go back to its beginning. Raises OSError."""
+    """Open a file, and yield an iterator of its documents: the file itself, or the members of a zip, decompressed. Their
+    streams can seek. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     with open(fd, "rb") as opened:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -107,7 +108,7 @@ def _members(opened: BinaryIO) -> Iterator[SourceDocument]:
 
 
 def _unpack(packed: BinaryIO, whole: BinaryIO) -> None:
-    """Decompress a stream; of one that is cut off, as much as there is."""
+    """Decompress the zstd stream `packed` into `whole`. If it is cut off, write as much as can be decompressed."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
@@ -125,7 +126,7 @@ def _unpack(packed: BinaryIO, whole: BinaryIO) -> None:
         if not size:
             raise OSError(0, f"it cannot be decompressed: {error}") from error
     except EOFError:
-        pass  # cut off
+        pass  # the stream is cut off
     if not size:
         raise OSError(0, "it cannot be decompressed: it is cut off")
     whole.seek(0)

@@ -1,8 +1,8 @@
-"""Finds the JSON in what a judge printed, and checks it against a closed schema.
+"""Finds the JSON answer in a judge's output, and checks it against a closed schema.
 
-A model may put its answer into a fence, prose with braces, or thoughts. Every `{` and `[` is tried as the start of a JSON
-value, so that strings and nesting are read by the same rules as any JSON. Of the values that fit, the one with the most
-usable items wins, and of equals the last, because drafts come first.
+A model may surround its answer with a code fence, prose that has braces, or its thoughts. So a JSON decoder is tried at
+every `{` and `[`. Of the values that fit the schema, the one with the most usable items is taken; of several such values
+the last one, because a model writes its drafts first.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import msgspec
 from msgspec import Struct
 
 KEY: Final = "answers"
-"""The key of an answer's one list."""
+"""The only key of an answer. Its value is the list of items."""
 STARTS: Final = 400
-"""How many opening brackets are tried: an answer has one, and hostile text has millions."""
+"""Maximum number of opening brackets that are tried. An answer has a few; hostile text may have millions."""
 FAULTS: Final = 5
-"""Number of faults that a reading names; the judge is shown them in the repair round."""
+"""Maximum number of faults that are reported. The judge is shown them when it is asked to repair its answer."""
 
 _OPENING = re.compile(r"[{\[]")
 _THOUGHTS = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
@@ -30,7 +30,8 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class AnswerReading(Struct, frozen=True):
-    """The usable items of an answer, in its order, and what was wrong with the rest. `found`: whether there was a list at all."""
+    """The usable items of an answer, in the order of the answer. `faults`: what was wrong with the rest. `found`: whether
+    there was a list of items at all."""
 
     items: tuple[Any, ...]
     faults: tuple[str, ...]
@@ -38,7 +39,7 @@ class AnswerReading(Struct, frozen=True):
 
 
 def read(text: str, item: type[Struct]) -> AnswerReading:
-    """Return the items of the answer in `text`, each an `item`. Never raises."""
+    """Find the answer in `text`, and return its items converted to the type `item`. Never raises."""
     shown = _THOUGHTS.sub("", text)
     if not shown.strip():
         return AnswerReading((), ("the answer is empty",), False)
@@ -71,7 +72,8 @@ def schema(item: type[Struct]) -> dict[str, Any]:
 
 
 def _readings(text: str, item: type[Struct]) -> Iterator[AnswerReading]:
-    """Yield what each JSON value in `text` comes to as an answer; last, its single objects together."""
+    """Yield a reading for each JSON value in `text` that has the form of an answer. If there are items that stand alone,
+    outside any list, yield last a reading of all of them together."""
     single = []
     for value in _values(text):
         reading = _fitted(value, item)
@@ -84,7 +86,7 @@ def _readings(text: str, item: type[Struct]) -> Iterator[AnswerReading]:
 
 
 def _values(text: str) -> Iterator[Any]:
-    """Yield the outermost JSON objects and lists in `text`, in their order."""
+    """Yield the outermost JSON objects and lists in `text`, in order."""
     decoder = json.JSONDecoder(strict=False, parse_constant=_refuse)
     at = 0
     for _ in range(STARTS):
@@ -104,12 +106,13 @@ def _refuse(name: str) -> Any:
 
 
 def _escaped(text: str) -> str:
-    r"""Return `text` with each backslash that JSON does not know doubled: models write `\d` and `C:\temp` as they are."""
+    r"""Return `text` with each backslash doubled that begins no escape of JSON, because models write `\d` and `C:\Users`
+    without escaping them."""
     return "\\\\".join(_BAD_ESCAPE.sub(r"\\\\", part) for part in _PAIR.split(text))
 
 
 def _fitted(value: Any, item: type[Struct]) -> AnswerReading | None:
-    """Return the reading of one JSON value; None if it is no answer at all."""
+    """Return the reading of a JSON value as an answer: an object with the key `KEY`, or a bare list. None if it is neither."""
     if isinstance(value, Mapping):
         if KEY in value:
             extra = sorted(set(value) - {KEY})
@@ -122,7 +125,7 @@ def _fitted(value: Any, item: type[Struct]) -> AnswerReading | None:
 
 
 def _is_one(value: Any, item: type[Struct]) -> bool:
-    """Return whether a value was meant as an item: it has most of its fields."""
+    """Return whether a JSON value was meant as an item: an object that has most of the fields of `item`."""
     names = set(item.__struct_fields__)
     return isinstance(value, Mapping) and 2 * len(names & set(value)) > len(names)
 
@@ -138,7 +141,7 @@ def _items(values: Sequence[Any], item: type[Struct], faults: list[str]) -> Answ
 
 
 def _mended(value: Any) -> Any:
-    """Return a value whose strings have no half characters, which no file could hold."""
+    """Return a JSON value with lone surrogates replaced in all its strings, because no UTF-8 file can hold them."""
     if isinstance(value, str):
         return _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", value)
     if isinstance(value, list):

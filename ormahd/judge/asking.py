@@ -1,8 +1,11 @@
-"""Asks the judge one question, within a budget: redacts, sends, reads the answer, has it repaired once, and remembers how it went.
+"""Asks the judge a question, within a budget per day.
 
-A failure has one of two consequences. `JudgeGone`: the judge is missing, slow or over budget; it is left alone for a while, so that
-nothing waits for it. `Unusable`: it answered, but not even the repair could be used; only this batch stays open. Neither loses a
-question: the caller asks again another day.
+The question is redacted and sent. An answer that does not fit the schema is sent back once to be repaired. Costs and
+failures are recorded.
+
+A failure raises one of two exceptions. `JudgeGone`: the judge failed, or the budget is used up. A judge that failed is not
+asked for a while, so that nothing waits for it. `Unusable`: the judge answered, but not even its repaired answer can be
+used; only the questions of this batch stay open. No question is lost: the caller asks it again another day.
 """
 
 from __future__ import annotations
@@ -28,36 +31,42 @@ from ormahd.text.secrets import redact
 log = logging.getLogger("ormahd.judge")
 
 TRIES: Final = 3
-"""How often a call is tried when asking again may help."""
+"""Maximum number of tries of a call that failed in a way in which another try may help."""
 BACKOFF_S: Final = (1.0, 4.0)
-"""Seconds before the second and the third try; a server that restarts takes that long."""
+"""Seconds to wait before the second and before the third try. A server needs about that long to restart."""
 LONGEST_WAIT_S: Final = 30.0
-"""Seconds that a judge may ask for before a retry; if it asks for more, it is left alone instead."""
+"""The longest Retry-After, in seconds, that is waited for before another try. If a judge asks for more, it is not tried
+again but left alone for that time."""
 PAUSE: Final = timedelta(minutes=1)
 LONGEST_PAUSE: Final = timedelta(hours=1)
-"""How long a judge that failed is left alone: doubled with each failure in a row, up to an hour."""
+"""The longest time for which a judge that failed is left alone. It begins with `PAUSE` and doubles with each failure in a
+row."""
 LONGEST_ASKED: Final = timedelta(days=1)
-"""The longest pause that a judge may ask for. A later end means that the clock was set back."""
+"""The longest time for which a judge is left alone at its own request. If a pause seems to be longer, the clock was set
+back, and the pause is ignored."""
 UNUSABLE_IN_A_ROW: Final = 3
-"""Unusable answers in a row after which the judge is left alone, because each costs as much as a good one."""
+"""Number of unusable answers in a row after which the judge is left alone: each costs as much as a usable one."""
 SLOW_SHARE: Final = 0.5
 """Share of `judge.timeout_seconds` from which an answer counts as slow."""
 CHARACTERS_A_TOKEN: Final = 3.5
-"""For an estimate where the judge does not count; English prose has 4, JSON and other languages less."""
+"""Bytes of UTF-8 per token, to estimate the tokens if a judge does not report them. English prose has 4; JSON and other
+languages have fewer."""
 SHOWN: Final = 2_000
-"""Characters of an answer that a trial shows."""
+"""Maximum number of characters of an answer that a trial of the judge, or a request to repair it, shows."""
 
 
 class Unusable(JudgeGone):
-    """The judge answered, and neither its answer nor the repair fits the schema. Only this batch stays open."""
+    """The judge answered, but neither its answer nor the repaired one fits the schema. Only the questions of this batch stay
+    open."""
 
 
 class JudgeQuestion(Struct, frozen=True):
-    """What a judge is asked. `task`: a name for status and log. `item`: what its list of answers holds.
+    """A batch of questions for a judge. `task`: a name for status and log. `item`: the type of the items of the answer.
 
-    `data`: builtins that are shown as JSON. Every text in it is redacted and made harmless before it is sent. `numbers`: the
-    answers that must come, by their field `q`, one for each of the list `data`; None: any number of items, also none. `whole`: an
-    answer of which a part cannot be used counts as unusable, because that part would be lost.
+    `data`: plain dicts, lists and scalars, sent as JSON. Before that, every text in it is redacted, and signs that could
+    address the model are replaced. `numbers`: one number for each entry of the list `data`; the answer must have an item
+    with this number as its field `q`. None: the answer may have any number of items, even none. `whole`: if any part of the
+    answer cannot be used, the answer counts as unusable, because that part would be lost.
     """
 
     task: str
@@ -69,7 +78,8 @@ class JudgeQuestion(Struct, frozen=True):
 
 
 class JudgeCall(Struct, frozen=True):
-    """One question, and what came of it. `counted`: whether the judge counted the tokens, else they are estimated."""
+    """The result of asking one batch. `said`: the beginning of the answer; `why`: what is wrong with it, if anything;
+    `counted`: whether the judge reported `tokens`, which are estimated otherwise."""
 
     said: str
     usable: bool
@@ -82,7 +92,7 @@ class JudgeCall(Struct, frozen=True):
 
 
 class Ledger(Protocol):
-    """Where it is remembered, across restarts, what was spent and what went wrong (`state/judge_log.py`)."""
+    """A record of the judge's costs, problems and open questions that survives restarts. See `state/judge_log.py`."""
 
     def spent(self, day: str) -> tuple[int, int]: ...
 
@@ -98,7 +108,7 @@ class Ledger(Protocol):
 
 
 class JudgeLimits(Struct, frozen=True):
-    """Seconds of one call, and calls and tokens a day."""
+    """The limits of a judge: seconds for one call, calls a day, and tokens a day."""
 
     seconds: float
     calls: int
@@ -106,7 +116,8 @@ class JudgeLimits(Struct, frozen=True):
 
 
 class Asker:
-    """Asks one judge, one question at a time. Thread-safe. `sleep` waits, and returns True if the daemon stops meanwhile."""
+    """Asks one judge, one batch at a time. Thread-safe. `sleep` waits for some seconds, and returns True if the daemon stops
+    in that time."""
 
     def __init__(
         self, transport: Transport, ledger: Ledger, limits: JudgeLimits, *, clock: Callable[[], datetime],
@@ -125,7 +136,7 @@ class Asker:
 
     @property
     def left_alone_until(self) -> datetime | None:
-        """Until when the judge is not asked, because it failed; None if it is."""
+        """Until when the judge is left alone because it failed; None if it may be asked now."""
         until = self._closed_until
         now = self._clock()
         return until if until is not None and now < until <= now + LONGEST_ASKED else None
@@ -136,11 +147,11 @@ class Asker:
         return calls < share * self.limits.calls and tokens < share * self.limits.tokens
 
     def ask(self, question: JudgeQuestion) -> tuple[Any, ...]:
-        """Return the usable items of the answer; some of `question.numbers` may be missing, and stay open.
+        """Return the usable items of the judge's answer. The questions whose numbers are missing stay open.
 
         Raises:
             Unusable: nothing of the answer can be used.
-            JudgeGone: no answer came, or none is asked for: the judge failed lately, or the budget of the day is used up.
+            JudgeGone: no answer came; or the judge was not asked, because it failed recently or the day's budget is used up.
         """
         keys = _keys(question)
         with self._lock:
@@ -169,7 +180,7 @@ class Asker:
             return trial.items
 
     def attempt(self, question: JudgeQuestion) -> JudgeCall:
-        """Ask once for a person who tries the judge, also while it is left alone. Raises JudgeGone if no answer comes."""
+        """Ask the judge for a person who wants to try it, even while it is left alone. Raises JudgeGone if no answer comes."""
         with self._lock:
             trial = self._ask(question)
             if trial.usable:
@@ -187,7 +198,7 @@ class Asker:
         said, spent, calls, counted = self._call(question.task, first, form)
         reading = answers.read(said.text, question.item)
         items, why = _usable(reading, question), _fault(reading, question)
-        if why is not None:  # the one repair round
+        if why is not None:  # ask once to repair the answer
             again = _repair(first, said.text, why, [number for number in question.numbers or () if number not in items])
             try:
                 repaired, more, tries, also = self._call(question.task, again, form)
@@ -207,12 +218,13 @@ class Asker:
         )  # fmt: skip
 
     def _call(self, task: str, prompt: str, form: Mapping[str, Any]) -> tuple[JudgeReply, int, int, bool]:
-        """Send a prompt, again if that may help. Return the answer, the tokens, the number of calls, and whether they were counted."""
+        """Send a prompt, several times if another try may help. Return (answer, tokens, number of calls, whether the judge
+        reported the tokens)."""
         guess = _estimated(prompt)
         tries = 0
         while True:
             day = self._afford(guess)
-            self._ledger.spend(day, 1, guess)  # before the call: a crash must not make it free
+            self._ledger.spend(day, 1, guess)  # before the call, so that it is counted even after a crash
             tries += 1
             begun = time.monotonic()
             try:
@@ -237,7 +249,7 @@ class Asker:
             return said, tokens, tries, said.tokens is not None
 
     def _afford(self, tokens: int) -> str:
-        """Return today's date if a call of so many tokens is within the budget. Raises JudgeGone if it is not."""
+        """Return today's date if the day's budget has room for a call with a prompt of `tokens`. Raises JudgeGone if not."""
         day = self._clock().date().isoformat()
         calls, spent = self._ledger.spent(day)
         if calls >= self.limits.calls:
@@ -264,7 +276,7 @@ class Asker:
         return JudgeGone(failed.reason)
 
     def _close(self, reason: str, pause: timedelta | None = None) -> None:
-        """Leave the judge alone for a while."""
+        """Leave the judge alone: for `pause` if given, else for a time that doubles with each failure in a row."""
         doubled = PAUSE * 2 ** min(max(self._failures, 1) - 1, 10)
         self._closed_until = self._clock() + (min(pause, LONGEST_ASKED) if pause else min(doubled, LONGEST_PAUSE))
         self._closed_by = reason
@@ -274,7 +286,8 @@ class Asker:
 
 
 def _prompt(question: JudgeQuestion, form: Mapping[str, Any]) -> str:
-    """Return the whole prompt: mark, instructions, the fenced data, and the form of the answer."""
+    """Return the whole prompt: the mark of the judge's own sessions, the instructions, the data between two marker lines, and
+    the JSON schema `form` of the answer."""
     data = json.dumps(_safe(question.data), ensure_ascii=False, indent=1)
     return "\n".join([
         MARK, question.instructions, "",
@@ -285,7 +298,7 @@ def _prompt(question: JudgeQuestion, form: Mapping[str, Any]) -> str:
 
 
 def _keys(question: JudgeQuestion) -> dict[int, str]:
-    """Return `{number: key}`: a hash by which each single question is known again, whatever batch it is in."""
+    """Return number of a question in this batch -> its key: a hash by which it is recognised in any other batch."""
     if question.numbers is None:
         return {0: _hash(question.task, question.data)}
     parts = zip(question.numbers, question.data, strict=True)
@@ -306,7 +319,8 @@ def _repair(prompt: str, said: str, why: str, missing: list[int]) -> str:
 
 
 def _safe(value: Any) -> Any:
-    """Return builtins with every text redacted and made harmless."""
+    """Return a copy of `value` (plain dicts, lists and scalars). In every text, secrets are redacted, and signs that could
+    address the model are replaced (`harmless`)."""
     if isinstance(value, str):
         return harmless(redact(value).text)
     if isinstance(value, Mapping):
@@ -324,7 +338,8 @@ def _estimated(text: str) -> int:
 
 
 def _usable(reading: answers.AnswerReading, question: JudgeQuestion) -> dict[int, Any]:
-    """Return the items by their number; of two with one number none counts, because they may differ."""
+    """Return number -> item, for the items that can be used. Different items with the same number are all left out, because
+    it is unknown which one is meant."""
     if question.numbers is None:
         return dict(enumerate(reading.items))
     found: dict[int, Any] = {}
@@ -343,7 +358,7 @@ def _whole(items: Mapping[int, Any], question: JudgeQuestion, reading: answers.A
 
 
 def _fault(reading: answers.AnswerReading, question: JudgeQuestion) -> str | None:
-    """Return what is wrong with an answer, as a sentence without a full stop; None if nothing is."""
+    """Return what is wrong with an answer, as a sentence without a full stop; None if the answer has no fault."""
     faults = [harmless(redact(fault).text)[:200] for fault in reading.faults]
     if question.numbers is not None:
         usable = _usable(reading, question)

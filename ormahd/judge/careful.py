@@ -15,21 +15,21 @@ from ormahd.judge.port import Contrast, Duplicate, Judge, JudgeGone, Linked, Pai
 from ormahd.text.quoting import harmless, shortened
 
 REASON = 1_000
-"""Maximum number of characters of a reason, which is shown in a commit, an edge or a proposal."""
+"""Maximum number of characters of a verdict's reason, which is shown in a commit, an edge or a proposal."""
 
 Verdict = TypeVar("Verdict", Duplicate, Linked, Contrast, Summary)
 
 
 class Careful:
-    """Asks another judge, and counts what it left open. Raises JudgeGone also if the number of answers differs from that of the
-    questions."""
+    """A judge that passes questions on to another judge, checks the answers, and counts the questions left open. It also
+    raises JudgeGone if there are more or fewer answers than questions."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
         self.asked = self.open = 0
-        """Number of questions so far, and of those without an answer."""
+        """`asked`: number of questions so far; `open`: how many of them got no usable answer."""
         self.gone: str | None = None
-        """Why the judge last did not answer at all."""
+        """Why the judge last gave no answer to a whole batch; None if that never happened."""
 
     @property
     def name(self) -> str:
@@ -48,7 +48,7 @@ class Careful:
         return self._checked(lambda: self._judge.summaries(clusters), len(clusters), Summary)
 
     def left_open(self) -> str | None:
-        """Return a sentence on what was left open; None if nothing was."""
+        """Return a sentence that says how many questions were left open, and why; None if none was."""
         if not self.open:
             return None
         why = f": {self.gone}" if self.gone is not None else ""

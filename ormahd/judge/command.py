@@ -1,8 +1,8 @@
-"""Runs a program as the judge: the prompt goes to its stdin, and the answer is what it prints.
+"""Runs a program as the judge: it reads the prompt from its stdin, and its stdout is the answer.
 
-It runs in an empty folder of its own, in a process group that is killed at the end, and with a mark in its environment
-(`judge.own_sessions`). The presets are the headless modes of coding agents: without tools, without hooks, and where the agent
-can, without a saved session.
+The program runs in an empty folder of its own, in a process group that is killed at the end, and with a mark in its
+environment (`judge.own_sessions`). The presets are the headless modes of coding agents: without tools, without hooks, and
+if the agent has an option for that, without saving the session.
 """
 
 from __future__ import annotations
@@ -27,22 +27,24 @@ from ormahd.judge.own_sessions import VARIABLE
 from ormahd.judge.transport import ANSWER_BYTES, POLL_S, Failed, JudgeReply, Stopping, last_line, quote
 
 STDERR_BYTES: Final = 16_384
-"""Bytes of stderr that are kept, the last ones: its last line is the reason of a failure."""
+"""How many of the last bytes of stderr are kept. Its last line is reported as the reason of a failure."""
 DRAIN_S: Final = 1.0
-"""Seconds that output may follow after the program itself has ended; a child of it may hold the pipe for ever."""
+"""Seconds for which output is still read after the program has ended: a child process may keep the pipe open for ever."""
 PIECE: Final = 65_536
 OF_A_SESSION: Final = frozenset({
     "CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_EXECPATH",
     "CLAUDE_PROJECT_DIR", "CLAUDE_ENV_FILE", "CODEX_THREAD_ID", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED",
     "GEMINI_CLI", "GEMINI_SESSION_ID", "GEMINI_PROJECT_DIR",
 })  # fmt: skip
-"""Variables by which an agent would take itself for a part of the session that the daemon was started from."""
+"""Environment variables that agents set for their child processes. They are removed: if the daemon was started from an
+agent's session, the judge would otherwise take itself for a part of that session."""
 OURS: Final = "ORMAH_"
-"""How the names of Ormah's own settings begin; no judge needs one."""
+"""Prefix of Ormah's own environment variables. They are removed, because no judge needs them."""
 
 
 class Preset(Struct, frozen=True):
-    """A coding agent's headless mode. `read` takes what it printed apart; None: it is the answer as it stands."""
+    """The command line of a coding agent's headless mode: `words`, the model after `model_flag`, and `last`. `read` finds the
+    answer in its output; `environ`: variables to add."""
 
     words: tuple[str, ...]
     model_flag: str
@@ -52,7 +54,7 @@ class Preset(Struct, frozen=True):
 
 
 class Command:
-    """Runs `judge.command`."""
+    """A transport that runs the program of `judge.command`, or the preset that it names, in `folder`."""
 
     def __init__(self, command: str, model: str, folder: Path) -> None:
         self._folder = folder
@@ -87,7 +89,7 @@ class Command:
         assert self._preset is not None
         try:
             found = self._preset.read(said)
-        except Failed as exc:  # an agent says in its JSON why it failed
+        except Failed as exc:  # the agent's JSON says why it failed
             raise Failed(exc.reason if status == 0 else _ended(status, exc.reason)) from None
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             if status != 0:
@@ -125,7 +127,7 @@ class Command:
         return [found, *words[1:]]
 
     def _empty_folder(self) -> None:
-        """Make the folder anew, so that nothing that an earlier run left there is read."""
+        """Delete the folder and create it again, so that the program cannot read what an earlier run left there."""
         try:
             if self._folder.is_symlink() or (self._folder.exists() and not self._folder.is_dir()):
                 self._folder.unlink()
@@ -138,7 +140,7 @@ class Command:
 
 
 class _Run:
-    """One run of a program, whose output is read up to a limit of bytes and of time."""
+    """One run of a program. Its output is read up to a maximum number of bytes and a point in time."""
 
     def __init__(self, words: list[str], environ: Mapping[str, str], folder: Path, given: IO[bytes]) -> None:
         try:
@@ -155,7 +157,8 @@ class _Run:
         return self._stderr.decode("utf-8", "replace")
 
     def wait(self, end: float, stopping: Callable[[], bool]) -> tuple[int, str]:
-        """Return the exit status and what was printed. The program and its children are gone afterwards, however it ends."""
+        """Wait until `end` (`time.monotonic`) for the program to end. Return (exit status, stdout). The program and its
+        children are killed in any case."""
         try:
             self._read(end, stopping)
             status = self._process.wait(max(POLL_S, end - time.monotonic()))
@@ -203,7 +206,8 @@ _LATE: Final = "no answer came in time (judge.timeout_seconds)"
 
 
 def _environ() -> dict[str, str]:
-    """Return the daemon's environment without the traces of an agent's session that it may have been started from, and marked."""
+    """Return the environment for the program: the daemon's, without the variables of an agent's session and of Ormah, and
+    with the mark of the judge's own sessions."""
     kept = {name: value for name, value in os.environ.items() if name not in OF_A_SESSION and not name.startswith(OURS)}
     return kept | {VARIABLE: "1", "NO_COLOR": "1"}
 
@@ -281,5 +285,6 @@ PRESETS: Final[Mapping[str, Preset]] = {
         ("--prompt", "Answer the question above, with nothing but its JSON."), {"GEMINI_CLI_TRUST_WORKSPACE": "true"},
     ),
 }  # fmt: skip
-"""The headless modes of coding agents. Claude Code: `--safe-mode` leaves out hooks, plugins and CLAUDE.md, and keeps the sign-in.
-Codex: `-` is stdin. Gemini CLI has no flag against saved sessions; its hooks do nothing by the mark in the environment."""
+"""Value of `judge.command` -> the headless mode of that coding agent. Claude Code: `--safe-mode` leaves out hooks, plugins
+and CLAUDE.md, and keeps the sign-in. Codex: `-` is stdin. Gemini CLI has no flag that prevents saving the session; Ormah's
+hooks in it do nothing because of the mark in the environment."""

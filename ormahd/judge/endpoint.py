@@ -1,4 +1,4 @@
-"""Asks an endpoint that speaks OpenAI's chat completions: Ollama, llama.cpp, LM Studio, or a hosted one."""
+"""Asks a judge by HTTP, at an endpoint with OpenAI's chat completions: Ollama, llama.cpp, LM Studio, or a hosted one."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from ormahd.settings.learning import JudgeSettings
 
 CONNECT_SECONDS: Final = 10.0
-"""Seconds to connect; a server that is there takes milliseconds."""
+"""Maximum seconds to connect. A server that runs accepts a connection within milliseconds."""
 KEY_CHARACTERS: Final = 4_096
 _ERRNO = re.compile(r"^\[Errno -?\d+\] ")
 _AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
-"""Statuses of a server that is overloaded or restarts."""
+"""HTTP statuses of a server that is overloaded or restarting, so that another try may help."""
 _NO_SCHEMA: Final = frozenset({400, 422})
-"""Statuses by which a server may refuse a request because it knows no schemas: it is asked without one then."""
+"""HTTP statuses by which a server may refuse a request because it does not support schemas. The request is then sent again
+without a schema."""
 _HINTS: Final = {
     401: "the key is missing or wrong (judge.key_variable, judge.key_file)",
     403: "the key may not use this model",
@@ -39,13 +40,14 @@ _HINTS: Final = {
 
 
 class Endpoint:
-    """Sends prompts to `judge.url`. It follows no redirect: a prompt and a key go to the address that was set, and nowhere else."""
+    """A transport that sends prompts to `judge.url`. It follows no redirect, so that prompts and the key go to the configured
+    address only."""
 
     def __init__(self, settings: JudgeSettings) -> None:
         self._settings = settings
         self._url = f"{settings.url}/chat/completions"
         self._plain = False
-        """Whether this endpoint refused a request with a schema."""
+        """Whether this endpoint refused a request with a schema, and answered it without one."""
 
     @property
     def name(self) -> str:
@@ -86,7 +88,7 @@ class Endpoint:
         return _read(said)
 
     def _key(self) -> str:
-        """Return the key; "" if the configuration names none."""
+        """Return the endpoint's key; "" if the settings name none. Raises Failed if it cannot be read."""
         chosen = self._settings
         if chosen.key_variable:
             key = os.environ.get(chosen.key_variable, "").strip()
@@ -117,13 +119,13 @@ class Endpoint:
 
 
 class _Refused(Exception):
-    """The endpoint refused the request; perhaps it knows no schemas."""
+    """The endpoint refused a request with a schema, perhaps because it does not support schemas."""
 
 
 class _HttpCall:
-    """One request and its answer, in a thread of its own, so that the caller can give up at any moment.
+    """One HTTP request, made in a thread of its own, so that the caller can give up at any moment.
 
-    The limits on time of an HTTP client hold for single reads: a server that sends a byte a second would never end.
+    The timeouts of an HTTP client apply to each single read: with a server that sends a byte a second they never expire.
     """
 
     def __init__(self, url: str, body: bytes, headers: Mapping[str, str], end: float) -> None:
@@ -134,7 +136,7 @@ class _HttpCall:
         self._fault: BaseException | None = None
 
     def run(self, stopping: Callable[[], bool]) -> tuple[int, bytes, float | None]:
-        """Return status, body, and the seconds of a Retry-After header."""
+        """Return (status, body, seconds of the Retry-After header or None)."""
         threading.Thread(target=self._work, name="judge", daemon=True).start()
         while not self._done.wait(POLL_S):
             late = time.monotonic() > self._end
@@ -148,7 +150,7 @@ class _HttpCall:
 
     def _give_up(self) -> None:
         for one in self._sockets:
-            with contextlib.suppress(OSError):  # it may have ended at this moment
+            with contextlib.suppress(OSError):  # the connection may just have been closed
                 socket.socket.shutdown(one, socket.SHUT_RDWR)
 
     def _work(self) -> None:
@@ -174,7 +176,7 @@ class _HttpCall:
 
         seconds = max(0.1, self._end - time.monotonic())
         limits = httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
-        # A proxy from the environment is meant for the internet: a prompt to this machine must not leave it.
+        # A proxy in the environment is meant for the internet: a prompt to a server on this machine must not go through it.
         outside = not _is_here(urlsplit(self._url).hostname or "")
         with (
             httpx.Client(timeout=limits, follow_redirects=False, trust_env=outside) as client,
@@ -183,14 +185,14 @@ class _HttpCall:
             ) as response,
         ):
             said = bytearray()
-            for piece in response.iter_raw():  # packed, ten kilobytes could become ten gigabytes
+            for piece in response.iter_raw():  # raw: unpacked, ten kilobytes could become ten gigabytes
                 said += piece
                 if len(said) > ANSWER_BYTES:
                     raise Failed(f"the answer has more than {ANSWER_BYTES:,} bytes", rude=True)
             return response.status_code, bytes(said), _seconds(response)
 
     def _trace(self, event: str, info: Mapping[str, Any]) -> None:
-        """Keep each socket that is opened, to be able to close it."""
+        """Remember each socket that httpx opens, so that `_give_up` can shut it down."""
         if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
             opened = info["return_value"].get_extra_info("socket")
             if isinstance(opened, socket.socket):
@@ -201,12 +203,12 @@ _LATE: Final = "no answer came in time (judge.timeout_seconds)"
 
 
 def _plain(exc: BaseException) -> str:
-    """Return what an exception says, without the number of an error."""
+    """Return the message of an exception as one short line, without a prefix such as `[Errno 111]`."""
     return quote(_ERRNO.sub("", str(exc)) or type(exc).__name__)
 
 
 def _is_here(host: str) -> bool:
-    """Return whether a host is this machine."""
+    """Return whether a host name or address is a loopback address or `localhost`."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -234,7 +236,7 @@ def _failure(status: int, said: bytes, after: float | None) -> Failed:
 
 
 def _error_of(said: bytes) -> str:
-    """Return the message of an error reply; "" if it has none."""
+    """Return the error message in the body of a reply, as one short line; "" if it has none."""
     try:
         found = json.loads(said)
     except ValueError:
@@ -246,7 +248,7 @@ def _error_of(said: bytes) -> str:
 
 
 def _read(said: bytes) -> JudgeReply:
-    """Return the text of a chat completion."""
+    """Return the text and the tokens of a chat completion, given the body of the reply. Raises Failed if it is none."""
     try:
         found = json.loads(said)
         choice = found["choices"][0]

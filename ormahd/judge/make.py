@@ -1,4 +1,4 @@
-"""Makes the judge that the settings ask for, and the question by which a person tries it."""
+"""Makes the judge that the settings name. Also holds the question that `ormahctl judge test` asks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TRIAL: Final = JudgeQuestion(
     ],
     SameAnswer, (1, 2),
 )  # fmt: skip
-"""The question of `ormahctl judge test`. It holds nothing of the person's, and its right answers are yes and no."""
+"""The batch of two questions that `ormahctl judge test` asks. It has no data of the person; `RIGHT` has the right answers."""
 RIGHT: Final = (True, False)
 
 
@@ -33,7 +33,8 @@ def asker(
     kind: str, settings: JudgeSettings, state: Path, ledger: Ledger, *, clock: Callable[[], datetime],
     stopping: Callable[[], bool], sleep: Callable[[float], bool],
 ) -> Asker | None:  # fmt: skip
-    """Return what asks the judge of `jobs.judge` = `kind`; None for `none`. `state`: the state directory."""
+    """Return an asker for the judge that the settings name; None if there is none. `kind`: the value of `jobs.judge`; `state`:
+    the state directory; `stopping`: whether the daemon stops; `clock`, `sleep`: see `Asker`."""
     transport: Transport
     if kind == "command":
         transport = Command(settings.command, settings.model, state / FOLDER)

@@ -1,4 +1,4 @@
-"""Puts the jobs' questions into words for a model, and its answers back into verdicts."""
+"""A judge that is a model: turns the jobs' questions into prompts, and the model's answers into verdicts."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from ormahd.text.quoting import harmless, shortened
 from ormahd.text.secrets import MARGIN, redact
 
 WHOLE: Final = 6_000
-"""Characters of a memory that is to be merged: a longer one is not asked about, because a text of which the model saw a part would
-replace all of it."""
+"""Maximum characters of a memory in a question about duplicates. No question is asked about a longer one: the merged text
+would replace all of it, while the model saw only a part."""
 SHORT: Final = 2_000
-"""Characters of a memory that is shown where only its claim matters (REFERENCE C 3.2)."""
+"""Characters of a memory that are shown in questions about links and conflicts, where only its claim matters (REFERENCE C
+3.2)."""
 CALL: Final = 24_000
-"""Characters of memories in one call, some 7,000 tokens: small local models read 8,000."""
+"""Maximum characters of memories in one call: about 7,000 tokens, because small local models can read 8,000."""
 
 Verdict = TypeVar("Verdict", Duplicate, Linked, Contrast, Summary)
 _RELATIONS: Final = {edge.value: edge for edge in (EdgeType.SUPPORTS, EdgeType.PART_OF, EdgeType.DEPENDS_ON, EdgeType.RELATED_TO)}  # fmt: skip
@@ -82,7 +83,7 @@ SUMMARIES: Final = (
 
 
 class ModelJudge:
-    """A `Judge` whose answers come from a model, by an `Asker`."""
+    """A `Judge` that gets its answers from a model, through an `Asker`."""
 
     def __init__(self, asker: Asker) -> None:
         self._asker = asker
@@ -124,7 +125,7 @@ class ModelJudge:
             return Summary(_text(said.title) if content is not None else None, content, said.type, said.reason)
 
         def fits(cluster: Sequence[ShownMemory]) -> bool:
-            # A summary takes the place of all: of a text that is not shown as it is, none can be written
+            # A summary replaces all memories of the cluster, so the model must see each of them whole and unchanged
             return sum(len(one.content) for one in cluster) <= CALL and all(_faithful(one) for one in cluster)
 
         return self._each(
@@ -136,10 +137,11 @@ class ModelJudge:
         self, task: str, instructions: str, asked: Sequence[Any], show: Callable[[Any], dict[str, Any]], item: type[Struct],
         verdict: Callable[[Any, Any], Verdict], *, fits: Callable[[Any], bool] = lambda _: True,
     ) -> list[Verdict | None]:  # fmt: skip
-        """Ask about each, in as many calls as the texts need. None: no usable answer, or too long to be asked about.
+        """Ask one question about each entry of `asked`, in as many calls as the texts need. Return the verdicts in order;
+        None for an entry that got no usable answer, or for which `fits` is false, so that it was not asked about.
 
         Raises:
-            JudgeGone: the judge did not answer. What it answered in earlier calls of this batch is asked again another day.
+            JudgeGone: the judge did not answer a call. The answers to earlier calls are lost; their questions stay open too.
         """
         verdicts: list[Verdict | None] = [None] * len(asked)
         for batch in _calls([(at, show(one)) for at, one in enumerate(asked) if fits(one)]):
@@ -148,7 +150,7 @@ class ModelJudge:
             try:
                 items = self._asker.ask(JudgeQuestion(task, instructions, data, item, numbers))
             except Unusable:
-                continue  # these stay open; the other calls may be answered
+                continue  # the questions of this call stay open; those of other calls may still be answered
             for said in items:
                 at = batch[said.q - 1][0]
                 verdicts[at] = verdict(asked[at], said)
@@ -156,7 +158,7 @@ class ModelJudge:
 
 
 def _calls(shown: Sequence[tuple[int, dict[str, Any]]]) -> Iterator[list[tuple[int, dict[str, Any]]]]:
-    """Yield what is asked in one call each: as many as `CALL` characters hold, at least one."""
+    """Divide the questions into calls: each has at least one question, and at most `CALL` characters if it has several."""
     batch: list[tuple[int, dict[str, Any]]] = []
     size = 0
     for one in shown:
@@ -175,8 +177,8 @@ def _pair(pair: Pair, characters: int) -> dict[str, Any]:
 
 
 def _shown(one: ShownMemory, characters: int) -> dict[str, Any]:
-    # Redacted in one piece: a label in the title tells that the content is a secret
-    beginning = one.content[: characters + MARGIN]  # a secret that the cut divides is whole in here
+    # Redact title and content together: a label such as "password" in the title marks the content as a secret
+    beginning = one.content[: characters + MARGIN]  # with a margin, so that a secret at the cut is still recognised
     title, _, content = redact(f"{_title(one)}\n{beginning}").text.partition("\n")
     return {
         "title": title, "type": one.type.value, "space": one.space or "global", "written": one.created.date().isoformat(),
@@ -185,7 +187,7 @@ def _shown(one: ShownMemory, characters: int) -> dict[str, Any]:
 
 
 def _faithful(one: ShownMemory) -> bool:
-    """Return whether a memory is shown exactly as it is: without secrets or signs that were taken out."""
+    """Return whether a model is shown a memory unchanged: it has no secrets, and no signs that `harmless` replaces."""
     whole = f"{_title(one)}\n{one.content}"
     return not redact(whole).found and harmless(whole) == whole
 
@@ -195,5 +197,5 @@ def _title(one: ShownMemory) -> str:
 
 
 def _text(said: str | None) -> str | None:
-    """Return a text that a model wrote; None for an empty one."""
+    """Return a text that a model wrote, stripped; None if it is missing or empty."""
     return said.strip() if said is not None and said.strip() else None

@@ -2,8 +2,8 @@
 C).
 
 A judge is asked in batches, while the caller holds no lock. It answers each question or leaves it open (None). An open
-question is asked again another day. An answer, also "no", is stored by the texts that it is about
-(`state/proposals.py`). A judge's text is only proposed: the job that applies it must validate it.
+question is asked again another day. Every answer, even "no", is stored under the texts that it is about
+(`state/proposals.py`). A text that a judge wrote is only a proposal: the job that applies it must validate it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ormahd.model.node import EdgeType, NodeType
 
 
 class JudgeGone(Exception):
-    """The judge did not answer: it is missing, too slow, or over budget. All questions stay open."""
+    """The judge did not answer: it is missing or too slow, or the budget is used up. All questions stay open."""
 
 
 class ShownMemory(Struct, frozen=True):
-    """A memory as shown to a judge."""
+    """The part of a memory that a judge is shown."""
 
     id: str
     type: NodeType
@@ -41,7 +41,8 @@ class Pair(Struct, frozen=True):
 
 
 class Duplicate(Struct, frozen=True):
-    """Whether both say the same. `title` and `content`: the merged text (None: keep that of the memory that stays)."""
+    """The verdict whether two memories say the same. `title` and `content`: the merged text; None: the memory that stays
+    keeps its text."""
 
     same: bool
     title: str | None
@@ -50,21 +51,23 @@ class Duplicate(Struct, frozen=True):
 
 
 class Linked(Struct, frozen=True):
-    """How `a` relates to `b`: supports, part_of, depends_on or related_to; None: not at all."""
+    """The verdict how memory `a` of a pair relates to `b`: supports, part_of, depends_on or related_to. None: not at all."""
 
     edge: EdgeType | None
     reason: str
 
 
 class Contrast(Struct, frozen=True):
-    """`evolution`: the later memory replaced the earlier belief; `tension`: both hold, and contradict each other."""
+    """The verdict whether two memories contradict each other. `evolution`: the later memory replaced the earlier belief.
+    `tension`: the person holds both, and they contradict each other. `none`: they do not."""
 
     kind: Literal["evolution", "tension", "none"]
     reason: str
 
 
 class Summary(Struct, frozen=True):
-    """One memory that summarises a cluster. `content` None: the memories do not belong together."""
+    """The verdict on a cluster: the text of one memory that summarises it. `content` None: its memories do not belong
+    together."""
 
     title: str | None
     content: str | None
@@ -77,7 +80,7 @@ class Judge(Protocol):
 
     @property
     def name(self) -> str:
-        """Shown in commit messages and `status`: `command`, or a model's name."""
+        """The name shown in commit messages and in `status`: that of the command or of the model."""
         ...
 
     def duplicates(self, pairs: Sequence[Pair]) -> Sequence[Duplicate | None]: ...

@@ -1,4 +1,4 @@
-"""What the ways to reach a judge have in common: a prompt goes in, a text comes out, or `Failed` says why not."""
+"""The interface of a transport, which sends a prompt to a judge: it returns the answer as text, or raises `Failed`."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from ormahd.text.quoting import one_line
 from ormahd.text.secrets import redact
 
 ANSWER_BYTES: Final = 1_000_000
-"""Bytes of an answer that are read. The longest that any question asks for has some 30,000."""
+"""Maximum size of an answer in bytes. The longest answer that any question asks for has about 30,000."""
 POLL_S: Final = 0.05
-"""Seconds between two looks whether the daemon stops, or the time is up."""
+"""Seconds between two checks whether the daemon stops or the time is up."""
 QUOTED: Final = 160
-"""Characters of a judge's own error message that are shown."""
+"""Maximum number of characters of a judge's own error message that are shown."""
 
 
 class Failed(Exception):
     """The judge gave no answer that could be read.
 
-    `again`: whether asking at once may help, as when a server restarts. `wait`: seconds that the judge asked to be left alone.
-    `rude`: it answered, but not as a judge does. `sent`: whether the prompt went out, so that the call may have cost something.
+    `again`: whether another try may help soon, as when a server restarts. `wait`: seconds for which the judge asked not to
+    be called. `rude`: whether it replied with something that is no answer, such as HTML. `sent`: whether the prompt was
+    sent, so that the call may have cost something.
     """
 
     def __init__(
@@ -38,34 +39,34 @@ class Failed(Exception):
 
 
 class Stopping(Exception):
-    """The daemon stops, so no job waits for the answer any more."""
+    """The daemon is stopping, so that no job waits for the answer any more."""
 
 
 class JudgeReply(Struct, frozen=True):
-    """What a judge said. `tokens`: of prompt and answer, as the judge counts them; None: it does not say."""
+    """The answer of a judge. `tokens`: the tokens of prompt and answer, as reported by the judge; None if it reports none."""
 
     text: str
     tokens: int | None
 
 
 class Transport(Protocol):
-    """Sends one prompt. `name` is shown to people: a command's name, or a model's."""
+    """A way to send prompts to a judge. `name`: the name of the command or the model, to show to people."""
 
     @property
     def name(self) -> str: ...
 
     def send(self, prompt: str, schema: Mapping[str, Any], seconds: float, stopping: Callable[[], bool]) -> JudgeReply:
-        """Return the answer. It may be in any form, `schema` only helps a model to find the right one.
+        """Send a prompt and return the answer. The answer need not fit `schema`, which is only a help for the model.
 
         Raises:
-            Failed: no answer came within `seconds`, or none that could be read.
-            Stopping: `stopping` became true.
+            Failed: no answer that could be read came within `seconds`.
+            Stopping: `stopping` returned True.
         """
         ...
 
 
 def quote(text: str) -> str:
-    """Return the judge's own words about a failure as one short line, without secrets."""
+    """Return an error message of a judge as one short line, with secrets redacted."""
     return one_line(redact(text[: 8 * QUOTED]).text, QUOTED)
 
 
@@ -73,6 +74,6 @@ _TRAILING = re.compile(r"\s+$")
 
 
 def last_line(text: str) -> str:
-    """Return the last line of what a program wrote on stderr that says anything; "" if none does."""
+    """Return the last line in a program's stderr that is not blank, as one short line; "" if there is none."""
     lines = [line for line in _TRAILING.sub("", text).splitlines() if line.strip()]
     return quote(lines[-1]) if lines else ""
