@@ -62,7 +62,7 @@ def settings(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _from_here(path: Path | None) -> Path | None:
-    """Return the whole path of one that was given on the command line."""
+    """Return `path`, given on the command line, as an absolute path. One that begins with `~` is left as it is."""
     return path if path is None or str(path).startswith("~") else Path(os.path.abspath(path))
 
 

@@ -1,4 +1,4 @@
-"""Load the settings: defaults, then `config.toml`, then `ORMAH_*`, then flags. Each value knows where it came from.
+"""Load the settings: defaults, then `config.toml`, then `ORMAH_*`, then flags. Each value's origin is recorded.
 
 Settings of earlier versions are never an error: `config check` names them and says what became of each.
 """
@@ -116,32 +116,35 @@ FORMER: dict[str, str] = {
     "embedding.question_precision": "embedding.precision sets it, for questions and notes alike",
     "linking.cross_space_penalty": "0.1 is always subtracted from the cosine of memories of two spaces",
 }
-"""`{group.name: what holds instead}` for settings of earlier versions; a sentence without its full stop."""
+"""Settings of earlier versions: `group.name` -> how Ormah behaves without it (a sentence without its full stop)."""
 
 
 OUTSIDE = frozenset({"ORMAH_SOCKET", "ORMAH_SPACE", "ORMAH_CONFIG", "ORMAH_VAULT", "ORMAH_JUDGING"})
-"""Variables that are not of the form `ORMAH_<GROUP>_<SETTING>`: the client's socket, the caller's space, the
-configuration file, the vault, and the mark of a command that runs as the judge (`judge.own_sessions`)."""
+"""Valid `ORMAH_*` variables that are not of the form `ORMAH_<GROUP>_<SETTING>`: the client's socket, the caller's
+space, the configuration file, the vault, and the mark of a command that runs as the judge (`judge.own_sessions`)."""
 
 
 _DEFAULTS = Settings()
 
 
 class Config(Struct, frozen=True):
-    """The settings in use, the file that was read, and the origin of every value that is not a default."""
+    """The settings in use, and the configuration file.
+
+    `origins`: `group.name` -> what set it (the file's path, an environment variable, or "flag"). Defaults have none.
+    """
 
     settings: Settings
     file: Path
     origins: Mapping[str, str]
     former: Mapping[str, str]
-    """`{setting of an earlier version that is still set: where}`. It has no effect (`config check`)."""
+    """Settings of earlier versions that are still set: `group.name` -> where, as in `origins`. They have no effect."""
 
     def origin(self, key: str) -> str:
         return self.origins.get(key, "default")
 
 
 def keys() -> Iterator[tuple[str, str]]:
-    """Yield every setting as (group, name), in the order of the documents."""
+    """Yield every setting as (group, name), in the order in which `Settings` defines them."""
     for group, field in Settings.model_fields.items():
         annotation = field.annotation
         assert isinstance(annotation, type)
@@ -151,10 +154,11 @@ def keys() -> Iterator[tuple[str, str]]:
 
 
 def chosen(key: str | None) -> list[tuple[str, str]]:
-    """Return the setting `key` (`group.name`) as (group, name), all settings of the group `key`, or all that there are.
+    """Return settings as (group, name): the one named `key` (`group.name`), those of the group `key`, or all (None).
 
     Raises:
-        NotFound: there is none; the message says what became of one of an earlier version.
+        NotFound: there is no such setting or group. The message says what holds instead of a
+        setting of an earlier version.
     """
     known = list(keys())
     some = [one for one in known if key is None or key in {one[0], ".".join(one)}]
@@ -169,7 +173,7 @@ def chosen(key: str | None) -> list[tuple[str, str]]:
 
 
 def _became(key: str) -> str:
-    """Return what became of a setting of an earlier version."""
+    """Return the message about `key`, a setting of an earlier version: what holds instead of it."""
     return f"{key} is no setting any more: {FORMER[key]}"
 
 
@@ -207,7 +211,8 @@ def load(
 
 
 class _FoundSettings(Struct):
-    """Values that are set, by group and name; their origins; errors; and settings of earlier versions."""
+    """What file, environment and flags set. `values`: group -> name -> value; `faults`: the errors that were found; the
+    others as in `Config`."""
 
     values: dict[str, dict[str, Any]]
     origins: dict[str, str]
@@ -252,7 +257,7 @@ def _from_environ(found: _FoundSettings, environ: Mapping[str, str]) -> None:
     former = {f"ORMAH_{key.replace('.', '_')}".upper(): key for key in FORMER}
     for variable, text in environ.items():
         if not text and variable in {"ORMAH_VAULT", "ORMAH_SOCKET", "ORMAH_VAULT_PATH", "ORMAH_DAEMON_SOCKET"}:
-            continue  # an empty one is none, to those who look for the daemon too (`paths.find_socket`)
+            continue  # an empty variable counts as unset, as in `paths.find_socket`
         if variable in names:
             found.set(names[variable], text or None, variable)
         elif variable in former:
@@ -264,7 +269,7 @@ def _from_environ(found: _FoundSettings, environ: Mapping[str, str]) -> None:
 
 
 def _checked(found: _FoundSettings) -> Settings | None:
-    """Return the validated settings, or None if a value is not allowed; then `found.faults` has the error."""
+    """Return the validated settings. If a value is not allowed, append the errors to `found.faults` and return None."""
     unset = {key for key in keys() if getattr(getattr(_DEFAULTS, key[0]), key[1]) is None}
     values = {
         group: {
@@ -289,8 +294,7 @@ def _checked(found: _FoundSettings) -> Settings | None:
 
 
 def _meant(key: str, known: Collection[tuple[str, str]]) -> str:
-    """Return a hint for a setting that does not exist: the existing one with a similar name, or with the same last
-    part."""
+    """Return the hint for `key`, which is no setting: an existing one with a similar name or the same last part."""
     whole = {f"{group}.{name}" for group, name in known}
     last = key.rpartition(".")[2]
     of_another = [one for one in whole if one.rpartition(".")[2] == last]
@@ -299,7 +303,7 @@ def _meant(key: str, known: Collection[tuple[str, str]]) -> str:
 
 
 def _reason(key: str) -> str:
-    """Return the setting's default and description."""
+    """Return the default and the description of the setting `key`, for a hint."""
     group, _, name = key.partition(".")
     model = getattr(Settings(), group)
     value = getattr(model, name)
@@ -323,7 +327,8 @@ def _read(path: Path, *, must_exist: bool) -> dict[str, Any]:
 
 
 def set_setting(key: str, text: str) -> Config:
-    """Check one setting and write it into the configuration file. `text`: its value as in TOML; a text needs no quotes.
+    """Check one setting and write it into the configuration file. `text`: its value in TOML, a string also without
+    quotes.
 
     Raises:
         BadRequest: there is no such setting, the value is not allowed, or the file cannot be changed.
@@ -347,9 +352,9 @@ def set_setting(key: str, text: str) -> Config:
 
 
 def write_setting(file: Path, key: str, value: Any) -> None:
-    """Set one setting in the configuration file, which is made if it is not there. Everything else in it stays.
+    """Set one setting in the configuration file; nothing else in it changes. A missing file is created.
 
-    Raises BadRequest if the file cannot be read as TOML, or not be written.
+    Raises BadRequest if the file is not valid TOML, or cannot be written.
     """
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
@@ -407,7 +412,8 @@ def markdown_table() -> str:
 
 
 def refresh_page(path: Path) -> bool:
-    """Write the table of settings into the page `path`, below its mark. Return True if the page was out of date."""
+    """Write the table of settings into the page `path`, in place of what follows its mark. Return True if that
+    changed it."""
     mark = "<!-- generated by `python -m ormahd.config`: do not edit below -->\n"
     text = path.read_text("utf-8")
     head, found, _ = text.partition(mark)

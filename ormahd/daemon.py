@@ -49,33 +49,34 @@ from ormahd.whisper.pipeline import Whisper
 log = logging.getLogger("ormahd.daemon")
 
 LOOP_SECONDS: Final = 30.0
-"""Seconds without a turn of the server's loop after which the watchdog is not notified. A turn comes every 10
-seconds at least."""
+"""Once the server's loop has not run for this many seconds, the supervisor's watchdog is no longer notified. The loop
+runs at least every 10 seconds."""
 LOOK_OUT_EVERY: Final = 2.0
-"""Seconds between two checks for a pipe in the git directory, which a running git would wait for without end."""
+"""Seconds between two checks for a named pipe in the git directory: git would block for ever on reading it."""
 HEALTH_EVERY: Final = 2.0
-"""Seconds between two checks whether the daemon's health changed, for readers of events."""
+"""Seconds between two checks whether the daemon's health changed; a change is published to readers of events."""
 LOOK_EVERY: Final = 600.0
-"""Seconds between two checks whether there are questions for an agent to judge; most find that it is too early."""
+"""Seconds between two checks whether there are questions for an agent to judge. Most end at once, because no
+maintenance is due yet."""
 LOOK_FIRST: Final = 30.0
 GLANCE: Final = 0.5
-"""Seconds that the check for questions may take before the daemon is ready."""
+"""Maximum number of seconds that the check for questions takes while the daemon starts."""
 TIDY_EVERY: Final = 6 * 3600.0
 """Seconds between two deletions of old entries of the whisper log."""
 PACK_FIRST: Final = 30.0
 PACK_EVERY: Final = 3600.0
 """Seconds between two checks whether git's objects should be packed."""
 PACK_QUIET: Final = 10.0
-"""Seconds without a write before packing, which uses a core for seconds."""
+"""Packing waits until nothing was written for this many seconds, because it uses a core for seconds."""
 PACK_PATIENCE: Final = 900.0
-"""Seconds that packing waits for a pause without writes; it then runs anyway, because many loose objects slow git down.
-"""
+"""Maximum number of seconds that packing waits for such a pause. It then runs anyway: loose objects slow git down."""
 FIRST_SYNC: Final = 5.0
 """Seconds from ready to the first automatic sync."""
 DRAIN_SECONDS: Final = 10.0
 """Seconds that running requests have to finish when the daemon stops."""
 INTAKE_SECONDS: Final = 5.0
-"""Seconds that each part which reads transcripts or files has to finish when the daemon stops; the next start goes on from there."""
+"""Seconds that each part that reads transcripts or files has to finish when the daemon stops. The next start continues
+where it ended."""
 SWITCH_SECONDS: Final = 0.0005
 """Python's thread switch interval (default: 5 ms). A whisper acquires the GIL hundreds of times, and the default
 would make each wait long beside an import."""
@@ -86,7 +87,7 @@ DESCRIPTORS: Final = 8192
 def run(
     config: Config, *, foreground: bool, told: Callable[[Path], None] = lambda _: None, clock: Clock = present
 ) -> int:
-    """Run until a signal comes, and return the exit status.
+    """Run the daemon until a signal ends it, and return the exit status.
 
     `told` is called with the socket's path once the daemon answers there; `clock` returns the present time,
     timezone-aware.
@@ -146,7 +147,7 @@ def run(
 
 
 def _opened(config: Config, clock: Clock) -> Ormah:
-    """Return the open `Ormah`, in which nothing answers what an interrupted purge was to remove."""
+    """Open the `Ormah`. Hide from it what an interrupted purge has not removed yet, so that no answer contains it."""
     ormah = Ormah.open(config, clock=clock)
     try:
         hide(ormah)
@@ -157,14 +158,15 @@ def _opened(config: Config, clock: Clock) -> Ormah:
 
 
 def _maintenance(ormah: Ormah, judging: Judging, timetable: Timetable) -> Maintenance:
-    """Return two-phase maintenance, which hands out sessions too while no judge reads them."""
+    """Build two-phase maintenance. If no judge is configured to read sessions, agents get them to read, along with the
+    questions."""
     judge = judging.asker is not None
     reading = AgentReading(ormah, judge=judge, conflicts=lambda: timetable.soon(CONFLICT_DETECTOR))
     return Maintenance(ormah, SEARCH, reading)
 
 
 def _hooks(whisper: Whisper, socket: Path, timetable: Timetable, judging: Judging) -> tuple[Hooks, Intake]:
-    """Return what answers hooks, and what reads the transcripts of which they tell."""
+    """Build the part that answers hooks, and the intake: it reads the transcripts that the hooks report."""
     hooks = Hooks(whisper)
     intake: Intake = Intake(
         whisper.ormah, lambda: hooks.answer_spooled(paths.spool_dir(socket), intake.capture.settle),
@@ -175,14 +177,13 @@ def _hooks(whisper: Whisper, socket: Path, timetable: Timetable, judging: Judgin
 
 
 def _fell(_kind: type[BaseException] | None, fault: BaseException | None, _: TracebackType | None) -> None:
-    """Log the traceback of an unexpected exception on the way out. An OrmahError is reported to the caller of the
-    command instead."""
+    """Log the traceback if an unexpected exception ends the daemon. Not an OrmahError: the command prints that."""
     if fault is not None and not isinstance(fault, OrmahError):
         log.critical("the daemon fell", exc_info=fault)
 
 
 def end(status: int) -> NoReturn:
-    """End the process at once: everything is closed and on disk, and unloading torch and Chroma would take seconds."""
+    """End the process at once, after all was closed: unloading torch and Chroma would take seconds."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             stream.flush()
@@ -190,8 +191,8 @@ def end(status: int) -> NoReturn:
 
 
 def socket_of(config: Config, root: Path) -> Path:
-    """Return the path of the socket to listen on: as set, or else derived from the vault, as `paths.find_socket`
-    does (DESIGN section 3)."""
+    """Return the path of the socket to listen on: the setting `daemon.socket`, or else one derived from the vault's
+    path, as in `paths.find_socket` (DESIGN section 3)."""
     if config.settings.daemon.socket is not None:
         return paths.expand(config.settings.daemon.socket)
     configured = paths.configured({}, config.file).get("vault")
@@ -199,8 +200,8 @@ def socket_of(config: Config, root: Path) -> Path:
 
 
 def _stay(signals: Signals, logs: Logs, supervisor: Supervisor, server: Server) -> int:
-    """Wait for a signal, and return the exit status. Meanwhile notify the watchdog as long as the server's loop
-    runs."""
+    """Handle signals until one ends the daemon, and return the exit status. Notify the supervisor's watchdog as long as
+    the server's loop runs."""
     while True:
         came = signals.wait(supervisor.watchdog_seconds)
         if BROKEN in came:
@@ -219,7 +220,7 @@ def _stay(signals: Signals, logs: Logs, supervisor: Supervisor, server: Server) 
 
 
 class _Life:
-    """The phases of one `Ormah` between opening and closing, with the daemon's timers."""
+    """Takes an open `Ormah` through its phases until it is closed, and runs the daemon's timers."""
 
     def __init__(
         self,
@@ -280,8 +281,8 @@ class _Life:
         self._supervisor.ready(sentence)
         self._try("opened with GitPython", self._ormah.vault.git.check)
         self._try("prepared for requests", build)
-        self._try("prepared", self._ormah.vault.oplog.view)  # else the first question about it reads all history
-        gc.freeze()  # nor the history
+        self._try("prepared", self._ormah.vault.oplog.view)  # a question would read all history
+        gc.freeze()  # the history also lives until the end
         if self._leaving.is_set():
             return
         self._tidy.start()
@@ -293,7 +294,7 @@ class _Life:
             self._sync.start()
 
     def _try(self, done: str, step: Callable[[], object]) -> None:
-        """Run a step; if it fails, log that and warn. The daemon continues without it."""
+        """Run `step`. If it fails, log and warn that not everything could be `done` (a participle), and continue."""
         try:
             step()
         except Exception:
@@ -310,7 +311,7 @@ class _Life:
             self._publish_health()
 
     def _publish_health(self) -> None:
-        """Publish the health as it is now; of two threads, the later one tells the later phase."""
+        """Publish the present health as an event. The lock keeps events in order: the last one has the latest phase."""
         with self._publishing:
             phase = self._ormah.phase
             parts = ([], []) if phase == "stopping" else (self._ormah.degraded(), self._ormah.warnings)
@@ -347,8 +348,8 @@ class _Life:
     def close(self) -> None:
         """Stop the timers, and close the `Ormah`.
 
-        If a part is still running, end the process without closing, as a crash would. The next start repairs the
-        effects of a crash; those of closing during a write it could not repair.
+        If a part is still running, end the process without closing, as a crash would. The next start can repair
+        the effects of a crash, but not those of closing during a write.
         """
         self._leaving.set()
         if self._warming is not None:
@@ -372,7 +373,7 @@ class _Life:
 
 
 def _prepare_process() -> None:
-    """Set what holds for the whole process: open files, the switch interval, scheduling."""
+    """Set process-wide limits: the number of open files, the thread switch interval, scheduling."""
     _more_descriptors()
     sys.setswitchinterval(SWITCH_SECONDS)
     priority.patient()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ormahd.config import Config
 
 HELLO_SECONDS: Final = 10.0
-"""Seconds that a daemon that listens may take for its first answer."""
+"""Maximum number of seconds from when the daemon listens to its first answer."""
 
 
 def complain(message: str, hint: str | None, status: int) -> int:
@@ -43,7 +43,8 @@ def detached(config: Config) -> int:
 
 
 def _daemon(config: Config, pipe: int) -> None:
-    """The child's side; does not return. It reports through the pipe, because its stderr is /dev/null."""
+    """Run the daemon in the forked child; does not return. Its start or failure is reported through `pipe`, because its
+    stderr is /dev/null."""
     import daemon as python_daemon
 
     tell = _Pipe(pipe)
@@ -56,14 +57,15 @@ def _daemon(config: Config, pipe: int) -> None:
         except OrmahError as exc:
             status = exc.exit_status
             tell.once(error=exc.message, hint=exc.hint, exit=status)
-        except Exception as exc:  # noqa: BLE001 - the edge of the process: the command says it
+        except Exception as exc:  # noqa: BLE001 - the top of the process: the command prints it
             status = 70
             tell.once(error=f"the daemon could not start: {type(exc).__name__}: {exc}", hint=None, exit=status)
         daemon.end(status)
 
 
 class _Pipe:
-    """Sends one message: `{socket}` once the daemon listens, or `{error, hint, exit}` if it cannot start."""
+    """Sends one JSON object to the waiting command: `{socket}` once the daemon listens, or `{error, hint, exit}` if it
+    cannot start."""
 
     def __init__(self, fd: int) -> None:
         self._fd: int | None = fd
@@ -76,7 +78,8 @@ class _Pipe:
 
 
 def _follow(pipe: int) -> int:
-    """The command's side: wait for the message, then for the daemon's first answer. Return the exit status."""
+    """In the command's process: wait for the message on `pipe`, then for the daemon's first answer. Return the exit
+    status."""
     with open(pipe, encoding="utf-8") as stream:
         line = stream.readline()
     if not line:

@@ -118,7 +118,8 @@ class Internal(OrmahError):
 
 
 class VaultBusy(OrmahError):
-    """Another program holds the repository. With `stored: true` in `data` the write is durable, and its commit follows."""
+    """Another program holds the repository. With `stored: true` in `data` the write is durable, and its commit
+    follows."""
 
     code = "vault_busy"
     exit_status = 75
@@ -141,14 +142,14 @@ BY_CODE: dict[str, type[OrmahError]] = {
 
 
 SHOWN: Final = 60
-"""Characters of a value that an error message quotes at most."""
+"""Maximum number of characters of a value that an error message quotes."""
 _QUOTED = re.compile(r"'([^']*)'")
 _INDEX = "[{}]"
 
 
 class Fault(Struct, frozen=True):
-    """An invalid value. `key`: its path (`connections[0].edge`). `what`: the rest of a sentence about it. `hint`: what
-    to do, if anything."""
+    """An invalid value. `key`: its path (`connections[0].edge`). `what`: the end of a sentence that begins with the key
+    ("is missing"). `hint`: what to do, if anything."""
 
     key: str
     what: str
@@ -259,7 +260,7 @@ def _key(place: Iterable[int | str]) -> str:
 
 
 def _is_branch(part: int | str) -> bool:
-    """Whether a part of pydantic's location names one of several types, and not a field."""
+    """Whether `part` of the location in a pydantic error names a member of a union, not a field."""
     return isinstance(part, str) and ("[" in part or "(" in part)
 
 
@@ -286,7 +287,8 @@ _FIELD = re.compile(r"^Object (?P<fault>contains unknown|missing required) field
 
 
 def field_and_fault(text: str) -> tuple[str, str]:
-    """Return the field that msgspec's message is about ("" for the whole), and what is wrong with it in plain words."""
+    """Return the field that `text`, a message of msgspec, is about ("": the whole value), and its fault in plain
+    words."""
     place = _PLACE.search(text)
     path = place["path"].lstrip(".") if place else ""
     text = text[: place.start()] if place else text
@@ -298,11 +300,12 @@ def field_and_fault(text: str) -> tuple[str, str]:
 
 
 LONE_SURROGATE: Final = re.compile("[\\ud800-\\udfff]")
-"""Matches half of a surrogate pair: JSON can escape it, and UTF-8 cannot write it."""
+"""Matches half of a surrogate pair: JSON can contain one as an escape, but UTF-8 cannot encode it."""
 
 
 def json_fault(data: bytes | bytearray | memoryview, otherwise: str) -> str:
-    """Return why `data` cannot be read as JSON; `otherwise` where Python can read it and it has no half of a surrogate pair."""
+    """Return why `data` is refused as JSON. If Python can parse it, and it has no lone half of a surrogate pair, return
+    `otherwise`."""
     try:
         found = json.dumps(json.loads(str(data, "utf-8")), ensure_ascii=False)
     except RecursionError:

@@ -24,14 +24,15 @@ from ormahd.watch.reading import state_of
 from ormahd.watch.reconciler import Reconciler
 
 SECONDS: Final = 0.4
-"""Seconds that one question may read files of the vault, if they are more than `AT_LEAST`."""
+"""Seconds after which a question reads no more files of the vault, once it has read `AT_LEAST`."""
 AT_LEAST: Final = 200
-"""Files that a question reads however long it takes, so that a small vault is searched whole on a busy machine too."""
+"""Number of files that a question reads however long that takes: a small vault is searched whole even on a busy
+machine."""
 MOST: Final = 24
-"""Files that are indexed for one question: more than its answer shows."""
+"""Maximum number of files that are indexed for one question; more than its answer shows."""
 STEM: Final = 4
-"""Letters at the beginning of a word that must match. Of a longer word all but the last two must match, and at least
-these."""
+"""A word of up to this many letters must match whole. Of a longer one, all letters but the last two must match, and at
+least this many."""
 _SHORT: Final = re.compile(r"_([0-9a-f]{8})\.md$")
 _ID: Final = re.compile(r"[0-9a-f]{4}[0-9a-f-]{0,32}")
 
@@ -47,8 +48,8 @@ class Fetcher:
         lagging: Callable[[], bool],
         wait: Callable[[], object],
     ) -> None:
-        """`lagging`: whether the index is known to lack something. `wait`: wait for the mender, at most some
-        seconds."""
+        """`lagging`: returns whether the index is known to lack something. `wait`: waits until the mender is done,
+        at most some seconds."""
         self._vault = vault
         self._reconciler = reconciler
         self._index = index
@@ -75,7 +76,8 @@ class Fetcher:
             raise NoRoom(said, hint=exc.hint, data=exc.data) from exc
 
     def by_words(self, terms: Sequence[str]) -> None:
-        """Index the notes that contain the most of these words, if the index is known to lag and lacks them."""
+        """Index those notes that contain the most of the words `terms` and are not in the index. Does nothing unless
+        the index is known to lag."""
         if not self._lagging() or not terms:
             return
         stems = [
@@ -99,7 +101,7 @@ class Fetcher:
         return self._reconciler.look.tree(self._vault.head())
 
     def _take_in(self, paths: Sequence[str], wanted: Callable[[str], bool]) -> int:
-        """Index the notes at these paths that are `wanted`, and return their number. Raises NoRoom."""
+        """Index the notes at `paths` whose id `wanted` accepts, and return their number. Raises NoRoom."""
         upserts = dict(self._read(paths, wanted))
         if not upserts:
             return 0
@@ -112,7 +114,8 @@ class Fetcher:
         return len(upserts)
 
     def _superseded(self, path: str, digest: str | None) -> bool:
-        """Whether the file was written or removed since it was read; the index is then given that by others."""
+        """Whether the file was changed or removed since it was read with this `digest`. What it is now is then
+        indexed by others."""
         try:
             data = self._vault.read(path)
         except (OSError, OrmahError):
@@ -122,7 +125,8 @@ class Fetcher:
     def _read(
         self, paths: Sequence[str], wanted: Callable[[str], bool]
     ) -> Iterator[tuple[str, tuple[bytes, FileState]]]:
-        """Yield the paths that are memories and as HEAD has them, each with bytes and state."""
+        """Yield (path, (bytes, file state)) of those files that are memories, have an id that `wanted` accepts, and
+        do not differ from HEAD."""
         tree = self._tree()
         for path in paths:
             try:

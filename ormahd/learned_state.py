@@ -1,7 +1,8 @@
-"""What the vault has learned beside its notes (`.ormah/`): strength and judgements, kept up to date with the files.
+"""What the vault has learned beside its notes: strength, judgements, decisions on proposals, and tombstones.
 
-Commits by Ormah, an undo, a sync, or git run by hand may all change these files. So the judgement files are checked
-before each use.
+A tombstone says what must not be extracted from sessions again. All are read from files in `.ormah/`. Commits by Ormah,
+an undo, a sync, or git run by hand may change these. So they are checked before each use; strength is read again after
+commits and scans.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("ormah")
 
 TOGETHER = 200
-"""The number of judgements that are embedded again before they take effect."""
+"""The number of judgements in a batch that is embedded again. They take effect once the batch is done."""
 PAUSE = 0.1
-"""Seconds to pause between two embeddings, at most; usually four times the time of one embedding."""
+"""Maximum number of seconds between two embeddings. The pause is four times as long as the embedding before it took."""
 
 
 class Learned:
@@ -57,7 +58,7 @@ class Learned:
         self._judgements = Judgements()
         self._made: tuple[int, str | None, int] | None = None
         self._anew: dict[str, Int8Vector] = {}
-        """{judgement's line id: vector by the current model}, for judgements made with another model."""
+        """Line id of a judgement that was made with another model -> its prompt's vector by the current model."""
         self._anew_of: str | None = None
         self._trouble: str | None = None
         self.seal = KeyedHashes(state.path.parent)
@@ -76,12 +77,12 @@ class Learned:
             self._look()
 
     def forget(self) -> None:
-        """Give strength to the index again, because the index was replaced."""
+        """Read strength again and give it to the index, because the index was replaced."""
         self._strength = None
         self.read()
 
     def committed(self, done: Committed) -> None:
-        """Update after a commit by Ormah that changed these files, or that a sync brought."""
+        """Read strength and judgements again after a commit by Ormah that changed their files, or after a sync."""
         if done.kind is Kind.SYNC or any(one.path == STRENGTH or FILES.ours(one.path) for one in done.changes):
             self.read(iter)  # without pauses: writers wait for this
 
@@ -143,9 +144,9 @@ class Learned:
         return self._rejected[1]
 
     def forgotten(self) -> Tombstones:
-        """Return what is not to be extracted from sessions again.
+        """Return the tombstones: what must not be extracted from sessions again.
 
-        Raises OSError: the files cannot be read. Then nothing may be extracted, because anything might come back.
+        Raises OSError: their files cannot be read. Then nothing may be extracted: a forgotten memory might come back.
         """
         self._tombstones.look()
         if self._forgotten[0] != (version := self._tombstones.version):
@@ -153,10 +154,10 @@ class Learned:
         return self._forgotten[1]
 
     def embed_anew(self, stopping: Callable[[], bool] = lambda: False) -> int:
-        """Embed the prompts of judgements made with another model again, newest first. Return how many.
+        """Embed with the current model the prompts of judgements that were made with another one. Return how many.
 
-        The prompt's text must be known: from the judgement, or from the whisper log. Pauses in between, because
-        whispers need the model too.
+        The newest come first. A prompt's text must be known, from the judgement or from the whisper log. Pauses after
+        each, because whispers need the model.
         """
         embedder = self._index.embedder
         if embedder is None:
@@ -184,13 +185,12 @@ class Learned:
         return made
 
     def tidy(self, days: float, *, stopping: Callable[[], bool]) -> None:
-        """Delete whisper log entries older than `days`; embed the prompts of judgements made with another model
-        again."""
+        """Delete whisper log entries older than `days`, then call `embed_anew`."""
         whispers.prune(self._state, days)
         self.embed_anew(stopping)
 
     def bad_lines(self) -> list[tuple[str, int, str]]:
-        """Return the judgement lines that cannot be read: (path, line number from 1, reason)."""
+        """Return the lines of judgements and tombstones that cannot be read: (path, line number from 1, reason)."""
         with self._lock:
             self._look()
             return [*self._files.bad(), *self._tombstones.bad()]

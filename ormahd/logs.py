@@ -38,7 +38,7 @@ LATER: Final = "later"
 lines."""
 PAUSE_S: Final = 0.1
 EARLY: Final = 10_000
-"""Lines kept until the log file's path is known, which depends on the vault."""
+"""Maximum number of records kept until the log file's path is known, which depends on the vault."""
 _PRIORITY: Final = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
 
 
@@ -108,7 +108,7 @@ def formatter(kind: str) -> logging.Formatter:
 
 
 class _Stream(logging.StreamHandler[Any]):
-    """Writes several records in one call."""
+    """A handler for a stream that writes several records in one call."""
 
     def say(self, records: Sequence[logging.LogRecord]) -> None:
         self.acquire()
@@ -122,14 +122,14 @@ class _Stream(logging.StreamHandler[Any]):
 
 
 class _Spool(logging.Handler):
-    """Passes every record to the outputs, in order. A record that must not wait is written together with those that
-    wait."""
+    """Passes every record to all outputs, in order. A record marked `LATER` waits for up to `PAUSE_S`. Any other is
+    written at once, together with those that wait."""
 
     def __init__(self) -> None:
         super().__init__()
         self._outputs: list[_Stream | _File] = []
         self._early: deque[logging.LogRecord] | None = deque(maxlen=EARLY)
-        """The records so far; None once `to_all` was called."""
+        """The records so far, for the log file; None once it has them, or there will be none."""
         self._waiting: list[logging.LogRecord] = []
         self._said = 0.0
         self._due = threading.Event()
@@ -301,7 +301,8 @@ class _Text(logging.Formatter):
 
 
 class _Journal(logging.Formatter):
-    """For systemd's journal, which adds the time itself and expects a priority before every line (sd-daemon(3))."""
+    """Formats lines for systemd's journal, which adds the time and expects a priority before every line
+    (sd-daemon(3))."""
 
     def format(self, record: logging.LogRecord) -> str:
         prefix = f"<{_PRIORITY.get(record.levelno, 6)}>"
@@ -309,7 +310,8 @@ class _Journal(logging.Formatter):
 
 
 class _Json(logging.Formatter):
-    """One JSON object per line: time, level, logger, message, and the record's fields (agent, method, ms, outcome)."""
+    """Formats one JSON object per line: time, level, logger, message, and the record's fields (agent, method, ms,
+    outcome)."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, Any] = {"time": _when(record), "level": record.levelname.lower(), "where": record.name}
@@ -338,7 +340,7 @@ def without_words(fault: BaseException) -> str:
 
 
 def _reason(fault: BaseException) -> str:
-    """Return a description of an exception that quotes no data."""
+    """Return a colon and the reason of an exception; an empty text if the reason might quote data."""
     if isinstance(fault, OSError) and fault.errno is not None:
         return f": {fault.strerror}"
     if isinstance(fault, sqlite3.Error):

@@ -35,7 +35,7 @@ log = logging.getLogger("ormah")
 
 
 def pause(failures: int) -> float:
-    """Return the seconds until the next try after so many failures in a row."""
+    """Return the seconds until the next try after `failures` failures in a row."""
     return min(RETRY[1], RETRY[0] * 2.0 ** min(failures, 10))
 
 
@@ -102,7 +102,7 @@ class DatabaseMender:
         self._wake()
 
     def suspect(self) -> None:
-        """Report that the index differs from the vault: it is compared completely, and rebuilt if it does."""
+        """Report that the index may differ from the vault: it is then compared completely, and rebuilt if it does."""
         with self._turn:
             self._suspect = True
         self._wake()
@@ -113,7 +113,7 @@ class DatabaseMender:
         return self._behind or self._damage is not None
 
     def wait(self, seconds: float) -> bool:
-        """Wait until no damage or full disk is left to handle. False after `seconds`."""
+        """Wait until every reported damage or full disk is handled. Return False if `seconds` pass before."""
         with self._turn:
             return self._turn.wait_for(lambda: self._damage is None and self._full is None, seconds)
 
@@ -234,7 +234,7 @@ class DatabaseMender:
             self._suspect = True
 
     def tell(self) -> None:
-        """Warn about what the state reports about its file."""
+        """Pass new notices of the state, about its file, on as warnings."""
         new = self._state.notices[self._told :]
         self._told += len(new)
         for sentence in new:

@@ -37,7 +37,8 @@ def root_of(config: Config) -> Path:
 
 
 def vault_findings(config: Config) -> list[Finding]:
-    """Return problems of the vault: it is absent, notes that cannot be read or need a person, two notes with one id."""
+    """Return the problems of the vault: it does not exist, its card or repository cannot be used, notes cannot be
+    read or need a person's decision, two notes have one id."""
     root = root_of(config)
     if not (root / CARD).exists():
         return [_absent(root, config.origin("vault.path"))]
@@ -62,8 +63,8 @@ def vault_findings(config: Config) -> list[Finding]:
 
 
 def _absent(root: Path, origin: str) -> Finding:
-    """Return the finding for a folder that has no vault: the daemon makes one there when it starts, or refuses to, and
-    then the mend is another one. `origin`: where `vault.path` was set."""
+    """Return the finding that `root` has no vault. What to do depends on whether the daemon, when it starts, would
+    create one there or refuse to. `origin`: where `vault.path` was set."""
     there = next(path for path in (root, *root.parents) if path.exists())
     if not there.is_dir():
         what = f"there can be no vault at {root}: {there} is no folder"
@@ -97,10 +98,10 @@ def _notes(root: Path, excluded: Excluded, config: Config) -> list[Finding]:
 
 
 def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
-    """Return what the daemon's `doctor` would find, except for what needs its models.
+    """Return what the daemon's `doctor` would find, except for what needs its models. `fix`: also repair what it can.
 
     Raises:
-        Unavailable: a daemon has the vault; its `doctor` can be asked.
+        Unavailable: a daemon has the vault open; ask that daemon for its `doctor`.
         NotFound: there is no vault yet.
     """
     from ormahd.daemon import socket_of

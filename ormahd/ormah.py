@@ -53,25 +53,25 @@ from ormahd.watch.watcher import Watcher
 log = logging.getLogger("ormah")
 
 DRAWS = 100
-"""Ids drawn before giving up on a free short id; even with a million notes nearly every draw is free."""
+"""Number of ids drawn before giving up on a free short id. Even among a million notes, nearly every draw is free."""
 PATIENCE = 20.0
-"""Seconds that `warm` waits for texts without vectors to be embedded."""
+"""Maximum number of seconds that `warm` waits until texts without vectors are embedded."""
 LOOKS = 3
-"""How often index and vault are compared while the vault is being written to."""
+"""Maximum number of times that index and vault are compared if the vault is written to meanwhile."""
 UNMENDED = {"chroma"}
-"""Differences that are not the index's fault: Chroma is filled again automatically."""
+"""Values of `Difference.what` that need no repair of the index: Chroma is filled again by itself."""
 LOOKED_THROUGH = 64_000_000
 """Largest size in bytes of an index file that SQLite checks before the first scan. A larger one is checked later."""
 LITTLE = 5_000_000
 """Free bytes below which a disk is reported as full: room for one commit and a batch of the index."""
 MENDING = 5.0
-"""Seconds that a request waits for an index that is being rebuilt."""
+"""Maximum number of seconds that a request waits for an index that is being rebuilt."""
 TRIES = 3
-"""How often a request is tried: index and state may both be damaged."""
+"""Maximum number of times that a request is tried: index and state may both be damaged."""
 AGAIN = 2.0
 """Seconds between a failed first scan and the next try."""
 RECENT = 10_000
-"""The number of drawn short ids that are remembered, far more than are drawn at the same time."""
+"""Number of drawn short ids that are remembered as taken: far more than are drawn at the same time."""
 
 T = TypeVar("T")
 
@@ -185,7 +185,7 @@ class Ormah:
         self._settle()
 
     def enter(self, phase: str) -> bool:
-        """Change the phase, and return whether it changed: no other phase follows `stopping`."""
+        """Change the phase and return True. If it is `stopping`, which no other phase follows, only return False."""
         with self._entering:
             left = self.phase == "stopping"
             self.phase = "stopping" if left else phase
@@ -306,7 +306,8 @@ class Ormah:
         return parts
 
     def lacking(self) -> list[str]:
-        """Return ["index"] while the index may lack memories of the vault. Ask before reading it: they come meanwhile."""
+        """Return ["index"] while the index may lack memories of the vault, else []. Call it before you read the
+        index."""
         return ["index"] if self.mender.at_work or self.phase in {"starting", "reconciling"} else []
 
     def troubles(self) -> list[str]:
@@ -398,7 +399,7 @@ class Ormah:
             raise Unavailable(f"the vault could not be taken in: {exc}") from exc
 
     def _forget(self) -> None:
-        """Discard what earlier scans know of the index, and give it strength again, because the index was replaced."""
+        """After the index was replaced: discard what earlier scans knew of it, and give strength to the new one."""
         self.reconciler.forget()
         self.learned.forget()
 
@@ -460,8 +461,8 @@ class Ormah:
     def verify(self, progress: Callable[[int, int, str], None] = lambda *_: None) -> list[Difference]:
         """Return the differences between index and vault, and have the mender repair them.
 
-        What a person changed and no scan has brought in yet is no difference: edits of a moment ago, and files that wait
-        for the end of a merge or rebase.
+        A person's change that no scan has brought in yet is no difference: an edit of a moment ago, or a file that
+        waits for the end of a merge or rebase.
         """
         found = self._differences(progress)
         if self.phase == "ready" and any(one.what not in UNMENDED for one in found):
@@ -482,7 +483,7 @@ class Ormah:
         found: list[Difference] = []
         for look in range(LOOKS):
             head = self.vault.head()
-            # In memory no write passes a reader: a scan that goes first would wait for this comparison, and it for the scan.
+            # An index in memory is not written while it is read: giving way to a scan would be a deadlock.
             gives_way = not self.index.database.in_memory
             now = self.index.verify(self.reconciler.files(gives_way=gives_way), progress=going_on)
             found = now if not look else [one for one in found if one in now]
@@ -511,7 +512,7 @@ class Ormah:
             return find_node(self.vault, prefix)
 
     def new_id(self, taken: Collection[str] = ()) -> str:
-        """Return a random id whose short id is free; `taken`: short ids that are also not free."""
+        """Return a new random id whose short id no memory has. `taken`: further short ids that it must not have."""
         for _ in range(DRAWS):
             drawn = str(uuid.uuid4())
             with self._drawn_lock:
@@ -529,7 +530,7 @@ class Ormah:
         return self.clock().replace(microsecond=0)
 
     def new_run(self) -> str:
-        """Return an id for a series of ops that belong together (an import, a run of a job)."""
+        """Return a new id for a run: a series of ops that belong together (an import, a run of a job)."""
         return self.vault.new_op()
 
     def has_short(self, short: str) -> str | None:

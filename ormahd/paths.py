@@ -108,7 +108,7 @@ def models_dir() -> Path:
 
 
 def own_models() -> Path:
-    """Return the folder of embedding models that `ormahctl model use` brought here, each below its name."""
+    """Return the folder of embedding models that `ormahctl model use` downloaded or copied: one subfolder per name."""
     return _base("data") / "models"
 
 
@@ -133,8 +133,8 @@ def setup_dir() -> Path:
 
 
 def released_marker(root: Path) -> Path:
-    """Return a file that exists after the folder was released with all its data. A daemon then creates no vault
-    there unasked."""
+    """Return the marker file for a vault at `root` that was released with all its data. While it exists, no daemon
+    creates a vault there again."""
     return _base("state") / "released" / _key(root)
 
 
@@ -146,7 +146,7 @@ class AgentConnection(TypedDict):
 
 
 def wiring_file() -> Path:
-    """Return the JSON file `{agent: Wired}`, from which texts for agents are made."""
+    """Return the JSON file that maps agent -> `AgentConnection`. Texts for agents are made from it."""
     return setup_dir() / "wiring.json"
 
 
@@ -192,7 +192,8 @@ def _scripts(name: str) -> Iterator[str]:
 
 
 def inherit(root: Path, former: str, vault_id: str) -> None:
-    """Rename index, state, sessions and purged turns of the vault at `root` for its new id; existing folders of the new id are left alone."""
+    """Rename index, state, sessions and purged turns of the vault at `root` from its id `former` to `vault_id`. What
+    exists under the new id stays as it is."""
     pairs = [(place(root, former), place(root, vault_id)) for place in (index_dir, state_dir)]
     for old, new in [*pairs, (sessions_dir(former), sessions_dir(vault_id))]:
         if old.is_dir() and not new.exists():
@@ -202,7 +203,8 @@ def inherit(root: Path, former: str, vault_id: str) -> None:
 
 
 def runtime_dir() -> Path:
-    """Return the directory of sockets; one in the state directory if the system provides none (cron, ssh)."""
+    """Return the directory of sockets: the user's runtime directory, or one in the state directory if the system
+    provides none (cron, ssh)."""
     given = os.environ.get("XDG_RUNTIME_DIR")
     if given and Path(given).is_dir():
         return Path(given) / APP
@@ -279,8 +281,8 @@ def whispers_at_tools(environ: Mapping[str, str] | None = None) -> bool:
 
 
 def spool_dir(socket: Path) -> Path:
-    """Return the folder beside a socket where hooks leave events while no daemon listens (`ormahctl/shim/prompt.py` knows the name
-    too)."""
+    """Return the folder beside a socket where hooks leave events while no daemon listens. `ormahctl/shim/prompt.py`
+    repeats its name."""
     return socket.with_name(f"{socket.name}.spool")
 
 

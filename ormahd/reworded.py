@@ -1,7 +1,7 @@
 """Find out since when a memory says what it says now: an edit may have renewed a memory that was stored long ago.
 
-Read from the history, for pairs of memories of which one seems to replace the other. An edit counts if it changed
-what the memory says about their common subject; a corrected typo, a tier or a tag does not.
+This is read from the history, for a pair of memories of which one seems to replace the other. An edit counts if it
+changed what the memory says about the common subject of both; a corrected typo, a tier or a tag does not.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from ormahd.vault.vault import Vault
 
 LOOKS: Final = 20
-"""The number of a memory's versions that are read, newest first."""
+"""Maximum number of a memory's versions that are read, newest first."""
 LIKELY: Final = 0.25
-"""The probability of "replaced" from which an earlier version counts as about the other memory's subject."""
+"""Minimum probability that one statement replaced the other; below it, both count as about different subjects."""
 KEPT: Final = 5_000
-"""The number of pairs whose answer is cached."""
+"""Maximum number of pairs whose answer is cached."""
 _QUIET: Final = frozenset(
     {Kind.LINK, Kind.CLUSTER, Kind.CONFLICT, Kind.DECAY, Kind.PROMOTE, Kind.STRENGTH, Kind.FEEDBACK, Kind.OUTDATED}
 )
@@ -36,13 +36,13 @@ _QUIET: Final = frozenset(
 
 Says = Callable[[Statement], Compared]
 Gist = tuple[bool, str, str]
-"""The result of a comparison: whether one may have replaced the other, and the old and new values."""
+"""What a comparison of two statements found: whether one may have replaced the other, the old value, the new value."""
 
 
 class Reworded:
-    """Compares memories of one vault and one index. Thread-safe.
+    """Decides whether the older of two memories was reworded after the newer one. For one vault and index; thread-safe.
 
-    `history`: returns the history as that index knows it (None: the current one).
+    `history`: returns the history up to the state that the index has; None: all of it.
     """
 
     def __init__(self, vault: Vault, index: Reader, history: Callable[[], LogView] | None = None) -> None:
@@ -56,8 +56,8 @@ class Reworded:
         return Reworded(self._vault, past, cache(lambda: self._vault.oplog.until(time)))
 
     def __call__(self, older: str, newer: str, cosine: float) -> bool:
-        """Whether the memory created first got its current statement later than the other one, by their current
-        texts."""
+        """Whether the memory `older`, though created first, got its present statement later than `newer` did.
+        `cosine`: of their vectors."""
         rows = self._index.notes([older, newer], connections=False)
         if len(rows) < 2:
             return False
@@ -72,8 +72,8 @@ class Reworded:
         return found
 
     def _is_renewed(self, one: NodeRow, other: NodeRow, cosine: float) -> bool:
-        """Compare the times since which both have said what they say now. Most memories were never edited: then only
-        the older one's history is read."""
+        """Whether `one` got its present statement after `other` was created and after `other` got its own. The
+        history of `other` is read only if that of `one` does not decide; most memories were never edited."""
         statements = self._index.statements([one.id, other.id])
         if len(statements) < 2:
             return False  # forgotten meanwhile
@@ -83,7 +83,10 @@ class Reworded:
         return since > other.created and since > self._since(other, now, lambda text: compare(said, text, cosine))
 
     def _since(self, row: NodeRow, now: Gist, says: Says) -> datetime:
-        """Return since when the memory has said what it says now about the other one's subject."""
+        """Return the time since which the memory says what it says now about the other one's subject.
+
+        `now`: the result of comparing both present statements. `says`: compares an earlier one with the other memory's.
+        """
         since = None
         for time, before in self._versions(row):
             if before is None:  # the memory was created by this change
@@ -94,7 +97,8 @@ class Reworded:
         return row.created if since is None else max(row.created, since)
 
     def _versions(self, row: NodeRow) -> Iterator[tuple[int, Statement | None]]:
-        """Yield each change to the text, newest first: its time, and the version before it."""
+        """Yield (time, statement before it) of each op that changed the memory's text, newest first. The statement
+        is None if there was no readable note before."""
         commits = self._vault.touched.commits(row.id, also=[row.path])
         view = self._history()
         entries = [one for one in view.entries if one.commit in commits and one.kind not in _QUIET]
