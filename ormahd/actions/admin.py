@@ -37,7 +37,7 @@ Progress = Callable[[int, int, str], None]
 def stats(ormah: Ormah, sources: dict[str, dict[str, int]]) -> StatsResult:
     """Count memories by tier, type, space, and edges by type; and whispers and the feedback on them.
 
-    `sources`: what came from each source in the last 30 days.
+    `sources`: source -> what came from it -> number, for the last 30 days.
     """
     lacking, counted = ormah.lacking(), ormah.index.stats()
     by_edge = Counter(edge.edge.value for edge in ormah.index.edges_of())
@@ -158,13 +158,13 @@ def _set_aside(root: Path) -> list[Finding]:
 
 
 def _aside(path: Path) -> Finding:
-    """Return the finding for a file of the state that was set aside because it was unusable. It held no memory."""
+    """Return the finding for `path`, a file of the state that was unusable and was set aside. It held no memory."""
     what = "it could not be used and was set aside; what stands in its place was begun anew, and no memory is lost"
     return Finding("warning", what, str(path), mend="delete it when you have looked at it")
 
 
 def _judgements(ormah: Ormah) -> list[Finding]:
-    """Return findings for judgements that have no effect, with the reason."""
+    """Return findings for unreadable lines of judgements and tombstones, and for judgements made with another model."""
     found = [
         Finding("warning", f"{_kind_of_line(path)} cannot be read: {why}", path, line, "mend the line, or delete it")
         for path, line, why in ormah.learned.bad_lines()
@@ -211,7 +211,10 @@ def fix(ormah: Ormah) -> list[str]:
 
 
 def config_findings(read: Callable[[], Config]) -> list[Finding]:
-    """Return the faults in file, environment and flags, and settings of earlier versions that are still set."""
+    """Return findings for faults in file, environment and flags, and for settings of earlier versions still in use.
+
+    `read`: loads the configuration.
+    """
     try:
         config = read()
     except OrmahError as exc:
@@ -225,7 +228,7 @@ def config_findings(read: Callable[[], Config]) -> list[Finding]:
 
 
 def current_findings(config: Config) -> list[Finding]:
-    """Return what is wrong in the configuration as it is now, which the daemon with `config` would read if it started again."""
+    """Return the findings for the configuration as it is now. The flags are those of `config`, the running daemon's."""
     flags = {key: _value(config, key) for key, origin in config.origins.items() if origin == "flag"}
     return config_findings(lambda: load(config.file if config.file.exists() else None, flags=flags))
 

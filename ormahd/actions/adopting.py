@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 _WILD = re.compile(r"[*?[]")
-"""Matches the first character of a pattern that does not stand for itself."""
+"""Matches a wildcard in a pattern for paths."""
 SETTLES_S = 10.0
 """Maximum number of seconds that an adoption waits for recently saved files."""
 AS_IT_IS: Final = "nothing is written into it, and git keeps it as it is"
@@ -67,7 +67,7 @@ AS_IT_IS: Final = "nothing is written into it, and git keeps it as it is"
 def adopt(
     ormah: Ormah, wish: AdoptParams, progress: Callable[[int, int, str], None] = lambda _done, _total, _stage: None
 ) -> AdoptResult:
-    """Adopt the notes that were chosen; with `dry_run` only report what would be done.
+    """Adopt the notes that `wish` names; with `wish.dry_run` only report what would be done.
 
     Raises:
         BadRequest: nothing was named, a folder that is Ormah's own, or a space without a folder or without a name.
@@ -114,7 +114,7 @@ def adopt(
 
 
 def _named(ormah: Ormah, wish: AdoptParams) -> tuple[list[str], list[str]]:
-    """Return the files and folders that were named, relative to the vault."""
+    """Return (files, folders) that `wish` names, as paths relative to the vault."""
     paths: list[str] = []
     folders = [_inside(ormah, folder) for folder in wish.folders]
     for given in wish.paths:
@@ -144,7 +144,7 @@ def _inside(ormah: Ormah, given: str) -> str:
 
 
 def _refuse_own(ormah: Ormah, wish: AdoptParams, folder: str) -> None:
-    """Raise BadRequest if nothing can be chosen for the folder: it is Ormah's own, or one that is never read."""
+    """Raise BadRequest if the folder cannot be adopted: it is Ormah's own, or it is never read."""
     home = ormah.vault.home
     hint = "name a folder with notes of yours, or --all for the whole vault"
     if folder.partition("/")[0] == ".ormah":
@@ -162,7 +162,7 @@ def _refuse_own(ormah: Ormah, wish: AdoptParams, folder: str) -> None:
 
 
 def _space(given: str) -> str:
-    """Return a space's name with normalised whitespace."""
+    """Return `given` with normalised whitespace. Raises BadRequest if it cannot be the name of a space."""
     name = " ".join(given.split())
     if not name:
         raise BadRequest("the space is empty", hint="name a space, or leave --space out: the folder's space stays")
@@ -183,12 +183,13 @@ def _is_chosen(path: str, paths: Collection[str], folders: Collection[str], wish
 
 
 def _follows(path: str, folders: Collection[str], wish: AdoptParams) -> bool:
-    """Whether the choice that `wish` makes, for folders or the vault, holds for the file from now on."""
+    """Whether `wish` sets what becomes of the file from now on: by its folder or for the whole vault, not by a
+    path or pattern."""
     return wish.everything or _is_chosen(path, (), folders, AdoptParams())
 
 
 def _earlier(ormah: Ormah) -> dict[str, Adopt]:
-    """Return the folders for which a choice was made before, with the mode that holds on this machine."""
+    """Return the choices that were made before: folder -> mode in effect on this machine."""
     here = agreed(ormah.vault).folders
     found = {path: folder.adopt for path, folder in ormah.vault.folders.items() if folder.adopt is not None}
     # Another machine may have chosen to adopt what is only indexed here.
@@ -196,8 +197,10 @@ def _earlier(ormah: Ormah) -> dict[str, Adopt]:
 
 
 def _keeps(path: str, folders: Collection[str], wish: AdoptParams, earlier: Mapping[str, Adopt]) -> str | None:
-    """Return the folder whose earlier choice holds for the file, because that folder is nearer to the file than the
-    ones that `wish` names, and the choice is another one. None: what `wish` says holds."""
+    """Return the folder whose earlier choice (in `earlier`) takes precedence over `wish` for the file at `path`.
+
+    It is nearer to the file than the folders that `wish` names, and its mode is another one. None: `wish` applies.
+    """
     fixed = (_WILD.split(pattern, maxsplit=1)[0] for pattern in wish.patterns)
     named = {*folders, *(beginning.rpartition("/")[0] for beginning in fixed)} - {""}
     while (path := path.rpartition("/")[0]) and path not in named:
@@ -210,7 +213,7 @@ def _plan(
     ormah: Ormah, chosen: Mapping[str, FileStat], folders: Collection[str], wish: AdoptParams,
     progress: Callable[[int, int, str], None],
 ) -> AdoptResult:  # fmt: skip
-    """Decide what becomes of each chosen file, as a scan that may adopt them would."""
+    """Return what an adoption would do with each of the `chosen` files, as a scan that may adopt them would decide."""
     plan = AdoptResult([], [], 0, 0, [], False, [])
     reconciler = ormah.reconciler
     kinds, known = ormah.index.kinds(), ormah.index.known()
@@ -254,7 +257,8 @@ def _plan(
 def _moves(
     ormah: Ormah, wish: AdoptParams, folders: Sequence[str], paths: Collection[str], plan: AdoptResult
 ) -> list[SpaceChange]:
-    """Return how the space of the notes at `paths` changes: of those that take it from their folder."""
+    """Return how the spaces of the notes at `paths` change if `wish` gives their folders a space: the number of
+    notes for each pair of old and new space. Notes that name a space themselves keep it."""
     if wish.space is None:
         return []
     now = ormah.reconciler.context
@@ -298,7 +302,7 @@ def _why_not(ormah: Ormah, path: str) -> str:
 def _carry_out(
     ormah: Ormah, wish: AdoptParams, folders: Sequence[str], chosen: Mapping[str, FileStat], plan: AdoptResult
 ) -> None:
-    """Record the choice, and let the reconciler adopt the chosen notes.
+    """Record the choice, let the reconciler adopt the chosen notes, and complete `plan` with what was done.
 
     Raises VaultBusy: another git operation is under way; nothing was changed.
     """
@@ -338,8 +342,8 @@ def _carry_out(
 def _tell_apart(
     ormah: Ormah, wish: AdoptParams, folders: Sequence[str], plan: AdoptResult, redo: Collection[str]
 ) -> None:
-    """Divide the planned notes into adopted ones, ones that will be adopted later without a further request, and ones
-    left out."""
+    """Divide the planned notes into those that are adopted, those that will be adopted later by themselves, and
+    those left out. `redo`: paths that the reconciler has not taken in yet."""
     if wish.index:
         plan.waiting = sorted(redo)
         return
@@ -366,7 +370,7 @@ def _mode(wish: AdoptParams) -> Adopt:
 
 
 def _choose(ormah: Ormah, wish: AdoptParams, folders: Sequence[str], chosen: Collection[str], run: str) -> None:
-    """Write the choice to the vault's card, and remove the files from the list of released files, in one commit."""
+    """Commit the choice: write it to the vault's card, and remove the chosen files from the list of released files."""
     vault = ormah.vault
     with ormah.writing:
         card = vault.read(CARD) or b""
@@ -396,7 +400,7 @@ def _choose(ormah: Ormah, wish: AdoptParams, folders: Sequence[str], chosen: Col
 
 
 def _here(ormah: Ormah, wish: AdoptParams, folders: Sequence[str]) -> Choices:
-    """Return the choices of this machine, combined with those of `wish`."""
+    """Return this machine's choices after those that `wish` makes."""
     before = agreed(ormah.vault)
     said = {folder: Folder(_mode(wish)) for folder in folders}
     if not wish.everything:
@@ -406,21 +410,21 @@ def _here(ormah: Ormah, wish: AdoptParams, folders: Sequence[str]) -> Choices:
 
 
 AT_ONCE = 500
-"""Number of files in one op."""
+"""Maximum number of files that one op releases."""
 DATA = ".ormah/"
 
 
 def release(
     ormah: Ormah, params: ReleaseParams, caller: Caller, progress: Callable[[int, int, str], None]
 ) -> ReleaseResult:
-    """Release the person's files at or below the chosen `paths`, or `everything`: then nothing is adopted in this
-    folder any more.
+    """Release the person's files at or below `params.paths`; with `everything` all files, and nothing is adopted in
+    this folder any more.
 
-    `remove_data`: also remove `.ormah` and Ormah's settings in git's files; the folder is no vault then.
+    `remove_data`: also remove `.ormah` and Ormah's settings in git's files. The folder is then no vault any more.
 
     Raises:
-        BadRequest: no path, or paths and `everything`. NotFound: Ormah has changed nothing there. Conflict: a file is being
-        edited.
+        BadRequest: no path, or paths and `everything`. NotFound: Ormah has changed nothing there. Conflict: a file
+        is being edited.
     """
     chosen, everything, dry_run = params.paths, params.everything, params.dry_run
     if everything == bool(chosen):
@@ -523,7 +527,7 @@ def _remove(ormah: Ormah, caller: Caller, out: ReleaseResult) -> None:
 
 
 def _stays(ormah: Ormah, files: Sequence[Release], remove_data: bool) -> list[str]:
-    """Return a sentence for each thing of Ormah that remains, with the way to remove it."""
+    """Return a sentence for each thing of Ormah's that remains once `files` are released, and how to remove it."""
     vault = ormah.vault
     going = {one.path for one in files}
     theirs = made_by_person(vault, [(path, None) for path in vault.tree() if path not in going])

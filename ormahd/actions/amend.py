@@ -42,7 +42,8 @@ PERSON = "person"
 
 
 class Caller(Struct, frozen=True):
-    """A caller. `agent`: its name as sent; `cwd`: an absolute path; `session`: the agent's session. None if not sent."""
+    """Who makes a request. `agent`: its name as sent; `cwd`: its working directory, an absolute path; `session`: the
+    id of the agent's session. None if not sent."""
 
     agent: str | None = None
     cwd: str | None = None
@@ -58,7 +59,8 @@ class Caller(Struct, frozen=True):
 
 
 def check_space(space: str | None) -> str | None:
-    """Return a space's name with normalised whitespace; None if blank (global). Raises BadRequest for `global` itself."""
+    """Return a space's name with normalised whitespace; None if blank (global). Raises BadRequest for `global`
+    itself."""
     if space is None or not space.strip():
         return None
     if space.casefold() == "global":
@@ -110,7 +112,8 @@ class SeenNote(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """The result of a transaction. `op` and `commit` are None if nothing changed; `stored`: the commit waits for git."""
+    """The result of a transaction. `op` and `commit` are None if nothing changed; `stored`: the commit waits for
+    git."""
 
     op: str | None
     commit: str | None
@@ -118,11 +121,11 @@ class Outcome(Struct, frozen=True):
 
 
 def see(ormah: Ormah, node_id: str) -> SeenNote:
-    """Read a node's note from disk (`node_id`: full id).
+    """Read the note of a node from disk (`node_id`: full id), so that it can be changed.
 
     Raises:
-        NotFound: the file is gone. Conflict: it holds another memory by now. InvalidNote: it is unreadable, or is not a note
-        that Ormah may change. VaultBusy: the file is missing during a rebase or merge.
+        NotFound: the file is gone. Conflict: it holds another memory by now. InvalidNote: it is unreadable, or is
+        not a note that Ormah may change. VaultBusy: the file is missing during a rebase or merge.
     """
     row = ormah.index.note(node_id)
     try:
@@ -166,7 +169,8 @@ def see(ormah: Ormah, node_id: str) -> SeenNote:
 
 
 def amending(ormah: Ormah, attempt: Callable[[], T]) -> T:
-    """Run `attempt` (see, decide, commit) under the writers' lock; once more if it raises Conflict."""
+    """Run `attempt`, which calls `see`, decides, and calls `commit`, under the writers' lock. If it raises Conflict,
+    run it once more."""
     with ormah.writing:
         try:
             return attempt()
@@ -184,7 +188,7 @@ def commit(
     run: str | None = None,
     fill: Callable[[Transaction], None],
 ) -> Outcome:
-    """Run one transaction whose changes `fill` adds. A write that is stored but waits for git is an outcome, not an error."""
+    """Run one transaction; `fill` adds the changes to it. A write that is stored but waits for git raises no error."""
     tx = ormah.vault.transaction(
         subject, kind=kind, source=caller.source, body=body, run=run, person=caller.source == PERSON
     )
@@ -210,7 +214,7 @@ def clean(ormah: Ormah, text: str | None, found: list[str]) -> str | None:
 
 
 def clean_name(ormah: Ormah, name: str | None, found: list[str]) -> str | None:
-    """Return a name as `clean` does; a name is short, and comes again and again."""
+    """As `clean`, for a name, such as a space's. Results are cached, because the same few names come often."""
     if name is None or not ormah.settings.secrets.redact:
         return name
     result = redact_name(name)
@@ -219,7 +223,7 @@ def clean_name(ormah: Ormah, name: str | None, found: list[str]) -> str | None:
 
 
 def make_room_in_core(ormah: Ormah, tx: Transaction, *, keep: set[str]) -> list[NodeRow]:
-    """Move the least important core nodes to working, in the same commit, until `keep` fits under the cap.
+    """Move the least important core nodes to working, in the same commit, until core with `keep` is within its cap.
 
     Returns the moved nodes; nodes in `keep` are never moved.
     """
@@ -239,8 +243,8 @@ def leaving_core(
 ) -> list[NodeRow]:
     """Return core nodes in the order in which they leave core: least important first, then least recently accessed.
 
-    `scores` take precedence over the stored importance. Nodes in `last` leave later, nodes about the user last, the
-    self node never.
+    `scores`: id -> importance, in place of the stored one. Nodes with an id in `last` come after the others, nodes
+    about the user at the end; the self node is left out.
     """
     me = ormah.vault.self_id
     identity = {edge.target for edge in ormah.index.edges(me)[0] if edge.edge is EdgeType.DEFINES}
@@ -255,7 +259,8 @@ def leaving_core(
 
 
 def define(ormah: Ormah, tx: Transaction, path: str, *, defined: bool) -> None:
-    """Add or remove the `defines` edge from the self node to the note at `path`, in the same commit as its `about_self` tag."""
+    """Add or remove the `defines` edge from the self node to the note at `path`, in the same commit as its
+    `about_self` tag."""
     me = see(ormah, ormah.vault.self_id)
     name, now = stem(path), ormah.moment()
     if defined:

@@ -28,11 +28,11 @@ def connect(
     reason: str | None,
     remove: bool,
 ) -> WriteResult:
-    """Add the edge, or change its weight and reason; with `remove` delete it. Without a `reason` the edge keeps its own,
-    an empty one removes it.
+    """Add the edge, or change its weight and reason; with `remove` delete it. If `reason` is None, the edge keeps
+    its reason; an empty `reason` removes it.
 
     Raises:
-        NotFound: an id; with `remove`, an edge that does not exist (a wikilink in the body is the person's own).
+        NotFound: an id; with `remove`, the edge is not in the frontmatter (links in the text are the person's own).
         Ambiguous, BadRequest: an id; both ends are the same.
     """
     source_id, target_id = ormah.index.resolve(source_id), ormah.index.resolve(target_id)

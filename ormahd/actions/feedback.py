@@ -1,7 +1,7 @@
 """Record whether a whispered memory was useful: a judgement, stored in the vault, that affects later whispers.
 
-A judgement is about a memory for the prompt of a whisper: the one named, otherwise the last that considered the
-memory. It takes effect through that prompt's vector (`whisper.affinity`).
+A judgement is about one memory, for the prompt of one whisper: the whisper that is named, otherwise the last one that
+considered the memory. It takes effect through that prompt's vector (`whisper.affinity`).
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def feedback(
 ) -> FeedbackResult:
     """Judge the memory that `node_id` names (full id, or a prefix unique among logged memories): `signal` 1 or -1.
 
-    A whisper, a memory and a source have one judgement. Repeating it changes nothing; the opposite replaces it. A
-    useful memory counts as used, once per whisper.
+    For a whisper, a memory and a source there is one judgement: to repeat it changes nothing, the opposite replaces
+    it. A memory judged useful counts as used, once per whisper.
 
     Raises:
-        BadRequest: the signal, the source, the id. NotFound: no recent whisper considered it, the event does not exist, or the
-        memory has been forgotten. Ambiguous: the prefix matches several logged memories.
+        BadRequest: the signal, the source, the id. NotFound: no recent whisper considered it, the event does not
+        exist, or the memory has been forgotten. Ambiguous: the prefix matches several logged memories.
     """
     if signal not in (1, -1) or isinstance(signal, bool):
         raise BadRequest(f"signal is {signal!r}", hint="1: the memory was of use; -1: it was not")
@@ -119,7 +119,7 @@ def _judgement(ormah: Ormah, node_id: str, logged: Logged, signal: int, source: 
 
 
 def _effect(signal: int, source: Source, most: float) -> str:
-    """Return a sentence about the effect of a judgement (see `whisper.affinity`)."""
+    """Return a sentence about the effect of a judgement (see `whisper.affinity`). `most`: `affinity.max_boost`."""
     if source == "implicit":
         return (
             f"For prompts like this its relevance {'rises' if signal > 0 else 'falls'} from now on: from 0.5 to "

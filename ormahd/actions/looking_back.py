@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 NOTES = 50
 """Default number of an op's notes whose differences are shown: an import may have thousands."""
 CHARACTERS = 4_000_000
-"""Maximum number of characters of all differences in one answer; a protocol message holds 16 MiB. Further notes are listed without
-(`cut`)."""
+"""Maximum number of characters of all differences in one answer; a protocol message holds 16 MiB. Further notes are
+listed without their difference (`cut`)."""
 
 
 def history(ormah: Ormah, params: HistoryParams) -> HistoryResult:
@@ -82,7 +82,8 @@ def show_op(ormah: Ormah, op: str, *, limit: int = NOTES) -> ShowOpResult:
 
 
 def life(ormah: Ormah, params: LifeParams) -> LifeResult:
-    """Return the newest versions of a memory, newest first: each op with its change to this note. The memory may be forgotten.
+    """Return the newest versions of a memory, newest first: each op with its change to this note. The memory may be
+    forgotten.
 
     Raises BadRequest, NotFound, Ambiguous: the id, a date.
     """
@@ -111,7 +112,8 @@ def _fields(op: Op) -> _Fields:
 
 
 class _Views:
-    """Differences in readable form. Titles of linked notes are those in this op, otherwise today's."""
+    """Makes readable differences of (before, after) versions. Linked notes are named by their titles in `pairs`,
+    otherwise by today's."""
 
     def __init__(self, ormah: Ormah, pairs: Sequence[tuple[Text | None, Text | None]]) -> None:
         self._ormah = ormah
@@ -124,7 +126,7 @@ class _Views:
                     self._titles[short] = self._title(version)
 
     def changes(self, before: Text | None, after: Text | None) -> list[NoteChange]:
-        """Return one change; two if the file was replaced by that of another memory."""
+        """Return one change; or two, a removal and an addition, if the file holds another memory afterwards."""
         old, new = (None if version is None else self._node(version) for version in (before, after))
         if before is not None and after is not None and old != new and old and new:
             return [self._change(old, before, None), self._change(new, None, after)]
@@ -172,7 +174,7 @@ KINDS: Mapping[str, Collection[Kind]] = {
     UPDATE: _UPDATES,
     OUTDATED: {Kind.OUTDATED},
 }
-"""{operation of the audit: kinds of ops that may contain it}. A person deletes a note by an edit."""
+"""Operation of the audit -> kinds of ops that may contain it. A note that a person deletes by hand is an edit."""
 _PAGE = 20
 """Number of ops whose messages are read at once."""
 
@@ -263,7 +265,7 @@ def _keeper(ormah: Ormah, view: LogView, op: Op, pairs: list[tuple[_Read | None,
     """Return the memory that the other one was merged into.
 
     It is the memory that remains with a changed text, if exactly one does; otherwise the first remaining one that the
-    op names, also where the merge left its file as it was. Neighbours whose edges were redirected are named after it.
+    op names, even if the merge did not change its file. Neighbours whose edges were redirected are named after it.
     """
     stay = {after.id: (before, after) for before, after in pairs if after is not None}
     told = [
@@ -281,7 +283,8 @@ def _keeper(ormah: Ormah, view: LogView, op: Op, pairs: list[tuple[_Read | None,
 
 
 def _last_before(ormah: Ormah, view: LogView, op: Op, node_id: str) -> _Read | None:
-    """Return a memory as the newest op before `op` that touched it left it; None if there is none, or it was removed."""
+    """Return a memory as it was before `op`: as the newest earlier op on it left it. None if there is none, or it
+    removed the memory."""
     touching = ormah.vault.touched.commits(node_id)
     place = next((at for at, one in enumerate(view.entries) if one.commit == op.commit), len(view.entries))
     for entry in view.entries[place + 1 :]:
@@ -302,7 +305,7 @@ def _title(read: _Read) -> str:
 
 
 def _snapshot(read: _Read) -> dict[str, Any]:
-    """Return a memory's fields and connections as its note had them."""
+    """Return a memory's fields and connections as this version of its note has them: name -> value."""
     note = read.note
     connections = [
         {"target": link.target, "edge": link.edge.value, "weight": link.weight, "created": iso(link.created),

@@ -63,7 +63,7 @@ Progress = Callable[[int, int, str], None]
 def looking_back(
     ormah: Ormah, as_of: str, progress: Progress, *, query: str | None = None
 ) -> Iterator[tuple[IndexSnapshot, AsOf, datetime]]:
-    """Provide the index of the state that `as_of` names, a description of that state, and its present time.
+    """Yield the index of the earlier state that `as_of` names, a description of that state, and the time of that state.
 
     `query`: the question that will be asked; notes that may match are embedded for it. `as_of`: see `vault.revisions`.
 
@@ -173,7 +173,8 @@ def _tuple(values: list[T] | None) -> tuple[T, ...] | None:
 
 
 def insights(ormah: Ormah, *, limit: int, space: str | None = None) -> InsightsResult:
-    """Return the newest `limit` of each kind, newest first. `space`: only that space ("global": memories without one)."""
+    """Return changed beliefs and contradictions: of each the newest `limit`, newest first. `space`: only those with a
+    memory of that space ("global": a memory without one)."""
     wanted = {EdgeType.EVOLVED_FROM, EdgeType.CONTRADICTS}
     lacking = ormah.lacking()
     edges = [edge for edge in ormah.index.edges_of() if edge.edge in wanted]

@@ -52,7 +52,8 @@ def superseded_by(
 ) -> WriteResult:
     """Mark a memory as replaced by another one, in one commit. Repeating this changes nothing.
 
-    `alone`: in place of those that were named before, whose edges go if such a mark added them.
+    `alone`: the newer memory becomes the only one that replaces it. Edges by which earlier marks connected it with
+    others are removed.
 
     Raises:
         NotFound, Ambiguous: an id. BadRequest: both ids are the same, the self node, or the dates exclude it.
@@ -92,7 +93,8 @@ def superseded_by(
 
 
 def check(ormah: Ormah, newer: NodeRow, older: NodeRow) -> None:
-    """Raise BadRequest for a pair in which `newer` cannot replace `older`."""
+    """Raise BadRequest if `newer` cannot replace `older`: it is the same memory or the self node, or the
+    dates exclude it."""
     if newer.id == older.id:
         raise BadRequest("a memory cannot replace itself", hint="name two different ids", data={"id": newer.id})
     refuse_self(ormah, newer.id, older.id)
@@ -129,20 +131,23 @@ def check_circle(ormah: Ormah, newer_id: str, older: NodeRow) -> None:
 
 
 def link_to(older: NodeRow, now: datetime, reason: str | None) -> NoteLink:
-    """Return the edge that the newer memory's note holds."""
+    """Return the `evolved_from` edge to `older` for the note of the memory that replaces it."""
     return NoteLink(EdgeType.EVOLVED_FROM, stem(older.path), WEIGHT, now, reason or None)
 
 
 def linked(ormah: Ormah, newer: SeenNote, older: NodeRow, now: datetime, reason: str | None) -> bytes:
-    """Return the newer note with its edge; an existing edge is kept as it is."""
+    """Return the bytes of the newer note with its edge to `older`; an existing edge is kept as it is."""
     if any(one.edge is EdgeType.EVOLVED_FROM and one.target == older.id for one in ormah.index.edges(newer.id)[0]):
         return newer.data
     return edit(newer.data, newer.path, link=[link_to(older, now, reason)], set={"updated": now})
 
 
 def superseded(older: SeenNote, now: datetime, by: str) -> bytes:
-    """Return the older note marked as superseded. One that was outdated before keeps its time, and its reason if that
-    names no memory; if it names another one, the newest choice counts."""
+    """Return the bytes of the older note, marked as superseded by the memory named `by`.
+
+    If it was outdated before, it keeps the time. It keeps the reason, unless that names another memory as superseding
+    it: then `by` takes that memory's place.
+    """
     wish: dict[str, Any] = {"valid_until": now, "outdated_reason": f"superseded by {by}", "updated": now}
     if older.note.valid_until is not None and older.note.valid_until <= now:
         before, after = (_MARK.fullmatch(one or "") for one in (older.note.outdated_reason, wish["outdated_reason"]))
@@ -162,15 +167,15 @@ def name(row: NodeRow) -> str:
 
 
 def called(title: str | None, content: str, node_id: str) -> str:
-    """Return the same name for a memory that is not in the index yet."""
+    """As `name`, for a memory that is not in the index yet."""
     return f"{headline(title, content, NAME_LENGTH).rstrip('.')} ({short_id(node_id)})"
 
 
 def outdated(
     ormah: Ormah, node_id: str, caller: Caller, *, reason: str | None, revoke: bool, by: str | None = None
 ) -> WriteResult:
-    """Set `valid_until` to now with a reason. `by`: id of the memory that replaces it, which gets an `evolved_from`
-    edge. With `revoke` clear both fields, and remove the edges that came with such a mark.
+    """Mark a memory as outdated: set `valid_until` to now, with a reason. `by`: id of the memory that replaces it;
+    that one gets an `evolved_from` edge. `revoke`: remove the mark, and the edges that it added.
 
     Raises:
         NotFound, Ambiguous: an id. BadRequest: a reason or `by` together with `revoke`; the self node.
@@ -211,7 +216,7 @@ def outdated(
 
 
 def _valid_again(ormah: Ormah, node_id: str, caller: Caller) -> WriteResult:
-    """Remove a memory's mark as outdated or superseded, in one commit with the edges that the mark added to others."""
+    """Remove a memory's mark as outdated or superseded, and the edges that the mark added to others, in one commit."""
     seen, now = see(ormah, node_id), ormah.moment()
     name = headline(seen.note.title, seen.note.content)
     edited = edit(seen.data, seen.path, clear=["valid_until", "outdated_reason"])
@@ -232,8 +237,11 @@ def _valid_again(ormah: Ormah, node_id: str, caller: Caller) -> WriteResult:
 
 
 def _parted(ormah: Ormah, older_id: str, now: datetime, *, but: str | None = None) -> list[tuple[SeenNote, bytes]]:
-    """Return the notes of the memories that were marked as replacing this one, without the edge that the mark added.
-    `but`: one that keeps it."""
+    """Return (note, new bytes) of each memory that was marked as replacing this one, without the edge that the mark
+    added.
+
+    `but`: id of a memory that is left as it is.
+    """
     return [
         (newer, edit(newer.data, newer.path, unlink=gone, set={"updated": now}))
         for newer in (see(ormah, one) for one in _replacing(ormah, older_id) if one != but)
@@ -248,14 +256,17 @@ def _no_longer(parted: list[tuple[SeenNote, bytes]]) -> str:
 
 
 def _replacing(ormah: Ormah, node_id: str) -> list[str]:
-    """Return the memories with an `evolved_from` edge to this one."""
+    """Return the ids of the memories with an `evolved_from` edge to this one."""
     entering = ormah.index.edges(node_id)[1]
     return list(dict.fromkeys(edge.source for edge in entering if edge.edge is EdgeType.EVOLVED_FROM))
 
 
 def _marked(ormah: Ormah, newer: SeenNote, older_id: str) -> list[tuple[EdgeType, str]]:
-    """Return the edge of the newer note to the older memory, as a list, if it came with a mark as superseded. One that
-    was connected, typed or changed otherwise is not returned."""
+    """Return [(type, target)] of the newer note's `evolved_from` edge to the older memory, if a mark as superseded
+    added it.
+
+    Return [] if there is no such edge, or it was added or changed in another way.
+    """
     for link in newer.note.links:
         if link.edge is EdgeType.EVOLVED_FROM and not link.body and ormah.index.resolve_link(link.target) == older_id:
             ours = (
@@ -266,9 +277,9 @@ def _marked(ormah: Ormah, newer: SeenNote, older_id: str) -> list[tuple[EdgeType
 
 
 def _by_mark(ormah: Ormah, newer_id: str, older_id: str, created: datetime) -> bool:
-    """Whether the op that gave the newer memory an edge at that time marked the older one as superseded.
+    """Whether the edge that the newer memory got at `created` was added by a mark of the older one as superseded.
 
-    It is the first op on the newer memory since then. Times are whole seconds, so that several may be the first.
+    The first op on the newer memory since then added it. Times are whole seconds, so several ops may be the first.
     """
     since = [
         one for one in ormah.vault.oplog.view().entries if newer_id in one.nodes and one.time >= created.timestamp()

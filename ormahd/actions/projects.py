@@ -38,7 +38,7 @@ def project_at(cwd: str | None, vault: Path) -> Project | None:
 
 
 def _project(ormah: Ormah, cwd: str | None) -> Project | None:
-    """Return the project of the folder `cwd`, without secrets in its names; or None."""
+    """Return the project of the folder `cwd`, with names that hold a secret replaced; None as in `project_at`."""
     found = project_at(cwd, ormah.vault.root)
     if found is None or not ormah.settings.secrets.redact:
         return found
@@ -49,7 +49,7 @@ def _project(ormah: Ormah, cwd: str | None) -> Project | None:
 
 
 def _without_secret(name: str) -> str:
-    """Return the name; for one that holds a secret another name, made of its digest, so that two projects stay two."""
+    """Return `name`, or `hidden-` and its digest if it holds a secret: two such projects still have different names."""
     return (
         f"hidden-{hashlib.blake2b(name.encode('utf-8', 'surrogateescape'), digest_size=4).hexdigest()}"
         if redact_name(name).found
@@ -64,13 +64,15 @@ def home_of(ormah: Ormah, cwd: str | None) -> ProjectSpace | None:
 
 
 def space_of(ormah: Ormah, caller: Caller) -> str | None:
-    """Return the caller's space: of the folder in which its session began, otherwise of its working directory."""
+    """Return the space of the caller's project: at the folder where its session began, otherwise at its working
+    directory."""
     found = home_of(ormah, _place(ormah, caller))
     return None if found is None else found.space
 
 
 def is_unkept(ormah: Ormah, caller: Caller, session_id: str | None) -> bool:
-    """Return whether what the caller says is not kept: it works in a folder of `sessions.exclude`, or its session began in one."""
+    """Whether what is said in the caller's session must not be stored: `sessions.exclude` covers the folder in which
+    the caller works, or in which one of its sessions began."""
     excluded = ormah.settings.sessions.exclude
     keys = {sessions.key_of(session_id), sessions.key_of(caller.session)} - {None}
     places = [caller.cwd, *(sessions.began(ormah.state, key) for key in keys if key is not None)] if excluded else []
@@ -78,9 +80,8 @@ def is_unkept(ormah: Ormah, caller: Caller, session_id: str | None) -> bool:
 
 
 def settle(ormah: Ormah, caller: Caller) -> str | None:
-    """Return the space of a caller that is about to store a memory, and record a new project's space in the vault.
-
-    The record is a commit of its own.
+    """Return the space of a caller that is about to store a memory. If its project is new, record the project's
+    space in the vault, in a commit of its own.
     """
     project = _project(ormah, _place(ormah, caller))
     if project is None:

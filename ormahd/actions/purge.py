@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 BESIDE = (".ormah/conflicts/", ".ormah/tmp/", ".ormah/intent/")
 """Folders of the vault that git does not track: versions that were set aside, temporary files, intents."""
 LARGEST = 50_000_000
-"""Maximum number of bytes of a file that is searched."""
+"""Size in bytes above which a file is not searched."""
 _BASE64 = re.compile(rb"[A-Za-z0-9+/]{16,}={0,2}")
 
 log = logging.getLogger("ormah")
@@ -100,7 +100,7 @@ def clean_beside(ormah: Ormah, forgotten: Forgotten) -> None:
 
 
 def _promises(forgotten: Forgotten, data: bytes) -> bool:
-    """Whether an intent, damaged or not, mentions the memory; intents hold bytes in base64."""
+    """Whether `data` is an intent, damaged or not, that mentions the memory. Intents hold bytes in base64."""
     if b'"steps"' not in data:
         return False
     pieces = (piece[: len(piece) // 4 * 4] for piece in _BASE64.findall(data))
@@ -108,7 +108,7 @@ def _promises(forgotten: Forgotten, data: bytes) -> bool:
 
 
 def holding(forgotten: Forgotten) -> Callable[[bytes], bool]:
-    """Return the test of whether a text names the memory, has a line of it, or quotes it."""
+    """Return a function that tests whether a text names the memory, has a line of it, or quotes it."""
 
     def holds(data: bytes) -> bool:
         return (
@@ -138,7 +138,8 @@ def clean_kept(ormah: Ormah, forgotten: Forgotten) -> None:
 
 
 def _mask(file: Path, holds: Callable[[bytes], bool]) -> None:
-    """Overwrite lines of a log in place, because the log handler has the file open and appends at its end."""
+    """Overwrite the lines of a log that `holds` accepts. In place, because the log handler has the file open and
+    appends."""
     with open(file, "r+b") as opened:
         at = 0
         for line in opened.read().splitlines(keepends=True):
@@ -152,10 +153,10 @@ def _mask(file: Path, holds: Callable[[bytes], bool]) -> None:
 Progress = Callable[[int, int, str], None]
 
 ATTEMPTS = 3
-"""Maximum number of attempts to remove the memory from present files that name it again when the history is about to
-be replaced."""
+"""Maximum number of attempts to purge: another one is needed if a present file names the memory again just before the
+history is replaced."""
 _BINARY = 8000
-"""Bytes in which git looks for a NUL to detect a binary file."""
+"""Number of bytes, from the beginning of a file, in which git looks for a NUL to detect a binary file."""
 
 
 def purge(
@@ -170,8 +171,8 @@ def purge(
     With `dry_run` nothing is changed.
 
     Raises:
-        NotFound, Ambiguous, BadRequest: the id, a text, the self node. Conflict: the history cannot be replaced, or a file
-        needs a person's decision. VaultBusy: another git operation is under way, or the vault keeps changing.
+        NotFound, Ambiguous, BadRequest: the id, a text, the self node. Conflict: the history cannot be replaced, or
+        a file needs a person's decision. VaultBusy: another git operation is under way, or the vault keeps changing.
     """
     begun = time.monotonic()
     node_id, texts = params.node_id, params.texts
@@ -210,18 +211,17 @@ def _full(ormah: Ormah, node_id: str) -> str:
 
 
 def hide(ormah: Ormah) -> None:
-    """Take care, before anything is answered, that no answer holds what an interrupted purge was to remove.
+    """Remove from index, state, archive and log what an interrupted purge left there, before the daemon answers
+    anything.
 
     `resume` completes the purge once the index has all of the vault.
     """
     left = pending(ormah.vault)
     if left is not None:
-        clean_kept(
-            ormah, left
-        )  # first: a damaged index, or a file that cannot be read, does not keep it from being cleaned
+        clean_kept(ormah, left)  # first: what follows may fail
         clean_beside(ormah, left)
         named = ormah.index.holding(lambda text: left.mentions(text) > 0)
-        ormah.index.apply({}, named, head=None)  # the first scan gives back what the vault still has
+        ormah.index.apply({}, named, head=None)  # the first scan indexes again what the vault still has
 
 
 def resume(ormah: Ormah) -> None:
@@ -244,17 +244,17 @@ class _Job:
         self.progress = progress
         self.found: PurgeSurvey
         self.naming: set[str] = set()
-        """Present files that name the memory or contain a text, whether the history has them in this version or not."""
+        """Present files that name the memory or contain a text to purge; some may not be committed as they are."""
         self.forgotten_by: str | None = None
         """The commit that removed the memory from the present files."""
         self.rewritten = False
 
     def taken(self, name: str) -> bool:
-        """Whether a name also leads to another memory."""
+        """Whether `name` is also the file name, title or alias of another memory."""
         return bool(self.ormah.index.called(name) - {self.wanted.node_id})
 
     def look(self, *, dry_run: bool, rewrite_foreign: bool) -> PurgeResult:
-        """Find what must be rewritten. Raises if something prevents the purge."""
+        """Find what must be rewritten, and return it as the answer. Raises if something prevents the purge."""
         resume(self.ormah)
         if not dry_run:
             self.ormah.reconciler.scan()  # include recent edits of the person
@@ -299,7 +299,7 @@ class _Job:
     # Carrying it out
 
     def came_to(self) -> str:
-        """Return what has been done so far, as a clause."""
+        """Return a clause that says what was done before an error; empty if nothing was."""
         if self.rewritten:
             return "its history is rewritten, and what is kept of it elsewhere is cleaned at the next start"
         return "it is out of today's notes, and in the history as before" if self.forgotten_by else ""
@@ -345,8 +345,8 @@ class _Job:
     def _forget_today(self, out: PurgeResult, *, everything: bool) -> None:
         """Commit an ordinary op that removes the note, and mentions of it in other present files.
 
-        The message does not name these files, because the new history will not show that they named it. The first op
-        also records the purge (`purge_records`).
+        The commit message does not name these files: the new history will not show that they mentioned the memory.
+        The first op also records the purge (`purge_records`).
         """
         vault, ormah = self.vault, self.ormah
         with ormah.writing:
@@ -403,10 +403,11 @@ class _Job:
         return path in self.found.own_paths and parse(data, path).id is None
 
     def _replace(self) -> tuple[Prepared, str | None]:
-        """Rewrite the history and put it in place while other writers wait; their stored changes follow.
+        """Rewrite the history and put it in place while other writers wait. What they store meanwhile is committed
+        after it.
 
         Returns the prepared history and the new HEAD commit. Raises Stale, with nothing changed, if present files
-        contain it again.
+        contain again what is to be purged.
         """
         vault = self.vault
         try:

@@ -1,4 +1,5 @@
-"""Search memories, best first. The first results count as weakly used. A memory's id as the query returns that memory."""
+"""Search memories, best first. The first results count as weakly used. A memory's id as the query returns that
+memory."""
 
 from __future__ import annotations
 
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
     from ormahd.search.search import Ranked, Reworded
 
 SNIPPET = 200
-"""Characters of a related or conflicting result in the text reply."""
+"""Maximum number of characters of a related or conflicting result in the text reply."""
 EXCERPT: Final = 1_600
-"""Characters of a result's excerpt."""
+"""Maximum number of characters of a result's excerpt."""
 MOST: Final = 100
 """Maximum number of results requested from the search, when more are needed because some have the same content."""
 CERTAIN: Final = 8
@@ -40,13 +41,13 @@ CERTAIN: Final = 8
 _ID = re.compile(r"[\s`'\"(]*(?:id[:\s]\s*)?([0-9a-f]{4}[0-9a-f-]{0,32})[\s`'\")]*", re.IGNORECASE)
 
 GLANCED = 3
-"""Number of first results that count as read by the agent."""
+"""Number of results, from the first on, that count as read by the agent."""
 
 
 def recall(
     ormah: Ormah, query: SearchQuery, *, space: str | None, explain: bool = False, touch: bool = True
 ) -> RecallResult:
-    """Search. `space`: the caller's space, favoured but not required (`query.spaces` filters).
+    """Search memories. `space`: the caller's, whose memories are favoured; only `query.spaces` excludes others.
 
     The first `GLANCED` results are recorded as weakly used, if the search itself found them: results found by an edge
     are not.
@@ -123,15 +124,16 @@ def _found(
 
 
 def _once(ranked: Ranked, rows: Mapping[str, NodeRow]) -> list[tuple[Result, list[Result]]]:
-    """Return results whose content no better result repeats, each with the results that repeat it."""
+    """Return (result, results that repeat it) for each distinct content: the best result with it, and the others."""
     there = [found for found in ranked.results if found.node_id in rows]  # the others were forgotten meanwhile
     return once(there, lambda found: (rows[found.node_id].title, rows[found.node_id].content))
 
 
 def _named(index: Reader, query: SearchQuery) -> tuple[NodeRow, bool] | None:
-    """Return the memory whose id, or unique id prefix, the whole query is; and whether the query can be nothing else.
+    """Return the memory whose id, or a unique prefix of it, is the whole query; and whether the query can only be an
+    id.
 
-    None if there is no such memory, or if the query has filters: then it is a search.
+    A short query may also be a word. None if there is no such memory, or if the query has filters: then it is a search.
     """
     found = _ID.fullmatch(query.query)
     filters = (query.types, query.tiers, query.spaces, query.tags, query.created_after, query.created_before)
@@ -141,7 +143,7 @@ def _named(index: Reader, query: SearchQuery) -> tuple[NodeRow, bool] | None:
         row = index.note(index.resolve(found[1]))
     except (NotFound, Ambiguous, BadRequest):
         return None
-    except NoRoom:  # such a memory is in the vault, but the query may as well be a word
+    except NoRoom:  # such a memory is in the vault, but a short query may be a word
         if len(found[1]) >= CERTAIN:
             raise
         return None
@@ -159,7 +161,8 @@ def _hit(
 
 
 def _against(index: Reader, ids: list[str]) -> set[str]:
-    """Return the ids of results that contradict a better result; these are shown as conflicts even if the search found them."""
+    """Return the ids of results that contradict a better result; these are shown as conflicts even if the search
+    found them."""
     place = {node_id: at for at, node_id in enumerate(ids)}
     return {
         max(edge.source, edge.target, key=place.__getitem__)

@@ -55,7 +55,8 @@ def nearby(
     *,
     but: Collection[str] = (),
 ) -> list[Near]:
-    """Return living memories of this space, or global ones, that are close to the memory just `written` (title, content, type).
+    """Return memories that are close to the one just `written` (title, content, type): those that are not outdated, and
+    are of this space or global.
 
     Memories that it seems to replace come first, then the nearest. `near`: (id, cosine), best first. `but`: ids to
     leave out.
@@ -79,7 +80,7 @@ def nearby(
 
 
 def at_best(look: Callable[[], list[Near]]) -> list[Near]:
-    """Return the result of `look`; empty while the index is being rebuilt, because the change itself is already stored."""
+    """Return the result of `look`, or [] while the index is being rebuilt: the change itself is stored already."""
     try:
         return look()
     except Unavailable:
@@ -87,7 +88,7 @@ def at_best(look: Callable[[], list[Near]]) -> list[Near]:
 
 
 def told(near: Sequence[Near], newer: str) -> list[str]:
-    """Return lines for an agent: what exists, and what to do if the memory `newer` (short id) replaces one of them."""
+    """Return lines for an agent: the similar memories, and what to do if the memory `newer` (short id) replaces one."""
     if not near:
         return []
     first = near[0]
@@ -127,7 +128,7 @@ def remember(
 ) -> RememberResult:
     """Store one memory. The memories that `replaces` names are superseded in the same commit.
 
-    If a memory with the same space, type, title and content exists, it is returned with `existing`, without a commit.
+    If a memory with the same space, type, title and content exists, it is returned (`existing`); nothing is stored.
 
     Raises:
         BadRequest, NotFound, Ambiguous: a link's target, or a memory to replace. VaultBusy: the write could not even be
@@ -247,7 +248,7 @@ def _links(
         target = ormah.index.note(ormah.index.resolve(wish.target))
         made[target.id, wish.edge] = (NoteLink(wish.edge, stem(target.path), wish.weight, now, wish.reason), target)
     taken = {node_id for node_id, _ in made}
-    # notes may have changed since `near` was looked up; forgotten ones are skipped
+    # a memory in `near` may have been forgotten meanwhile: it has no row
     rows = ormah.index.notes([node_id for node_id, _ in near], connections=False)
     chosen = 0
     for node_id, cosine in near:

@@ -1,4 +1,5 @@
-"""Search and list the archive of sessions. Full-text search finds turns, and late interaction orders the best of them."""
+"""Search and list the archive of sessions. Full-text search finds turns, and late interaction orders the best of
+them."""
 
 from __future__ import annotations
 
@@ -30,19 +31,19 @@ if TYPE_CHECKING:
     from ormahd.sessions.archive import Archived, SessionRow
 
 ID: Final = re.compile(r"[0-9A-Za-z_][0-9A-Za-z_.-]{0,199}")
-"""An id of a session as agents give them."""
+"""Matches the id of a session, in the form that harnesses give it."""
 BEST: Final = 100
-"""Number of turns that are ordered by late interaction."""
+"""Maximum number of turns that full-text search returns; late interaction then orders them."""
 SURE: Final = 50
 """Least number of turns whose vectors are computed, however slow the machine is."""
 STEP: Final = 16
-"""Number of turns in one forward pass: a larger one needs more memory, and ends later."""
+"""Number of turns in one forward pass of the model: with more, a pass needs more memory and time."""
 SECONDS: Final = 0.25
 """Seconds after which no further vectors are computed; turns without any stay in the order of full-text search."""
 PASSAGE: Final = 600
 """Number of characters of a turn that are quoted: the part with the most words of the question."""
 COMPARED: Final = 400
-"""Number of characters of a turn that are compared by late interaction: the time goes with the length."""
+"""Number of characters of a turn that are compared by late interaction: longer texts take more time."""
 LEAST: Final = 0.05
 """Weight in late interaction of a token that occurs in all compared texts."""
 WORDS: Final = 0.1
@@ -81,8 +82,10 @@ def recall_sessions(ormah: Ormah, query: SearchQuery) -> RecallResult:
 
 
 def _scores(ormah: Ormah, question: str, passages: Sequence[str], by_words: Sequence[float]) -> list[float]:
-    """Return a score for each turn. Turns that were not compared come after all others, in the order of full-text
-    search."""
+    """Return a score for each turn, in the order of `passages`. `by_words`: their scores by full-text search.
+
+    Turns for which there was no time score below all others, in the order of full-text search.
+    """
     if not passages:
         return []
     shares = np.array(by_words) / max([*by_words, 1e-9])
@@ -102,7 +105,7 @@ def _scores(ormah: Ormah, question: str, passages: Sequence[str], by_words: Sequ
         kept.keep(embedder.fingerprint, texts, made)
         documents |= dict(zip(some, made, strict=True))
         done += len(some)
-    if done:  # the passes leave some 60 MB behind, which one question in an hour is not worth
+    if done:  # the passes leave some 60 MB allocated, and such questions are rare
         embedder.give_back()
         priority.give_back()
     compared = sorted(documents)
@@ -113,7 +116,8 @@ def _scores(ormah: Ormah, question: str, passages: Sequence[str], by_words: Sequ
 
 
 def _late(asked: QueryVectors, documents: Sequence[DocumentVectors]) -> NDArray[np.float32]:
-    """Return the late interaction of a question with each text. A token weighs more the fewer of these texts have it."""
+    """Return the late interaction of a question with each text. A token that fewer of the texts contain weighs
+    more."""
     ids = [np.concatenate([piece.token_ids for piece in one.pieces]) for one in documents]
     codes = [np.concatenate([piece.tokens for piece in one.pieces]) for one in documents]
     have = Counter(int(token) for some in ids for token in np.unique(some))
@@ -149,7 +153,8 @@ def passage(text: str, terms: Sequence[str], most: int = PASSAGE) -> str:
 def _exchanges(
     ormah: Ormah, found: Sequence[tuple[Archived, float, str]], limit: int, terms: Sequence[str]
 ) -> list[Exchange]:
-    """Return each exchange once, at the rank of its best turn."""
+    """Return the exchanges around the found turns, each once, at the rank of its best turn. `found`: (turn, score,
+    the part of it to quote), best first."""
     chosen: list[tuple[Archived, float, list[SaidTurn]]] = []
     seen: set[int] = set()
     for turn, score, part in found:
@@ -176,7 +181,8 @@ def _exchanges(
 def opening(row: SessionRow) -> str:
     """Return the command or address that opens a session in its harness, or else the command of Ormah that prints it.
 
-    A transcript names its session and folder. A name that its harness would not give, such as one that reads like an option, makes no command.
+    The id and the folder come from a transcript. If the id is one that no harness gives, such as one that looks like an
+    option, it is not put into a harness's command.
     """
     dashes = "-- " if row.id.startswith("-") else ""
     ours = f"ormahctl sessions show {dashes}{shlex.quote(row.id)}"
@@ -225,7 +231,10 @@ def sessions(ormah: Ormah, prefix: str | None, limit: int) -> SessionsResult:
 def _learned(
     ormah: Ormah, row: SessionRow, lines: Sequence[Archived], extracted: Mapping[str, str]
 ) -> list[LearnedMemory]:
-    """Return the memories of a session, in the order in which they were said."""
+    """Return the memories that were extracted from a session, in the order of its turns.
+
+    `extracted`: memory's id -> its field `from` (`SESSION#TURN`).
+    """
     places = {one.key: one.place for one in lines}
     turns = {
         node_id: places.get(key, 0)

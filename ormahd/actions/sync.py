@@ -53,10 +53,9 @@ log = logging.getLogger("ormah.sync")
 JOB: Final = "job:sync"
 """The caller of syncs that run at an interval."""
 ROUNDS: Final = 8
-"""Number of times that a rejected push is followed by another fetch and join."""
+"""Maximum number of rounds: after a rejected push, another one fetches, joins and pushes."""
 PAUSE: Final = (0.1, 5.0)
-"""Seconds before the next round: the first upper bound, doubled each time, and its maximum; the pause is random up to
-that bound."""
+"""The pause between two rounds is random, up to a bound in seconds: (first bound, doubled each time; its maximum)."""
 PATIENCE: Final = 10.0
 """Seconds that a join waits for a file that is being edited."""
 
@@ -66,12 +65,13 @@ def sync(
 ) -> SyncResult:
     """Sync with the remote that the current branch follows, or the one in the setting `sync.remote`.
 
-    `yes`: also if the incoming changes remove or move more than a few of the person's files.
+    `yes`: sync even if the incoming changes remove or move more than a few of the person's files.
 
     Raises:
         Unavailable: the remote is unreachable; all changes are safe here. NotFound: there is no remote yet.
         Conflict: something needs to be resolved by a person; nothing was changed.
-        Unconfirmed: files of the person would be removed or moved. VaultBusy: another git operation or sync is under way.
+        Unconfirmed: files of the person would be removed or moved. VaultBusy: another git operation or sync is under
+        way.
     """
     with one_at_a_time(ormah):
         only_as_root(ormah)
@@ -81,7 +81,7 @@ def sync(
 
 
 def sync_by_itself(ormah: Ormah) -> None:
-    """Run the sync of the interval. Errors are logged: an unreachable remote as info, a missing one as debug."""
+    """Run a sync that the timer started. Errors are logged: an unreachable remote as info, a missing one as debug."""
     try:
         done = sync(ormah, Caller(agent=JOB), lambda *_: None)
     except Unreachable as exc:
@@ -119,7 +119,7 @@ def one_at_a_time(ormah: Ormah) -> Iterator[None]:
             raise
         except OrmahError as exc:
             if isinstance(exc, NotFound) and not ormah.settings.sync.interval_minutes and state.last is None:
-                raise  # no remote, and none that is expected: nothing that `doctor` should go on naming
+                raise  # no remote is set up or expected: `doctor` need not report that
             state.failed(ormah.clock(), exc.message, offline=False)
             raise
         state.done(ormah.clock())
@@ -259,14 +259,19 @@ def _same_vault(ormah: Ormah, remote: Remote, tip: str, base: str | None) -> Non
 
 
 class JoinOutcome(Struct):
-    """What a person should know of a join: conflicts that were set aside, and messages about released files."""
+    """What a person should know of a join: conflicts that were set aside, and `told`: sentences about released
+    files."""
 
     conflicts: list[ConflictItem] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
 
 
 def join(ormah: Ormah, decide: Callable[[str], Plan | None], subject: str, caller: Caller) -> JoinOutcome:
-    """Plan a join and carry it out; again if the history moved meanwhile, or after waiting for a file that is being edited."""
+    """Plan a join and carry it out. Repeat both if HEAD moved meanwhile, or if a file was being edited and is
+    committed now.
+
+    `decide`: returns the plan for a HEAD commit; None if there is nothing to join.
+    """
     vault = ormah.vault
     end = time.monotonic() + PATIENCE
     while True:
@@ -292,8 +297,8 @@ def join(ormah: Ormah, decide: Callable[[str], Plan | None], subject: str, calle
 
 
 def _comes_to_rest(ormah: Ormah, found: Displaced, end: float) -> bool:
-    """Wait until the file in the way has been committed as a person's edit. Returns False if it is not committed, or
-    not in time."""
+    """Wait until the file that blocks the join is committed as a person's edit. Return False if that does not
+    happen, or not before `end`."""
     path = str(found.data["path"])
     vault = ormah.vault
     while True:
@@ -336,8 +341,8 @@ def setup(
     `replace`: even if another remote is configured. Without `agreed` another vault is only reported, not joined.
 
     Raises:
-        BadRequest: not an address. Unavailable: the remote is unreachable. Conflict: another remote is configured, or `url`
-        holds something other than an Ormah vault; nothing was changed.
+        BadRequest: not an address. Unavailable: the remote is unreachable. Conflict: another remote is configured,
+        or `url` holds something other than an Ormah vault; nothing was changed.
     """
     address = url.strip()
     if not address or len(address) > MAX_URL or "\n" in address or "\0" in address or address.startswith("-"):
@@ -370,7 +375,8 @@ def setup(
 
 @contextmanager
 def _no_sync_follows(unset: Callable[[], bool]) -> Iterator[None]:
-    """Correct the hint of an unreachable remote that was not configured (`unset`): a later sync does not use it."""
+    """Replace the hint of the error Unreachable if the remote is not configured yet (`unset`): no later sync will
+    try it."""
     try:
         yield
     except Unreachable as exc:

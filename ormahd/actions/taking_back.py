@@ -4,7 +4,7 @@ Notes are matched by id only. A note unchanged since the op gets its old bytes b
 conflict, nothing is changed. The undo is one commit, or none. Its message says what became of each note, and its
 trailers name what was undone.
 
-The person's files are kept when an adoption is undone, without Ormah's lines; a file that git did not track before the
+When an adoption is undone, the person's files are kept, without Ormah's lines; a file that git did not track before the
 op is untracked again.
 """
 
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 
 LIST = f"path:{releasing.PATH}"
-"""Key of the list of released files."""
+"""Key, as in `UndoPlan.pieces`, of the file that lists the released files."""
 
 
 def custody_words(found: UndoPlan) -> tuple[list[tuple[str, str]], str | None]:
@@ -124,7 +124,8 @@ def committed_by_hand(vault: Vault, since: str) -> set[str]:
 
 
 LONGEST = 20_000
-"""Maximum number of characters of one version in a conflict, so that replies stay within the size of a protocol message."""
+"""Maximum number of characters of one version in a conflict, so that replies stay within the size of a protocol
+message."""
 UNCOMMITTED = "uncommitted"
 """`UndoConflict.field` for a note with uncommitted changes."""
 PLACE = "path"
@@ -138,7 +139,8 @@ class NotUndone(Struct, frozen=True):
 
 
 class UndoTask(Struct, frozen=True):
-    """One op to undo. `did`: its changes, or the part of them to undo; `parts`: empty for all of it."""
+    """One op to undo. `did`: the changes to undo, all or a part; `parts`: names of that part, empty for all.
+    `force`: also remove a note that the op created and that was edited since."""
 
     op: Op
     did: OpEffects
@@ -171,7 +173,7 @@ class UndoPiece(Struct, frozen=True):
 
 
 class UndoPlan(Struct, frozen=True):
-    """The effect of undoing an op."""
+    """What undoing an op would do. `pieces`: key -> file; `reasons`: sentences on where a merge rule decided."""
 
     pieces: dict[str, UndoPiece]
     changes: list[UndoChange]
@@ -179,7 +181,7 @@ class UndoPlan(Struct, frozen=True):
 
 
 Ahead = dict[str, "Version | None"]
-"""Files as they will be after the undos planned before: key -> version."""
+"""Files as they will be after undos that are planned: key -> version, None for no file."""
 
 
 def take_back(ormah: Ormah, task: UndoTask, caller: Caller) -> UndoneOp | NotUndone:
@@ -206,7 +208,8 @@ def foresee(ormah: Ormah, task: UndoTask, ahead: Ahead) -> UndoPlan | NotUndone:
 
 
 def _here(ormah: Ormah, mode: Adopt, before: Mapping[str, Folder]) -> Choices:
-    """Return the choices of this machine, combined with what the undo changed in the card."""
+    """Return this machine's choices, updated by what an undo changed on the card. `mode`, `before`: the mode and
+    folders on the card before that undo."""
     vault, known = ormah.vault, agreed(ormah.vault)
     folders = {path: folder for path, folder in known.folders.items() if before.get(path) == vault.folders.get(path)}
     folders |= {path: folder for path, folder in vault.folders.items() if before.get(path) != folder}
@@ -226,13 +229,14 @@ def _executable(ormah: Ormah, task: UndoTask, found: UndoPlan) -> list[str]:
 
 
 def _choose_anew(ormah: Ormah, before: Mapping[str, Folder]) -> None:
-    """Read again the notes of folders whose settings differ from `before`, so that they get the right space."""
+    """Read again the notes of folders whose settings on the card are not those in `before`, so that they get the right
+    space."""
     now = ormah.vault.folders
     other = tuple(f"{path}/" for path in before.keys() | now.keys() if before.get(path) != now.get(path))
     paths = {path for path in ormah.index.known() if path.startswith(other)} if other else set()
     if not paths:
         return
-    # A file that was written just now waits until it is quiet; its space must not wait with it.
+    # The reconciler waits until a just written file is quiet. Its space is indexed without that wait.
     waiting = ormah.reconciler.take_again(paths, wanted=False)
     known = ormah.index.known()
     files = {path: ormah.vault.read(path) for path in waiting & known.keys()}
@@ -286,7 +290,7 @@ def _attempt(ormah: Ormah, task: UndoTask, caller: Caller) -> UndoneOp | NotUndo
 
 
 def _buried(ormah: Ormah, pieces: Mapping[str, UndoPiece]) -> Mapping[str, UndoPiece]:
-    """Return the pieces with the tombstones of the extracted memories that the undo removes."""
+    """Return `pieces` with a change to the file of tombstones: a new one for each extracted memory that is removed."""
     gone = [
         parse(piece.now.data, piece.now.path)
         for key, piece in pieces.items()
@@ -359,7 +363,7 @@ def _plan(ormah: Ormah, task: UndoTask, now: Mapping[str, Version | None]) -> Un
 def _today(
     ormah: Ormah, task: UndoTask, ahead: Mapping[str, Version | None] | None = None
 ) -> dict[str, Version | None]:
-    """Return each key's file as it is on disk now, or in `ahead`.
+    """Return key -> file as it is on disk now, or in `ahead`, for each file of the op; None for no file.
 
     A note is looked up where the index has it, otherwise where the op left or found it.
     """
@@ -380,7 +384,7 @@ def _today(
 
 
 def _is_readable(ormah: Ormah, row: NodeRow) -> bool:
-    """Whether a file can be read as a note; one that cannot is matched by its path alone."""
+    """Whether a file that Ormah only finds (`row.lent`) can be read as a note; True for all others."""
     data = ormah.vault.read(row.path) if row.lent else None
     return data is None or parse(data, row.path).kind is not NoteKind.BROKEN
 
@@ -402,7 +406,7 @@ def _versions(ormah: Ormah, key: str, paths: Sequence[str], *, bare: bool) -> It
 
 
 def _uncommitted(ormah: Ormah, task: UndoTask, now: Mapping[str, Version | None]) -> dict[str, str]:
-    """Return `{key: path}` of files that differ from HEAD: edited, moved or removed.
+    """Return key -> path of those files in `now` that differ from HEAD: edited, moved or removed.
 
     Files that were left to the person are skipped, because they need not be committed.
     """
@@ -443,12 +447,12 @@ def _places(ormah: Ormah, task: UndoTask, pieces: Mapping[str, UndoPiece]) -> It
 
 
 def _goes(piece: UndoPiece) -> bool:
-    """Whether a file appears at its path, or leaves it."""
+    """Whether the undo creates, removes or moves the file."""
     return piece.now is None or piece.wanted is None or piece.now.path != piece.wanted.path
 
 
 def _twins(ormah: Ormah) -> dict[str, str]:
-    """Return `{id: path}` of files with broken frontmatter that still contain an id."""
+    """Return id -> path of files with broken frontmatter in which an id can still be read."""
     found = {}
     for path in [path for path, kind in ormah.index.kinds().items() if kind == NoteKind.BROKEN]:
         data = ormah.vault.read(path)

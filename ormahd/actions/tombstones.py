@@ -1,4 +1,7 @@
-"""Record which extracted memories were taken away, in the commit that takes them away, so that no transcript brings them back."""
+"""Tombstones: records of memories that were extracted from sessions and then removed.
+
+They are written in the commit that removes the memory, so that it is not extracted from the transcript again.
+"""
 
 from __future__ import annotations
 
@@ -21,24 +24,28 @@ _SINCE = re.compile(r"\s*\([^()\d]*\d{4}-\d{2}-\d{2}\)(?=\.?\s*$)")
 
 
 def statement(content: str) -> str:
-    """Return the normal form of what a memory says, without the day since which it holds: that changes with each time it is said."""
+    """Return a memory's text in normal form, without a date in brackets at its end, such as "(since 2026-11-21)".
+
+    That date differs each time the same thing is said.
+    """
     return essence(_SINCE.sub("", content))
 
 
 def turn_of(said_in: str) -> str:
-    """Return the turn's key of a note's `from`."""
+    """Return the key of the turn in `said_in`, a note's field `from` (`SESSION#KEY`)."""
     return said_in.rpartition("#")[2]
 
 
 def of_notes(ormah: Ormah, notes: Iterable[Note]) -> list[Tombstone]:
-    """Return the tombstones of those notes that were extracted from a session."""
+    """Return a tombstone for each of the notes that was extracted from a session."""
     return of_statements(
         ormah, [(statement(one.content), turn_of(one.said_in)) for one in notes if one.said_in is not None]
     )
 
 
 def of_statements(ormah: Ormah, statements: Iterable[tuple[str | None, str]]) -> list[Tombstone]:
-    """Return the tombstones of (normalised statement, turn's key). A statement that is not known any more is None."""
+    """Return a tombstone for each (statement in normal form, key of its turn). A statement that is unknown by now is
+    None."""
     some = list(statements)
     if not some:
         return []
@@ -47,19 +54,19 @@ def of_statements(ormah: Ormah, statements: Iterable[tuple[str | None, str]]) ->
 
 
 def path(ormah: Ormah) -> str:
-    """Return the file of this month."""
+    """Return the path of this month's file of tombstones."""
     return tombstone.FILES.path(ormah.clock())
 
 
 def with_lines(data: bytes, lines: Iterable[Tombstone]) -> bytes:
-    """Return the file's bytes with these lines."""
+    """Return `data`, the bytes of a file of tombstones, with `lines` added."""
     for one in lines:
         data = tombstone.FILES.put(data, one)
     return data
 
 
 def bury(ormah: Ormah, tx: Transaction, lines: Iterable[Tombstone]) -> None:
-    """Add tombstones to a transaction."""
+    """Add the tombstones `lines` to the transaction, in this month's file."""
     some = list(lines)
     if some:
         data = ormah.vault.read(path(ormah))

@@ -77,7 +77,7 @@ def export(ormah: Ormah, *, after: str | None, limit: int) -> ExportResult:
 
 
 def _everywhere(ormah: Ormah, row: NodeRow) -> bool:
-    """Whether the note says explicitly that the memory is global; only the note records this."""
+    """Whether the note says explicitly that the memory is global. The index lacks this, so the file is read."""
     data = ormah.vault.read(row.path) if row.space is None else None
     return data is not None and b"global:" in data and parse(data, row.path).everywhere
 
@@ -213,7 +213,7 @@ def _in_words(key: str) -> str:
 
 
 def _is_shape(found: Fault) -> bool:
-    """Whether a connection is written in another form, rather than with a value that is not allowed."""
+    """Whether the fault is about the form of a connection (a missing or unknown field), not about a value in it."""
     key, _, name = found.key.partition(".")
     return key.startswith("connections") and (not name or found.what in {"is missing", "there is no such field"})
 
@@ -223,7 +223,8 @@ def _failure(number: int, exc: OrmahError) -> ImportFailure:
 
 
 def _without_secrets(ormah: Ormah, line: ImportLine, found: list[str]) -> ImportLine:
-    """Return the line with names and reasons in which no secret is left. Its text is cleaned by the caller."""
+    """Return `line` with every secret in its space, source and reasons redacted; append the kinds found to `found`. The
+    caller does the same for title, content and tags."""
     names = {name: clean(ormah, getattr(line, name), found) for name in ("space", "source", "outdated_reason")}
     edges = [one.model_copy(update={"reason": clean(ormah, one.reason, found)}) for one in line.connections]
     return line.model_copy(update={**names, "connections": edges})
@@ -304,7 +305,7 @@ def _store(
 
 
 def _id(ormah: Ormah, line: ImportLine, taken: set[str]) -> str | None:
-    """Return the id of a new note; None if the exported memory is in the vault already."""
+    """Return an id for the memory of `line`; None if the vault has that memory already. `taken`: short ids in use."""
     if line.id is None:
         return ormah.new_id(taken)
     if not is_node_id(line.id):
@@ -316,7 +317,7 @@ def _id(ormah: Ormah, line: ImportLine, taken: set[str]) -> str | None:
 
 
 def _edge(ormah: Ormah, new: list[_New], number: int, asked: LinkRequest) -> NoteLink:
-    """Return the edge for a line's connection of that number. Raises BadRequest if its target cannot be found."""
+    """Return the edge for `asked`, connection `number` of a line. Raises BadRequest if its target cannot be found."""
     inside = next((item for item in new if item.line.id is not None and item.line.id == asked.target), None)
     if inside is not None:
         name = stem(inside.path)

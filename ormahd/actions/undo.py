@@ -61,10 +61,10 @@ NODES_NAMED = 10
 def narrowed(
     ormah: Ormah, op: Op, pairs: Mapping[str, Pair], node: str, edge: str | None
 ) -> tuple[dict[str, Pair], list[Part]]:
-    """Return the part of an op's changes that concerns one note, as `{id: (before, after)}` and as named parts.
+    """Return the part of an op's changes that concerns one note: as id -> (before, after), and as `Part`s.
 
-    `node`: a prefix of the note's id. `edge`: `ID` or `TYPE:ID` (a prefix), for only its edges to that memory; then
-    "before" differs from the op's result in these edges only.
+    `node`: a prefix of the note's id. `edge`: `ID` or `TYPE:ID`, with a prefix of another memory's id: only the note's
+    edges to that memory. Then "before" is the op's result with only these edges as they were before.
 
     Raises:
         NotFound: the op did not change the note, or no such edge. BadRequest, Ambiguous: the ids.
@@ -157,8 +157,8 @@ DONE = "it is undone already"
 
 
 def undo(ormah: Ormah, wish: UndoParams, caller: Caller, progress: Callable[[int, int, str], None]) -> UndoResult:
-    """Undo the ops that `wish` names. A single named op is undone or raises; of several ops, those that conflict are
-    left alone.
+    """Undo the ops that `wish` names. One op that is named is undone, or an error is raised. Of several ops, those
+    that conflict are left alone.
 
     Raises:
         NotFound, Ambiguous, BadRequest: the ops, the run, the job. Unconfirmed: files of the person would be removed or
@@ -191,7 +191,8 @@ def undo(ormah: Ormah, wish: UndoParams, caller: Caller, progress: Callable[[int
 
 
 def _foreseen(ormah: Ormah, ops: Sequence[Op], wish: UndoParams) -> tuple[UndoResult, list[tuple[str, str | None]]]:
-    """Return what the undo would do, each op after the newer ones, and the files that would be removed or moved."""
+    """Return what undoing `ops`, one after the other, would do; and (path, memory id) of files it would remove or
+    move."""
     out = UndoResult([], [], [], dry_run=True)
     ahead: Ahead = {}
     going: dict[str, str | None] = {}
@@ -293,10 +294,10 @@ def _task(ormah: Ormah, op: Op, wish: UndoParams, run: str | None) -> UndoTask:
 
 
 def _named(ormah: Ormah, names: Sequence[str], *, whole: bool) -> list[Op]:
-    """Return the ops whose names begin so, newest first, without duplicates. Raises Conflict for one that cannot be undone.
+    """Return the ops whose ids (or commits' ids) begin with `names`, newest first, without duplicates.
 
-    An op that is undone by another of these ops is allowed: the other is newer, so it is undone first. `whole`: also
-    include choices made with an adoption.
+    Raises Conflict for an op that cannot be undone. One that another of these ops undid is allowed: the other is newer,
+    so it is undone first. `whole`: also return the choices that were made with an adoption.
     """
     found = {op.commit: op for op in [find_op(ormah.vault, name) for name in names]}
     if whole:
@@ -309,7 +310,7 @@ def _named(ormah: Ormah, names: Sequence[str], *, whole: bool) -> list[Op]:
 
 
 def _choices(ormah: Ormah, ops: Sequence[Op]) -> list[Op]:
-    """Return the ops that recorded the choices for folders or all notes, made when these notes were adopted.
+    """Return the ops that recorded a choice for folders, or for all notes, when `ops` adopted notes.
 
     Such an op is left out while other notes of the same adoption stay adopted.
     """
@@ -425,7 +426,7 @@ def _excluded(ormah: Ormah, op: Op, left: NotUndone) -> Conflict:
 
 
 def _together(whats: Sequence[str]) -> str:
-    """Join `was changed since: title` and `was changed since: text` into one sentence."""
+    """Join clauses, those with the same beginning into one: `was changed since: title, text`."""
     parted = [what.partition(": ") for what in dict.fromkeys(whats)]
     heads = dict.fromkeys(head for head, _, _ in parted)
     named = {head: ", ".join(tail for one, _, tail in parted if one == head and tail) for head in heads}
@@ -447,11 +448,13 @@ def _way_on(ormah: Ormah, op: Op, left: NotUndone) -> str:
 
 
 def take_in_conflict(ormah: Ormah, name: str, caller: Caller) -> TakeBackResult:
-    """Restore the text in the notes that `name` selects (as in `conflicts.find`), each in a commit of its own.
+    """Restore this machine's text where a sync on another machine replaced it, in one commit per note.
+
+    `name`: selects the notes, as in `conflicts.find`.
 
     Raises:
-        NotFound, Ambiguous: the name. BadRequest: nothing of this machine was replaced there. Conflict: the text was changed
-        since. The note that fails is unchanged; notes restored before it stay so, and the error names them.
+        NotFound, Ambiguous: the name. BadRequest: nothing of this machine was replaced there. Conflict: the text was
+        changed since. The note that fails is unchanged; notes restored before it stay so, and the error names them.
     """
     root = ormah.vault.root
     settled: list[ConflictItem] = []

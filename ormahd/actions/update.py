@@ -26,7 +26,8 @@ CLEARABLE = ("title", "space", "tags", "valid_until", "outdated_reason")
 
 
 class Update(Struct, frozen=True):
-    """The changes to a node. `set`: checked values by field name; `clear`: names of fields to remove."""
+    """The changes to a node. `set`: name of a field -> checked value; `clear`: names of fields to remove; `expect`:
+    digest that the note must have."""
 
     set: Mapping[str, Any] = field(default_factory=dict)
     clear: Collection[str] = ()
@@ -40,7 +41,7 @@ def update(ormah: Ormah, node_id: str, change: Update, caller: Caller) -> WriteR
     """Change the node that `node_id` names (full id or unique prefix).
 
     Raises:
-        NotFound, Ambiguous, BadRequest: the id, or an invalid change. Conflict: `expect` is not the note's present digest.
+        NotFound, Ambiguous, BadRequest: the id, or an invalid change. Conflict: `expect` is not the note's digest.
         InvalidNote: the note cannot be read, so it is left unchanged.
     """
     for name in change.clear:

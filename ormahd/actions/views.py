@@ -1,7 +1,7 @@
 """Convert nodes and edges to replies: as values, and as text for agents.
 
-A memory that a newer one seems to have replaced is marked, whether a query led to it or not. Also extends the errors of
-actions with several commits by what was already done.
+A memory that a newer one seems to have replaced is marked, whether a query led to it or not. Also adds to the error of
+an action with several commits what it had done before.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from typing import Any, Final
 from ormahd.errors import OrmahError
 
 HEAD = 1_000
-"""Characters of a text in which its first line is searched."""
+"""Number of characters, from the beginning of a text, in which its first line is looked for."""
 
 
 def stem(path: str) -> str:
@@ -45,7 +45,7 @@ def stem(path: str) -> str:
 
 
 def iso(when: datetime | None) -> str | None:
-    """Return ISO 8601 in UTC with a `Z`; microseconds only if they are not zero."""
+    """Return a time in ISO 8601, in UTC with a `Z`; microseconds only if they are not zero."""
     return None if when is None else when.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -117,23 +117,24 @@ def _prose(row: NodeRow, connections: Connections, older_than: str | None) -> st
 
 
 def replaced_today(ormah: Ormah, ids: Sequence[str]) -> dict[str, str]:
-    """Return `{older: newer}` for those of these memories that a living newer one replaced, as recall marks them."""
+    """Return older id -> newer id for those of the memories `ids` that a valid newer one seems to replace. Recall
+    marks the same ones."""
     chosen = Filter(alive_at=ormah.ranking_clock())
     return replaced_of_all(ormah.index, ids, chosen, ormah.learned.both_hold, ormah.reworded)
 
 
 NOTHING: Final = ("; nothing was changed", "; nothing was taken in")
-"""Endings of error messages of a single transaction or join."""
+"""Endings of error messages, which `saying` removes if something was changed before."""
 
 
 @contextmanager
 def saying(
     done: Callable[[], str], *, hint: Callable[[], str] = lambda: "", **data: Callable[[], Any]
 ) -> Iterator[None]:
-    """Amend an error raised in the block with what had been `done` by then.
+    """Add to an error that is raised in the block what had been done before.
 
-    `done` returns a clause, empty if nothing was done: then the error is unchanged. `hint` goes before the error's
-    own hint; `data` is added to the error's data.
+    `done`: returns that as a clause; if it is empty, the error stays as it is. `hint`: returns what goes before the
+    error's own hint. `data`: key -> function that returns the value to add to the error's data.
     """
     try:
         yield
