@@ -49,8 +49,8 @@ _GONE: Final = frozenset({"absent", "refused", "closed"})
 
 
 class CallingAgent(msgspec.Struct, frozen=True):
-    """Who calls the daemon. `agent`: the name for the history. `cwd`: the folder from which the daemon detects the space.
-    `session`: the id of the agent's session."""
+    """Who calls the daemon. `agent`: the name for the history. `cwd`: the folder from which the daemon detects the
+    space. `session`: the id of the agent's session."""
 
     agent: str
     cwd: str | None = None

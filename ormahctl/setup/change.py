@@ -1,7 +1,7 @@
-"""One change to another program's settings file, the hook command in it, and the record that restores it.
+"""Changes of other programs' settings files, the records by which they are undone, and the commands written into them.
 
-The record is a JSON file for each settings file, in the state directory. It holds only the bytes that were replaced, so
-that `uninstall` restores the file byte for byte.
+Each changed file has a record, a JSON file in the state directory. It holds the edits, so that `uninstall` restores the
+file byte for byte.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     existed: bool
     """Whether the file existed before the change."""
     keep: frozenset[str] = frozenset()
-    """Containers of hooks that existed before the change (`hooks`, `hooks.EVENT`)."""
+    """Containers that existed before the change: `hooks`, `hooks.EVENT`, or the object of MCP servers. `uninstall`
+    leaves them in the file even if they are empty."""
     directories: tuple[str, ...] = ()
     """Directories that were created for the file, outermost first."""
 
@@ -49,7 +50,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def all(cls, agent: str) -> list[Self]:
-        """Return the records of one agent. An unreadable record is skipped, because uninstalling works without it."""
+        """Return the records of `agent`, which may have `*`. An unreadable record is skipped, because `uninstall` works
+        without it."""
         found = []
         for path in sorted(_directory().glob(f"{agent}-*.json")):
             try:
@@ -102,7 +104,7 @@ def _directory() -> Path:
 
 @dataclass(frozen=True)
 class FileChange:
-    """A planned change of one file. `after`: its new bytes; None: the file is removed."""
+    """A planned change of one file. `after`: its new bytes; None: the file is removed. `was`: its present record."""
 
     seen: FileRead
     after: bytes | None
@@ -137,15 +139,15 @@ class FileChange:
 
 
 def tidy(changes: Sequence[FileChange]) -> None:
-    """Remove the directories that were created for removed files."""
+    """Remove empty directories that an earlier setup created for files which `changes` removed."""
     for one in changes:
         if one.record is None and one.was is not None:
             _remove_empty(one.was.directories)
 
 
 def whole(owner: str, path: Path, wanted: bytes) -> FileChange:
-    """Return the change that makes `wanted` the whole content of a file. Removing it later restores the file that was
-    there before."""
+    """Return the change that makes `wanted` the whole content of a file. `taken_out` later restores the file as it was
+    before."""
     seen = file.read(path)
     was = Record.of(owner, seen.real)
     before, existed = seen.data, seen.data is not None
@@ -159,7 +161,7 @@ def whole(owner: str, path: Path, wanted: bytes) -> FileChange:
 
 
 def taken_out(owner: str) -> tuple[list[FileChange], list[Path]]:
-    """Return the changes that restore every file of `owner`, and the files that were edited since and are left alone."""
+    """Return (changes that restore the files of `owner`, files left alone because they were edited since)."""
     changes, edited = [], []
     for was in Record.all(owner):
         seen = file.read(Path(was.file))
@@ -172,7 +174,7 @@ def taken_out(owner: str) -> tuple[list[FileChange], list[Path]]:
 
 
 def _remove_empty(directories: tuple[str, ...]) -> None:
-    """Remove created directories, innermost first, as far as they are empty."""
+    """Remove the directories, the last (innermost) first, until one is not empty."""
     for path in reversed(directories):
         if not os.path.isdir(path):
             continue
@@ -183,7 +185,7 @@ def _remove_empty(directories: tuple[str, ...]) -> None:
 
 SHIM: Final = Path(__file__).resolve().parents[1] / "hook.py"
 SHIM_END = "/ormahctl/hook.py"
-"""The end of the shim's path, by which hooks of every installation are recognised."""
+"""End of the path of `hook.py` (the shim), by which hooks of any installation are recognised as Ormah's."""
 DEADLINE_MS: Final = 500
 """Milliseconds after which a hook gives up, so that the prompt continues without memories."""
 SPARE_SECONDS: Final = 4
@@ -227,7 +229,7 @@ def socket_option(found: Path) -> str | None:
 
 
 def words(handler: Any) -> list[str]:
-    """Return the words of a handler's command; empty if it has no command."""
+    """Return the command of a hook's entry in the settings (a handler), split into words; empty if it has none."""
     if not isinstance(handler, Mapping):
         return []
     text, more = handler.get("command"), handler.get("args")
@@ -247,14 +249,14 @@ def ours(handler: Any) -> bool:
 
 
 def option(handler: Any, name: str) -> str | None:
-    """Return the value of one option in our command, or None."""
+    """Return the value of the option `name` in the handler's command, or None."""
     found = words(handler)
     at = found.index(name) + 1 if name in found else len(found)
     return found[at] if at < len(found) else None
 
 
 def named(path: Path) -> bool:
-    """Whether a file that cannot be parsed contains the path of the shim, or our MCP server."""
+    """Whether the file has the path of the shim or the command of our MCP server. For files that cannot be parsed."""
     try:
         data = path.read_bytes()
     except OSError:
@@ -301,12 +303,12 @@ def program(socket: Path) -> str:
 
 
 def connected(agent: str, wired: paths.AgentConnection) -> None:
-    """Record how an agent that was connected calls ormahctl."""
+    """Store how a connected agent calls ormahctl (`paths.wiring_file`)."""
     _change(agent, wired)
 
 
 def disconnected(agent: str) -> None:
-    """Delete the record of an agent."""
+    """Delete what `connected` stored for an agent."""
     _change(agent, None)
 
 

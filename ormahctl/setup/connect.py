@@ -23,12 +23,15 @@ from ormahctl.setup.harness import Harness, parse, peek
 from ormahd.rpc.wire import Conflict
 
 Handlers = dict[str, list[Mapping[str, Any]]]
-"""{event: Ormah's handlers for it}."""
+"""{event: the entries of Ormah's hooks for it (handlers)}."""
 
 
 ServerState = Literal["added", "renewed", "there", "removed", "foreign"] | None
-"""What becomes of our MCP server in a file. `foreign`: there is another one of that name, which is left alone. None: the file is not
-the one for servers, or has none and gets none."""
+"""What a change does to the entry of our MCP server in a settings file.
+
+`there`: nothing, it is up to date. `foreign`: nothing, another server has its name. None: the file is not the one for
+servers, or has no entry and gets none.
+"""
 
 
 @dataclass(frozen=True)
@@ -62,9 +65,9 @@ def read(harness: Harness, path: Path) -> tuple[FileRead, Document]:
 
 
 def plans(harness: Harness, *, socket: str | None, deadline: int, server: Sequence[str] | None) -> list[SettingsChange]:
-    """Plan the hooks and the MCP server of `harness`: a change of each file, that of the hooks first.
+    """Plan the hooks and the MCP server of `harness`: one change for each of its files, first the file of the hooks.
 
-    `server`: the words that start our MCP server; None: it is not wanted. Raises as `connect` does.
+    `server`: the words that start our MCP server; None: it is not requested. Raises as `connect` does.
     """
     files = dict.fromkeys((harness.target(), harness.server_file()))
     return [connect(harness, socket=socket, deadline=deadline, path=path, server=server) for path in files]
@@ -78,13 +81,13 @@ def connect(
     path: Path | None = None,
     server: Sequence[str] | None = None,
 ) -> SettingsChange:
-    """Plan what belongs into one file of `harness`: the hooks for every event, the MCP server, or both.
+    """Plan the change of one file of `harness` that adds or renews the hooks for every event, the MCP server, or both.
 
-    `path`: the file; None: the one where the person keeps hooks.
+    `path`: the file; None: `harness.target()`.
 
     Raises:
-        InvalidSettings: that file cannot be read.
-        Conflict: two of its files have hooks of Ormah.
+        InvalidSettings: the file cannot be read.
+        Conflict: two files of `harness` have hooks of Ormah.
     """
     target = harness.target()
     path = target if path is None else path
@@ -110,7 +113,7 @@ def connect(
     edits, result = _plan(start, wanted, kept)
     added, replaced, removed = _told(there, ours(result), events)
     existed = known.existed if known else seen.data is not None
-    # in place of older ones of ours there is no way back to the byte: `uninstall` takes our hooks out of what is there
+    # older entries of ours are there, and the file before them is unknown: `uninstall` will only remove our entries
     back = exact or not (there or served is not None)
     remembered = Record(
         agent=harness.name, file=str(path), real=str(seen.real), existed=existed, keep=kept,
@@ -128,8 +131,11 @@ def connect(
 
 @dataclass(frozen=True)
 class WantedEntries:
-    """What is to be in a settings file: hooks by event, and an MCP server in the object `servers` of the root, if the
-    file is the one for servers."""
+    """The entries of Ormah that a settings file should have.
+
+    `hooks`: {event: handler}. `servers`: the root's member that holds MCP servers; None if the file is not the one for
+    servers. `server`: the entry of our MCP server; None: it should have none.
+    """
 
     hooks: Mapping[str, Mapping[str, Any]]
     servers: str | None = None
@@ -138,7 +144,7 @@ class WantedEntries:
     """{event: the tools to which its hook is limited}."""
 
     def anything(self, document: Document) -> bool:
-        """Whether the file has entries of ours that `uninstall` will take out."""
+        """Whether the file has any entry of Ormah, which `uninstall` would remove."""
         return bool(ours(document)) or our_server(document, self.servers) is not None
 
 
@@ -155,7 +161,7 @@ def _served(
 
 
 def disconnect(harness: Harness) -> list[SettingsChange]:
-    """Plan the removal of Ormah's hooks from every file of `harness`.
+    """Plan the removal of Ormah's hooks and MCP server from every file of `harness`.
 
     Raises:
         InvalidSettings: a file that names the shim cannot be parsed.
@@ -206,7 +212,7 @@ def _same(path: Path, other: Path) -> bool:
 
 
 def ours(document: Document) -> Handlers:
-    """Return Ormah's handlers by event."""
+    """Return {event: Ormah's handlers for it} for a settings file."""
     found: Handlers = {}
     for place, handler in _places(document):
         found.setdefault(place.event, []).append(handler)
@@ -214,14 +220,14 @@ def ours(document: Document) -> Handlers:
 
 
 def our_server(document: Document, servers: str | None) -> Mapping[str, Any] | None:
-    """Return our MCP server's entry in the object `servers` of the root; None if it has none, or another's of that
-    name."""
+    """Return the entry of our MCP server in the root's member `servers`; None if there is none, or if the entry of that
+    name starts another program."""
     found = server_entry(document, servers)
     return found if isinstance(found, Mapping) and entry.our_server(found) else None
 
 
 def server_entry(document: Document, servers: str | None) -> Any:
-    """Return what has our server's name; None without one."""
+    """Return the entry with the name of our MCP server, whatever it starts; None if there is none."""
     table = document.value.get(servers) if servers is not None else None
     return table.get(entry.SERVER) if isinstance(table, Mapping) else None
 
@@ -237,7 +243,7 @@ def _places(document: Document) -> list[tuple[HandlerPlace, Mapping[str, Any]]]:
 
 
 def _events(value: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the events with their hooks. Other members of `hooks` are skipped (Gemini's `enabled`, Codex's `state`)."""
+    """Yield (event, its groups of handlers). Skip other members of `hooks` (Gemini's `enabled`, Codex's `state`)."""
     hooks = value.get("hooks")
     for event, groups in hooks.items() if isinstance(hooks, Mapping) else ():
         if isinstance(groups, list):
@@ -290,7 +296,10 @@ def _plan(start: Document, wanted: WantedEntries, keep: frozenset[str]) -> tuple
 
 
 def _plan_server(now: Document, servers: str, wanted: Mapping[str, Any] | None, keep: frozenset[str]) -> list[Splice]:
-    """Return the edits after which our MCP server is `wanted`, or is gone. Another's of its name is left alone."""
+    """Return the edits after which our MCP server's entry is `wanted`, or is gone if that is None.
+
+    An entry of its name that starts another program is left alone.
+    """
     table = now.value.get(servers, {})
     if wanted is not None and not isinstance(table, Mapping):
         raise InvalidSettings(f'"{servers}" is no object, but {json.dumps(table, default=str)[:60]}')
@@ -304,10 +313,10 @@ def _plan_server(now: Document, servers: str, wanted: Mapping[str, Any] | None, 
 
 
 def _verify(before: Document, after: Document, wanted: WantedEntries) -> None:
-    """Check that the edits changed nothing but Ormah's entries.
+    """Check that `after` has Ormah's entries as `wanted`, and otherwise the same content as `before`.
 
     Raises:
-        Conflict: they changed something else.
+        Conflict: this is not so.
     """
     found, hooks = ours(after), wanted.hooks
     right = set(found) == set(hooks) and all(
@@ -348,8 +357,8 @@ def _theirs(document: Document, servers: str | None) -> str:
 
 
 def _containers(document: Document, servers: str | None) -> frozenset[str]:
-    """Return the existing containers of hooks and servers; those that contain Ormah's entries are left out, because
-    then it is unknown who created them."""
+    """Return the names of the containers of hooks and servers that exist. Those with entries of Ormah are left out,
+    because it is unknown who created them."""
     found = set()
     if "hooks" in document.value and not ours(document):
         found |= {"hooks", *(f"hooks.{event}" for event, _ in _events(document.value))}
@@ -359,7 +368,7 @@ def _containers(document: Document, servers: str | None) -> frozenset[str]:
 
 
 def _told(before: Handlers, after: Handlers, events: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
-    """Return the events that are added, changed and removed."""
+    """Return (events whose hook is added, events whose hook is changed, events whose hook is removed)."""
     added = [event for event in events if event not in before]
     replaced = [event for event in events if event in before and before[event] != after[event]]
     return added, replaced, [event for event in before if event not in after]

@@ -4,7 +4,8 @@ JSON may have comments, trailing commas and a byte order mark. These are replace
 library parses the file; this module only finds the position of each value. Known Python editors of JSON do not keep a
 file's layout, and tree-sitter's grammar rejects numbers such as `1e+16`.
 
-TOML is read by tomllib. Our part is appended as text and cut out again; tomlkit edits it only if a person or a program rewrote it.
+TOML is read by tomllib. Our part is appended as text, and cut out again as text. If a person or a program rewrote it,
+tomlkit edits it.
 """
 
 from __future__ import annotations
@@ -223,7 +224,7 @@ class Json:
         return tree(self.plain)
 
     def _node(self, path: Path) -> Node:
-        """Return the node at `path`."""
+        """Return the node of the value at `path`."""
         node = self._root
         for step in path:
             node = node.children[self._number(node, step)]
@@ -231,7 +232,7 @@ class Json:
 
     @staticmethod
     def _number(node: Node, step: str | int) -> int:
-        """Return the position of a child. If a key occurs several times, the last one counts."""
+        """Return the index of a child by its key or index. If a key occurs several times, the last one counts."""
         return step if isinstance(step, int) else [at for at, one in enumerate(node.children) if one.key == step][-1]
 
     def _insert(self, path: Path, key: str | None, value: Any) -> list[Splice]:
@@ -291,7 +292,7 @@ class Json:
             edits.append(Splice(self.bare.index(b",", siblings[number - 1].end, start), b",", b""))
         return edits
 
-    # ---------------------------------------------------------------- as its writer would
+    # ---------------------------------------------------------------- the style of the file
 
     @cached_property
     def _newline(self) -> bytes:
@@ -456,7 +457,7 @@ class Toml:
         return between(self.data, tomlkit.dumps(document).encode())
 
     def _cut_hook(self, place: HandlerPlace) -> Splice | None:
-        """Return the text that `add` wrote for this handler, if it is unchanged; otherwise None."""
+        """Return the edit that removes the text which `add` wrote for this handler; None if that was changed."""
         handler = self.value["hooks"][place.event][place.group]["hooks"][place.number]
         expected = json.loads(json.dumps(self.value, default=str))
         groups = expected["hooks"][place.event]
@@ -468,8 +469,11 @@ class Toml:
         return self._cut(self.add(place.event, handler)[0].inserted, "hooks", expected)
 
     def _cut(self, inserted: bytes, table: str, expected: Mapping[str, Any]) -> Splice | None:
-        """Return the edit that takes out a text that we added, with the empty line before it. None if the text was
-        changed, or if the file would not be `expected` without it; an empty `table` counts as none."""
+        """Return the edit that removes `inserted`, a text that we added, with the empty line before it.
+
+        None if the file does not have this text exactly once, or if the rest would not parse to `expected`. In this
+        comparison an empty `table` equals a missing one.
+        """
         text = inserted.strip(b"\r\n")
         start = self.data.find(text)
         if start < 0 or self.data.find(text, start + 1) >= 0:
@@ -487,10 +491,10 @@ class Toml:
         return edit if {table: {}} | left == {table: {}} | dict(expected) else None
 
     def _document(self) -> Any:
-        """Return the file parsed by tomlkit, which can write every byte again.
+        """Return the file parsed by tomlkit.
 
         Raises:
-            Conflict: tomlkit would change bytes.
+            Conflict: tomlkit cannot parse it, or would write it with other bytes.
         """
         import tomlkit
         from tomlkit.exceptions import TOMLKitError

@@ -1,7 +1,7 @@
 """Read and replace a settings file of another program, never over a change that someone else has just made.
 
-Symbolic links stay, and the file they name is replaced; mode, owner and extended attributes are kept. Edits are splices, which can be
-taken back.
+Symbolic links stay, and the file they name is replaced; mode, owner and extended attributes are kept. Edits are
+splices, which can be reversed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def reverse(edits: Sequence[Splice]) -> list[Splice]:
 
 
 def between(before: bytes, after: bytes) -> list[Splice]:
-    """Return the one edit that turns `before` into `after`; empty if they are equal."""
+    """Return a list of the one edit that turns `before` into `after`; an empty list if they are equal."""
     if before == after:
         return []
     shorter = min(len(before), len(after))
@@ -100,13 +100,13 @@ class Document(Protocol):
         `hooks.EVENT`)."""
 
     def put(self, table: str, name: str, value: Mapping[str, Any]) -> list[Splice]:
-        """Return edits that add `name` with `value` to an object of the root, which is made if it is not there."""
+        """Return edits that add the member `name` to the object `table` of the root, which is created if missing."""
 
     def renew(self, table: str, name: str, value: Mapping[str, Any]) -> list[Splice]:
-        """Return edits that set these members of `name` in an object of the root, and leave all others."""
+        """Return edits that set the members in `value` of `table.name`, and leave its other members."""
 
     def take(self, table: str, name: str, *, keep: bool) -> list[Splice]:
-        """Return edits that remove `name` from an object of the root, and the object if it becomes empty, unless
+        """Return edits that remove `name` from the object `table` of the root, and `table` if it becomes empty, unless
         `keep`."""
 
 
@@ -203,7 +203,7 @@ def write(seen: FileRead, data: bytes | None) -> list[str]:
 
 
 def _writable(seen: FileRead) -> os.stat_result | None:
-    """Return the file's present stat, if it may be replaced."""
+    """Return the file's present stat, or None for a new file. Raises Conflict if it may not be replaced."""
     if seen.data is None:
         return None
     try:

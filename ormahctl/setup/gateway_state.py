@@ -1,4 +1,4 @@
-"""What is wrong with the gateway, for `doctor`. It starts none: a gateway that rests is as it should be."""
+"""Check the gateway for `ormahctl doctor`. Starts none: it is no problem if none runs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ormahd.api import Finding
 from ormahd.rpc.wire import OrmahError, peer_pid
 
 BEGINS: Final = 5.0
-"""Seconds that a gateway may take from its lock to its socket."""
+"""Seconds that a gateway may take from taking its lock until it listens."""
 ANSWERS: Final = 10.0
-"""Seconds in which a gateway that does not hang says how it is."""
+"""Seconds within which a gateway must answer `status`; otherwise it hangs."""
 POLL: Final = 0.05
 
 
@@ -41,7 +41,7 @@ def findings(socket: Path, *, begins: float = BEGINS, answers: float = ANSWERS) 
         found = reach.order(socket, "status", {}, start=False, seconds=answers)
     except OrmahError:
         if (again := gateway.connect(os.fspath(socket))) is None:
-            return []  # it went to rest meanwhile
+            return []  # it ended meanwhile, because it was unused
         again.close()
         end = "end its process" if pid is None else f"kill {pid}"
         return [
@@ -56,7 +56,7 @@ def findings(socket: Path, *, begins: float = BEGINS, answers: float = ANSWERS) 
 
 
 def _unreached(path: str) -> list[Finding]:
-    """Return what is wrong where nothing listens."""
+    """Return the findings for a gateway's socket `path` at which no process listens."""
     if _is_locked(path):
         what = "a gateway runs, and nothing listens at its socket: agents that begin a session wait for it"
         mend = f"end the process that holds the lock (fuser {path}.lock); the next session starts another one"
@@ -74,7 +74,7 @@ def _unreached(path: str) -> list[Finding]:
 
 
 def _is_locked(path: str) -> bool:
-    """Whether a process holds the lock of the gateway. The file is not made if it is not there."""
+    """Whether a process holds the lock of the gateway. Does not create the lock's file."""
     with contextlib.suppress(OSError):
         if os.path.exists(f"{path}.lock"):
             lock = gateway.take_lock(path.removesuffix(gateway.SUFFIX))

@@ -70,8 +70,8 @@ class Paragraph(FileChange):
 
 
 def plan(agent: str, path: Path, program: str, *, wished: bool = False) -> Paragraph:
-    """Plan the paragraph in the file at `path`, with commands by `program`. `wished`: add it even if a person removed
-    it before."""
+    """Plan the paragraph in the instructions file at `path`. `program`: the shell command for ormahctl in its text.
+    `wished`: add it even if a person removed it before."""
     seen = file.read(path)
     data = seen.data or b""
     was = Record.of(owner(agent), seen.real)
@@ -113,7 +113,7 @@ def block(program: str, newline: bytes = b"\n") -> bytes:
 def _added(
     agent: str, seen: FileRead, was: Record | None, before: bytes, wanted: bytes, newline: bytes, *, existed: bool
 ) -> Paragraph:
-    """Plan the paragraph at the end of the existing text, after an empty line."""
+    """Plan to append the paragraph `wanted` to the text `before`, after an empty line."""
     apart = b"" if not before or before.endswith(newline * 2) else newline if before.endswith(newline) else newline * 2
     inserted = apart + wanted + newline
     after = before + inserted
@@ -125,8 +125,8 @@ def _added(
 
 
 def _borrowed(agent: str, seen: FileRead) -> Record:
-    """Return a record for a paragraph that exists already: a copy of the record of another agent that reads this file,
-    else one as if the person had written it."""
+    """Return a record of `agent` for a paragraph that the file has already. It copies the record of another agent that
+    reads this file; if there is none, it says that the file existed before and has no edits."""
     others = (one for one in Record.all("instructions.*") if one.real == str(seen.real))
     other = next(others, None)
     return Record(
@@ -153,7 +153,7 @@ class Removal:
 
 
 def removal(agents: Collection[str]) -> Removal:
-    """Plan the removal of these agents' paragraphs. One that another connected agent reads stays."""
+    """Plan the removal of these agents' paragraphs. A paragraph that another connected agent reads stays."""
     found = Removal()
     names = {owner(agent) for agent in agents}
     records = Record.all("instructions.*")
@@ -213,7 +213,7 @@ class Harness(ABC):
     title: ClassVar[str]
     program: ClassVar[str]
     events: ClassVar[tuple[str, ...]] = ()
-    """The events for which it gets hooks; none if its hooks cannot add to a prompt, or it has none."""
+    """The events for which it gets hooks. Empty if it has no hooks, or they cannot add text to a prompt."""
     servers: ClassVar[str] = "mcpServers"
     """The object of its settings that holds MCP servers."""
     strict: ClassVar[bool]
@@ -236,11 +236,11 @@ class Harness(ABC):
         return self.files()[0]
 
     def wanted(self) -> tuple[str, ...]:
-        """Return the events for which it gets hooks with the settings as they are."""
+        """Return the events for which it gets hooks, given Ormah's present settings."""
         return self.events
 
     def matcher(self, event: str) -> str | None:
-        """Return the tools to which the hook for `event` is limited; None if it has no tools."""
+        """Return the pattern of tools to which the hook for `event` is limited; None if it is not limited."""
         return TOOLS if event == TOOL_EVENT else None
 
     def server_file(self) -> Path:
@@ -290,7 +290,7 @@ def peek(path: Path) -> Document | None:
 
 
 def settings(path: Path) -> Mapping[str, Any]:
-    """Return the content of that file; empty if it cannot be read."""
+    """Return the parsed settings file at `path`; empty if it is missing or cannot be parsed."""
     document = peek(path)
     return {} if document is None else document.value
 
@@ -313,7 +313,7 @@ class ClaudeCode(Harness):
         return place("CLAUDE_CONFIG_DIR", ".claude")
 
     def wanted(self) -> tuple[str, ...]:
-        """Return its events, with that before a tool if `whisper.tools` is on: each use of a tool then starts a hook."""
+        """Return its events, with `TOOL_EVENT` if `whisper.tools` is on: then each use of a tool starts a process."""
         return (*self.events, TOOL_EVENT) if paths.whispers_at_tools() else self.events
 
     def server_file(self) -> Path:
@@ -372,7 +372,7 @@ class Codex(Harness):
 
 
 def _events(path: Path) -> dict[str, list[Any]]:
-    """Return the events with hooks. `hooks.state`, where Codex stores the person's trust, is no event."""
+    """Return {event: its groups of handlers}. `hooks.state`, where Codex stores the person's trust, is no event."""
     hooks = settings(path).get("hooks")
     found = hooks if isinstance(hooks, Mapping) else {}
     return {name: groups for name, groups in found.items() if isinstance(groups, list) and groups}

@@ -53,13 +53,13 @@ def starts_at_login() -> bool:
 
 
 def left_out(environ: Mapping[str, str]) -> list[str]:
-    """Return the settings of this shell that the service will not have."""
+    """Return the names of the `ORMAH_*` variables in `environ` that are settings: the service will not have them."""
     ours = {*PLACES, *paths.SOCKET_VARIABLES, "ORMAH_SPACE"}
     return sorted(name for name, value in environ.items() if name.startswith("ORMAH_") and value and name not in ours)
 
 
 def systemd(socket: Path, environ: Mapping[str, str]) -> dict[Path, bytes]:
-    """Return the units. Raises BadRequest if a path cannot be written into one."""
+    """Return {path: content} of the systemd units. Raises BadRequest if a unit cannot hold a path or a variable."""
     service, listening = _template(managers.UNIT), _template(managers.SOCKET_UNIT)
     lines = [f"Environment={_quoted(f'{name}={value}')}" for name, value in _environment(environ).items()]
     lines.append(f"ExecStart={' '.join(_quoted(word, command=True) for word in _command())}")
@@ -73,7 +73,7 @@ def systemd(socket: Path, environ: Mapping[str, str]) -> dict[Path, bytes]:
 
 
 def launchd(socket: Path, environ: Mapping[str, str]) -> dict[Path, bytes]:
-    """Return the property list of the launch agent."""
+    """Return {path: content} of the property list for launchd."""
     variables = _environment(environ, homebrew=True)
     words = "\n    ".join(f"<string>{escape(_checked(word))}</string>" for word in _command()[:-1])
     pairs = "\n".join(
@@ -88,7 +88,7 @@ def launchd(socket: Path, environ: Mapping[str, str]) -> dict[Path, bytes]:
 
 
 def missing_program() -> str | None:
-    """Return what the installed service would run but is not there, as the end of a sentence; None if all is there."""
+    """Return which program of the service is missing, such as `runs PATH, which is not there`; None if none is."""
     words = _launched() if managers.MACOS else _started()
     if not words:
         return None
@@ -129,7 +129,7 @@ def _launched() -> list[str]:
 
 
 def _command() -> list[str]:
-    """Return the daemon's command line, with the entry script, whose path an update does not change."""
+    """Return the daemon's command line: the entry script if there is one, because an update keeps its path."""
     script, _ = paths.script("ormahd")
     return [script, "run"] if script else [sys.executable, "-P", "-m", "ormahd", "run"]
 
@@ -146,7 +146,7 @@ def _path(environ: Mapping[str, str], homebrew: bool) -> Iterator[tuple[str, str
     if git is not None and os.path.dirname(git) not in usual:
         usual.insert(0, os.path.dirname(git))
     elif not homebrew:
-        return  # the manager's own is enough
+        return  # the PATH that systemd sets is enough
     yield "PATH", ":".join(usual)
 
 

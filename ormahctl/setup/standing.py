@@ -1,7 +1,7 @@
 """How agents are connected: which have hooks and the MCP server, and whether these answer.
 
-Hooks and the server are run as an agent runs them: the commands are those of the settings files. Codex, which runs only
-hooks that the person trusts, is asked itself.
+To test hooks and the server, their commands in the settings files are run as an agent runs them. Codex runs only hooks
+that the person trusts, so Codex itself is asked whether it trusts ours.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ormahd.api import Finding
 from ormahd.rpc.wire import OrmahError
 
 PROMPTS = ("UserPromptSubmit", "BeforeAgent")
-"""The names of the event for a prompt."""
+"""Names that harnesses give the event of a new prompt."""
 
 
 SERVER_SECONDS = 30.0
@@ -64,7 +64,7 @@ class Standing:
 
 
 def connected() -> dict[str, list[Mapping[str, Any]]]:
-    """Return the connected agents with their handlers, and their MCP server. An agent whose settings file cannot be
+    """Return {connected agent: Ormah's handlers and MCP server in its settings}. An agent whose settings file cannot be
     read is left out."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for harness in agents.AGENTS.values():
@@ -81,8 +81,11 @@ def connected() -> dict[str, list[Mapping[str, Any]]]:
 
 
 def standing(harness: Harness, *, socket: str | None, server: Sequence[str], deeply: bool = False) -> Standing:
-    """Return how one agent is connected. `socket`: the value that setup would write for `--socket` now; `server`: the words that it
-    would write for the MCP server. `deeply`: ask Codex whether it trusts the hooks, too."""
+    """Return how one agent is connected.
+
+    `socket` and `server`: the value of `--socket` and the words of the MCP server that setup would write now. `deeply`:
+    also ask Codex whether it trusts the hooks.
+    """
     path = harness.target()
     try:
         _, document = read(harness, path)
@@ -115,7 +118,7 @@ def standing(harness: Harness, *, socket: str | None, server: Sequence[str], dee
 
 
 def ask_hook(handler: Mapping[str, Any], deadline: int) -> HookAnswer:
-    """Run a hook with an empty prompt. The correct answer is silence, within the deadline."""
+    """Run a hook with an empty prompt. It must print nothing, and end within `deadline` milliseconds."""
     answer = run_hook(handler, {"prompt": ""})
     if answer.ok and answer.said:
         return HookAnswer(False, answer.ms, "said something to an empty prompt")
@@ -198,8 +201,8 @@ def untrusted() -> str | None:
 def converse(
     words: Sequence[str], calls: Sequence[Mapping[str, Any]], ids: set[int], seconds: float
 ) -> dict[int, dict[str, Any]]:
-    """Start a program that speaks JSON-RPC by lines, send `calls`, and return the replies by id: as many of `ids` as come
-    within `seconds`. Raises OSError if it cannot be started."""
+    """Start a program that reads and writes JSON-RPC in lines, send `calls`, and return {id: reply} for those of `ids`
+    that it answers within `seconds`. Raises OSError if it cannot be started."""
     replies: dict[int, dict[str, Any]] = {}
     process = subprocess.Popen(
         list(words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
@@ -246,7 +249,7 @@ _VERSION = re.compile(r"""^__version__\s*=\s*["']([^"']+)["']""", re.MULTILINE)
 
 
 def findings(daemon: str | None, socket: Path) -> list[Finding]:
-    """Return findings on hooks, the service and the gateway: of another version, whose program is missing, or that do not work.
+    """Return problems of hooks, MCP servers, the service, the gateway and the daemon's version.
 
     `daemon`: the version of the running daemon; `socket`: where it listens.
     """
@@ -273,7 +276,7 @@ def findings(daemon: str | None, socket: Path) -> list[Finding]:
 
 
 def _troubles(one: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the command of a hook or the MCP server of AGENT, as a sentence."""
+    """Yield problems of the command of a hook or MCP server as sentences, with `AGENT` in place of the agent's name."""
     if entry.our_server(one):
         words = entry.server_words(one)
         if os.path.isabs(words[0]) and not os.access(words[0], os.X_OK):

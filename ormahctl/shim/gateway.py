@@ -11,16 +11,16 @@ import posix
 import sys
 
 SUFFIX = ".gateway"
-"""The gateway's socket, its lock and its log stand beside the daemon's socket."""
+"""The gateway's socket is at the daemon's path with this suffix. Its lock and log add `.lock` and `.log` to that."""
 LONGEST_PATH = 103
 """Bytes that a Unix socket's path may have on macOS (Linux: 107)."""
 SANDBOXED = (b"CODEX_SANDBOX", b"CODEX_SANDBOX_NETWORK_DISABLED")
-"""Variables of a sandbox whose processes may not connect: a gateway started there could serve no client."""
+"""Variables that Codex sets in its sandbox. A gateway started there could not connect, so it would serve no client."""
 _OF_A_SESSION = (
     b"ORMAH_SPACE", b"ORMAH_SOCKET", b"CLAUDE_PROJECT_DIR", b"GEMINI_PROJECT_DIR", b"CLAUDE_CODE_SESSION_ID", b"CODEX_THREAD_ID",
     b"GEMINI_SESSION_ID", b"CLAUDECODE", b"GEMINI_CLI", b"LISTEN_PID", b"LISTEN_FDS", b"LISTEN_FDNAMES", b"NOTIFY_SOCKET",
 )  # fmt: skip
-"""Variables that tell of one session, or of one process. The gateway serves all of them and gets none."""
+"""Environment variables about one session or process. The gateway does not get them, because it serves all sessions."""
 _RUN = (
     "import sys; sys.path.insert(0, sys.argv[1]); from ormahctl.gateway.main import main; sys.exit(main(sys.argv[2:]))"
 )
@@ -103,7 +103,7 @@ def take_lock(socket: str) -> "int | None":
 
 
 def complaint(socket: str) -> str:
-    """Return the last line that a gateway wrote before it ended; "" if there is none."""
+    """Return the last line of the gateway's log; "" if there is none."""
     try:
         fd = posix.open(address(socket) + ".log", posix.O_RDONLY | posix.O_CLOEXEC)
     except OSError:
@@ -118,7 +118,7 @@ def complaint(socket: str) -> str:
 
 
 def _spawn(socket: str, lock: int) -> None:
-    """Run the gateway as a process without a parent of ours: harnesses end the children of what they started."""
+    """Start the gateway as a daemon process (double fork), because harnesses end the children of what they start."""
     root = __file__.rpartition("/ormahctl/")[0]
     variables = {name: value for name, value in posix.environ.items() if name not in _OF_A_SESSION}
     words = [sys.executable, "-I", "-c", _RUN, root, socket, str(lock)]

@@ -1,7 +1,7 @@
 """Git's merge driver: `hook.py --merge --socket PATH BASE OURS THEIRS MARKERS PATH` (DESIGN section 5).
 
-It decides nothing itself: it sends the three versions to the daemon, otherwise to a child, `ormahd merge-driver`. Exit
-statuses are of our own, because Python exits with 1 when it cannot start. The command in git's configuration
+It only sends the three versions to the daemon, or if that does not answer to a child process, `ormahd merge-driver`. It
+has its own exit statuses, because Python exits with 1 when it cannot start. The command in git's configuration
 (`ormahd.vault.merge_driver`) maps them to git's 0 and 1; any other status leads to a text merge.
 """
 
@@ -11,7 +11,7 @@ import sys
 from ormahctl.shim.wire import ask
 
 _RUN = "import sys, runpy; sys.path.insert(0, sys.argv[1]); del sys.argv[1]; runpy.run_module('ormahd', alter_sys=True, run_name='__main__')"
-"""Options that isolate the interpreter, as for the shim: git runs it in the vault's folder, whose files must not be
+"""Code of the child process, which runs with `-I`: git starts it in the vault's folder, whose files must not be
 imported."""
 
 MERGED = 0

@@ -1,6 +1,6 @@
 """A harness's hook: `hook.py --hook EVENT --harness NAME [--socket PATH] [--deadline MS]` (DESIGN section 7).
 
-Sends its standard input to the daemon and prints the reply, without reading either: the daemon knows the events and the
+Sends its standard input to the daemon and prints the reply, without parsing either: the daemon knows the events and the
 format of each harness. On any failure it prints nothing and exits with 0, because another status may discard the
 person's prompt. One alarm limits the whole run; if a system call blocks, the signal's handler ends the process.
 """
@@ -22,9 +22,10 @@ NOTICE = b'{"systemMessage":"Ormah: %b"}'
 """A notice to the person at the start of a session, as `systemMessage`, which every supported harness shows."""
 _KIND = b"h"
 _JUDGING = b"ORMAH_JUDGING"
-"""Set in a session that Ormah itself runs as its judge (`ormahd.judge.own_sessions`): it is told nothing, and nothing is learned of it."""
+"""Environment variable of a session that Ormah runs as its judge (`ormahd.judge.own_sessions`). Its hooks do nothing:
+it gets no memories, and none are made of it."""
 _GROWN = ("Stop", "SessionEnd", "PreCompact", "AfterAgent", "PreCompress")
-"""Events after which a transcript has grown. Without a daemon they are kept, for the next one to read."""
+"""Events after which a transcript has grown. If no daemon answers, `_spool` stores them for the next one."""
 _MOST_SPOOLED = 1_000
 _PIECE = 1 << 20
 
@@ -34,7 +35,7 @@ def main(words: "list[str]") -> int:
     try:
         _hook(words)
     finally:
-        posix._exit(0)  # there is nothing to take apart, and taking it apart costs as much as asking
+        posix._exit(0)  # there is nothing to clean up, and Python's own cleanup would take as long as the request
 
 
 def _hook(words: "list[str]") -> None:
@@ -45,7 +46,7 @@ def _hook(words: "list[str]") -> None:
         options[words[at]] = words[at + 1]
         at += 2
     _alarm(options["--deadline"])
-    posix.fstat(1)  # closed: nothing could be said, and the socket to the daemon would get its number
+    posix.fstat(1)  # raises if stdout is closed: the socket to the daemon would get its number
     body = _read()
     if body is None or posix.environ.get(_JUDGING):
         return
@@ -66,7 +67,7 @@ def _hook(words: "list[str]") -> None:
 
 
 def _alarm(deadline: str) -> None:
-    """End the process after this many milliseconds, with status 0, also if another signal asks it to end."""
+    """Make the process end with status 0 after `deadline` milliseconds, and at SIGINT, SIGTERM or SIGHUP."""
     for number in (_signal.SIGALRM, _signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
         _signal.signal(number, _end)
     _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGALRM,))
@@ -92,7 +93,8 @@ def _read() -> "bytes | None":
 
 
 def _spool(socket: str, named: bytes, body: bytes) -> None:
-    """Leave an event beside the socket: only which session and file, because a file must not hold what was said."""
+    """Store an event in a folder beside the socket, for the next daemon: only the session's id and the transcript's
+    path, because text of the conversation must not be stored here."""
     kept = [name + b": " + value for name in (b'"session_id"', b'"transcript_path"') if (value := _value(body, name))]
     if len(kept) < 2:
         return
@@ -110,9 +112,9 @@ def _spool(socket: str, named: bytes, body: bytes) -> None:
 
 
 def _value(body: bytes, name: bytes) -> bytes:
-    """Return the JSON string that a field of an object has, with its quotes; b"" if there is none."""
+    """Return the string value of the field `name` in the JSON object `body`, with its quotes; b"" if there is none."""
     at = body.find(name)
-    while at > 0 and body[at - 1 : at] == b"\\":  # it stands in a text
+    while at > 0 and body[at - 1 : at] == b"\\":  # part of a string value, not a field
         at = body.find(name, at + 1)
     begin = at + len(name)
     while at >= 0 and body[begin : begin + 1] in (b" ", b":", b"\n", b"\t", b"\r"):
@@ -147,7 +149,7 @@ def _where() -> str:
 def _cwd() -> str:
     try:
         return posix.getcwd()
-    except OSError:  # removed under us, or not ours to know
+    except OSError:  # it was removed, or may not be read
         return ""
 
 

@@ -1,10 +1,10 @@
 """Carry an agent's MCP messages between standard input, standard output and the gateway: `hook.py --mcp [--socket PATH]`.
 
-The gateway serves all sessions, so that a session costs an agent this small process alone. It forwards lines and reads of
-each only whether it is a request or an answer, to keep what was not answered yet. If the gateway ends, it is started
-again, `initialize` is repeated and its second answer dropped, and unanswered requests are sent again: the gateway gives
-the daemon an id for each change, by which none is made twice. A request that cannot be passed on in time, or to a gateway
-that hangs, gets an error.
+The gateway serves all sessions, so each session needs only this small process. It forwards lines. Of each line it reads
+only whether it is a request or an answer, because it stores requests until they are answered. If the gateway ends, it
+is started again, `initialize` is repeated and its second answer dropped, and unanswered requests are sent again. No
+change is made twice, because the gateway gives the daemon an id for each. A request gets an error if it cannot be
+forwarded in time, or if the gateway hangs.
 
 It ends with its input, or with the process that started it. Uses builtin modules only.
 """
@@ -23,31 +23,31 @@ from ormahctl.shim.start import configured_socket
 PATIENCE = 8.0
 """Seconds to wait for the gateway before a request gets an error: agents give up after ten."""
 QUIET = 4.0
-"""Seconds without a word from the gateway, while a request waits, after which it is asked whether it is there."""
+"""Seconds without data from the gateway, while a request waits, after which it gets a ping."""
 SILENCE = 5.0
-"""Seconds that it may take to say so: then it hangs, and the request gets an error instead of waiting for ever."""
+"""Seconds within which the gateway must answer the ping. Otherwise it hangs, and the waiting requests get an error."""
 FAREWELL = 10.0
 """Seconds after the end of the input in which answers are still passed on."""
 WATCH = 2.0
-"""Seconds between two looks whether the process that started this one still runs."""
+"""Seconds between two checks whether the process that started this one still runs."""
 RETRY = 0.03
 STARTS = 3
 """How often the gateway is started for one request: if it ends each time, something is broken."""
 TRIES = 3
-"""How often a request is sent: one at which the gateway ends is not repeated for ever."""
+"""How often a request is sent at most, if the gateway ends each time."""
 LARGEST = 64 << 20
-"""Bytes that one message may have."""
+"""Largest message, in bytes."""
 PIECE = 1 << 18
 _JUDGING = b"ORMAH_JUDGING"
 _PING_ID = "ormah-pump"
 _PING = b'{"jsonrpc":"2.0","id":"ormah-pump","method":"ping"}\n'
-"""Any answer will do: in the era of 2026 it is an error, because there is no such method."""
+"""Any answer counts, also an error: the protocol of 2026 has no such method."""
 _UNREACHED = -32000
-"""The code of errors that this process answers itself (JSON-RPC leaves -32000 to -32099 to servers)."""
+"""Code of the errors with which this process answers itself (JSON-RPC reserves -32000 to -32099 for servers)."""
 
 
 def main(words: "list[str]") -> int:
-    """Serve one agent until its input ends. The status is 0, or 69 if this may not run here."""
+    """Serve one agent until its input ends. Return the exit status: 0, or 69 if this cannot run here."""
     given = words[1] if len(words) == 2 and words[0] == "--socket" else ""
     if posix.environ.get(_JUDGING):
         sys.stderr.write("this is a session that Ormah runs as its judge: a judge only answers, it has no memories\n")
@@ -68,13 +68,13 @@ def main(words: "list[str]") -> int:
 
 
 def serve(socket: str) -> None:
-    """Replace this process by one that serves an agent and is small."""
+    """Replace this process by `hook.py --mcp`, which serves an agent and needs little memory."""
     root = __file__.rpartition("/shim/")[0]
     posix.execv(sys.executable, [sys.executable, "-I", "-S", f"{root}/hook.py", "--mcp", "--socket", socket])
 
 
 class Pump:
-    """One agent's session: what came from each side, and what the agent still waits for."""
+    """One agent's session: its connection to the gateway, bytes not forwarded yet, and requests not answered yet."""
 
     def __init__(self, socket: str) -> None:
         self.socket = socket
@@ -84,17 +84,17 @@ class Pump:
         self.from_agent, self.from_gateway = Lines(), Lines()
         self.to_agent, self.to_gateway = bytearray(), bytearray()
         self.waiting: dict[object, tuple[bytes, int]] = {}
-        """{id of a request, a tuple for a notification, or an `Odd`: (line, number of times that it was sent)}."""
+        """{id of a request, or a tuple for a notification, or an `Odd`: (line, number of times that it was sent)}."""
         self.hello: bytes = b""
         self.hello_id: object = None
         self.greeted = False
         self.initialized: bytes = b""
         self.dropping = False
-        """Whether the next answer to `initialize` is the answer to a repetition."""
+        """Whether the next answer to `initialize` is dropped, because `initialize` was repeated."""
         self.heard = 0.0
-        """When the gateway last said something, or was first asked something after a pause."""
+        """Time of the last data from the gateway, or of the first request after a time without requests."""
         self.asked = 0.0
-        """When it was asked whether it is there; 0 if it is not being asked."""
+        """Time of the ping that is not answered yet; 0 if there is none."""
         self.ended = 0.0
         self.deadline = 0.0
         self.starts = 0
@@ -147,7 +147,7 @@ class Pump:
             self._sort(line)
 
     def _sort(self, line: bytes) -> None:
-        """Keep a request until it is answered, a notification until it is sent, and forward both."""
+        """Forward a line of the agent. Store a request until it is answered, a notification until it is sent."""
         message = read(line)
         method, key = message.get("method"), message.get("id")
         asks = "result" not in message and "error" not in message
@@ -176,7 +176,7 @@ class Pump:
             self._expect()
 
     def _expect(self) -> None:
-        """Begin to look for the gateway, if that has not begun."""
+        """Begin to connect to the gateway, unless there is a connection or an attempt already."""
         if self.channel is None and not self.deadline:
             self.deadline = time.monotonic() + PATIENCE
             self.starts, self.trouble = 0, "it does not answer"
@@ -184,7 +184,7 @@ class Pump:
     # ------------------------------------------------------------ the gateway
 
     def _reach(self) -> None:
-        """Connect to the gateway, or start it, or give up."""
+        """Try once to connect to the gateway; start it if none runs; give up after too many starts or too long."""
         try:
             self.channel = gateway.connect(self.socket)
             if self.channel is not None:
@@ -203,7 +203,7 @@ class Pump:
             self._give_up()
 
     def _greet(self) -> None:
-        """Begin a session with a gateway: say who asks, repeat the handshake, and send what was not answered."""
+        """Begin a session on a new connection: send `opening`, repeat the handshake, send unanswered requests again."""
         assert self.channel is not None
         self.channel.setblocking(False)
         self.deadline = self.asked = 0.0
@@ -263,7 +263,7 @@ class Pump:
         self.to_agent += line
 
     def _doubt(self, now: float) -> None:
-        """Ask a gateway that has been quiet whether it is there. Give up one that does not say so: it hangs."""
+        """Send a ping to a gateway that was quiet for `QUIET` seconds. Give up if no answer comes within `SILENCE`."""
         if self.asked and now > self.asked + SILENCE:
             assert self.channel is not None
             self.channel.close()
@@ -275,7 +275,7 @@ class Pump:
             self.asked = now
 
     def _lose(self) -> None:
-        """The gateway has closed the connection. It is looked for again once the agent waits for something."""
+        """Close a connection that the gateway ended. Connect again at once if requests wait, else at the next line."""
         assert self.channel is not None
         self.channel.close()
         self.channel = None
@@ -286,7 +286,7 @@ class Pump:
             self._expect()
 
     def _give_up(self) -> None:
-        """Answer every request with an error. The next one looks for the gateway again."""
+        """Answer every waiting request with an error. The next request begins to connect again."""
         self.deadline = 0.0
         for key in list(self.waiting):
             self._refuse(key, self.trouble)
@@ -305,20 +305,20 @@ class Pump:
 
 
 class Odd:
-    """The key of a line that is no message, or a request without an id that can be used: an error with the id null answers it."""
+    """Key for a line that is no valid message, or a request without a valid id: answered by an error with id null."""
 
     def __init__(self, number: int) -> None:
         self.number = number
 
 
 class Lines:
-    """Splits bytes into lines; a line that is not complete waits for the rest."""
+    """Splits a stream of bytes into lines. The beginning of an incomplete line is stored until the rest arrives."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
 
     def add(self, data: bytes) -> "list[bytes]":
-        """Return the complete lines, with their ends. Raises ConnectionResetError if one grows too large."""
+        """Return the lines that are complete now, with their ends. Raises ConnectionResetError if one is too large."""
         if b"\n" not in data:
             self._rest += data
             if len(self._rest) > LARGEST:
@@ -332,7 +332,7 @@ class Lines:
 
 
 class _Options:
-    """What `_json.make_scanner` reads: the same as `json.loads` would give it."""
+    """Options for `_json.make_scanner`: those of `json.loads`, except that strings may have control characters."""
 
     strict = False
     object_hook = None
@@ -347,7 +347,7 @@ _scan = _json.make_scanner(_Options)  # type: ignore[arg-type] # it takes anythi
 
 
 def read(line: bytes) -> "dict[str, object]":
-    """Return a message as an object; {} for what is none: the gateway says what is wrong with it."""
+    """Return a line as a JSON object; {} if it is none. The gateway answers such a line with an error."""
     try:
         found = _scan(line.decode("utf-8", "replace").strip(), 0)[0]
     except (ValueError, StopIteration, RecursionError, SystemError):
@@ -356,9 +356,10 @@ def read(line: bytes) -> "dict[str, object]":
 
 
 def opening(nonce: str) -> bytes:
-    """Return the frame that begins a session: kind, length, then fields that end with NUL.
+    """Return the frame that begins a session: kind, length, then fields that each end with NUL.
 
-    folder of this installation, nonce, working directory, `ORMAH_SPACE`, project's folder, session's id. A field may be empty.
+    The fields: folder of this installation, `nonce`, working directory, `ORMAH_SPACE`, project's folder, session's id.
+    Fields may be empty.
     """
     root = __file__.rpartition("/ormahctl/")[0].encode("utf-8", "surrogateescape")
     fields = [root, nonce.encode(), _cwd(), posix.environ.get(b"ORMAH_SPACE", b"")]

@@ -37,7 +37,7 @@ def of_vault(vault: str, usual: str) -> str:
 
 
 def _runtime() -> str:
-    """Return the directory of sockets."""
+    """Return the directory in which the sockets are."""
     for base in (_variable("XDG_RUNTIME_DIR"), f"/run/user/{posix.getuid()}"):
         if base and _is_directory(base):
             return f"{base.rstrip('/')}/ormah"
@@ -53,7 +53,7 @@ def _base(name: str, usual: str) -> str:
 
 
 def _of(vault: str, usual: str = "") -> str:
-    """Return the name of the socket for a vault named by `ORMAH_VAULT`. This is rare, so imports are made here only."""
+    """Return the socket's name for `vault`. `usual`: the default vault. Rarely needed, so it imports only here."""
     from hashlib import sha256
     from posixpath import realpath
 
@@ -88,8 +88,8 @@ def _is_directory(path: str) -> bool:
 
 
 _RUN = "import sys; sys.path.insert(0, sys.argv[1]); from ormahctl.autostart import main; sys.exit(main(sys.argv[2:]))"
-"""Options that isolate the interpreter, as for the shim: a harness runs it in the project's folder, whose files must
-not be imported."""
+"""Code of the process that starts the daemon. It runs with `-I`, because a harness starts it in the project's folder,
+whose files must not be imported."""
 STARTED = (
     b"the daemon was not running, so this session begins without memories. It starts now: later prompts have them."
 )

@@ -9,8 +9,8 @@ _LARGEST = 1 << 30
 
 
 def ask(socket: str, kind: bytes, body: bytes, seconds: "float | None") -> "bytes | None":
-    """Return the reply's body, or None if no reply of the same kind comes. Each step may take `seconds` (None: any
-    time)."""
+    """Return the reply's body, or None if no reply of the same kind comes. Each system call may take `seconds` (None:
+    any time)."""
     channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         channel.settimeout(seconds)

@@ -63,7 +63,7 @@ M = TypeVar("M", bound=BaseModel)
 SET = ("content", "title", "type", "tier", "space", "tags", "confidence", "valid_until")
 """Fields that `agent.update` can set."""
 NAMES = ("space", "source", "run")
-"""Parameters that are stored as they are, in notes, commits or the state, whatever the method."""
+"""Parameters of any method whose values are stored in notes, commits or the state. Secrets in them are redacted."""
 
 
 def checked(model: type[M], given: Struct | Mapping[str, Any], **more: Any) -> M:
@@ -296,7 +296,7 @@ def _sessions(parts: Parts) -> dict[str, Entry]:
 
 
 def _proposing(parts: Parts) -> Propose:
-    """Return the function that proposes what another program remembered."""
+    """Return a function (facts, dry) -> number of new proposals. It proposes memories that another program had."""
     ormah, proposals = parts.ormah, parts.timetable.runner.proposals
     return lambda facts, dry: sum(
         propose_memory(ormah, proposals, one.title, one.text, one.type, one.origin, dry=dry) for one in facts
@@ -304,7 +304,7 @@ def _proposing(parts: Parts) -> Propose:
 
 
 def _kept(ormah: Ormah, caller: Caller, found: api.IngestPathResult) -> api.IngestPathResult:
-    """Return what was found to be ingested. Raises BadRequest: it has conversations, and the caller works where none is kept."""
+    """Return `found`. Raises BadRequest if it has conversations and `sessions.exclude` covers the caller's folder."""
     if found.files:
         _refuse_unkept(ormah, caller)
     return found
@@ -345,10 +345,10 @@ def _conversation(parts: Parts, params: api.IngestConversationParams, caller: Ca
 
 
 def _ingest(parts: Parts, params: api.IngestFileParams, caller: Caller, steps: Steps) -> api.IngestedFile:
-    """Archive a file, and read the sessions that grew by it for memories.
+    """Archive the sessions in a file, then read what was new in them for memories.
 
     Raises:
-        BadRequest: the caller works in a folder of `sessions.exclude`, and names the file itself.
+        BadRequest: the caller works in a folder of `sessions.exclude`, and this is no backfill.
     """
     touched: Touched = {}
     source = "backfill" if params.source == "backfill" else "ingest"
@@ -471,9 +471,9 @@ MAX_NAME = 1_000
 
 
 WHOLE = frozenset({"admin.export", "admin.verify", "admin.adopt", "admin.run_task", "admin.run_all"})
-"""Methods that need every memory: where the index still lacks some, their answer would be wrong, and not only shorter."""
+"""Methods that need every memory. If the index lacks some, their answer would be wrong, not only shorter."""
 COMPARED_S = 600.0
-"""Maximum number of seconds that such a request waits for the first comparison of the index with the vault."""
+"""Maximum number of seconds that a call of such a method waits for the first comparison of the index with the vault."""
 
 
 def _wait_compared(ormah: Ormah, steps: Steps) -> None:
@@ -493,7 +493,7 @@ def _wait_compared(ormah: Ormah, steps: Steps) -> None:
 
 
 class Dispatcher:
-    """Answers a call: checks it, finds its handler by the method, and repeats the stored answer of a call that was answered before."""
+    """Answers calls: checks them and runs the handler of the method. A repeated request id gets the stored answer."""
 
     def __init__(self, parts: Parts) -> None:
         self.ormah = parts.ormah
@@ -519,7 +519,7 @@ class Dispatcher:
         found: list[str] = []
         caller = Caller(clean_name(self.ormah, call.agent, found), call.cwd, call.session)
         params = self._without_secrets(params, found)
-        request_id = key_of(getattr(params, "request_id", None))  # it is kept
+        request_id = key_of(getattr(params, "request_id", None))  # it is stored in the state
 
         def steps(done: int, total: int, stage: str) -> None:
             progress(api.Progress(done=done, total=total, stage=stage))
@@ -534,7 +534,7 @@ class Dispatcher:
         return act() if request_id is None else self._once(request_id, call.method, params, act)
 
     def _without_secrets(self, params: Any, found: list[str]) -> Any:
-        """Return the parameters with names in which no secret is left; the kinds of secrets go into `found`."""
+        """Return `params` with secrets in `NAMES` and `session_id` redacted. Append the kinds in `NAMES` to `found`."""
         names = ((name, getattr(params, name, None)) for name in NAMES)
         clean = {name: clean_name(self.ormah, text, found) for name, text in names if isinstance(text, str)}
         session = getattr(params, "session_id", None)

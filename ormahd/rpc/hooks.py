@@ -357,7 +357,10 @@ class Hooks:
         return said
 
     def answer_spooled(self, folder: Path, settled: Callable[[], None]) -> None:
-        """Answer the events that hooks left in a folder while no daemon ran, and remove each after `settled` has returned."""
+        """Answer the events that hooks stored in a folder while no daemon ran.
+
+        After each, call `settled`, which returns once the event's transcript was handled; then remove the event's file.
+        """
         for file in sorted(folder.iterdir()) if folder.is_dir() else ():
             try:
                 if not file.name.endswith(".part"):
@@ -417,7 +420,10 @@ class Hooks:
         return context(event.name, said.text), "injected" if said.text else "known"
 
     def _tool(self, event: Event, gone: Callable[[], bool]) -> tuple[bytes, str]:
-        """Tell the agent what is known about the file or command of its tool. Only in a session, for which it is once."""
+        """Return memories about the file or command of the tool that the agent is about to use.
+
+        An event without a session id gets none, because each memory is shown only once in a session.
+        """
         names = at_hand.names_of_file(event.file) if event.file else at_hand.names_of_command(event.command or "")
         space = self._space(event)
         here = "global" if space is None else space

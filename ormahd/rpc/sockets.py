@@ -1,5 +1,5 @@
-"""The listening socket: create it safely or take it over from systemd or launchd, and accept connections of the own
-user.
+"""The listening socket: create it safely or take it over from systemd or launchd, and accept connections of this user
+only.
 
 The socket's file has mode 0600 and its directory must not be writable for others; the server also checks the user of
 each peer (`peer.py`). Whether a daemon is running is tested by connecting, not by a pid file. A socket file on which no

@@ -63,8 +63,8 @@ class Subscriptions:
         self._events.readers = len(self._all)
 
     def feed(self) -> Iterator[tuple[Channel, bool]]:
-        """Send new events to the subscribers that read. Yield each connection that was sent something, with True; and
-        each that is too far behind, with False: the caller closes it."""
+        """Send new events to the subscribers. Yield (connection, True) after sending to it, (connection, False) if it
+        is so far behind that events are lost: the caller closes it. A subscriber that does not read is skipped."""
         last = self._events.last
         for one in self._all:
             if one.place == last or one.channel.closed or one.channel.pending >= AHEAD_BYTES:
@@ -82,7 +82,7 @@ class Subscriptions:
             yield one.channel, True
 
     def drop(self, *, closed: bool) -> None:
-        """Forget the subscriptions whose connections are closed; all with `closed` False."""
+        """Forget the subscriptions whose connections are closed. With `closed` False forget all subscriptions."""
         self._all = [one for one in self._all if closed and not one.channel.closed]
         self._events.readers = len(self._all)
 
