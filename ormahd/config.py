@@ -157,8 +157,8 @@ def chosen(key: str | None) -> list[tuple[str, str]]:
     """Return settings as (group, name): the one named `key` (`group.name`), those of the group `key`, or all (None).
 
     Raises:
-        NotFound: there is no such setting or group. The message says what holds instead of a
-        setting of an earlier version.
+        NotFound: there is no such setting or group. For a setting of an earlier version, the
+        message says what holds instead.
     """
     known = list(keys())
     some = [one for one in known if key is None or key in {one[0], ".".join(one)}]

@@ -69,7 +69,7 @@ PACK_EVERY: Final = 3600.0
 PACK_QUIET: Final = 10.0
 """Packing waits until nothing was written for this many seconds, because it uses a core for seconds."""
 PACK_PATIENCE: Final = 900.0
-"""Maximum number of seconds that packing waits for such a pause. It then runs anyway: loose objects slow git down."""
+"""Maximum number of seconds that packing waits for a time without writes. Then it runs anyway."""
 FIRST_SYNC: Final = 5.0
 """Seconds from ready to the first automatic sync."""
 DRAIN_SECONDS: Final = 10.0
@@ -78,8 +78,8 @@ INTAKE_SECONDS: Final = 5.0
 """Seconds that each part that reads transcripts or files has to finish when the daemon stops. The next start continues
 where it ended."""
 SWITCH_SECONDS: Final = 0.0005
-"""Python's thread switch interval (default: 5 ms). A whisper acquires the GIL hundreds of times, and the default
-would make each wait long beside an import."""
+"""Python's thread switch interval (default: 5 ms). A whisper acquires the GIL hundreds of times: with the
+default, each time would take long while an import runs."""
 DESCRIPTORS: Final = 8192
 """The limit of open files that the daemon asks for: for connections, Chroma and git. The default of macOS is 256."""
 

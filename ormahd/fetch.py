@@ -114,8 +114,8 @@ class Fetcher:
         return len(upserts)
 
     def _superseded(self, path: str, digest: str | None) -> bool:
-        """Whether the file was changed or removed since it was read with this `digest`. What it is now is then
-        indexed by others."""
+        """Whether the file was changed or removed since it was read with this `digest`. A commit or a scan
+        then indexes its newer state."""
         try:
             data = self._vault.read(path)
         except (OSError, OrmahError):

@@ -34,8 +34,8 @@ NAME: Final = "ormahd.log"
 OURS: Final = ("ormah", "ormahd")
 """The names of Ormah's loggers. Other libraries (Chroma, transformers) are logged from `warning` on."""
 LATER: Final = "later"
-"""A record attribute: the record may wait up to `PAUSE_S` to be written together with others. Used for frequent
-lines."""
+"""Name of a record attribute. A record that has it may wait up to `PAUSE_S`, to be written together with others. Used
+for frequent lines."""
 PAUSE_S: Final = 0.1
 EARLY: Final = 10_000
 """Maximum number of records kept until the log file's path is known, which depends on the vault."""

@@ -27,7 +27,7 @@ from ormahd.watch.scan import walk
 
 
 def shown(finding: Finding) -> dict[str, Any]:
-    """Return a finding for `--json`."""
+    """Return a finding as a dict, for `--json`."""
     found: dict[str, Any] = msgspec.to_builtins(finding)
     return found
 

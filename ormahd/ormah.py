@@ -185,7 +185,7 @@ class Ormah:
         self._settle()
 
     def enter(self, phase: str) -> bool:
-        """Change the phase and return True. If it is `stopping`, which no other phase follows, only return False."""
+        """Change the phase, and return True. After `stopping` comes no other phase: then only return False."""
         with self._entering:
             left = self.phase == "stopping"
             self.phase = "stopping" if left else phase
@@ -421,7 +421,7 @@ class Ormah:
             self.index.rebuild(self.files(), head=self.vault.head())
 
     def _known(self) -> Mapping[str, FileState]:
-        """Return the files that the scan need not read again.
+        """Return path -> state of the files that a scan need not read again if they still have that state.
 
         The first scan of a process reads again all files that are not memories, because the settings that decide
         about them may have changed.

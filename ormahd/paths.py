@@ -331,7 +331,7 @@ def find_socket(flag: str | None = None, environ: Mapping[str, str] | None = Non
 def transcript_folders(environ: Mapping[str, str] | None = None) -> list[tuple[str, Path]]:
     """Return (agent, folder) for each folder in which an agent keeps transcripts, whether it exists or not.
 
-    The variables by which a person moves an agent's home are honoured. Empty without a home directory.
+    Variables that set an agent's home (`CLAUDE_CONFIG_DIR`) are respected. Empty without a home directory.
     """
     environ = os.environ if environ is None else environ
     person = known_home()

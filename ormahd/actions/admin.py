@@ -37,7 +37,7 @@ Progress = Callable[[int, int, str], None]
 def stats(ormah: Ormah, sources: dict[str, dict[str, int]]) -> StatsResult:
     """Count memories by tier, type, space, and edges by type; and whispers and the feedback on them.
 
-    `sources`: source -> what came from it -> number, for the last 30 days.
+    `sources`: source -> kind of what came from it -> number, for the last 30 days.
     """
     lacking, counted = ormah.lacking(), ormah.index.stats()
     by_edge = Counter(edge.edge.value for edge in ormah.index.edges_of())
@@ -211,7 +211,7 @@ def fix(ormah: Ormah) -> list[str]:
 
 
 def config_findings(read: Callable[[], Config]) -> list[Finding]:
-    """Return findings for faults in file, environment and flags, and for settings of earlier versions still in use.
+    """Return findings for faults in file, environment and flags, and for settings of earlier versions that are set.
 
     `read`: loads the configuration.
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 TITLE = 120
-"""Number of characters of a title, or of the beginning of a text that has none."""
+"""Maximum number of characters of a title, or of the beginning of a text that has none."""
 
 
 def graph(ormah: Ormah, narrowing: Narrowing, limit: int) -> GraphResult:

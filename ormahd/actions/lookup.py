@@ -122,7 +122,7 @@ def get_as_of(ormah: Ormah, node_id: str, as_of: str, *, progress: Progress) -> 
 T = TypeVar("T")
 
 BEGINNING: Final = 400
-"""Characters of a memory's text, or of a prompt, in a list."""
+"""Maximum number of characters of a memory's text, or of a prompt, in a list."""
 
 
 def newest(ormah: Ormah, narrowing: Narrowing, limit: int) -> ListResult:

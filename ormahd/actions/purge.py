@@ -254,7 +254,7 @@ class _Job:
         return bool(self.ormah.index.called(name) - {self.wanted.node_id})
 
     def look(self, *, dry_run: bool, rewrite_foreign: bool) -> PurgeResult:
-        """Find what must be rewritten, and return it as the answer. Raises if something prevents the purge."""
+        """Find what must be rewritten, and return it as a `PurgeResult`. Raises if something prevents the purge."""
         resume(self.ormah)
         if not dry_run:
             self.ormah.reconciler.scan()  # include recent edits of the person

@@ -44,7 +44,7 @@ FAR = 0.2
 MOST = 3
 """Maximum number of memories listed."""
 BEGINNING = 160
-"""Characters shown of a memory."""
+"""Maximum number of characters shown of a memory."""
 
 
 def nearby(

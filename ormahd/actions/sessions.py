@@ -35,7 +35,7 @@ ID: Final = re.compile(r"[0-9A-Za-z_][0-9A-Za-z_.-]{0,199}")
 BEST: Final = 100
 """Maximum number of turns that full-text search returns; late interaction then orders them."""
 SURE: Final = 50
-"""Least number of turns whose vectors are computed, however slow the machine is."""
+"""Minimum number of turns whose vectors are computed, however slow the machine is."""
 STEP: Final = 16
 """Number of turns in one forward pass of the model: with more, a pass needs more memory and time."""
 SECONDS: Final = 0.25
@@ -134,7 +134,7 @@ def _late(asked: QueryVectors, documents: Sequence[DocumentVectors]) -> NDArray[
 
 
 def passage(text: str, terms: Sequence[str], most: int = PASSAGE) -> str:
-    """Return the part of a text, about `most` characters of whole lines or words, that has the most of these words."""
+    """Return the part of a text, about `most` characters of whole lines or words, that has the most of `terms`."""
     if len(text) <= most:
         return text
     step = most // 3

@@ -143,7 +143,7 @@ def network(ormah: Ormah) -> Network:
 def sync_with(
     ormah: Ormah, remote: Remote, caller: Caller, progress: Progress, chance: random.Random, *, yes: bool
 ) -> SyncResult:
-    """Run `sync`; the caller holds `one_at_a_time`."""
+    """Do what `sync` does, with a given remote. The caller holds `one_at_a_time`."""
     out = SyncResult(0, 0, [], [], [], 0, remote.name, remote.branch.removeprefix("refs/heads/"), None)
     with saying(
         lambda: (

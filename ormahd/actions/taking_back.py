@@ -83,7 +83,7 @@ def _names(pieces: list[UndoPiece]) -> list[str]:
 
 
 def put(vault: Vault, tx: Transaction, pieces: Mapping[str, UndoPiece]) -> None:
-    """Add each file's change to the transaction. Files left to the person are added to the list of released files."""
+    """Add each file's change to the transaction, and enter released files in the list of released files."""
     left: list[Released] = []
     plain = {key: (piece.now, piece.wanted) for key, piece in pieces.items() if piece.custody is None}
     for key, piece in pieces.items():
@@ -164,7 +164,7 @@ class UndoPiece(Struct, frozen=True):
     edited: bool
     custody: Literal["leave", "take"] | None = None
     held: bytes | None = None
-    """Content that the history keeps for a file that is left to the person; None: the history has no file."""
+    """For a file that is released: the content that the new commit has for it; None if it has no such file."""
 
     @property
     def moves(self) -> bool:

@@ -96,7 +96,7 @@ MAX_BATCH = 5_000
 
 
 STEP = 128
-"""Texts embedded between two progress reports."""
+"""Number of texts embedded between two progress reports."""
 
 
 class ImportLine(CreateNodeRequest):
