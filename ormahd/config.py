@@ -327,8 +327,7 @@ def _read(path: Path, *, must_exist: bool) -> dict[str, Any]:
 
 
 def set_setting(key: str, text: str) -> Config:
-    """Check one setting and write it into the configuration file. `text`: its value in TOML, a string also without
-    quotes.
+    """Check one setting and write it into the configuration file. `text`: the value in TOML; strings need no quotes.
 
     Raises:
         BadRequest: there is no such setting, the value is not allowed, or the file cannot be changed.
