@@ -1,9 +1,10 @@
-"""The interface between a job and the runner, and how one change is committed.
+"""The interface between a job and the runner, and `apply`, which commits one change.
 
-A job plans: it reads the index, may ask the judge, and yields the changes it wants, one at a time. It never writes to
-the vault. The runner applies: it enforces limits, checks that the notes that a change is based on are unchanged,
-commits, and calls `done`. A job resumes after each change was applied, so later plans see earlier changes. A dry run
-applies nothing, so its plan may contain changes that an earlier one would have made unnecessary.
+A job plans: it reads the index, may ask the judge, and yields changes one at a time. It never writes to the vault.
+The runner applies each change: it enforces limits, checks that the notes that the change is based on are unchanged,
+commits, and calls the change's `done`. The job continues after its change was applied, so it sees that change when
+it plans the next one. A dry run applies nothing, so it may list changes that an earlier change would have made
+unnecessary.
 
 Approved proposals and two-phase maintenance commit their changes by the same code.
 """
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Stopped(Exception):
-    """Raised to end a run because the daemon stops or the job was paused. Commits made so far stay."""
+    """Raised in a job to end its run, because the daemon stops or the job was paused. Commits made so far stay."""
 
 
 class Edit(Struct, frozen=True):
@@ -58,12 +59,13 @@ def nothing() -> None:
 
 
 class PlannedChange(Struct, frozen=True):
-    """A planned change that becomes one commit. `subject` is a sentence for people, `body` gives the reasons (scores, verdict).
+    """A planned change that becomes one commit. `subject` is a sentence for people, `body` gives the reasons
+    (scores, verdict).
 
-    `edits` is called under the writers' lock and makes the edits from the current notes; an empty list means that there is
-    nothing left to do. It raises OrmahError if the change is no longer possible. `based_on`: `{node id: sha256}` of the note
-    versions that the decision was based on (`NodeRow.digest`); if one has changed, the runner drops the change. `done` is
-    called after the commit.
+    `edits` is called under the writers' lock and returns the edits for the current notes; an empty list means that
+    nothing is left to do. It raises OrmahError if the change is no longer possible. `based_on`: `{node id: sha256}`
+    of the notes from which the job decided (`NodeRow.digest`); if one of them has changed, the runner drops the
+    change. `done` is called after the commit.
     """
 
     kind: Kind
@@ -77,10 +79,11 @@ class PlannedChange(Struct, frozen=True):
 
 
 class Ask(Struct, frozen=True):
-    """A change that a person has to decide on; the runner stores it as a proposal, once (seeds/data-model).
+    """A change that a person has to decide on. The runner stores it as a proposal, unless it was proposed before.
 
-    `payload`: JSON from which the change is made when the proposal is approved. `preview`: the text that the change would
-    leave. `evidence`: the scores by which the job found it.
+    `action`: a sentence that says what the change does. `payload`: JSON from which the change is made when the
+    proposal is approved. `preview`: the text of the memory after the change, or the texts that the change is about.
+    `evidence`: the scores by which the job found it.
     """
 
     type: ProposalType
@@ -94,12 +97,13 @@ class Ask(Struct, frozen=True):
 
 
 class Done(Struct, frozen=True):
-    """A report of work that the job did without a commit by the runner, such as a scan. The runner only adds up the numbers."""
+    """A report of work that the job did by itself, such as a scan. The runner only adds its numbers to the result
+    of the run."""
 
     applied: int = 0
     skipped: int = 0
     more: bool = False
-    """Whether the job has left work for the next run."""
+    """Whether work is left for the next run of the job."""
 
 
 Step = PlannedChange | Ask | Done
@@ -112,8 +116,9 @@ QUESTIONS: Final = 200
 class RunContext(Struct, frozen=True):
     """The context of one run of one job.
 
-    `now` is fixed for the run. `judge` None: the job only does what is safe without a judge. `near` is shared by all jobs of
-    a run. `dry`: plan only, and remember nothing. `progress` takes (done, total, stage).
+    `verdicts`: answers and examined memories that jobs remember between runs. `near`: a cache of neighbours, shared
+    by all jobs of a run. `judge` None: the job only does what is safe without a judge. `now` is fixed for the run.
+    `dry`: only plan, and remember nothing. `progress` takes (done, total, stage).
     """
 
     ormah: Ormah
@@ -128,14 +133,16 @@ class RunContext(Struct, frozen=True):
     limit: float = math.inf
     """Maximum total weight of the changes of this run.
 
-    A job that puts many edits into one commit must stay below this limit, best edits first; the runner drops a heavier change.
+    A job that puts many edits into one commit must stay below this limit, best edits first; the runner drops a
+    heavier change.
     """
 
     questions: int = QUESTIONS
     """Largest number of questions to the judge."""
 
     def give(self) -> None:
-        """Yield to requests that a person waits for. Jobs call it between two steps, never while they hold a lock.
+        """Let requests that a person waits for run first. Jobs call it between two steps, never while they hold a
+        lock.
 
         Raises:
             Stopped: the run must end.
@@ -146,7 +153,8 @@ class RunContext(Struct, frozen=True):
 
 
 class Job(Protocol):
-    """One kind of maintenance. A job has no state of its own: what it remembers between runs is in the state or the vault."""
+    """One kind of maintenance. What a job remembers between runs is stored in the state or the vault, not in this
+    object."""
 
     @property
     def name(self) -> str: ...
@@ -162,7 +170,8 @@ def apply(
 ) -> Outcome | None:  # fmt: skip
     """Commit `change`. Return None if the change has no edits left to make.
 
-    `body`: commit message body instead of the change's own. `beside`: adds further files to the same commit.
+    `body`: body of the commit message in place of the change's own. `beside`: function that adds further files to
+    the commit.
 
     Raises:
         Conflict: a note in `based_on` was edited since the change was planned. NotFound, InvalidNote: such a note is gone or

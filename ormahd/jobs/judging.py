@@ -1,4 +1,4 @@
-"""The judge of one daemon: create it from the settings, try it for a person, and report on it for `status` and
+"""The judge of the daemon: create it from the settings, ask it a trial question, and report its state for `status` and
 `doctor`."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Proposes new memories, which a person has to decide on: what another program remembered of the person."""
+"""Propose new memories from what another program, such as an assistant, remembered about the person."""
 
 from __future__ import annotations
 
@@ -20,14 +20,19 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 CONFIDENCE: Final = 0.8
-"""Confidence of a memory that another program kept and a person approved."""
+"""Confidence of a memory that another program had stored and a person approved."""
 SOURCE: Final = "system:export"
 
 
 def propose_memory(
     ormah: Ormah, proposals: Proposals, title: str, text: str, kind: str, origin: str, *, dry: bool
 ) -> bool:
-    """Propose a memory, without secrets. Return whether it is new: not pending, decided on or remembered already."""
+    """Store a proposal to remember `text`, with secrets removed. Return False if it is already pending, decided or
+    remembered.
+
+    `kind`: the type of the memory. `origin`: where the text comes from, in words that fit after "It is among the".
+    `dry`: store nothing.
+    """
     title = clean(ormah, title, []) or ""
     text = normalise(clean(ormah, text, []) or "")[:MAX_CONTENT]
     if not text or ormah.index.equal(None, NodeType(kind), title, text) is not None:
@@ -43,7 +48,7 @@ def new_memory(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
     """Return the change that stores an approved memory.
 
     Raises:
-        BadRequest: the payload is none of `propose_memory`.
+        BadRequest: the payload was not made by `propose_memory`.
     """
     title, content = payload.get("title"), payload.get("content")
     if not isinstance(content, str) or payload.get("type") not in set(NodeType):

@@ -1,7 +1,7 @@
 """Find the nearest neighbours of memories by their embeddings, and score how similar two memories are.
 
-A run has one `NearMemories`, a cache, so that several jobs that need the same neighbours search once. The similarity score is
-0.6 * cosine + 0.2 * similarity of the titles + 0.2 * share of common words.
+A run has one `NearMemories`, a cache, so that several jobs that need the same neighbours search once. The similarity
+score is 0.6 * cosine + 0.2 * similarity of the titles + 0.2 * share of common words.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ PIECES = 3
 WARM_S = 60.0
 """Maximum seconds that a run waits for the embedding model after a start; then it uses the vectors that exist."""
 TEXT_STAYS = frozenset({Kind.LINK, Kind.CLUSTER, Kind.CONFLICT, Kind.DECAY, Kind.PROMOTE, Kind.STRENGTH})
-"""Kinds of changes that do not change texts, so the cached neighbours stay valid."""
+"""Kinds of changes that change no text, so the cached neighbours stay valid."""
 
 
 class NearMemories:
-    """A cache of each memory's neighbours as (id, cosine), nearest first. A memory without vectors has no neighbours."""
+    """A cache: node id -> its nearest neighbours as (id, cosine), nearest first. A memory without vectors has no
+    neighbours."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
@@ -75,7 +76,8 @@ class NearMemories:
             self._known[node_id] = sorted(known.items(), key=lambda hit: (-hit[1], hit[0]))[:REACH]
 
     def forget(self, ids: Collection[str]) -> None:
-        """Drop the cached neighbours of these changed memories, and of the memories that have them as neighbours."""
+        """Drop from the cache the memories in `ids`, whose texts changed, and all memories that have one of them
+        as a neighbour."""
         gone = set(ids)
         self._known = {
             node_id: hits for node_id, hits in self._known.items()
@@ -84,7 +86,8 @@ class NearMemories:
 
 
 def wait_for_vectors(turn: RunContext) -> None:
-    """After a start, wait until the daemon is ready or all memories have vectors, at most WARM_S seconds.
+    """Wait until the daemon is ready or all memories have vectors, at most WARM_S seconds. This takes time only
+    after a start.
 
     Without vectors a job would find no neighbours, and so nothing to do.
 

@@ -1,8 +1,9 @@
 """Proposals: changes that a job would make, but that a person has to decide on.
 
-A person approves a proposal as it is, with the newer or older memory's text, or with a text of their own. The decision is
-written to the vault in the same commit as the change, so undoing that commit makes the proposal pending again. A proposal
-becomes stale when the text of one of its memories changes. Tags, edges and tiers do not count, because other jobs change them.
+A person approves a proposal as it is, with the text of the newer or the older memory, or with a text of their own.
+The decision is written to the vault in the same commit as the change, so undoing that commit makes the proposal
+pending again. A proposal becomes stale when the text of one of its memories changes. Changes of tags, edges and
+tiers, which other jobs make, do not matter.
 """
 
 from __future__ import annotations
@@ -63,10 +64,10 @@ PAIRED: Final = (ProposalType.MERGE, ProposalType.CONFLICT)
 
 
 class Approval(Struct, frozen=True):
-    """How a person approves a proposal. A field that is None: as proposed.
+    """How a person approves a proposal. None in a field means: as proposed.
 
-    `keep`: "newer" or "older" is the memory whose text stays; "both" keeps both memories, which rejects the proposal.
-    `content`, `title`: the new text of the memory that stays.
+    `keep`: which memory's text stays, "newer" or "older"; "both" keeps both memories, which rejects the proposal.
+    `title`, `content`: a text of the person's own for the memory that stays.
     """
 
     keep: str | None = None
@@ -75,7 +76,7 @@ class Approval(Struct, frozen=True):
 
 
 def check(choice: Approval) -> None:
-    """Raise BadRequest if the choice is invalid for every proposal."""
+    """Raise BadRequest if the choice is invalid, whatever the proposal is."""
     if choice.keep is not None and choice.keep not in KEPT:
         raise BadRequest(f"keep is {choice.keep[:60]!r}", hint="newer, older or both")
     if choice.keep == BOTH and (choice.content is not None or choice.title is not None):
@@ -87,7 +88,8 @@ def check(choice: Approval) -> None:
 
 
 def chosen_change(ormah: Ormah, row: StoredProposal, choice: Approval, change_of: ChangeOf) -> PlannedChange:
-    """Return the change of an approved proposal, adapted to the choice.
+    """Return the change of a proposal that a person approved with `choice`. `change_of`: makes the change from the
+    payload.
 
     Raises:
         BadRequest: the choice does not fit the proposal. BadRequest, NotFound, Conflict: from `change_of`.
@@ -120,9 +122,9 @@ def by_age(rows: Sequence[NodeRow]) -> tuple[NodeRow, NodeRow]:
 
 
 def text_of(row: StoredProposal, nodes: Sequence[NodeRow]) -> tuple[str | None, str] | None:
-    """Return the (title, text) of the memory that would stay after an approval, or come of it, for a person to edit.
+    """Return the (title, text) that the remaining or new memory would have after an approval, for a person to edit.
 
-    None: the proposal is about neither two memories nor a new one, or one of them no longer exists.
+    None: the proposal is about neither two memories nor a new one, or one of its memories no longer exists.
     """
     if row.type is ProposalType.MEMORY:
         return row.payload.get("title"), str(row.payload.get("content"))
@@ -150,7 +152,7 @@ def _merge(
 
 
 def _with_text(change: PlannedChange, node_id: str, title: str | None, content: str) -> PlannedChange:
-    """Return the change with another title and text for the memory that stays."""
+    """Return `change` with another title and text for the memory `node_id`, which stays."""
 
     def edits() -> Sequence[Edit]:
         made = change.edits()
@@ -172,9 +174,11 @@ def _rewritten(edit: Edit, title: str | None, content: str) -> Edit:
 log = logging.getLogger("ormahd.jobs")
 
 MAX_PROPOSALS = 200
-"""Maximum number of pending proposals that a person sees at a time; further ones follow when some are decided."""
+"""Maximum number of pending proposals that a person sees at a time. Others are shown when some of these are
+decided."""
 BEHIND = 10
-"""Maximum number of stored pending proposals, as a multiple of `MAX_PROPOSALS`. A job with more proposals stops there."""
+"""Maximum number of stored pending proposals, as a multiple of the number that a person sees. At that number,
+jobs that propose stop."""
 MOST = 1_000
 """Maximum number of proposals in one reply."""
 NAMED = 120
@@ -189,7 +193,7 @@ class StoreOutcome(Enum):
 
     NEW = "new"
     KNOWN = "known"
-    """Not stored: it is pending or decided already, or one of its memories no longer exists."""
+    """Not stored: the proposal is already pending or decided, or one of its memories no longer exists."""
     FULL = "full"
     """Not stored: too many proposals are pending."""
 
@@ -277,8 +281,8 @@ class Proposals:
     ) -> ResolveProposalResult:
         """Decide on the proposal whose id begins with `proposal_id`.
 
-        "approved" makes the change. "rejected" changes no memory; the same change is not proposed again. Either is one commit,
-        and can be undone. `choice`: how it is approved.
+        `action` "approved" makes the change. "rejected" changes no memory, and the same change is not proposed
+        again. Both make one commit, which can be undone. `choice`: how a proposal is approved.
 
         Raises:
             BadRequest: the action, the id or the choice is invalid. NotFound, Ambiguous: no proposal has this id, or several do.
@@ -361,7 +365,10 @@ class Proposals:
     def _note(
         self, row: StoredProposal, verdict: Verdict, caller: Caller, subject: str, types: Sequence[ProposalType] = ()
     ) -> Outcome:
-        """Commit a decision without a change. `types`: types of proposals that it decides; default: the type of `row`."""
+        """Commit a decision that changes no memory.
+
+        `types`: the decision counts for proposals of these types about the same memories; default: the type of `row`.
+        """
         body = f"{row.reason}\n\nProposed in the run {row.run}.".lstrip()
         return commit(self._ormah, subject, kind=Kind.FEEDBACK, caller=caller, body=body,
                       fill=self._line(row, verdict, caller, node_id=next(iter(row.nodes), None), types=types))  # fmt: skip
@@ -374,7 +381,8 @@ class Proposals:
         node_id: str | None = None,
         types: Sequence[ProposalType] = (),
     ) -> Callable[[Transaction], None]:
-        """Return a function that adds the decision to a transaction."""
+        """Return a function that adds the decision to a transaction, as a line per type in `types` (default: that
+        of `row`)."""
         path = decision.FILES.path(self._ormah.clock())
         data = self._ormah.vault.read(path)
         notes = self._notes([row.nodes])
@@ -389,9 +397,10 @@ class Proposals:
     # ------------------------------------------------------------ statuses from the vault
 
     def follow(self) -> None:
-        """Update the statuses of proposals from the vault.
+        """Update the statuses of all proposals from the vault.
 
-        A decision may have come with a sync or been undone, and the texts of memories may have changed or changed back.
+        A decision may have arrived by a sync or have been undone. The text of a memory may have changed, or changed
+        back.
         """
         if self._ormah.vault.waiting or self._ormah.vault.busy():
             return  # a decision made just now may not be in its file yet
@@ -442,14 +451,15 @@ class Proposals:
 
 
 def _texts(one: Ask | StoredProposal, notes: Mapping[str, NodeRow]) -> list[str]:
-    """Return the keys of the texts that a proposal is about: of its memories, or of the new one."""
+    """Return the `text_key` of each memory that a proposal is about, or of the proposed new memory."""
     if one.type is ProposalType.MEMORY:
         return [text_key(one.payload.get("title"), str(one.payload.get("content")))]
     return [text_key(notes[node].title, notes[node].content) for node in one.nodes]
 
 
 def _shown(row: StoredProposal, nodes: Sequence[NodeRow], by: str | None) -> ProposalRow:
-    """Return a proposal with those of its memories that still exist. `by`: the source of the decision, or None."""
+    """Return a proposal for a reply. `nodes`: those of its memories that still exist. `by`: who decided on it, or
+    None."""
     title, content = text_of(row, nodes) or (None, None)
     memories = [
         ProposalNode(

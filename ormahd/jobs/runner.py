@@ -1,8 +1,8 @@
-"""The runner: apply the changes that a job plans, within limits, one commit per change, and record the run.
+"""The runner: run jobs, apply the changes that they plan, within limits and in one commit each, and record the runs.
 
 A change is applied only if the notes that it is based on are unchanged (DESIGN section 5). If a person edited one
-meanwhile, that change is dropped and reported. No vault lock is held while a job plans or a judge answers. `JOBS` lists
-all jobs in the order in which `run all` runs them.
+meanwhile, that change is dropped and reported. No vault lock is held while a job plans or a judge answers. `JOBS`
+lists all jobs in the order in which `run all` runs them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class IndexUpdater:
-    """Run the reconciler's scan as a job. It plans no changes: the scan commits by itself."""
+    """The job that runs the reconciler's scan. It plans no changes, because the scan makes its own commits."""
 
     name = "index_updater"
 
@@ -79,11 +79,12 @@ CHANGES_OF: Mapping[ProposalType, ChangeOf] = {
 log = logging.getLogger("ormahd.jobs")
 
 SAID = 1_000
-"""Maximum number of planned and of dropped changes that a reply lists."""
+"""Maximum length of the lists of planned and of dropped changes in a reply."""
 MAX_SHARE: Final = 0.1
-"""Largest share of the vault's memories that one run of a job changes, so that a faulty job is noticed early."""
+"""Maximum weight of the changes of one run of a job, as a share of the number of memories, so that a faulty job
+is noticed early."""
 FEW = 20
-"""Minimum limit of a run in notes or edges, however small the vault is."""
+"""Minimum of that limit, for small vaults, in notes or edges."""
 WAIT_S = 0.2
 """Seconds between two checks whether the current run has ended."""
 LOW_PRIORITY = 5
@@ -102,7 +103,7 @@ class JobStatus(Struct, frozen=True):
 
 
 class Runner:
-    """Runs jobs, one run at a time: a caller that requests another run waits. Thread-safe.
+    """Runs jobs, one run at a time. A caller that requests another run waits until the current one ends. Thread-safe.
 
     `changes_of`: {type of proposal: function that makes the change of an approved proposal from its payload}.
     """
@@ -122,7 +123,7 @@ class Runner:
         self._alone = threading.Lock()
         self._running: set[str] = set()
         self._halted: set[str] = set()
-        """Names of jobs that were paused while they ran."""
+        """Names of running jobs that were paused, and so must end."""
         self._marks = threading.Lock()
         self._stopping = threading.Event()
         self.stopping = self._stopping.is_set
@@ -151,7 +152,8 @@ class Runner:
         return [JobStatus(name, self.runs.past(name), paused.get(name), name in running) for name in self.jobs]
 
     def pause(self, names: Sequence[str]) -> PausedResult:
-        """Pause jobs: they do not run by themselves until resumed. A running one ends after its current change."""
+        """Pause jobs: until resumed, they do not run by themselves. If a job is running, it ends after its
+        current change."""
         self.runs.pause(list(names))
         with self._marks:
             self._halted.update(self._running.intersection(names))
@@ -205,9 +207,9 @@ class Runner:
     ) -> list[RunTaskResult]:  # fmt: skip
         """Run these jobs one after the other as one run, and return their results.
 
-        If a job fails, its result has an `error` and the next job runs. The result omits jobs that did not start because the
-        daemon stops, or because they are paused (only with `by_itself`, that is, when the timetable runs them). `force`: without
-        limits.
+        If a job fails, its result has an `error`, and the next job runs. Jobs that did not start because the daemon
+        stops have no result. `force`: without limits. `by_itself`: the timetable requested the run, so paused jobs
+        are omitted.
 
         Raises:
             Unavailable: the daemon stops.
@@ -232,7 +234,7 @@ class Runner:
         return done
 
     def run_whole(self, names: Sequence[str], *, dry: bool, force: bool, progress: Progress) -> list[RunTaskResult]:
-        """Run these jobs for a caller's request. Return all results, with lists cut to SAID entries.
+        """Run these jobs for a caller's request. Return the result of each, with its lists cut to SAID entries.
 
         Raises:
             Unavailable: the daemon stops, and not all of the jobs ran.
@@ -359,7 +361,8 @@ class Runner:
                     self.apply(step, job.name, turn.run, turn.near, ran)
 
     def _asked(self, ask: Ask, turn: RunContext, ran: RunTaskResult) -> bool:
-        """Store a proposal. Return False if too many proposals are pending, so that the job must stop."""
+        """Store a change that a person has to decide on as a proposal. Return False if too many are pending, so
+        the job must stop."""
         kept = self.proposals.keep(ask, turn.run, dry=turn.dry)
         if kept is StoreOutcome.FULL:
             ran.more = True
@@ -372,7 +375,8 @@ class Runner:
         return True
 
     def _free(self) -> None:
-        """Raise VaultBusy if another process holds git: each change would wait for git, and other writes behind it."""
+        """Raise VaultBusy if another process holds git. Otherwise each change would wait for git, and block other
+        writes."""
         if why := self.ormah.vault.busy():
             raise VaultBusy(f"git is held: {why}; what is left waits for the next run", hint="finish it (git status)")
 

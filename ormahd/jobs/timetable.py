@@ -1,7 +1,8 @@
-"""Run jobs periodically: each a fixed number of hours after its last run, also across restarts (with the library `schedule`).
+"""Run jobs periodically: each a fixed number of hours after its last run, also across restarts (with the library
+`schedule`).
 
-A job whose time passed while the daemon was off runs once, `CATCH_UP_S` after the start. Jobs that are due together run
-in the order of `JOBS`.
+A job whose time passed while the daemon was off runs once, `CATCH_UP_S` after the start. Jobs that are due together
+run in the order of `JOBS`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ log = logging.getLogger("ormahd.jobs")
 LOOK_S = 30.0
 """Maximum seconds between two checks for jobs that are due."""
 CATCH_UP_S: Final = 120.0
-"""Seconds after the start until a run is made up for that was missed while the daemon was off."""
+"""Seconds after the daemon's start until the jobs run whose time passed while the daemon was off."""
 HOURS: Final = {"importance_scorer": 2.0, "index_updater": 1.0}
 """Hours between two runs of a job; for the other jobs it is `jobs.nightly_hours`."""
 
@@ -46,7 +47,8 @@ class Timetable:
     def start(self) -> None:
         """Start running jobs when they are due. Do nothing if the setting `jobs.enabled` is off.
 
-        What is due is planned again: a start that took long does not bring missed runs at once.
+        The times are computed again from now, so that missed runs begin `catch_up_s` after this call even if the
+        start of the daemon took long.
         """
         if self._settings.enabled:
             self._scheduler = self._planned()
@@ -71,9 +73,9 @@ class Timetable:
         return HOURS.get(name, self._settings.nightly_hours)
 
     def stop(self, seconds: float) -> bool:
-        """Start no further run, and end the current run after its current change.
+        """Start no further run, and end the current one after its current change. Wait for that, at most `seconds`.
 
-        Return False if the run has not ended after `seconds`.
+        Return False if the run has not ended by then.
         """
         self._stopping.set()
         self.runner.stop()
@@ -82,7 +84,7 @@ class Timetable:
         return not self._thread.is_alive()
 
     def soon(self, name: str) -> None:
-        """Have a job run at the next check, if jobs run by themselves."""
+        """Mark a job as due at the next check. Do nothing for a job that never runs by itself."""
         if self._hours(name):
             self._due.add(name)
 
@@ -115,7 +117,8 @@ class Timetable:
             self._stopping.wait(LOOK_S if idle is None else min(LOOK_S, max(1.0, idle)))
 
     def _maintain(self) -> None:
-        """Run the jobs that are due, in the order of `JOBS`. A paused job stays due, and runs once when it is resumed."""
+        """Run the jobs that are due, in the order of `JOBS`. A paused job stays due, and runs once when it is
+        resumed."""
         if self._due:
             paused = self.runner.runs.paused()
             due = [name for name in self.runner.jobs if name in self._due and name not in paused]

@@ -1,8 +1,9 @@
 """Move memories without a space into the space of their neighbours (REFERENCE 3.7; F 15).
 
-Neighbours are memories connected by edges; a clear majority of them must be in one space. Memories that are global on purpose
-(`global: true`, or a `space:` line without a value) stay global. So do memories about the user: the self node, identity,
-preferences, persons and the core tier. The file is not moved. A move that was undone is not made again.
+Neighbours are memories connected by edges; a clear majority of them must be in one space. Memories that are global
+on purpose (`global: true`, or a `space:` line without a value) stay global. So do memories about the user: the self
+node, identity, preferences, persons and the core tier. The file is not moved. A move that was undone is not made
+again.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ QUESTION = "cluster"
 LEAST = 2
 """Minimum number of neighbours in the space; one neighbour may be a coincidence."""
 MAJORITY = 2 / 3
-"""Minimum share of the weight of all edges that must lead into the space. Neighbours without a space count as outside."""
+"""Minimum share of a memory's edges, by weight, that must lead into the space. Neighbours without a space count
+as outside."""
 EVERYWHERE = frozenset({NodeType.PREFERENCE, NodeType.PERSON})
 """Types of memories that hold in every project, and so stay global."""
 TIERS = (Tier.WORKING, Tier.ARCHIVAL)
@@ -43,6 +45,8 @@ CHUNK = 500
 
 
 class _Move(Struct, frozen=True):
+    """A memory to move, and the space that it gets. `digest`: sha256 of the note from which this was decided."""
+
     row: NodeRow
     space: str
     there: int
@@ -79,7 +83,8 @@ class AutoCluster:
 
 
 def _clear_ones(turn: RunContext) -> Iterator[tuple[NodeRow, str, int, int]]:
-    """Yield the memories without a space whose neighbours are clearly in one space, and that were not moved there before.
+    """Yield the memories without a space whose neighbours are clearly in one space, and that were not moved there
+    before.
 
     Each as (memory, space, number of neighbours in that space, number of all neighbours).
     """
@@ -125,7 +130,8 @@ def _majorities(turn: RunContext, ids: list[str], me: str) -> dict[str, tuple[st
 
 
 def _on_purpose(seen: SeenNote) -> bool:
-    """Whether the note must not get a space: it has `global: true`, a `space:` line (without a value), or no frontmatter."""
+    """Whether the note must stay as it is: it is global on purpose (`global: true`, or a `space:` line), or has
+    no frontmatter."""
     block = read(seen.data.decode())
     return seen.note.everywhere or block is None or "space" in block.pairs
 

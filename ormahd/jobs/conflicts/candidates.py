@@ -1,7 +1,7 @@
 """Search for pairs of memories that may be in conflict: near in meaning, without a SETTLED edge, not decided before.
 
-A memory is marked as examined (`Verdicts.seen`) once all its pairs are decided. Verdicts are stored by the texts of a pair, so
-a pair is examined again if a text changes, but not if only tags change.
+A memory is marked as examined (`Verdicts.seen`) once all its pairs are decided. A verdict is stored under the keys
+of both texts. So a pair is examined again if one of its texts changes, but not if only tags change.
 """
 
 from __future__ import annotations
@@ -25,27 +25,28 @@ if TYPE_CHECKING:
 
 NAME = "conflict_detector"
 JUDGED, RULED = CONFLICT, "conflict by rule"
-"""Names under which `Verdicts` keeps verdicts: JUDGED those of a judge or an agent, RULED those of the rules."""
+"""Names under which `Verdicts` stores verdicts: JUDGED for those of a judge or an agent, RULED for those of rules."""
 NEIGHBOURS = 15
 """Number of nearest neighbours that a memory is compared with (REFERENCE C 3.3)."""
 ALIKE = 0.4
 """Minimum cosine of a pair that a judge is asked about (REFERENCE C 3.3)."""
 FAR = 0.2
-"""Minimum cosine of a pair whose words are compared. It is lower because short texts that differ in a name have a low cosine."""
+"""Minimum cosine of a pair whose words are compared. It is lower than ALIKE, because short texts that differ only
+in a name have a low cosine."""
 CHUNK = 200
 """Number of memories examined per chunk."""
 SETTLED = frozenset({EdgeType.CONTRADICTS, EdgeType.EVOLVED_FROM, EdgeType.DERIVED_FROM})
 """Types of edges that already state how two memories relate, so the pair is not examined."""
 SERIES = 3
-"""Number of pairs with a suggested replacement from which a memory counts as one of a series (such as one note per
-server), and not as in conflict."""
+"""If the words suggest a replacement in this many pairs of a memory, the memory counts as one of a series, such
+as one note per server. Then its pairs are no conflicts."""
 
 
 class ConflictCandidate(Struct, frozen=True):
     """Two memories that may be in conflict.
 
-    `by_words`: the comparison of their words if it says that one replaced the other, else None. `judged`: the verdict of an
-    earlier run that was not applied then, else None.
+    `by_words`: the comparison of their words, if it says that one replaced the other. `judged`: the verdict of an
+    earlier run, if that run did not apply it.
     """
 
     looked_at: str
@@ -72,9 +73,10 @@ class ConflictCandidate(Struct, frozen=True):
 
 
 class ConflictSearch:
-    """The search of one run.
+    """The search for candidates in one run.
 
-    `judged`: candidates are all near pairs, for a judge to decide; else only the pairs whose words suggest a replacement.
+    `judged` True: all near pairs are candidates, for a judge to decide. False: only the pairs whose words suggest a
+    replacement.
     """
 
     def __init__(self, turn: RunContext, *, judged: bool) -> None:
@@ -90,7 +92,8 @@ class ConflictSearch:
         self._found: Counter[str] = Counter()
 
     def chunks(self) -> Iterator[list[ConflictCandidate]]:
-        """Yield the candidates of all memories not examined with their current text, newest memories first, chunk by chunk."""
+        """Yield lists of candidates, each for CHUNK memories that were not yet examined with their current text,
+        newest first."""
         texts = self._texts()
         fresh = self._turn.verdicts.unseen(self._looked, texts)
         met: set[tuple[str, str]] = set()
@@ -111,12 +114,12 @@ class ConflictSearch:
         return max(self._found[candidate.one.id], self._found[candidate.other.id]) >= SERIES
 
     def answered(self, candidate: ConflictCandidate, verdict: Mapping[str, Any]) -> None:
-        """Remember a judge's verdict that is not applied yet, so that the pair is not asked about again."""
+        """Remember a judge's verdict before it is applied, so that the judge is not asked about this pair again."""
         if not self._turn.dry:
             self._turn.verdicts.remember(self._question, candidate.keys, {**verdict, "open": True})
 
     def settle(self, candidate: ConflictCandidate, verdict: Mapping[str, Any]) -> None:
-        """Remember a pair as decided: its change was committed or proposed, or the verdict was no."""
+        """Remember that a pair is decided: its change was committed or proposed, or the verdict was no."""
         if self._turn.dry:
             return
         self._turn.verdicts.remember(self._question, candidate.keys, verdict)
@@ -127,7 +130,8 @@ class ConflictSearch:
             self._seen([node_id], {node_id: key_of(row)})
 
     def fresh(self, candidate: ConflictCandidate) -> tuple[NodeRow, NodeRow] | None:
-        """Return the pair's current rows as (newer, older); None if a text changed or the pair can no longer conflict."""
+        """Return the current rows of the pair as (newer, older); None if a text changed or the two can no longer
+        be in conflict."""
         rows = self._index.notes([candidate.one.id, candidate.other.id], connections=False)
         both = [rows.get(row.id) for row in (candidate.one, candidate.other)]
         one, other = both
@@ -150,7 +154,10 @@ class ConflictSearch:
         return {node_id: key for _, node_id, key in sorted(found, reverse=True)}
 
     def _load(self, near: Mapping[str, Sequence[tuple[str, float]]]) -> None:
-        """Load the rows of these memories and their neighbours. Drop the cached rows first if there are too many."""
+        """Load the rows of the memories in `near` (node id -> neighbours) and of their neighbours into the cache.
+
+        If the cache has too many rows, empty it first.
+        """
         if len(self._rows) > 20 * CHUNK:
             self._rows, self._reads = {}, {}
         wanted = dict.fromkeys([*near, *(other for hits in near.values() for other, _ in hits)])
@@ -183,7 +190,8 @@ class ConflictSearch:
         return sorted(found, key=lambda candidate: candidate.rank)
 
     def _asked(self, candidate: ConflictCandidate) -> ConflictCandidate | None:
-        """Return the candidate with its open verdict, if any; None if the pair is already decided."""
+        """Return the candidate, with its verdict if a remembered one was not applied yet; None if the pair is
+        already decided."""
         verdict = self._turn.verdicts.known(JUDGED, candidate.keys)
         if verdict is None and not self._judged:
             verdict = self._turn.verdicts.known(RULED, candidate.keys)
@@ -196,7 +204,8 @@ class ConflictSearch:
         )
 
     def _fit(self, one: NodeRow, other: NodeRow) -> bool:
-        """Whether the two can conflict: both valid now, neither the self node, in one space or one of them global."""
+        """Whether the two can be in conflict: both are valid now, neither is the self node, and they share a
+        space or one is global."""
         now = self._turn.now
         return (
             not one.expired(now) and not other.expired(now)
@@ -205,7 +214,8 @@ class ConflictSearch:
         )  # fmt: skip
 
     def _compare(self, one: NodeRow, other: NodeRow, cosine: float) -> Compared | None:
-        """Compare the words of two memories. Return the result if the newer one seems to replace the older one, else None."""
+        """Return the comparison of the words of two memories if it says that the newer one replaced the older
+        one, else None."""
         if not comparable(one.type, one.space, other.type, other.space):
             return None
         for row in (one, other):

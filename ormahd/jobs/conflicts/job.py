@@ -1,11 +1,12 @@
-"""The conflict detector: find memories that replace (evolution) or contradict (tension) each other, and record it.
+"""The conflict detector: find pairs of memories of which one replaces the other (evolution), or that contradict each
+other (tension), and record this by an edge.
 
 Without a judge, the words of the texts are compared (`text/standing.py`: different values, verbs of change, negation),
 and the job makes proposals for a person. With a judge, its verdicts are applied and remembered. Which memory is the
 newer one is decided by their dates, never by the judge.
 
-Approved proposals and two-phase maintenance make the same change. It is one commit, which one undo reverts. Nothing is
-deleted: a replaced memory is no longer found by search, but by `show`, `history` and `--as-of`.
+Approved proposals and two-phase maintenance make the same changes. Each is one commit, which one undo reverts.
+Nothing is deleted: search no longer finds a replaced memory, but `show`, `history` and `--as-of` do.
 """
 
 from __future__ import annotations
@@ -57,9 +58,10 @@ def evolution(
 ) -> PlannedChange:
     """Return the change that marks the older memory as superseded by the newer one.
 
-    The newer memory gets an `evolved_from` edge to the older one, which gets `valid_until` (now) and a reason. Ids are full
-    ids. `reason` is kept on the edge, `body` goes into the commit. `by_person`: a person decided, which permits a change that
-    contradicts the dates, or that replaces a memory about the user by one that is not.
+    The newer memory gets an `evolved_from` edge to the older one. The older one gets `valid_until` (now) and a
+    reason. Ids are full ids. `reason` is stored with the edge, `body` in the commit. `by_person`: a person decided.
+    Then `newer_id` may be the memory that was created first, and a memory about the user may be replaced by one that
+    is not about the user.
 
     Raises:
         NotFound: an id is unknown.
@@ -97,7 +99,8 @@ def tension(ormah: Ormah, a_id: str, b_id: str, *, reason: str, body: str) -> Pl
     source, target = (two, one) if (two.created, two.id) > (one.created, one.id) else (one, two)
 
     def check() -> bool:
-        """Whether the edge exists already, in either direction. Raises Conflict if there is an `evolved_from` edge."""
+        """Return whether the edge exists already, in either direction. Raise Conflict if there is an
+        `evolved_from` edge."""
         between = _between(ormah, source, target)
         if EdgeType.EVOLVED_FROM in between:
             raise Conflict(
@@ -144,7 +147,7 @@ def _about_self(ormah: Ormah, newer: NodeRow, older: NodeRow) -> None:
 
 
 def is_identity(ormah: Ormah, row: NodeRow) -> bool:
-    """Whether the memory describes the user: it has the tag, or a `defines` edge from the self node (seeds/data-model)."""
+    """Whether the memory describes the user: it has the tag `about_self`, or a `defines` edge from the self node."""
     return row.about_self or any(
         edge.edge is EdgeType.DEFINES and edge.source == ormah.vault.self_id for edge in ormah.index.edges(row.id)[1]
     )
@@ -184,7 +187,7 @@ def _clean_lines(ormah: Ormah, text: str) -> str:
 
 
 def names(one: NodeRow, other: NodeRow) -> tuple[str, str]:
-    """Return names for the two memories: their titles, or if these are equal the beginnings of their texts."""
+    """Return a name for each of the two memories: its title, or the beginning of its text if both titles are equal."""
     both = _name(one), _name(other)
     if both[0] == both[1]:
         both = (
@@ -207,10 +210,10 @@ PROPOSALS = 25
 BATCH = 20
 """Number of pairs in one request to the judge."""
 FARTHER = 0.15
-"""A pair is dropped if one of its memories is in a proposed pair with a cosine larger by more than this value."""
+"""A pair is not proposed if one of its memories is in a proposed pair whose cosine is larger by more than this."""
 LATER = timedelta(days=1)
-"""Least time between the creation of two memories for the older one to count as replaced (without a judge); otherwise
-the two count as contradicting."""
+"""Without a judge: if more time than this lies between the creation of two memories, the older one counts as replaced;
+otherwise the two count as contradicting each other."""
 PREVIEW = 600
 """Maximum number of characters of each text in a preview."""
 CLAIM = 120
@@ -222,7 +225,7 @@ KINDS = frozenset({"evolution", "tension", "none"})
 
 
 class ConflictDetector:
-    """The job. It compares words without a judge, and asks the judge if there is one."""
+    """The job. With a judge, it asks the judge about pairs; without one, it compares their words."""
 
     name = NAME
 
@@ -231,13 +234,17 @@ class ConflictDetector:
 
 
 def candidates(turn: RunContext) -> Iterator[Pair]:
-    """Yield pairs that no judge has decided yet: newest memories first, and within a chunk the likeliest pairs first."""
+    """Yield the pairs that no judge or agent has decided yet, newest memories first.
+
+    Within each chunk of memories, the pairs that are most likely in conflict come first.
+    """
     for chunk in ConflictSearch(turn, judged=True).chunks():
         yield from (candidate.pair for candidate in chunk)
 
 
 def change_of(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
-    """Return the change of an approved proposal. Raises NotFound, BadRequest or Conflict if it is no longer possible."""
+    """Return the change of an approved proposal. Raises NotFound, BadRequest or Conflict if it is no longer
+    possible."""
     reason = str(payload["reason"])
     return _change(
         ormah, str(payload["source_id"]), str(payload["target_id"]), payload["kind"], reason, reason, by_person=True
@@ -280,9 +287,10 @@ def _ruled(turn: RunContext) -> Iterator[Step]:
 
 
 def _judged(turn: RunContext, judge: Judge) -> Iterator[Step]:
-    """Ask the judge about the likeliest pairs, up to the limit of a run, and plan the changes that its verdicts ask for.
+    """Ask the judge about the pairs that are most likely in conflict, and yield the changes that follow from its
+    verdicts.
 
-    Verdicts of earlier runs that were not applied come first.
+    Verdicts of earlier runs that were not applied come first. The number of questions is limited (`turn.questions`).
     """
     search = ConflictSearch(turn, judged=True)
     budget = turn.questions

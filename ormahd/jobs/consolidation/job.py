@@ -1,11 +1,13 @@
 """The consolidator: unite small memories about one subject into a summary (REFERENCE C 3.6).
 
-A judge writes the summary of a cluster of near memories. Without a judge the job plans nothing; an agent can write
-summaries in two-phase maintenance (`ormahctl maintenance`). A summary is refused if it lost a number, a name or a path,
-or if search would not find it in place of its sources, which is tried on a copy of the index. The judge is not asked
-again about a cluster that was decided, refused or consolidated, while its texts stay the same, even after an undo.
+A judge writes the summary of a cluster: a few memories that are near in meaning, the sources of the summary. Without
+a judge the job plans nothing; an agent can write summaries in two-phase maintenance (`ormahctl maintenance`). A
+summary is refused if it leaves out a number, a name or a path, or if search would not find it in place of its
+sources, which is tried on a copy of the index. While the texts of a cluster stay the same, the judge is asked about
+it only once, even if the consolidation is undone.
 
-The change is one commit, which one undo reverts: the summary is added, and the sources are archived with an edge to it.
+A consolidation is one commit, which one undo reverts: the summary is added, and its sources are archived with an
+edge to it.
 """
 
 from __future__ import annotations
@@ -56,19 +58,20 @@ TAG = "consolidated"
 FEWEST, MOST = 2, 5
 """Minimum and maximum number of memories that become one (REFERENCE C 3.6)."""
 TOP = 3
-"""Number of first results of each query that finds a source, among which the summary must be."""
+"""If a query finds a source today, the summary must be among this many first results of that query."""
 RESULTS = 10
-"""Number of results that a trial search asks for, as recall does."""
+"""Number of results that a trial search requests; the default of recall."""
 SENTENCES = 2
 """Number of sentences of each source that are used as queries, besides its title."""
 SPARE = 500
-"""Characters that a summary may always have, even if its sources together are shorter."""
+"""Number of characters that a summary may always have, even if its sources together are shorter."""
 READ = 100_000
-"""Largest number of characters of all sources for the commit to list the facts that the summary leaves out."""
+"""If all sources together have more characters than this, the commit does not list the facts that the summary
+leaves out."""
 REASON = 2_000
 """Maximum number of characters of a judge's reason in the commit."""
 SAID = 12
-"""Maximum number of left-out facts that the commit lists."""
+"""Maximum number of facts that the commit lists as left out by the summary."""
 
 
 def consolidate(
@@ -77,12 +80,13 @@ def consolidate(
 ) -> PlannedChange:  # fmt: skip
     """Return the change that stores a summary and archives its sources. `node_ids`: full ids of the sources.
 
-    The summary has the tag `consolidated` and a `derived_from` edge to each source; each source gets a `part_of` edge to it.
-    The commit contains `body`, or `reason` if `body` is empty; the new note's field `source` is `source`.
+    The summary has the tag `consolidated` and a `derived_from` edge to each source; each source gets a `part_of`
+    edge to it. The commit contains `body`, or `reason` if `body` is empty; the new note's field `source` is
+    `source`.
 
-    The summary is global if a source is global on purpose, else it gets the space of most sources. Its confidence is the
-    lowest of the sources. It has all their tags, and is about the user (tag and `defines` edge) if a source is. The trial
-    runs several searches, so the caller must not hold a lock.
+    The summary is global if a source is global on purpose; otherwise it gets the space of most sources. Its
+    confidence is the lowest of the sources. It has all their tags, and is about the user (tag and `defines` edge) if
+    a source is. This runs several searches, so the caller must not hold a lock.
 
     Raises:
         NotFound: an id is unknown.
@@ -118,7 +122,8 @@ def successors(index: Reader, ids: Sequence[str], now: datetime) -> dict[str, st
 
 
 def apart(index: Reader, ids: Sequence[str]) -> tuple[str, str] | None:
-    """Return the ids of two of these memories that must not be merged, because one contradicts or replaced the other.
+    """Return the ids of two of these memories that must not be in one summary, because one contradicts or replaced
+    the other.
 
     None: there are none.
     """
@@ -236,7 +241,7 @@ def _make(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str
 
 
 def _majority(rows: Sequence[NodeRow]) -> str | None:
-    """Return the space of most memories. If as many are global as are in that space, return None (global)."""
+    """Return the space of most memories; None (global) if at least as many memories are global."""
     counts = Counter(row.space for row in rows)
     most = max(counts.values())
     return None if counts[None] == most else next(space for space, count in counts.items() if count == most)
@@ -271,9 +276,10 @@ def _edits(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> list[Edit]:
 def _answers(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> int:
     """Check that the summary replaces its sources in search. Return the number of queries checked.
 
-    The queries are the titles and first sentences of the sources, if they find a source among the first TOP results today.
-    The trial searches a copy of the index with the change applied. As in a whisper, it excludes archived memories (unless all
-    sources are archived already), so the sources can neither displace the summary nor lead to it by their edges.
+    The queries are those titles and first sentences of the sources that find a source among the first TOP results
+    today. The trial searches a copy of the index in which the change is applied. It leaves out archived memories, as
+    whispers do, unless all sources were archived before. So the sources can neither displace the summary nor lead to
+    it by their edges.
 
     Raises:
         BadRequest: the summary is not among the first TOP results of a query.
@@ -308,7 +314,8 @@ def _questions(row: NodeRow) -> list[str]:
 def _first(
     ormah: Ormah, index: Reader, question: str, space: str | None, tiers: list[Tier] | None, now: datetime, most: int
 ) -> list[str]:
-    """Return the ids of the first `most` results that a search finds by text, not by edges, best first."""
+    """Return the ids of the first `most` results of a search, best first, without those that were found along
+    edges."""
     settings = ormah.settings
     ranked = rank(
         index, SearchQuery(query=question, limit=RESULTS, tiers=tiers), embed=ormah.embed_query, space=space, now=now,
@@ -342,7 +349,7 @@ def _name(row: NodeRow) -> str:
 
 
 def bases(change: PlannedChange, rows: Mapping[str, NodeRow]) -> bool:
-    """Whether a change is based on these versions of the memories, which a judge may have read minutes ago."""
+    """Whether `change` is based on just these versions of the memories: the judge may have read them minutes ago."""
     return dict(change.based_on) == {node_id: row.digest for node_id, row in rows.items()}
 
 
@@ -355,14 +362,15 @@ SIMILARITY = 0.6
 BATCH = 10
 """Maximum number of clusters in one request to the judge."""
 CHARACTERS = 12_000
-"""Maximum number of characters of one cluster. The judge gets the whole text, and some models read only 8,000 tokens."""
+"""Maximum number of characters of one cluster. The judge gets the whole text, and some models read only 8,000
+tokens."""
 _QUESTION: Final = "consolidate"
 
 Cluster = dict[str, "NodeRow"]
 
 
 class Consolidator:
-    """The job. It needs a judge."""
+    """The job. Without a judge it plans nothing."""
 
     name = "consolidator"
 
@@ -389,7 +397,7 @@ class Consolidator:
 
 
 def clusters(turn: RunContext) -> Iterator[list[ShownMemory]]:
-    """Yield the clusters that an agent may consolidate in two-phase maintenance. No memory is in two clusters."""
+    """Yield the clusters that an agent is asked about in two-phase maintenance. No memory is in two clusters."""
     work = _Work(turn)
     while batch := work.batch(1):
         work.used |= batch[0].keys()
@@ -397,14 +405,14 @@ def clusters(turn: RunContext) -> Iterator[list[ShownMemory]]:
 
 
 class _Work:
-    """The state of one run: which memories are still to be examined, and which clusters the judge was asked about."""
+    """The state of one run: which memories are not examined yet, and which clusters the judge was asked about."""
 
     def __init__(self, turn: RunContext) -> None:
         self.turn = turn
         self.texts: dict[str, str] = {}
         """{id: key of the text} for all memories that may be consolidated."""
         self.used: set[str] = set()
-        """Ids of the memories in changes of this run, also in those dropped because a note was edited meanwhile."""
+        """Ids of the memories in the changes of this run, even if a change was dropped because a note was edited."""
         self.met: set[frozenset[str]] = set()
         """Clusters that the judge was asked about in this run."""
         index = self.turn.ormah.index
@@ -425,7 +433,8 @@ class _Work:
     # ------------------------------------------------------------ clusters
 
     def batch(self, most: int) -> list[Cluster]:
-        """Return up to `most` further clusters that no judge decided yet, without common memories; empty if none are left."""
+        """Return up to `most` further clusters that are not decided yet. No memory is in two of them. Empty if
+        none are left."""
         found: list[Cluster] = []
         taken = set(self.used)
         later: list[str] = []
@@ -457,9 +466,10 @@ class _Work:
         return found
 
     def _cluster(self, seed: str, taken: set[str]) -> Cluster | None:
-        """Return the seed and its nearest memories that may be merged with it, the seed first.
+        """Return a cluster: the memory `seed` first, then the memories nearest to it that may be in one summary with
+        it.
 
-        None: the seed cannot be merged in this run, but may be in a later one.
+        `taken`: ids to leave out. None: the seed cannot be consolidated in this run, but perhaps in a later one.
         """
         index = self.turn.ormah.index
         near = [
@@ -482,13 +492,15 @@ class _Work:
         return cluster
 
     def _same(self, row: NodeRow) -> bool:
-        """Whether the memory is eligible and its text is as it was when the run began."""
+        """Whether the memory may be consolidated and its text has not changed since the run began."""
         return self._eligible(row) and self.texts[row.id] == text_key(row.title, row.content)
 
     def _barred(self, ids: Sequence[str]) -> tuple[set[str], set[frozenset[str]]]:
-        """Return the ids that must not be consolidated, and the pairs of which one replaced the other.
+        """Return those of `ids` that must not be consolidated, and the pairs of memories of which one replaced the
+        other.
 
-        Not to be consolidated: memories that are already part of a summary, or that contradict a memory that is still valid.
+        A memory must not be consolidated if it is part of a summary already, or contradicts a memory that is still
+        valid.
         """
         index = self.turn.ormah.index
         edges = index.edges_of(ids)
@@ -504,9 +516,9 @@ class _Work:
     # ------------------------------------------------------------ verdicts
 
     def ask(self, batch: Sequence[Cluster]) -> Iterator[tuple[Cluster, Summary]]:
-        """Ask the judge, and yield the clusters for which it wrote a summary.
+        """Ask the judge about these clusters, and yield those for which it wrote a summary, with the summary.
 
-        A refusal is remembered; a cluster without an answer is not.
+        If it answers that a cluster is not to be united, that is remembered. A cluster without an answer is not.
         """
         assert self.turn.judge is not None
         answers = self.turn.judge.summaries([[_shown(row) for row in cluster.values()] for cluster in batch])
@@ -519,7 +531,8 @@ class _Work:
                 yield cluster, answer
 
     def change(self, cluster: Cluster, summary: Summary) -> PlannedChange | None:
-        """Return the change for a summary; None if the summary is refused, or a memory changed while the judge worked."""
+        """Return the change that stores `summary`; None if it is refused, or if a memory changed while the judge
+        worked."""
         assert self.turn.judge is not None and summary.content is not None  # noqa: PT018
         missing = lost(
             [(row.title, row.content) for row in cluster.values()], f"{summary.title or ''}\n{summary.content}"
@@ -555,16 +568,17 @@ class _Work:
 
 
 def _belong(one: NodeRow, other: NodeRow) -> bool:
-    """Whether two memories may be in one cluster: both in one space, and both or neither a preference.
+    """Whether two memories may be in one cluster: they have the same space, and both or neither are preferences.
 
-    Preferences are kept apart because whispers search for them by type.
+    Preferences are not mixed with others, because whispers search for preferences by type.
     """
     preferred = NodeType.PREFERENCE
     return one.space == other.space and (one.type is preferred) == (other.type is preferred)
 
 
 def _type(cluster: Cluster, summary: Summary) -> NodeType:
-    """Return the type of the summary: the judge's choice, unless all sources are preferences."""
+    """Return the type of the summary: "preference" if all sources are preferences, otherwise the type that the
+    judge chose."""
     types = {row.type for row in cluster.values()}
     return NodeType.PREFERENCE if types == {NodeType.PREFERENCE} else summary.type
 

@@ -1,8 +1,9 @@
-"""Find out when each memory was last used: from accesses in the state, from `strength.jsonl`, and from edits in git's history.
+"""Find out when each memory was last used: from accesses in the state, from `strength.jsonl`, and from edits in
+git's history.
 
-Accesses are collected in the state; "folding" writes them to `strength.jsonl` in the vault. Most commits that change a note
-are no sign of use: links and moves by jobs, and the commit that added the note. A note's field `updated` counts unless a job
-wrote it.
+Accesses are collected in the state; to fold them in is to write them to `strength.jsonl` in the vault. Many commits
+that change a note are no sign of use: links and moves by jobs, and the commit that added the note. The date in a
+note's field `updated` counts as a use, unless a job wrote it.
 """
 
 from __future__ import annotations
@@ -38,21 +39,25 @@ if TYPE_CHECKING:
 
 
 _HOW: dict[str, How] = {"get": "use", "feedback": "use", "recall": "recall", "whisper": "whisper"}
-"""{kind of access in the state: kind of use for strength}.
+"""{kind of access in the state: kind of use in `strength.jsonl`}.
 
-Opening a memory, or a judgement that it helped, is a confirmed use. Being among the first results of a recall, or quoted in
-full in a whisper, is a weak use, because the agent may have ignored the memory.
+A memory that was opened or judged useful had a confirmed use. One that was among the first results of a recall, or
+quoted in full in a whisper, had a weak use, because the agent may have ignored it.
 """
 
 
 class Waiting(Struct, frozen=True):
-    """The accesses to fold in, of memories that exist. `last`: number of the last access of any memory; 0: there is none."""
+    """The accesses that are not folded in yet, of memories that exist.
+
+    `last`: number of the last access in the state, of any memory; 0: there is none.
+    """
 
     last: int
     events: list[Access]
 
     def of(self) -> dict[str, tuple[int, datetime]]:
-        """Return `{node id: (number of uses, time of the last one)}`. Whispers do not count towards importance."""
+        """Return `{node id: (number of uses, time of the last one)}` without whispers, which do not count for
+        importance."""
         found: dict[str, tuple[int, datetime]] = {}
         for event in self.events:
             if event.how == "whisper":
@@ -63,7 +68,7 @@ class Waiting(Struct, frozen=True):
 
 
 def waiting(ormah: Ormah) -> Waiting:
-    """Return the accesses to fold in. Weak uses are combined into one event per memory and kind."""
+    """Return the accesses that are not folded in yet. Weak uses are combined into one event per memory and kind."""
     last = 0
     found: dict[tuple[str, How], tuple[int, datetime]] = {}
     events: list[Access] = []
@@ -82,7 +87,9 @@ def waiting(ormah: Ormah) -> Waiting:
 
 
 def settle(ormah: Ormah) -> None:
-    """Clean up after runs that were killed while folding: the history tells whether a run's events were committed.
+    """Complete the record of runs that were killed while they folded uses in, so that no use is counted twice or lost.
+
+    Git's history shows whether the commit of such a run was made.
 
     Raises:
         VaultBusy: another process holds git, so queued commits are not in the history yet.
@@ -107,27 +114,31 @@ def used(ormah: Ormah) -> dict[str, LastUses]:
 
 
 def days(ormah: Ormah) -> ActiveDays:
-    """Return the days with requests, from the vault and from this machine. Leases count such days in full."""
+    """Return the days on which this vault got requests, as recorded in the vault and on this machine. Leases
+    count such days in full."""
     known = strength.read_active_days(ormah.vault.read(strength.ACTIVE_DAYS_FILE) or b"") | ormah.state.active_days()
     return ActiveDays.of(known, ormah.settings.decay.idle_share)
 
 
 _SAYS = {Kind.UPDATE, Kind.LINK, Kind.UNDO, Kind.MERGE, Kind.CONSOLIDATE}
-"""Kinds of ops that count as use of the notes they name, except links by jobs.
+"""Kinds of ops that count as a use of the notes that they name, except links made by jobs.
 
-Merges and consolidations count even by jobs, because the merged memories repeat each other. Judgements are not listed: useful
-ones are counted as uses already.
+Merges and consolidations count even if a job makes them, because the same was then remembered several times.
+Judgements are not in the list, because a judgement that a memory was useful is counted as a use elsewhere.
 """
 _QUIET = {Kind.LINK, Kind.CLUSTER, Kind.CONFLICT, Kind.DECAY, Kind.PROMOTE}
 """Kinds of ops that set `updated`, but do not count as a use if a job makes them."""
 _WRITTEN_WITHIN = 60
-"""Maximum seconds from an `updated` that a job wrote to its commit, which may have waited for git."""
+"""Maximum seconds between the date `updated` that a job wrote and the time of its commit, which may have waited
+for git."""
 LOOKS = 500
-"""Maximum number of edits whose two versions one `LastChanges` reads. Further edits count as use without a check."""
+"""Maximum number of edits for which one `LastChanges` reads the versions before and after. Further edits count as
+a use without a check."""
 
 
 class LastChanges:
-    """When a person or an agent last changed each note, according to the vault's history when the object is made."""
+    """Tells when a person or an agent last changed a note, from the history that the vault has when this object
+    is created."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
@@ -161,10 +172,7 @@ class LastChanges:
         return datetime.fromtimestamp(found, UTC) if found > first else None
 
     def came(self, rows: Iterable[NodeRow]) -> dict[str, datetime]:
-        """Return `{id: time of the first commit of the note}`, regardless of its field `created`.
-
-        Notes whose first commit is unknown are omitted.
-        """
+        """Return `{node id: time of the commit that added the note}`. Notes for which it is unknown are omitted."""
         found = {}
         for node_id, commits in self._vault.touched.unnamed({row.id: row.path for row in rows}).items():
             times = [self._silent[commit] for commit in commits if commit in self._silent]
@@ -179,10 +187,8 @@ class LastChanges:
         return node_id in self._wanted
 
     def archived(self, row: NodeRow) -> LogEntry | None:
-        """Return the commit since which the note has been archived without interruption; None if the history does not tell.
-
-        That commit moved the note to the archive, or added it as archived.
-        """
+        """Return the commit that last moved the note to the archive, or added it as archived; None if it is not in
+        the history."""
         commits = self._vault.touched.commits(row.id, also=[row.path])
         found = None
         for entry in self._vault.oplog.view().entries:
@@ -227,7 +233,10 @@ class LastChanges:
         return any(-2 <= time - written <= _WRITTEN_WITHIN for time in self._quiet.get(row.id, ()))
 
     def _edit(self, row: NodeRow, first: float) -> LogEntry | None:
-        """Return the last edit by a person, with an editor or by git, or None. Edits before `first` may be missed."""
+        """Return the last edit that a person made outside Ormah, with an editor or by git; None if there is none.
+
+        Edits before the time `first` may be missed.
+        """
         edit = self._edits.get(row.id)
         if any(entry.time > first for entry in self._by_hand.values()):
             for commit in self._vault.touched.commits(row.id, also=[row.path]):
@@ -237,7 +246,8 @@ class LastChanges:
         return edit
 
     def _is_touch(self, edit: LogEntry, row: NodeRow) -> bool:
-        """Whether an edit counts as use: it did not add the note, and did not change the note's own dates."""
+        """Whether an edit counts as a use: it neither added the note nor changed its fields `created` and
+        `updated`."""
         self._looks += 1
         if self._looks > LOOKS:
             return True

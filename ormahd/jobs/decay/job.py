@@ -1,21 +1,21 @@
 """Strength and tiers: store uses, compute importance, archive unused memories ("fading"), and bring used ones back.
 
-The importance scorer stores uses ("folding"): it adds the accesses and active days from the state, and the importance
-scores, to `.ormah/strength.jsonl` and `.ormah/active_days.jsonl`, in one commit per run, or none if nothing changed
-enough. Only this job writes these files. It also keeps the core tier within its cap. Formula: `model.strength`; source:
-REFERENCE C 3.8 and I.
+The importance scorer folds uses in: it writes the accesses and active days from the state, and the importance of
+each memory, to `.ormah/strength.jsonl` and `.ormah/active_days.jsonl`, in one commit per run, or none if nothing
+changed enough. Only this job writes these files. It also moves memories out of a core tier that has too many.
+Formula: `model.strength`; source: REFERENCE C 3.8 and I.
 
-The decay manager moves unused memories from working to the archive when their lease ends, and brings archived memories
-back when used. Each move is one commit. Nothing is deleted and no text changes. Search still finds an archived memory
-if no other memory fits as well. Source: seeds/data-model (tiers, FSRS), REFERENCE C 3.8 and I ("Lifecycle"). Deliberate
-differences:
+The decay manager moves unused memories from working to the archive when their lease ends, and brings archived
+memories back when used. Each move is one commit. Nothing is deleted and no text changes. Search still finds an
+archived memory if no other memory fits as well. Source: seeds/data-model (tiers, FSRS), REFERENCE C 3.8 and I
+("Lifecycle"). Deliberate differences:
 
 - A lease is weeks for events and months for decisions (`model.strength`).
 - A day without any request counts only a little towards a lease (`model.strength`).
 - A memory that was quoted in full in a whisper, or was among the first results of a recall, starts its lease again.
   Only confirmed use makes the lease longer.
-- The lease of a memory with an old date (imported or adopted) starts when it came into the vault.
-- Importance delays fading, but not for ever (REFERENCE F 14).
+- The lease of an imported or adopted memory with an old date starts when the memory came into the vault.
+- An important memory fades later, but not never (REFERENCE F 14).
 - An archived memory comes back when it is opened or judged useful (F 13). A memory that had faded also comes back when
   it is whispered, because whispers from the archive need a higher gate. A recall brings nothing back, because it always
   finds something.
@@ -134,7 +134,7 @@ DAY = timedelta(days=1)
 
 
 class ImportanceScorer:
-    """The job. It plans the change of the strength files, then the moves of memories out of a full core."""
+    """The job. It plans the change of the strength files, then moves of memories out of core if core has too many."""
 
     name = "importance_scorer"
 
@@ -148,12 +148,13 @@ class ImportanceScorer:
 
 
 def machine(ormah: Ormah) -> str:
-    """Return the name of this machine in `strength.jsonl`: a hash that stays the same as long as the machine's state exists."""
+    """Return the name of this machine in `strength.jsonl`: a hash that stays the same as long as the machine's
+    state exists."""
     return ormah.learned.seal.hash("strength")[:12]
 
 
 def scored(turn: RunContext, uses: Waiting) -> dict[str, float]:
-    """Return `{node id: importance}` for every memory, counting also the uses that are not folded in yet."""
+    """Return `{node id: importance}` for every memory. `uses`, which are not folded in yet, count too."""
     ormah = turn.ormah
     edges, fresh = ormah.index.degrees(), uses.of()
     scores = {}
@@ -219,9 +220,10 @@ def _strength(turn: RunContext, uses: Waiting, scores: Mapping[str, float]) -> I
 
 
 def _core(turn: RunContext, scores: Mapping[str, float]) -> Iterator[PlannedChange]:
-    """If core is over its cap, yield moves to working for its least important memories, one commit each.
+    """If core has more memories than `tiers.core_cap`, yield a change for each that must move to working: the least
+    important.
 
-    Memories whose move to a lower tier was undone before go among the last.
+    A memory is among the last to move if a person undid an earlier move of it to a lower tier.
     """
     ormah, cap = turn.ormah, turn.ormah.settings.tiers.core_cap
     core = ormah.in_tier(Tier.CORE, writable=True)
@@ -248,15 +250,15 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 IMPORTANT = 0.5
 """Minimum importance that delays fading."""
 IMPORTANT_DAYS = 90.0
-"""Days since a memory was last found or opened, up to which importance delays fading."""
+"""Importance delays fading until this many days after a memory was last found or opened."""
 
 
 class Faded(Struct, frozen=True):
-    """A memory whose lease has ended, with the numbers behind that decision. Times are in days."""
+    """A memory whose lease has ended, with the numbers from which this follows. `lease`: its length in days."""
 
     node: str
     days: float
-    """Days since the last use, as leases count them: days without requests count only a little."""
+    """Days since the last use, as leases count them: a day without a request counts only a little."""
     calendar: float
     """Calendar days since the last use."""
     lease: float
@@ -278,7 +280,7 @@ class Faded(Struct, frozen=True):
 
 
 class DecayManager:
-    """The job. It first brings used memories back from the archive, then fades unused ones."""
+    """The job. It first brings used memories back from the archive, then moves unused ones there."""
 
     name = "decay_manager"
 
@@ -288,7 +290,10 @@ class DecayManager:
         yield from self._fading(turn, uses, time)
 
     def _back(self, turn: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[PlannedChange]:
-        """Yield changes that bring back memories used since they were archived. Each use is examined once."""
+        """Yield changes that bring memories back which were used since they were archived. Each use is examined once.
+
+        `uses`: {node id: last uses}. `time`: counts days for leases.
+        """
         ormah, touches, rule = turn.ormah, None, leases(turn.ormah)
         archived = ormah.index.notes(
             [
@@ -332,14 +337,15 @@ class DecayManager:
 
 
 def _reason(uses: LastUses | None) -> datetime | None:
-    """Return the time of the last use that may bring a memory back: a confirmed use or a whisper; None if there is none."""
+    """Return the time of the last confirmed use or whisper, which may bring a memory back; None if there is none."""
     return None if uses is None else max((at for at in (uses.use, uses.whisper) if at is not None), default=None)
 
 
 def _brought_back(uses: LastUses, since: LogEntry | None) -> str | None:
-    """Return the reason why a memory archived by the commit `since` comes back; None if it stays.
+    """Return the reason why a memory comes back that was archived by the commit `since`; None if it stays in the
+    archive.
 
-    A whisper brings back only memories that had faded, not those that were archived in another way.
+    A whisper brings back only a memory that the decay manager archived.
     """
     began = None if since is None else datetime.fromtimestamp(since.time, UTC)
     where = "it was in the archive" if began is None else f"in the archive since {began:%Y-%m-%d}"
@@ -352,14 +358,14 @@ def _brought_back(uses: LastUses, since: LogEntry | None) -> str | None:
 
 
 def replaced(ormah: Ormah, row: NodeRow, now: datetime) -> bool:
-    """Whether a valid memory outside the archive replaces this one: its summary, or the memory that evolved from it."""
+    """Whether a valid memory outside the archive replaces `row`: its summary, or the memory that evolved from it."""
     sources = [edge.source for edge in ormah.index.edges(row.id)[1] if edge.edge in _REPLACES]
     successors = ormah.index.notes(sources, connections=False).values()
     return any(one.tier is not Tier.ARCHIVAL and not one.expired(now) for one in successors)
 
 
 def fading(turn: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> Iterator[Faded]:
-    """Yield the memories in working whose lease has ended, in no particular order."""
+    """Yield the memories in working whose lease has ended and which may fade, in no particular order."""
     ormah, rule = turn.ormah, leases(turn.ormah)
     stale = []
     for node_type in NodeType:
@@ -389,7 +395,7 @@ def fading(turn: RunContext, uses: dict[str, LastUses], time: ActiveDays) -> Ite
 
 
 def spared(turn: RunContext, row: NodeRow, weight: float, idle: float) -> bool:
-    """Whether a memory never fades or not yet: it is about the user, a valid preference, or important and found lately.
+    """Whether a memory must not fade now: it is about the user, a valid preference, or important and found lately.
 
     `weight`: its importance. `idle`: days since it was last found or opened.
     """

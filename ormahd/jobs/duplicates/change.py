@@ -1,9 +1,9 @@
-"""Make the change that merges two memories: the kept one takes the tags and edges of the removed one.
+"""Make the change that merges two memories: the kept memory gets the tags and edges of the removed one.
 
 Edges to the removed note are redirected. The kept memory keeps its id, file, history and creation date. Its text is
-built by rules, or comes from a judge and is checked. All changed notes are in one commit, which one undo reverts. If
-two edges become the same, the larger weight, the earlier date and the kept memory's reason are kept. `related_to` and
-`contradicts` edges are symmetric, so a merge adds none if one in the opposite direction exists.
+made by rules, or comes from a judge and is checked. All notes are changed in one commit, which one undo reverts. If
+two edges become the same, the result has the larger weight, the earlier date and the kept memory's reason.
+`related_to` and `contradicts` edges are symmetric, so a merge adds none if one in the opposite direction exists.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ def persons(ormah: Ormah, rows: Iterable[NodeRow]) -> frozenset[str]:
 
 
 def keeper(one: NodeRow, other: NodeRow, theirs: Collection[str] = ()) -> tuple[NodeRow, NodeRow]:
-    """Return (kept, removed), by default rules.
+    """Return two memories as (kept, removed), by default rules.
 
-    Keep the memory in `theirs` (ids of memories whose file a person created), then the one of the higher tier, with the
-    longer text, updated later.
+    The kept memory is the one in `theirs` (ids of memories whose file a person created); if that does not decide,
+    the one of the higher tier, then the one with the longer text, then the one updated later.
     """
 
     def worth(row: NodeRow) -> tuple[Any, ...]:
@@ -94,9 +94,9 @@ def keeper(one: NodeRow, other: NodeRow, theirs: Collection[str] = ()) -> tuple[
 
 
 def why_apart(ormah: Ormah, one: NodeRow, other: NodeRow, *, across: bool = False) -> str | None:
-    """Return why two memories cannot be merged, as the end of a sentence; None if they can.
+    """Return the reason why two memories cannot be merged, as the end of a sentence; None if they can.
 
-    `across`: allow memories of different spaces, because a person decided so.
+    `across`: memories of different spaces may be merged, because a person decided so.
     """
     if one.id == other.id:
         return "it is one memory"
@@ -128,8 +128,8 @@ def merge(
 ) -> PlannedChange:
     """Return the change that merges the memory `remove_id` into `keep_id` (full ids).
 
-    `title`, `content`: the merged text; None keeps the kept memory's own (or the other's title if it has none). `across`: a
-    person decided, so the spaces may differ and a file that a person created may be removed.
+    `title`, `content`: the merged text; None: the kept memory's own (or the removed memory's title if it has none).
+    `across`: a person decided, so the spaces may differ and a file that a person created may be removed.
 
     Raises:
         NotFound: an id is unknown.
@@ -211,20 +211,23 @@ def _tags(keep: SeenNote, gone: SeenNote) -> list[str]:
 
 
 def is_event(row: NodeRow, other: NodeRow) -> bool:
-    """Whether one is an event and the two are of different days: even with the same words they are not the same."""
+    """Whether one of the two is an event and they are of different days. Then they are no duplicates, even with
+    equal words."""
     return NodeType.EVENT in {row.type, other.type} and row.created.date() != other.created.date()
 
 
 BOTH_WAYS = {EdgeType.RELATED_TO, EdgeType.CONTRADICTS}
 
 Key = tuple[EdgeType, str]
-"""(type of an edge, its target): an id, or the text of a link whose target does not exist."""
+"""(type of an edge, its target). The target is an id, or the text of the link if no such memory exists."""
 
 
 class Links:
-    """Computes the new links of all notes when `gone` is merged into `keep`. Create and use it under the writers' lock.
+    """Computes the links that all notes have after `gone` is merged into `keep`. Create and use it under the
+    writers' lock.
 
-    `drawn` and `erased` are the links to add to and to remove from the kept note; `neighbours` returns the edits of other notes.
+    `drawn` are the links to add to the kept note, `erased` those to remove from it. `neighbours` yields the edits of
+    the other notes.
     """
 
     def __init__(self, ormah: Ormah, keep: SeenNote, gone: SeenNote) -> None:
@@ -251,7 +254,10 @@ class Links:
         return [link for key, link in self._own.items() if self._before.get(key) != link]
 
     def own_text(self, text: str) -> str:
-        """Return `text` for the kept note, with links to the removed note replaced by its title (they would point to itself)."""
+        """Return `text` with each link to the removed note replaced by that note's title.
+
+        In the kept note these links would point to the note itself.
+        """
         word = headline(self._gone.note.title, self._gone.note.content)
         return unlink(text, self._names(text, self._gone.id), word)
 
@@ -263,7 +269,7 @@ class Links:
     # ------------------------------------------------------------ links from the two notes
 
     def _take(self, link: NoteLink) -> None:
-        """Move an edge or a text link of the removed note to the kept note."""
+        """Add `link`, an edge of the removed note or a link in its text, to the edges of the kept note."""
         to = self._to(link.target)
         if to in {self._keep.id, self._gone.id}:
             return
@@ -287,11 +293,14 @@ class Links:
     # ------------------------------------------------------------ links to the two notes
 
     def _into_keeper(self, seen: SeenNote) -> dict[EdgeType, NoteLink]:
-        """Return the edges that another note already has to the kept note."""
+        """Return `{type: link}` of the edges that the note `seen` has to the kept note."""
         return {edge: links[0] for (edge, to), links in self._properties(seen).items() if to == self._keep.id}
 
     def _neighbour(self, seen: SeenNote) -> bytes | None:
-        """Redirect another note's links from the removed to the kept note. Return its new bytes; None if nothing changes."""
+        """Return the bytes of the note `seen` with its links to the removed note redirected to the kept one.
+
+        None: nothing changes.
+        """
         before, after = self._into_keeper(seen), self._theirs[seen.id]
         erased: list[tuple[EdgeType, str]] = []
         for (edge, to), links in self._properties(seen).items():
@@ -315,7 +324,8 @@ class Links:
     # ------------------------------------------------------------ names
 
     def _properties(self, seen: SeenNote) -> dict[Key, list[NoteLink]]:
-        """Return the edges in a note's frontmatter, grouped by type and target. Two spellings of one target are one edge."""
+        """Return the edges in a note's frontmatter as {(type, target): links}. Two spellings of one target are
+        one edge."""
         found: dict[Key, list[NoteLink]] = {}
         for link in seen.note.links:
             if not link.body:
@@ -349,17 +359,18 @@ Cosine = Callable[[str, str], float | None]
 NEAR: Final = 0.75
 """Minimum cosine at which sentences with the same numbers and names count as saying the same."""
 ONE_WORD: Final = 0.93
-"""Minimum cosine of sentences that say the same and differ in one word: "requires" and "needs" reach it, "spaces" and
-"tabs" do not."""
+"""Minimum cosine at which sentences that differ in one word count as saying the same. It is higher than NEAR:
+"requires" and "needs" reach it, "spaces" and "tabs" do not."""
 OVERLAP: Final = 0.75
-"""Without a model: the share of a sentence's words that another one must contain to say the same."""
+"""Without an embedding model: minimum share of a sentence's words that another sentence must contain to say the
+same."""
 MOST: Final = 40
 """Maximum number of sentences that are compared; longer texts are not checked for repetitions."""
 _SENTENCE = re.compile(r"(?<=[.!?\u2026])\s+(?=[^\W\d_a-z])|(?<=[\u3002\uff01\uff1f])|\n+")
 
 
 def meaning(ormah: Ormah) -> Cosine:
-    """Return a `Cosine` that uses the embedding model and embeds each sentence once."""
+    """Return a `Cosine` that uses the embedding model. It embeds each sentence once."""
     vectors: dict[str, Float | None] = {}
 
     def vector(text: str) -> Float | None:
@@ -382,7 +393,8 @@ def sentences(text: str) -> list[str]:
 def restates(known: str, one: str, cosine: Cosine | None = None) -> bool:
     """Whether the sentence `known` says all that `one` says.
 
-    It must have all numbers and names of `one`, neither may negate the other, and they must be near in meaning or in words.
+    It must have all numbers and names of `one`, neither may negate the other, and they must be near in meaning or in
+    words.
     """
     if same(None, one, None, known) is not None:
         return True
@@ -399,7 +411,7 @@ def restates(known: str, one: str, cosine: Cosine | None = None) -> bool:
 
 
 def said_twice(text: str, cosine: Cosine | None = None) -> str | None:
-    """Return the first sentence that says the same as an earlier one, or more or less of the same; None if there is none."""
+    """Return the first sentence that repeats an earlier one, wholly or in part (`restates`); None if there is none."""
     found = sentences(text)
     if len(found) > MOST or "```" in text or "~~~" in text:
         return None
@@ -410,7 +422,10 @@ def said_twice(text: str, cosine: Cosine | None = None) -> str | None:
 
 
 def missing(known: Sequence[str], new: Sequence[str], cosine: Cosine | None = None) -> tuple[list[str], dict[str, str]]:
-    """Return the sentences of `new` that `known` lacks, and `{known sentence: new sentence that says more}`."""
+    """Return the sentences of `new` that say something which no sentence of `known` says.
+
+    Also return `{sentence of known: sentence of new}`, where the new one says the same and more.
+    """
     left: list[str] = []
     better: dict[str, str] = {}
     for one in new:
@@ -425,14 +440,16 @@ def missing(known: Sequence[str], new: Sequence[str], cosine: Cosine | None = No
 
 
 LONGEST = 2.0
-"""Maximum length of a judge's text, as a multiple of the longer source text. A longer text contains invented content."""
+"""Maximum length of a judge's text, as a multiple of the longer source text. A longer text probably says things
+that neither source says."""
 _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
 
 
 def united(keep: NodeRow, gone: NodeRow, cosine: Cosine | None = None) -> str:
-    """Return the kept memory's text, followed by the sentences that only the other one has.
+    """Return the merged text: that of `keep`, followed by the sentences of `gone` that say something else.
 
-    Where both say the same in other words, the fuller sentence is used once. Texts with fenced code are only joined.
+    If a sentence of each says the same, only the one that says more is in the text. If a text has fenced code,
+    `gone` is appended as a whole.
     """
     fenced = any(mark in row.content for row in (keep, gone) for mark in ("```", "~~~"))
     known, said = sentences(keep.content), sentences(gone.content)
@@ -450,7 +467,10 @@ def united(keep: NodeRow, gone: NodeRow, cosine: Cosine | None = None) -> str:
 
 
 def repeated(content: str, keep: NodeRow, gone: NodeRow, cosine: Cosine | None = None) -> str | None:
-    """Return a sentence that a merged text repeats although neither source repeats a sentence; None if there is none."""
+    """Return a sentence of the merged text `content` that repeats an earlier one; None if there is none.
+
+    Also None if one of the two sources repeats a sentence itself.
+    """
     twice = said_twice(content, cosine)
     if twice is None or any(said_twice(row.content, cosine) is not None for row in (keep, gone)):
         return None
@@ -460,7 +480,7 @@ def repeated(content: str, keep: NodeRow, gone: NodeRow, cosine: Cosine | None =
 def unfit(
     title: str | None, content: str | None, keep: NodeRow, gone: NodeRow, cosine: Cosine | None = None
 ) -> str | None:
-    """Return why a judge's text is refused, as the end of "its text was not taken: …"; None if it is accepted."""
+    """Return the reason why a judge's merged text is refused, as the end of a sentence; None if it is accepted."""
     if content is not None and not normalise(content):
         return "it is empty"
     text = f"{title or keep.title or ''}\n{keep.content if content is None else content}"

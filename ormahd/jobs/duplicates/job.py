@@ -1,10 +1,10 @@
 """The duplicate merger: two memories that say the same become one (REFERENCE 3.4; seeds, sleep cycle).
 
-Candidates have one type, one space and a high similarity score. Each memory that was not examined yet is compared with
-its nearest neighbours only. Pairs that say the same in the same words are merged without a decision (`text.sameness`, a
-cautious rule). About other similar pairs a judge decides, or without a judge a person: the job makes a proposal with
-the merged text. A memory is in only one pending proposal at a time, so that five similar memories do not lead to ten
-proposals.
+Candidates are pairs of one type and one space with a high similarity score. Each memory that was not examined yet is
+compared with its nearest neighbours only. Pairs that say the same in the same words (`text.sameness`, a cautious
+rule) are merged without a decision. Other similar pairs are decided by a judge. Without a judge, a person decides:
+the job makes a proposal with the merged text. A memory is in only one pending proposal at a time, so that five
+similar memories do not lead to ten proposals.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 QUESTION = "duplicate"
 """The name under which `Verdicts` remembers verdicts on pairs: {"same": bool, …}."""
 NEIGHBOURS = 6
-"""Nearest memories of the same type and space that a memory is compared with (REFERENCE 3.4)."""
+"""Maximum number of nearest memories of the same type and space that a memory is compared with (REFERENCE 3.4)."""
 LEAST_COSINE = 0.25
 """Cosine below which two memories are not compared at all (REFERENCE 3.4)."""
 LEAST_LIKENESS = 0.6
@@ -63,7 +63,7 @@ Two = frozenset[str]
 
 
 class Found(Struct, frozen=True):
-    """A candidate pair. `how`: in what way the words are the same; None if they are not."""
+    """A candidate pair. `how`: in what way both have the same words; None if they have not."""
 
     one: NodeRow
     other: NodeRow
@@ -84,7 +84,8 @@ class Found(Struct, frozen=True):
 
 
 class DuplicateSearch(Struct):
-    """The candidates of one run of the job, and which of them are settled.
+    """The candidate pairs of one run of the job, and which of them are settled: nothing is left to do or to ask
+    about them.
 
     `under`: the name under which memories are marked as examined. A memory is marked once all its pairs are settled.
     """
@@ -123,11 +124,11 @@ class DuplicateSearch(Struct):
             yield from sorted(found, key=lambda pair: (-pair.like.composite, sorted(pair.ids)))
 
     def settle(self, pair: Found) -> None:
-        """Mark a pair as settled: nothing is left to do or to ask about it."""
+        """Mark a pair as settled."""
         self._open.pop(pair.ids, None)
 
     def close(self) -> None:
-        """Mark the memories without open pairs as examined. Do nothing in a dry run."""
+        """Mark the memories whose pairs are all settled as examined. Do nothing in a dry run."""
         if not self.turn.dry:
             waiting = {node_id for two in self._open for node_id in two}
             self.turn.verdicts.seen(self.under, [one for one in self._looked.items() if one[0] not in waiting])
@@ -157,7 +158,8 @@ class DuplicateSearch(Struct):
 
 
 def differ(pair: Found) -> bool:
-    """Whether the words of a pair show that it is no duplicate: a changed fact, or a different number, name or negation.
+    """Whether the words of a pair show that it is no duplicate: a changed fact, or a different number, name or
+    negation.
 
     Whether the two contradict each other is left to the conflict detector.
     """
@@ -171,9 +173,10 @@ def differ(pair: Found) -> bool:
 
 
 def candidates(turn: RunContext) -> Iterator[Pair]:
-    """Yield the pairs to ask an agent about: not judged yet, not in a pending proposal, and without a clear difference.
+    """Yield the pairs to ask an agent about: not judged yet, not in a pending proposal, and without a clear
+    difference.
 
-    Memories without open pairs are marked as examined at the end.
+    At the end, memories whose pairs are all settled are marked as examined.
     """
     search = DuplicateSearch(turn, "duplicate_merger agent")
     asked = waiting(turn.ormah)
@@ -213,11 +216,12 @@ PROPOSE_LIKENESS = 0.65
 AT_ONCE = 20
 """Number of pairs in one request to the judge."""
 UNASKED = Duplicate(same=True, title=None, content=None, reason="")
-"""The verdict that is used if no judge was asked."""
+"""The verdict that stands for "no judge was asked"."""
 
 
 class DuplicateMerger:
-    """The job. It merges pairs with the same words, then handles the other pairs with or without a judge."""
+    """The job. It first merges pairs with the same words. The other pairs are decided by the judge, or proposed
+    to a person."""
 
     name = "duplicate_merger"
 
@@ -245,7 +249,11 @@ class DuplicateMerger:
     def _unasked(
         self, turn: RunContext, pairs: Sequence[Found], search: DuplicateSearch, gone: set[str]
     ) -> Iterator[Step]:
-        """Without a judge: propose the pairs with a high score and no difference in their words; settle the others."""
+        """Without a judge: propose the pairs with a high score whose words show that both say the same; settle the
+        others.
+
+        `gone`: ids of memories that merges of this run remove.
+        """
         proposer = _Proposer(turn, search)
         for pair in sorted(pairs, key=_best_first):
             known = _known(turn, pair)
@@ -258,9 +266,11 @@ class DuplicateMerger:
     def _judged(
         self, turn: RunContext, pairs: Sequence[Found], search: DuplicateSearch, gone: set[str]
     ) -> Iterator[Step]:
-        """With a judge: if it says yes, merge a pair with a high score and propose any other; if it says no, settle it.
+        """Ask the judge about each pair. If it says that both are the same, merge or propose the pair; otherwise
+        settle it.
 
-        A pair is proposed also if the judge's text is refused, or a person created both files.
+        A pair is merged if its score is high. It is proposed if the score is lower, if the judge's text is refused,
+        or if a person created both files. `gone`: ids of memories that merges of this run remove.
         """
         at_once = turn.ormah.settings.merging.merge_likeness
         proposer = _Proposer(turn, search)
@@ -283,9 +293,10 @@ class DuplicateMerger:
 
 
 def says_the_same(pair: Found) -> bool:
-    """Whether the words of a pair are evidence that both say the same; the absence of differences is not enough.
+    """Whether the words of a pair show that both say the same. That no difference is found is not enough.
 
-    A number, a name, a word of code or a negation that only one side has, or one word replaced by another, is a difference.
+    A difference is a number, name, word of code or negation that only one of them has, or one word in place of
+    another.
     """
     older, newer = sorted((pair.one, pair.other), key=lambda row: (row.created, row.updated, row.id))
     if same(older.title, older.content, newer.title, newer.content) is not None:
@@ -317,7 +328,11 @@ class _Proposer:
 
 
 def _alone(turn: RunContext, pair: Found, gone: set[str], done: Any) -> PlannedChange | None:
-    """Return the merge of a pair with the same words, made from the current notes; None if it is not to be merged (now)."""
+    """Return the change that merges a pair with the same words; None if it must not be merged, or not in this run.
+
+    `gone`: ids of memories that merges of this run remove. `done`: settles the pair; called after the commit, or at
+    once if the pair needs no merge.
+    """
     known = _known(turn, pair)
     if pair.ids & gone or (known is not None and not known.same):
         done()
@@ -367,7 +382,8 @@ def _ask(turn: RunContext, pair: Found, verdict: Duplicate, bad: str | None) -> 
 
 
 def _asked(turn: RunContext, pairs: Sequence[Found]) -> Iterator[tuple[Found, Duplicate]]:
-    """Yield pairs with the judge's verdicts, including remembered ones. Pairs without an answer are omitted and stay open."""
+    """Yield the pairs with the judge's verdicts, including remembered ones. A pair without an answer is omitted,
+    and stays open."""
     left = turn.questions
     there = True
     for at in range(0, len(pairs), AT_ONCE):
@@ -410,7 +426,10 @@ def _known(turn: RunContext, pair: Found) -> Duplicate | None:
 
 
 def _fresh(turn: RunContext, pair: Found, *, texts: bool = True) -> Found | None:
-    """Return the pair with its current rows; None if one is gone, they cannot be merged, or (`texts`) a text changed."""
+    """Return the pair with its current rows; None if a memory is gone or the two cannot be merged.
+
+    `texts`: return None also if one of the texts changed.
+    """
     rows = turn.ormah.index.notes([pair.one.id, pair.other.id], connections=False)
     if len(rows) < 2:
         return None
@@ -421,7 +440,10 @@ def _fresh(turn: RunContext, pair: Found, *, texts: bool = True) -> Found | None
 
 
 def _removed(change: PlannedChange, turn: RunContext) -> set[str]:
-    """Return the id that a merge would remove in a dry run, to exclude it from further plans; otherwise an empty set."""
+    """Return the id of the memory that the merge `change` removes, as a set, in a dry run; otherwise an empty set.
+
+    In a dry run the memory stays in the index, so it must be left out when further changes are planned.
+    """
     return {list(change.based_on)[1]} if turn.dry else set()
 
 

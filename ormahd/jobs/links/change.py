@@ -1,7 +1,9 @@
-"""Make the change that adds edges between memories: many edges in one commit, each in the note of its source.
+"""Make the change that adds edges between memories: many edges in one commit, each written into the note of its
+source.
 
-Used by the linking job and by two-phase maintenance. An existing edge is left alone. A plain `related_to` edge is replaced by an
-edge of a more specific type (REFERENCE F 22). An edge that makes no sense is refused, with the id of the memory.
+Used by the linking job and by two-phase maintenance. An existing edge is left alone. A plain `related_to` edge is
+replaced by an edge of a more specific type (REFERENCE F 22). An edge that makes no sense is refused by an error,
+whose data has the id of the memory.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 DRAWN = (EdgeType.SUPPORTS, EdgeType.PART_OF, EdgeType.DEPENDS_ON, EdgeType.RELATED_TO, EdgeType.CONTRADICTS)
-"""Types of edges that a draft may add. Other types are added only by other code, such as consolidation."""
+"""Types of edges that a draft may add. Edges of other types are added by other code, such as consolidation."""
 BOTH_WAYS = frozenset({EdgeType.RELATED_TO, EdgeType.CONTRADICTS})
 """Symmetric types of edges: the direction has no meaning."""
 NO_CIRCLE = frozenset({EdgeType.PART_OF, EdgeType.DEPENDS_ON})
@@ -74,7 +76,7 @@ class Draft:
         self._edited: dict[str, _Edited] = {}
 
     def add(self, wish: EdgeToAdd) -> bool:
-        """Add one edge to the draft. Return False if it exists already. If this raises, the draft is unchanged.
+        """Add one edge to the draft. Return False if the edge exists already. After an error the draft is unchanged.
 
         Raises:
             NotFound: an id is unknown. BadRequest: the edge makes no sense. Conflict: a note was edited meanwhile.
@@ -120,7 +122,7 @@ class Draft:
         return PlannedChange(Kind.LINK, subject, body, edits, based_on, len(self.made), done)
 
     def sentence(self, wish: EdgeToAdd) -> str:
-        """Return a line for the commit's body, of an edge that was added.
+        """Return a line for the commit's body that names an added edge.
 
         For example "Chose Vite (1a2b3c4d) supports Fast builds (9f8e7d6c)".
         """
@@ -168,7 +170,7 @@ class Draft:
             )
 
     def _leads(self, edge: EdgeType, start: str, goal: str) -> bool:
-        """Whether a chain of edges of this type leads from `start` to `goal`."""
+        """Whether edges of the type `edge` lead from the memory `start` to `goal`, also by way of others."""
         met, at = {start}, [start]
         while at and len(met) < WALKED:
             self._load(at)
@@ -200,7 +202,7 @@ class Draft:
                         self._edges[end].append(edge)
 
     def _written(self, edge: EdgeRow) -> list[tuple[EdgeType, str]]:
-        """Return the (type, link target) of an edge as written in its note's frontmatter."""
+        """Return (type, link target) for each place in the frontmatter of the source's note that states `edge`."""
         short = short_id(edge.target)
         return [
             (one.edge, one.target)
@@ -219,7 +221,10 @@ class Draft:
         return _Edited(seen)
 
     def _try(self, changes: dict[str, tuple[list[NoteLink], list[tuple[EdgeType, str]]]], ends: set[str]) -> None:
-        """Add the changes to the draft if all notes can be edited; else raise, and leave the draft as it was."""
+        """Add links to the draft if all notes can be edited so; otherwise raise, and leave the draft as it was.
+
+        `changes`: {node id: (links to add, links to remove)}. `ends`: ids of both memories of the new edge.
+        """
         tried: dict[str, _Edited] = {}
         for node_id in sorted(ends | changes.keys()):
             links, unlinks = changes.get(node_id, ([], []))
@@ -231,7 +236,8 @@ class Draft:
 
 
 def plain(edge: EdgeRow) -> bool:
-    """Whether an edge was added only for nearness: a `related_to` edge without a reason that is no link in the text."""
+    """Whether an edge says only that two memories are near: a `related_to` edge without a reason that is no link
+    in a text."""
     return edge.edge is EdgeType.RELATED_TO and not edge.body and not edge.reason
 
 

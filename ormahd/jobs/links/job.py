@@ -1,11 +1,11 @@
 """The auto linker: connect memories that are near in meaning by edges (REFERENCE 3.2).
 
 Without a judge, two memories get a `related_to` edge if each is among the nearest neighbours of the other. A memory
-gets only a few such edges, so that none becomes a hub. With a judge, the job asks once about every pair that is near
-enough; the judge chooses a type of edge or none, and its answer is remembered.
+gets only a few such edges, so that no memory has very many. With a judge, the job asks once about every pair that is
+near enough; the judge chooses a type of edge or none, and its answer is remembered.
 
-Examined memories are remembered by their text, so a second run only examines new or changed memories. Imported memories
-get edges only from this job.
+The job remembers each examined memory with the key of its text, so the next run examines only new or changed memories.
+Imported memories get edges only from this job.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ormahd.text.quoting import shortened
 QUESTION: Final = "link"
 """The name under which `Verdicts` remembers a judge's answers."""
 LOOKED, JUDGED = "auto_linker", "auto_linker: judged"
-"""The names under which `Verdicts` remembers which memories were examined: without and with a judge."""
+"""The names under which `Verdicts` remembers which memories were examined: LOOKED without, JUDGED with a judge."""
 TYPED: Final = (EdgeType.SUPPORTS, EdgeType.PART_OF, EdgeType.DEPENDS_ON, EdgeType.RELATED_TO)
 """The types of edges that a judge may choose."""
 CHUNK: Final = 500
@@ -40,7 +40,8 @@ CHUNK: Final = 500
 
 
 class LinkSurvey:
-    """The data for one run: the memories that may be linked (newest first), their neighbours, and their edges."""
+    """The data for one run. `ids`: the memories that may be linked, newest first. Its methods return neighbours
+    and edges."""
 
     def __init__(self, turn: RunContext) -> None:
         self._turn = turn
@@ -56,7 +57,8 @@ class LinkSurvey:
         self._edges: dict[str, list[EdgeRow]] = {}
 
     def unseen(self, mark: str) -> Iterator[tuple[NodeRow, str]]:
-        """Yield (memory, key of its text) for memories not examined yet under the name `mark`, newest first.
+        """Yield (memory, key of its text) for each memory that is not marked as examined under the name `mark`,
+        newest first.
 
         Memories without vectors are skipped.
         """
@@ -107,12 +109,16 @@ class LinkSurvey:
 
 
 def ends(one: NodeRow, other: NodeRow) -> tuple[NodeRow, NodeRow]:
-    """Return the pair as (newer, older). The edge is written into the newer note."""
+    """Return two memories as (newer, older), which is the direction of an edge between them."""
     return (one, other) if (one.created, one.id) >= (other.created, other.id) else (other, one)
 
 
 class Examined(Struct, frozen=True):
-    """A memory with its undecided pairs (`open`), and pairs decided by a judge whose edges are not written yet (`ready`)."""
+    """A memory with its pairs. `key`: the key of its text.
+
+    `open`: pairs that no judge has decided. `ready`: pairs that a judge decided, but whose edge was not written,
+    with the answer.
+    """
 
     row: NodeRow
     key: str
@@ -121,7 +127,7 @@ class Examined(Struct, frozen=True):
 
 
 def looks(turn: RunContext) -> Iterator[Examined]:
-    """Yield every memory not examined yet with a judge, newest first, with its pairs that are near enough."""
+    """Yield each memory that was not yet examined with a judge, newest first, with its pairs that are near enough."""
     survey = LinkSurvey(turn)
     for row, key in survey.unseen(JUDGED):
         look = Examined(row, key)
@@ -151,7 +157,10 @@ def verdict(pair: Pair, answer: Linked, *, made: bool) -> dict[str, str | bool |
 
 
 def _undone(pair: Pair, known: dict[str, object]) -> Linked | None:
-    """Return a remembered answer whose edge was never written, because the run ended or a note was being edited; else None."""
+    """Return the remembered answer `known` on a pair if it names an edge that was never written; else None.
+
+    An edge was not written if the run ended before, or if a note was being edited.
+    """
     edge = known.get("edge")
     if known.get("made") is not False or edge not in TYPED or known.get("source") != keys(pair)[0]:
         return None
@@ -175,9 +184,9 @@ log = logging.getLogger("ormahd.jobs")
 MOST = 500
 """Maximum number of edges per run (REFERENCE 3.2)."""
 READ, REASON = 10_000, 300
-"""Maximum number of characters of a judge's reason that are read, and that are kept."""
+"""Maximum number of characters of a judge's reason that are read (READ), and that are stored (REASON)."""
 FEW = 3
-"""Number of `related_to` edges from which a memory gets no more without a judge."""
+"""Without a judge, a memory with this many `related_to` edges gets no more of them."""
 BATCH = 20
 """Number of pairs in one request to the judge."""
 
@@ -256,7 +265,11 @@ def _near_ones(turn: RunContext, most: int) -> Iterator[Step]:
 
 
 def _mutual(survey: LinkSurvey, row: NodeRow) -> list[tuple[NodeRow, float, float]]:
-    """Return the neighbours that are near enough, have `row` among their own nearest, and have no edge with it."""
+    """Return the neighbours of `row` that are near enough, have `row` among their own nearest neighbours, and no
+    edge with it.
+
+    Each as (neighbour, similarity, cosine).
+    """
     hits = survey.near_enough(row)
     survey.ahead([other.id for other, *_ in hits])
     return [
@@ -360,7 +373,10 @@ def _saw(turn: RunContext, nodes: Iterable[tuple[str, str]]) -> None:
 
 
 def _ask(turn: RunContext, pairs: Sequence[Pair]) -> tuple[dict[frozenset[str], Linked], bool]:
-    """Ask the judge, and remember each answer. Return `{ids of the pair: answer}`, and whether the judge became unavailable."""
+    """Ask the judge about these pairs, and remember each answer.
+
+    Return `{ids of the pair: answer}`, and whether the judge became unavailable.
+    """
     answers: dict[frozenset[str], Linked] = {}
     for at in range(0, len(pairs), BATCH):
         turn.give()

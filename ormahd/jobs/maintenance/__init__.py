@@ -1,1 +1,1 @@
-"""Two-phase maintenance: an agent gets the jobs' questions, and sends its verdicts back."""
+"""Two-phase maintenance: an agent gets the questions of the jobs, and sends its verdicts back."""

@@ -1,8 +1,9 @@
 """The questions of two-phase maintenance, and the check of an agent's results against them.
 
-Phase one collects the questions for an agent, up to a limit of characters. The candidates come from the same searches
-that the jobs use for a judge, without those that were judged before (`Verdicts`). A receipt stores only ids and keys of
-texts; the texts that the agent sees are read from the current memories.
+Phase one collects the questions for an agent, up to a limit of characters. Their candidates (pairs or clusters of
+memories) come from the searches that the jobs use for a judge, without those that were judged before (`Verdicts`). A
+receipt stores only the ids of memories and the keys of their texts; the texts that the agent sees are read from the
+current memories.
 
 In phase two the agent's results are not trusted (DESIGN section 12). Each item is validated separately, must answer a
 question of the receipt, and its memories must be unchanged. An invalid item is refused with a reason; the others are
@@ -50,22 +51,24 @@ CONFLICTS: Final = "conflict_candidates"
 MERGES: Final = "merge_candidates"
 CLUSTERS: Final = "consolidation_clusters"
 PAIRED: Final = (MERGES, CONFLICTS, LINKS)
-"""Batches of pairs, in the order in which candidates are searched: most urgent first, in case the time runs out."""
+"""Batches whose questions are about pairs, in the order in which they are searched: most urgent first, in case
+the time runs out."""
 QUESTIONS: Final[Mapping[str, str]] = {
     LINKS: "link", CONFLICTS: "conflict", MERGES: "duplicate", CLUSTERS: "consolidate",
 }  # fmt: skip
-"""{batch: the name under which `Verdicts` remembers verdicts on its items}."""
+"""{batch: the name under which `Verdicts` remembers the answers to its questions}."""
 
 MAX_PAIRS: Final = 8
-"""Largest number of pairs of each kind (links, conflicts, merges) handed out at once."""
+"""Maximum number of pairs in each batch of pairs (links, conflicts, merges) per receipt."""
 MAX_CLUSTERS: Final = 4
 """Maximum number of clusters per receipt."""
 TITLE: Final = 160
 """Maximum number of characters of a title that are shown."""
 LEVELS: Final = ((1_600, 4_000), (800, 2_000), (400, 1_200), (400, 600), (250, 400), (120, 200))
-"""Maximum numbers of characters of a shown text, from generous to tight: (pairs to link or in conflict, pairs to merge).
+"""Maximum numbers of characters of a shown text, by level: (in a pair to link or in conflict, in a pair to merge).
 
-Texts of pairs to merge are longer, because the agent may write a merged text. The first level at which all pairs fit is used.
+The first level at which all pairs fit into the reply is used. Texts of pairs to merge are longer, because the agent
+may write a merged text.
 """
 FOR_CLUSTERS: Final = 0.35
 """Share of the limit of characters that is reserved for clusters.
@@ -77,9 +80,9 @@ ENVELOPE: Final = 500
 
 
 class QuestionSearch(Struct, frozen=True):
-    """The searches for candidates, which the jobs provide: `pairs` by batch, and `clusters`.
+    """The searches for candidates, which the jobs provide. `pairs`: batch -> search for its pairs.
 
-    They yield the best candidates first, without those that are connected or judged already.
+    Each yields the best candidates first, without those that are already connected or judged.
     """
 
     pairs: Mapping[str, Callable[[RunContext], Iterable[Pair]]]
@@ -87,12 +90,15 @@ class QuestionSearch(Struct, frozen=True):
 
 
 class Question(Struct, frozen=True):
-    """One question for an agent. `keys`: {id of a memory: key of its text}. `score`: similarity of a pair; 0 for clusters."""
+    """One question for an agent, about a pair or a cluster of memories.
+
+    `keys`: {id of each memory: key of its text}. `score`: similarity of a pair; 0 for clusters.
+    """
 
     keys: dict[str, str]
     score: float = 0.0
     cut: bool = False
-    """Whether a text was shown in part only."""
+    """Whether one of the texts was shown only in part."""
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -132,7 +138,8 @@ class Issued(Struct, frozen=True):
 
 
 def gather(turn: RunContext, search: QuestionSearch, *, enough: bool = False) -> Issued:
-    """Search for candidates until each batch is full or the time of `turn` is over. `enough`: stop at the first candidate."""
+    """Search for questions until each batch is full or the time of `turn` is over. `enough`: stop at the first
+    question."""
     found: dict[str, list[Question]] = {batch: [] for batch in (*PAIRED, CLUSTERS)}
 
     def look(batch: str, groups: Iterable[tuple[Sequence[ShownMemory], float]], most: int) -> None:
@@ -156,7 +163,7 @@ def gather(turn: RunContext, search: QuestionSearch, *, enough: bool = False) ->
 
 
 def _groups(turn: RunContext, search: QuestionSearch, batch: str) -> Iterator[tuple[Sequence[ShownMemory], float]]:
-    """Yield the candidates of a batch as (memories, score). The score of a cluster is 0."""
+    """Yield the candidates of a batch as (memories, similarity score). The score of a cluster is 0."""
     if batch == CLUSTERS:
         yield from ((cluster, 0.0) for cluster in search.clusters(turn))
     else:
@@ -175,7 +182,7 @@ def _open(turn: RunContext, batch: str, item: Question) -> bool:
 
 
 class Payload(Struct, frozen=True):
-    """The batches as an agent gets them, and the questions that they contain."""
+    """The batches in the form in which an agent gets them, and `issued`: the questions that they contain."""
 
     batches: dict[str, list[Any]]
     """{batch: list of `CandidatePair`}; for clusters, each item is a list of `CandidateNode`."""
@@ -185,7 +192,8 @@ class Payload(Struct, frozen=True):
 def show(index: Index, issued: Issued, characters: int) -> Payload:
     """Return the questions with the texts of the memories, in at most `characters` characters of JSON.
 
-    Questions that do not fit are omitted, and so are questions about a memory that was deleted or changed since it was found.
+    Questions that do not fit are omitted, as are questions about a memory that was deleted or changed since the
+    search.
     """
     rows = index.notes([node_id for batch in issued.items.values() for one in batch for node_id in one.ids], connections=False)  # fmt: skip
     fresh = {batch: [one for one in items if stale(rows, one) is None] for batch, items in issued.items.items()}
@@ -273,17 +281,17 @@ SEARCH: Final = QuestionSearch(
 
 
 NONE: Final = "none"
-"""The verdict "no". Omitting the item has the same meaning."""
+"""The verdict "no" in an item of edges or conflicts. Omitting the item has the same meaning."""
 MOST: Final = 1_000
 """Maximum number of items in one list. A receipt has a few dozen questions."""
 LIST: Final[Mapping[str, str]] = {
     "edges": LINKS, "conflicts": CONFLICTS, "merges": MERGES,
     "consolidations": CLUSTERS,
 }  # fmt: skip
-"""{list of results: the batch that it mainly answers}, in the order in which the lists are applied.
+"""{list of results: the batch whose questions it mainly answers}, in the order in which the lists are applied.
 
-Edges are applied before changes that remove or archive memories. An agent may find that a pair is something else than it was
-asked about, so a list may answer pairs of every batch.
+Edges are applied before changes that remove or archive memories. An agent may find that a pair to link is a
+duplicate, for example, so each list may also answer questions of the other batches.
 """
 
 Id = Annotated[str, StringConstraints(max_length=100)]
@@ -318,7 +326,7 @@ class JudgedMerge(JudgedItem):
 
 
 class JudgedConsolidation(JudgedItem):
-    """The verdict that several memories are summed up, with the summary's title, text and type."""
+    """The verdict that several memories are united into a summary, with the summary's title, text and type."""
 
     node_ids: Annotated[list[Id], Field(min_length=2, max_length=5)]
     title: Title = None
@@ -327,7 +335,8 @@ class JudgedConsolidation(JudgedItem):
 
 
 class JudgedConflict(JudgedItem):
-    """The verdict on a pair in conflict. In an evolution, `source_id` is the newer memory, which replaces the other."""
+    """The verdict on a pair in conflict. In an evolution, `source_id` is the newer memory, which replaces the
+    other."""
 
     source_id: Id
     target_id: Id
@@ -340,7 +349,10 @@ MODELS: Final[Mapping[str, type[JudgedItem]]] = {
 
 
 class AcceptedItem(Struct, frozen=True):
-    """An accepted item. `name`: its list and position. `result`: the item. `asked`, `batch`: the question that it answers."""
+    """An accepted item. `result`: the item. `name`: its list and position, such as "edges[3]".
+
+    `asked`: the question that it answers. `batch`: the batch of that question.
+    """
 
     name: str
     result: Any
@@ -349,26 +361,32 @@ class AcceptedItem(Struct, frozen=True):
 
 
 class Checked(Struct):
-    """The outcome of the check of all lists. `taken`: accepted items by list. `said_none`: number of "none" verdicts."""
+    """The outcome of the check of all lists. `taken`: {list: accepted items}. `said_none`: number of verdicts
+    "none"."""
 
     taken: dict[str, list[AcceptedItem]] = field(default_factory=lambda: {name: [] for name in LIST})
     refused: list[RefusedItem] = field(default_factory=list)
     said_none: int = 0
     unread: set[str] = field(default_factory=set)
-    """Batches whose list was no list or too long."""
+    """Batches whose list of results was invalid as a whole: no list, or too long."""
     open: list[tuple[str, Question]] = field(default_factory=list)
-    """(batch, question) whose answer was refused; they are asked again."""
+    """(batch, question) of the questions whose answer was refused; they are asked again."""
     verdicts: dict[tuple[str, tuple[str, ...]], Mapping[str, Any]] = field(default_factory=dict)
-    """{(batch, ids): verdict to remember} of the items that were applied."""
+    """{(batch, ids of the question): verdict to remember} of the items that were applied."""
 
     def refuse(self, item: str, blamed: str, why: str, *asked: tuple[str, Question]) -> None:
-        """Refuse an item. `blamed`: the id of the memory at fault. `asked`: (batch, question) that stay open because of it."""
+        """Record that an item is refused.
+
+        `item`: its list and position. `blamed`: the id of the memory because of which it is refused. `why`: the
+        reason. `asked`: questions that stay open because of it, as (batch, question).
+        """
         self.refused.append(RefusedItem(item, blamed[:100], why[:1_000]))
         self.open += asked
 
 
 def check(ormah: Ormah, lists: Mapping[str, Any], issued: Issued) -> Checked:
-    """Check all items of the results; each is either accepted or refused."""
+    """Check all items of the results; each is accepted or refused. `lists`: {name of a list: its items, not
+    validated}."""
     checked = Checked()
     for name, batch in LIST.items():
         value = lists.get(name)
@@ -394,7 +412,8 @@ def _in_order(issued: Issued, first: str) -> list[Asked]:
 
 
 def _said_of_several(checked: Checked) -> None:
-    """Refuse items of different lists about the same memories, unless each of them answers a question of its own batch."""
+    """Refuse items of different lists about the same memories, unless each answers a question of the batch of its
+    list."""
     verdicts: dict[frozenset[str], list[tuple[str, AcceptedItem]]] = {}
     for name, taken in checked.taken.items():
         for one in taken:
@@ -413,7 +432,8 @@ R = TypeVar("R", bound=JudgedItem)
 
 
 class _List:
-    """Checks the items of one list."""
+    """Checks the items of one list. `asked`: all questions of the receipt, as (batch, question). Adds the outcome
+    to `checked`."""
 
     def __init__(self, ormah: Ormah, name: str, asked: Sequence[Asked], checked: Checked) -> None:
         self.ormah = ormah
@@ -456,7 +476,7 @@ class _List:
             return None
 
     def _about(self, ids: Iterable[str]) -> Iterator[Asked]:
-        """Return the questions that an item with these ids may have been meant for."""
+        """Return the questions that an item with these ids may have been meant to answer."""
         known = self.known.intersection(ids)
         return ((batch, one) for batch, one in self.asked if known and known <= set(one.ids))
 
@@ -477,7 +497,7 @@ class _List:
         return None
 
     def _wrong(self, result: JudgedItem, item: Question) -> tuple[str, str] | None:
-        """Return (id at fault, reason) if an item that answers a question cannot be accepted; else None."""
+        """Return (id of a memory, reason) if an item that answers the question `item` must be refused; else None."""
         if (changed := stale(self.rows, item)) is not None:
             return changed
         me = self.ormah.vault.self_id
@@ -513,9 +533,10 @@ def _first_id(value: Mapping[str, Any]) -> str:
 
 
 def _repeated(name: str, results: Sequence[tuple[int, Any]]) -> dict[int, tuple[str, str]]:
-    """Return `{position: (id, reason)}` of items to refuse because they are about the same memories as another one.
+    """Return `{position: (id, reason)}` of items to refuse because another item of the list is about the same
+    memories.
 
-    If two such items say the same, the first is kept; if they differ, both are refused.
+    If both items have the same verdict, only the later one is refused; if the verdicts differ, both are.
     """
     first: dict[frozenset[str], tuple[int, Any]] = {}
     bad: dict[int, tuple[str, str]] = {}
@@ -545,7 +566,8 @@ def _verdict(result: Any) -> tuple[Any, ...]:
 
 
 def _circles(name: str, results: Sequence[tuple[int, Any]]) -> dict[int, tuple[str, str]]:
-    """Return `{position: (id, reason)}` of merges or evolutions that together form a cycle, and so contradict each other.
+    """Return `{position: (id, reason)}` of items to refuse: merges or evolutions that form a cycle, such as A into
+    B, B into A.
 
     Cycles with edges in the vault, and cycles of links, are detected when the changes are made.
     """

@@ -1,9 +1,9 @@
-"""Two-phase maintenance: an agent judges the candidates of the jobs (seeds/api-surface, "Maintenance Endpoint").
+"""Two-phase maintenance: an agent answers the questions of the jobs (seeds/api-surface, "Maintenance Endpoint").
 
-Phase one hands out questions with a receipt. Phase two applies the agent's verdicts on exactly these questions, with
-the same code as the jobs: one commit per change, and one for all links. Only one receipt is open at a time. An agent
-that asks while it is open gets the same questions, and the first results count. If it got a new receipt instead, the
-work of the first agent would be lost.
+Phase one returns questions with a receipt. Phase two takes the agent's verdicts on exactly these questions, and
+applies them by the same code as the jobs: one commit per change, and one for all links. Only one receipt is open at
+a time. An agent that asks for questions while a receipt is open gets the same receipt and questions, and the first
+results count. A new receipt would make the work of the first agent useless.
 """
 
 from __future__ import annotations
@@ -68,23 +68,25 @@ NO: Final[Mapping[str, Mapping[str, Any]]] = {
     issue.LINKS: {"edge": None}, issue.CONFLICTS: {"kind": "none"}, issue.MERGES: {"same": False},
     issue.CLUSTERS: {"united": False},
 }  # fmt: skip
-"""{batch: the verdict "no" in the form in which the job remembers it}."""
+"""{batch: the verdict "no" in the form in which the job of these questions remembers it}."""
 
 MOST_TIMES: Final = 2
+"""Maximum length of a merged text, as a multiple of the longer source text."""
 SPARE: Final = 500
-"""Characters that a merged text may always have, even if MOST_TIMES the longer source is less."""
+"""Number of characters that a merged text may always have, even if the sources are short."""
 READ: Final = 100_000
-"""Largest number of characters of two memories together for the commit to list the facts that the merged text leaves
-out."""
+"""If two memories together have more characters than this, the commit does not list the facts that the merged
+text leaves out, because finding them takes too long."""
 NAMED: Final = 12
-"""Maximum number of left-out facts that the commit lists."""
+"""Maximum number of facts that the commit lists as left out by the merged text."""
 REFUSING: Final = (BadRequest, Conflict, NotFound, InvalidNote)
-"""Errors that refuse one item; the other items are still applied."""
+"""Errors that lead to the refusal of one item; the other items are still applied."""
 SO_ALREADY: Final = "it is so already"
 
 
 class VerdictApplier:
-    """Applies the checked verdicts of one phase two, as one run. The commits name `caller`, who judged, as their source."""
+    """Applies the checked verdicts of one phase two, as one run. The source of the commits is `caller`, the agent
+    that judged."""
 
     def __init__(self, ormah: Ormah, caller: Caller, run: str) -> None:
         self._ormah = ormah
@@ -94,7 +96,7 @@ class VerdictApplier:
         self.commits: list[str] = []
 
     def apply(self, checked: Checked) -> None:
-        """Apply all accepted items. An item that turns out to be impossible is moved to the refused ones.
+        """Apply all accepted items of `checked`. If a change is not possible, add its item to the refused ones.
 
         Raises:
             VaultBusy: another process holds git, and a change could not be queued.
@@ -142,7 +144,8 @@ class VerdictApplier:
     def _one(
         self, checked: Checked, name: str, one: AcceptedItem, build: Callable[[AcceptedItem], PlannedChange]
     ) -> None:
-        """Make the change of one item from the current memories, and commit it."""
+        """Make the change of one item from the current memories, and commit it. `name`: its list. `build`: makes
+        the change."""
         try:
             self._fresh(one)
             done = apply(self._ormah, build(one), self._caller, run=self.run)
@@ -235,25 +238,27 @@ def _yes(result: Any) -> Mapping[str, Any]:
 
 
 EXTRACTIONS: Final = "extractions"
-"""The list of results for turns of sessions, and the key of what was handed out of them in a receipt."""
+"""The name of the list of results for turns of sessions, and the key of these turns in a receipt."""
 LISTS = ("edges", "merges", "consolidations", "conflicts", EXTRACTIONS)
 LOOKS_ANEW = timedelta(hours=1)
-"""How long `look` relies on its last result if that was that there are questions."""
+"""How long `look` does not search again after it found that there are questions."""
 CHARACTERS = 40_000
 """Maximum number of characters of JSON in phase one. Harnesses cut or reject longer outputs of a tool."""
 RECEIPT = timedelta(minutes=60)
 """How long a receipt is valid."""
 SECONDS = 30.0
-"""Maximum seconds of the search for candidates; those found by then are handed out."""
+"""Maximum seconds that the search for candidates takes. Those found by then are used."""
 TRIES = 3
-"""Number of times that a question is asked if its answers are refused; then it counts as answered with no."""
+"""Maximum number of times that a question is asked if each answer is refused. Then the question counts as
+answered with no."""
 ANOTHER = "ask for the next candidates: agent.maintenance {} (ormahctl maintenance)"
 
 Progress = Callable[[int, int, str], None]
 
 
 class SessionReading(Protocol):
-    """Hands out turns of sessions for an agent to read, and stores what it found (`ingest/by_agent.py`)."""
+    """Returns turns of sessions for an agent to read, and stores the memories that it extracts
+    (`ingest/by_agent.py`)."""
 
     def waits(self) -> bool: ...
 
@@ -270,7 +275,8 @@ class Maintenance:
     """Two-phase maintenance of one vault. Thread-safe; only one phase runs at a time."""
 
     def __init__(self, ormah: Ormah, search: QuestionSearch, sessions: SessionReading | None = None) -> None:
-        """`sessions`: None: no session is handed out."""
+        """`search`: the searches for questions. `sessions`: where turns of sessions to read come from; None:
+        there are none."""
         self._ormah = ormah
         self._sessions = sessions
         self._settings = ormah.settings.maintenance
@@ -285,10 +291,11 @@ class Maintenance:
         return self._ormah.ranking_clock()
 
     def answer(self, params: MaintenanceParams, caller: Caller, progress: Progress) -> MaintenanceResult:
-        """Run phase one if the parameters contain no results, else phase two.
+        """Run phase one if the parameters contain no results, otherwise phase two.
 
         Raises:
-            BadRequest: results are given twice, have an unknown list, or lack the receipt. Else as `hand_out` and `settle`.
+            BadRequest: results are given twice, have an unknown list, or lack the receipt.
+            Other errors: as in `hand_out` and `settle`.
         """
         lists = {name: found for name in LISTS if (found := getattr(params, name)) is not None}
         receipt: Any = params.receipt
@@ -360,9 +367,10 @@ class Maintenance:
         )  # fmt: skip
 
     def _turn(self, run: str, seconds: float) -> RunContext:
-        """Return a context for the jobs' searches, which mark memories as examined.
+        """Return a context in which the jobs search for questions. It is no dry run: the searches mark memories as
+        examined.
 
-        It stops the search after `seconds`, or when the daemon stops.
+        It ends a search after `seconds`, or when the daemon stops.
         """
         end = time.monotonic() + seconds
         return RunContext(
@@ -373,7 +381,10 @@ class Maintenance:
     # ------------------------------------------------------------ phase two
 
     def settle(self, receipt_id: str, lists: Mapping[str, Any], caller: Caller) -> MaintenanceResult:
-        """Run phase two: apply the results. A question without a result counts as answered with no, and is not asked again.
+        """Run phase two: apply the results. A question without a result counts as answered with no, and is not asked
+        again.
+
+        `lists`: {name of a list of results: its items}, not validated.
 
         Raises:
             NotFound: there is no such receipt. Conflict: the receipt was used or has expired.
@@ -413,7 +424,7 @@ class Maintenance:
         return receipt
 
     def _remember(self, issued: Issued, checked: Checked, caller: Caller) -> None:
-        """Remember all verdicts, so that no question is asked again, even if a person undoes its change.
+        """Remember the verdict on each question, so that it is not asked again, even if a person undoes the change.
 
         A question whose answer was refused stays open, but is asked at most TRIES times.
         """
@@ -432,7 +443,7 @@ class Maintenance:
                 self._verdicts.remember(QUESTIONS[batch], item.texts, {**verdict, "by": caller.source})
 
     def _safe(self, refused: RefusedItem) -> RefusedItem:
-        """Remove secrets from a refused item, in case the agent sent one in place of an id."""
+        """Return the refused item without secrets, in case the agent sent one in place of an id."""
         return replace(
             refused, id=clean(self._ormah, refused.id, []) or "", why=clean(self._ormah, refused.why, []) or ""
         )
@@ -442,7 +453,8 @@ class Maintenance:
     def due(self) -> bool:
         """Whether an agent should be told that there are questions to judge.
 
-        True if no results came during the interval, no receipt is open, and the last `look` found a candidate. This is quick.
+        True if no results came for `maintenance.interval_hours`, no receipt is open, and the last `look` found a
+        question. This does not search, so it is quick.
         """
         return self._looked is not None and self._looked[1] and self._time()
 
@@ -452,7 +464,10 @@ class Maintenance:
         return (last is None or now - last >= interval) and self._receipts.open(now) is None
 
     def look(self, seconds: float = SECONDS) -> None:
-        """Find out whether there are questions to judge, if it is time for maintenance. It takes at most `seconds`."""
+        """If maintenance is due, find out whether there are questions to judge, and store the result for `due`.
+
+        The search takes at most `seconds`.
+        """
         now = self._now()
         if not self._time():
             self._looked = None
