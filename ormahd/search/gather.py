@@ -203,7 +203,7 @@ class Trace(Struct):
     """Id of the newer memory that replaced this one."""
 
     def recompute(self) -> float:
-        """Compute the score from the numbers alone."""
+        """Return the score, computed only from `numbers`."""
         n = self.numbers
         if "renewed" in n:  # set by `renew`: a newer memory moved before an older one, or that older one
             return n["renewed"]

@@ -57,7 +57,7 @@ class _Move(Struct, frozen=True):
 
 
 class AutoCluster:
-    """The job. It plans one change with all moves of a run."""
+    """The job that gives memories the space of their neighbours. It plans one change with all moves of a run."""
 
     name = "auto_cluster"
 

@@ -225,7 +225,8 @@ KINDS = frozenset({"evolution", "tension", "none"})
 
 
 class ConflictDetector:
-    """The job. With a judge, it asks the judge about pairs; without one, it compares their words."""
+    """The job that finds conflicts. With a judge, it asks the judge about pairs; without one, it compares their
+    words."""
 
     name = NAME
 

@@ -370,7 +370,7 @@ Cluster = dict[str, "NodeRow"]
 
 
 class Consolidator:
-    """The job. Without a judge it plans nothing."""
+    """The job that unites small memories into summaries. Without a judge it plans nothing."""
 
     name = "consolidator"
 

@@ -134,7 +134,8 @@ DAY = timedelta(days=1)
 
 
 class ImportanceScorer:
-    """The job. It plans the change of the strength files, then moves of memories out of core if core has too many."""
+    """The job that stores strength. It plans the change of the strength files, then moves of memories out of a
+    core tier that has too many."""
 
     name = "importance_scorer"
 
@@ -280,7 +281,8 @@ class Faded(Struct, frozen=True):
 
 
 class DecayManager:
-    """The job. It first brings used memories back from the archive, then moves unused ones there."""
+    """The job that moves memories between working and the archive. It first brings used memories back from the
+    archive, then moves unused ones there."""
 
     name = "decay_manager"
 

@@ -220,8 +220,8 @@ UNASKED = Duplicate(same=True, title=None, content=None, reason="")
 
 
 class DuplicateMerger:
-    """The job. It first merges pairs with the same words. The other pairs are decided by the judge, or proposed
-    to a person."""
+    """The job that merges duplicates. It first merges pairs with the same words. The other pairs are decided by
+    the judge, or proposed to a person."""
 
     name = "duplicate_merger"
 

@@ -192,7 +192,7 @@ BATCH = 20
 
 
 class AutoLinker:
-    """The job. It plans one change with all edges of a run."""
+    """The job that connects memories near in meaning. It plans one change with all edges of a run."""
 
     name = "auto_linker"
 
