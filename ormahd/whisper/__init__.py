@@ -1,1 +1,2 @@
-"""Whisper: select the few memories that matter for a prompt, before the agent answers; or return no memory, with a reason."""
+"""Whisper: select the few memories that matter for a prompt, before the agent answers; or return no memory, with a
+reason."""

@@ -1,8 +1,9 @@
-"""Affinity: change the relevance of candidates by earlier judgements. Pure functions.
+"""Affinity: how earlier judgements change the relevance of candidates. Pure functions.
 
-An explicit judgement on a prompt with the same meaning (by vector or text hash) decides; the latest wins. Otherwise
-judgements on similar prompts (cosine above the threshold) count, weighted by cosine, age and source. The boost is
-their weighted mean of +1 and -1, times the largest boost allowed.
+`verdicts` returns the explicit judgements on prompts with the same meaning (equal text hash, or cosine of at least
+`SAME`): the latest one decides. `boosts` uses all judgements on similar prompts (cosine above the threshold): a
+memory's boost is the mean of their signals (+1 or -1), weighted by cosine, age and source, times the largest boost
+allowed.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ IMPLICIT_WEIGHT: Final = 0.8
 
 
 class Verdict(Struct, frozen=True):
-    """The latest explicit judgement on a memory for this prompt. `cosine`: of the two prompts; 1 if their texts are equal."""
+    """The latest explicit judgement on a memory for this prompt.
+
+    `cosine`: between this prompt and the judged one; 1 if their texts are equal.
+    """
 
     judgement: Judgement
     cosine: float
@@ -50,9 +54,10 @@ def verdicts(
     *,
     scale: Scale | None = None,
 ) -> dict[str, Verdict]:
-    """Return `{node id: verdict}` for nodes with an explicit judgement on a prompt with this unit vector or keyed hash.
+    """Return `{node id: verdict}` for the nodes that were explicitly judged for a prompt that means the same.
 
-    `scale`: that of the model's similarities.
+    `vector`: the prompt's unit vector; `prompt_hash`: the keyed hash of its text; `scale`: the scale of the model's
+    similarities, None for the default model.
     """
     same = own_cosine(scale, SAME)
     found: dict[str, Verdict] = {}
@@ -83,7 +88,10 @@ SHOWN = 20
 
 
 class Row(Struct, frozen=True):
-    """One judgement's part in a boost: its age in `days`, and the `weight` of its signal."""
+    """One judgement that a boost was computed from.
+
+    `cosine`: between the two prompts; `days`: the judgement's age; `weight`: the weight of its signal in the mean.
+    """
 
     judgement: Judgement
     cosine: float
@@ -119,9 +127,9 @@ def boosts(
     vector: Float | None, node_ids: Iterable[str], judgements: Judgements, *, now: datetime, settings: AffinitySettings,
     scale: Scale | None = None,
 ) -> dict[str, Boost]:  # fmt: skip
-    """Return `{node id: boost}` for the prompt with this unit vector. `scale`: that of the model's similarities.
+    """Return `{node id: boost}` for the nodes that were judged for a prompt similar to this one.
 
-    A memory without a judgement on a similar prompt is left out.
+    `vector`: the prompt's unit vector; `scale`: the scale of the model's similarities, None for the default model.
     """
     if vector is None or judgements.matrix.shape[1] != len(vector):
         return {}
@@ -138,7 +146,7 @@ def boosts(
     cosines, places, of, source = cosines[like], places[like], of[like], source[like]
     # clocks of several machines differ: a judgement dated in the future counts as made now
     days = np.maximum(0.0, (now.timestamp() - judgements.times[places]) / 86_400)
-    # ages relative to the youngest judgement of each memory: the mean is the same, and very old ones do not underflow to 0 / 0
+    # Ages count from each memory's youngest judgement: the mean is the same, and very old ones do not give 0 / 0.
     youngest = np.full(len(nodes), np.inf)
     np.minimum.at(youngest, of, days)
     weights = cosines * source * np.exp2(-(days - youngest[of]) / settings.half_life_days)
@@ -165,7 +173,7 @@ def boosts(
 def judged(
     vector: Float | None, node_id: str, judgements: Judgements, settings: AffinitySettings, scale: Scale | None = None
 ) -> bool:
-    """Whether a judgement on this memory exists for a similar prompt; then a review need not ask about it."""
+    """Return whether this memory was judged for a similar prompt. Then a review need not ask about it."""
     span = judgements.spans.get(node_id)
     if vector is None or span is None or judgements.matrix.shape[1] != len(vector):
         return False

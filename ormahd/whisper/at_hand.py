@@ -1,9 +1,9 @@
-"""What is known about the file that an agent edits, or the command that it runs: memories that name it, letter by letter.
+"""Show an agent the memories that name the file that it edits, or the command that it runs.
 
-An agent is told at the moment when it acts, so the gate is stricter than that of a prompt. Similar words do not count. A
-memory has to spell out the file's path or name, or the command's first words. It has to be of a kind that says what to do,
-and to belong to the project or to all. A name that many memories have says nothing, and each memory is shown once
-a session.
+The text interrupts the agent's work, so the conditions are stricter than those of a prompt. A memory must contain the
+file's path or name, or the command's first words, exactly; similar words do not count. Its type must be one of
+`KINDS`, and its space the project's or none. A name that many memories contain is ignored. Each memory is shown once
+per session.
 """
 
 from __future__ import annotations
@@ -24,48 +24,50 @@ from ormahd.whisper.types import Shown, context_key
 KINDS: Final = (NodeType.DECISION, NodeType.PROCEDURE, NodeType.PREFERENCE, NodeType.OBSERVATION)
 """Types of memories that say what to do, or what was tried."""
 MOST: Final = 2
-"""Maximum number of memories for one act."""
+"""Maximum number of memories shown for one edit or command."""
 FEW: Final = 4
-"""A name that more memories have does not single one out."""
+"""Maximum number of memories that may contain a name. A name that more of them contain says too little."""
 POOL: Final = 60
-"""Memories that are read for one name."""
+"""Maximum number of memories that are read for one name."""
 SEGMENTS: Final = 6
-"""Parts of a path, from its end, with which a memory may name a file."""
+"""Maximum number of parts, from the end of a path, by which a memory may name a file."""
 WORDS: Final = 3
-"""Words of a command that name it, from its beginning, at most."""
+"""Maximum number of words, from the beginning of a command, by which a memory may name it."""
 READ: Final = 4_000
-"""Characters of a command that are read."""
+"""Maximum number of characters of a command that are read."""
 EVERYWHERE: Final = frozenset({
     "__init__.py", "__main__.py", "index.html", "index.js", "index.ts", "index.tsx", "init.py", "lib.rs", "main.go", "main.py",
     "main.rs", "mod.rs", "package.json", "readme.md", "setup.py",
 })  # fmt: skip
-"""Names that a project has many times: with them alone, a memory does not say which file it means."""
+"""File names that many folders of a project contain. Such a name alone does not show which file a memory means."""
 LOOKING: Final = frozenset({
     "awk", "cat", "cd", "chmod", "cp", "cut", "date", "diff", "echo", "env", "export", "find", "grep", "head", "kill", "less", "ls",
     "mkdir", "mv", "printf", "ps", "pwd", "rg", "rm", "rmdir", "sed", "sleep", "sort", "tail", "tee", "test", "touch", "tr", "true",
     "wc", "which", "xargs",
 })  # fmt: skip
-"""Programs whose first argument is a file or a text, and no verb."""
+"""Programs whose first argument is a file or a text instead of a subcommand. Their commands name nothing."""
 NESTED: Final = frozenset({
     "aws", "az", "bundle exec", "docker compose", "docker container", "docker image", "docker volume", "gcloud", "gh", "npm run", "pnpm run",
     "poetry run", "uv pip", "uv run", "uv tool", "yarn run",
 })  # fmt: skip
-"""Beginnings of commands that are no verb yet: what runs is said by the next word."""
+"""Beginnings of commands that need one more word to show what runs."""
 _PARTS: Final = re.compile(r"&&|\|\||[;|\n&()]")
 _ASSIGNED: Final = re.compile(r"\w+=\S*$")
 _WORD: Final = re.compile(r"[\w.:@+-]+$")
 
 
 class NamingIndex(Protocol):
-    """What is needed from the index."""
+    """The methods of the index that `about` uses."""
 
     def search_text(self, query: str | Sequence[str], limit: int, chosen: Filter) -> list[tuple[str, float]]: ...
     def notes(self, ids: Sequence[str], *, connections: bool = True) -> dict[str, NodeRow]: ...
 
 
 def names_of_file(path: str) -> list[str]:
-    """Return how a memory may name a file: by the end of its path, the longest first, and by its name alone, unless many
-    files have that name."""
+    """Return the names by which a memory may mean a file: ends of its path, longest first, then its bare name.
+
+    The bare name is left out if it is short, or if many folders have such a file (`EVERYWHERE`).
+    """
     parts = [part for part in PurePosixPath(path.replace("\\", "/")).parts if part not in {"/", ".", ".."}]
     ends = ["/".join(parts[-size:]) for size in range(min(len(parts), SEGMENTS), 1, -1)]
     alone = parts[-1] if parts else ""
@@ -73,7 +75,10 @@ def names_of_file(path: str) -> list[str]:
 
 
 def names_of_command(command: str) -> list[str]:
-    """Return how a memory may name what a shell command runs: by two or three words of each part, from its program on."""
+    """Return the names by which a memory may mean what a shell command runs.
+
+    They are the first two or three words of each part of a pipeline or list, from its program on.
+    """
     found: dict[str, None] = {}
     for part in _PARTS.split(command[:READ]):
         words = part.split()
@@ -101,10 +106,11 @@ def about(
     replaced: Callable[[Sequence[str]], Mapping[str, str]],
     commands: Commands = SHELL,
 ) -> Greeting:
-    """Return the text about a file or command that has one of `names`, the most telling first; empty if there is nothing.
+    """Return the text that quotes the memories that contain one of `names`; empty if there are none.
 
-    `known`: context keys of memories that the session already has. `replaced`: finds memories that a newer one replaced, which
-    are left out.
+    `names`: the names of one file or command, the most specific first. `known`: context keys (`context_key`) of
+    memories that the session already has. `replaced`: returns `{older id: newer id}`; the older memories are left
+    out.
     """
     chosen = Filter(types=KINDS, spaces=(GLOBAL, *([space] if space else [])), alive_at=now)
     found: dict[str, NodeRow] = {}
@@ -133,7 +139,9 @@ def about(
 
 
 def _spelled(name: str) -> re.Pattern[str]:
-    """Return a pattern for `name` that is no part of a longer name. Between the words of a command may be more spaces,
-    and a sentence may begin with them."""
+    """Return a pattern that matches `name`, unless it is part of a longer name.
+
+    For a name of several words (a command), case and the amount of white space between the words do not matter.
+    """
     middle = r"\s+".join(map(re.escape, name.split()))
     return re.compile(rf"(?<![\w./-]){middle}(?![\w/-]|\.\w)", re.IGNORECASE if " " in name else 0)

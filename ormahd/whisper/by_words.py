@@ -1,7 +1,7 @@
-"""Relevance of memories for a prompt in a language that the embedding model does not read: by words alone.
+"""Relevance by words alone, for a prompt in a language that the embedding model does not read.
 
-It is the share of the prompt's words that stand in a memory, weighted by rarity in the vault. Words that no memory has
-count as the rarest, so that small talk and matters of which nothing is known stay silent.
+Relevance grows with the share of the prompt's words that a memory contains. Each word is weighted by its rarity in the
+vault. A word that no memory contains has the largest weight, so small talk and unknown topics get a low relevance.
 """
 
 from __future__ import annotations
@@ -20,19 +20,22 @@ from ormahd.text.quoting import beginning
 from ormahd.text.words import query_terms, words
 
 READ: Final = 8_000
-"""Characters of a memory whose words are compared with a prompt's."""
+"""Maximum number of characters of a memory whose words are compared with a prompt's."""
 TWO: Final = 2
-"""Words of a prompt that a memory must have, unless the prompt has fewer: one word in common is chance."""
+"""Number of a prompt's words that a memory must contain, unless the prompt has fewer. One may be a coincidence."""
 HALF: Final = 0.35
-"""Share of a prompt's words at which a memory is as relevant as the default gate wants."""
+"""Share of a prompt's words that gives a memory the relevance `GATE`."""
 GATE: Final = 0.15
-"""The relevance of such a memory: the default of `whisper.injection_gate`."""
+"""Default of `whisper.injection_gate`."""
 STRETCH: Final = 2.3
-"""Log odds of relevance for one of the share, where half stands for `HALF`."""
+"""Factor from the log odds of the share, rescaled so that `HALF` becomes 0.5, to the log odds of the relevance."""
 
 
 def weights(index: Searchable, query: str, embed: EmbedQuery) -> dict[str, float]:
-    """Return the weight of each word of a prompt, negative if it is common; empty if the model reads the prompt."""
+    """Return `{word: weight}` for the words of a prompt. Common words have negative weights.
+
+    Empty if the model reads the prompt's language, or is not loaded.
+    """
     vectors = embed(query)
     if vectors is None or vectors.read >= READABLE:
         return {}
@@ -47,7 +50,10 @@ def weights(index: Searchable, query: str, embed: EmbedQuery) -> dict[str, float
 
 
 def relevance_by_words(row: NodeRow, weighed: Mapping[str, float]) -> float:
-    """Return the relevance of a memory, 0 to 1: `GATE` where it has `HALF` of the prompt's words, one of them rare."""
+    """Return the relevance of a memory, from 0 to 1; 0 if it contains too few of the words, or no rare one.
+
+    `weighed`: the result of `weights`.
+    """
     text = f"{row.title or ''} {' '.join(row.tags)} {beginning(row.content, READ)}"
     said = set(words(text))
     said |= note_stems(text, said)

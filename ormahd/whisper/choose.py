@@ -1,7 +1,7 @@
-"""Choose the few candidates that are whispered. Each step drops some and records the reason in `dropped`.
+"""Choose the few candidates that are whispered. Each step drops some of them and records the reason in `dropped`.
 
-Order: judge, elsewhere, beside, floor, (rerank, affinity), floor again, time, identity, topic, known to the session,
-archive, gate, exploration.
+Steps in order: `judge`, `heed`, `at_home`, `compare`, `floor`, `blend`, `boost`, `timely`, `identity`, `topical`,
+`unknown`, `resting`, `gate`, `standing`, `explore`, `arrange`.
 """
 
 from __future__ import annotations
@@ -26,34 +26,38 @@ Overlaps = Callable[[Candidate], bool]
 LEAST_RELEVANCE: Final = 0.10
 """Relevance below which a candidate is dropped early, unless `whisper.injection_gate` is lower."""
 LOG_RELEVANCE: Final = 0.07
-"""Relevance (after feedback) from which a candidate is logged, so that feedback can refer to it; never above the gate."""
+"""Relevance (after feedback) from which a candidate is logged, so that feedback can refer to it; never above the
+gate."""
 TEMPORAL_RELEVANCE = 0.03
-"""Minimum relevance for prompts that ask for a time: matching the time is evidence in itself."""
+"""The same for a prompt that asks for a time. It is lower, because a memory of that time is evidence in itself."""
 CROWDING = 0.115
 """Amount by which the gate's log odds rise for each memory already chosen."""
 COMPANIONS = 1.25
-"""Memories are dropped whose log odds are lower than the best one's by more than this (odds of less than 0.29 of the best)."""
+"""Largest difference of log odds between the most relevant memory and one that is shown with it. A memory whose odds
+are less than 0.29 of the best one's is dropped."""
 BESIDE = 3.0
-"""Difference of the search's logit to the best one up to which a memory joins a memory that passed the gate: the search,
-which also hears the conversation and whom the prompt names, finds it at most 20 times less likely."""
+"""Largest difference between the best candidate's search logit and that of a memory that is shown without passing the
+gate, if another one passed it. Its odds in the search are then at least 1/20 of the best one's."""
 BESIDE_RELEVANCE = 0.055
-"""Least relevance of such a memory."""
+"""Minimum relevance of a memory that is shown without passing the gate (`BESIDE`)."""
 BEHIND = 4.0
-"""Difference of the search's logit above which a memory that passes the gate is dropped."""
+"""Difference to the best candidate's search logit above which even a memory that passes the gate is dropped."""
 CROWD = 2 / 3
-"""Share of `max_nodes` from which only memories join that the search finds as likely as the best."""
+"""Share of `max_nodes` chosen memories after which only memories with the best search logit are added."""
 PREFERENCE_GATE = 0.13
 """Gate for standing preferences. It is lower, because a preference applies to a task without sharing its words."""
 OTHER_SPACES = 0.12
-"""Factor on the relevance of a memory of another space that the prompt does not name. With it, none passes the default gate."""
+"""Factor on the relevance of a memory of another space that the prompt does not name. With it, none passes the
+default gate."""
 TOPIC_COSINE = 0.55
-"""Minimum cosine at which a memory without a common word with the prompt stays when other memories have one."""
+"""Minimum cosine of a memory that shares no word with the prompt, if other memories share one."""
 ELSEWHERE_MARGIN = -0.015
-"""Added to the best late interaction of another space; this space (or global) must reach the sum."""
+"""Added to the best late interaction of other spaces. The caller's space and global memories must reach the sum,
+else the prompt counts as one about another space."""
 FULL_NODES = 2
 """Number of memories that are quoted in full; the others are shown by title."""
 BELOW_GATE = "gate: relevance"
-"""Beginning of the `dropped` reason of candidates that exploration may pick."""
+"""Beginning of the `dropped` reason of candidates below the gate. Exploration picks one of these."""
 
 
 def alive(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -62,10 +66,10 @@ def alive(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 def judge(pool: Pool, heard: Heard, asked: Asked) -> None:
-    """Compute each candidate's relevance: from its text, its confidence, and whether its space fits.
+    """Compute the relevance of each candidate and preference from its text, its confidence and its space.
 
-    For a prompt about the user, memories linked to the self node are relevant even without common words. For a prompt
-    that names another space, memories of that space count in full.
+    For a prompt about the user, memories linked to the self node are relevant even without common words. Memories of
+    another space count little (`OTHER_SPACES`), unless the prompt names that space.
     """
     said = frozenset(words(heard.prompt))
     about_user = heard.scores.get(Intent.IDENTITY.value, 0.0) if Intent.IDENTITY in heard.intents else 0.0
@@ -83,10 +87,10 @@ def judge(pool: Pool, heard: Heard, asked: Asked) -> None:
 
 
 def heed(candidates: Iterable[Candidate], verdicts: Mapping[str, Verdict], asked: Asked) -> None:
-    """Record explicit judgements on candidates for this prompt.
+    """Record the verdicts on candidates in their `numbers`. `verdicts`: `{node id: verdict}` for this prompt.
 
-    A positive judgement on a memory of another project counts only if it was made in the caller's project: elsewhere
-    the same words ask for something else.
+    A positive verdict on a memory of another project is ignored if it was given in another project than the caller's:
+    there the same words may have asked for something else.
     """
     for one in candidates:
         said = verdicts.get(one.id)
@@ -108,10 +112,10 @@ def _place(one: Candidate, asked: Asked, said: frozenset[str]) -> float:
 
 
 def compare(candidates: Iterable[Candidate], heard: Heard) -> None:
-    """Note in `behind` by how much the search finds a better candidate of this space, or a global one, more likely.
+    """Set `numbers["behind"]`: how far a candidate's search logit is below the best one of this space or global.
 
-    Not for prompts about the user alone, since what belongs to the user is known by connections; nor for questions for
-    several things, since the search scored each answer against its own part.
+    It is not set for a prompt about the user alone, whose memories are found by edges instead, nor for a prompt that
+    asks for several things, because the search scored each memory against one part of it.
     """
     if heard.identity_only or parts(heard.query):
         return
@@ -123,7 +127,7 @@ def compare(candidates: Iterable[Candidate], heard: Heard) -> None:
 
 
 def _beside(one: Candidate) -> bool:
-    """Whether a memory may join one that passed the gate, although its own text does not pass it."""
+    """Return whether a memory below the gate may be shown together with one that passed it."""
     near = one.numbers.get("behind", BESIDE + 1.0) <= BESIDE and one.numbers["place"] > OTHER_SPACES
     return near and one.relevance >= BESIDE_RELEVANCE and one.numbers.get("affinity", 0.0) >= 0.0
 
@@ -134,7 +138,7 @@ def log_relevance(settings: WhisperSettings) -> float:
 
 
 def floor(candidates: Iterable[Candidate], heard: Heard, settings: WhisperSettings) -> None:
-    """Drop candidates below the least relevance, which is lower for a prompt that asks for a time."""
+    """Drop candidates below `LEAST_RELEVANCE`, or `TEMPORAL_RELEVANCE` for a prompt that asks for a time."""
     least = min(TEMPORAL_RELEVANCE if heard.temporal else LEAST_RELEVANCE, settings.injection_gate)
     for one in alive(candidates):
         if one.relevance < least and one.source != "temporal" and not one.wanted and not _beside(one):
@@ -142,7 +146,10 @@ def floor(candidates: Iterable[Candidate], heard: Heard, settings: WhisperSettin
 
 
 def blend(candidates: Sequence[Candidate], judged: Sequence[float]) -> None:
-    """Mix the cross-encoder's scores (0 to 1, in the candidates' order) into relevance and order."""
+    """Mix the cross-encoder's scores into each candidate's relevance and order.
+
+    `judged`: the scores, from 0 to 1, in the order of `candidates`.
+    """
     for one, word in zip(candidates, judged, strict=True):
         one.numbers["cross"] = word
         text = RERANKER_SHARE * word + (1.0 - RERANKER_SHARE) * one.numbers["text"]
@@ -151,7 +158,10 @@ def blend(candidates: Sequence[Candidate], judged: Sequence[float]) -> None:
 
 
 def boost(candidates: Iterable[Candidate], boosts: Mapping[str, Boost], settings: WhisperSettings) -> None:
-    """Add the affinity from earlier feedback, then drop candidates judged of no use or below `log_relevance`."""
+    """Add each candidate's affinity to its relevance; drop it if it was judged of no use or is below `log_relevance`.
+
+    `boosts`: `{node id: boost}`.
+    """
     logged = log_relevance(settings)
     for one in alive(candidates):
         delta = boosts[one.id].value if one.id in boosts else 0.0
@@ -167,8 +177,11 @@ def boost(candidates: Iterable[Candidate], boosts: Mapping[str, Boost], settings
 
 
 def timely(candidates: Sequence[Candidate], heard: Heard, asked: Asked, *, topical: bool) -> None:
-    """Drop candidates found only by their time if they are of another space, or if the prompt has a topic and other
-    candidates match it."""
+    """For a prompt that asks for a time: drop some of the candidates that were found only by their time.
+
+    These are candidates of another space; and all of them, if the prompt has a topic (`topical`) for which the search
+    found others.
+    """
     if not heard.temporal:
         return
     about = any(one.source == "search" for one in alive(candidates)) and topical
@@ -182,10 +195,10 @@ def timely(candidates: Sequence[Candidate], heard: Heard, asked: Asked, *, topic
 
 
 def identity(candidates: Sequence[Candidate], heard: Heard, settings: WhisperSettings) -> None:
-    """For a prompt about the user alone: keep only global memories if there are any, and only those near the best
-    match of the words.
+    """For a prompt about the user alone: keep global memories only, if there are any.
 
-    The second rule applies only if the best match reaches `log_relevance`: then the prompt asks for a single trait.
+    If the most relevant text reaches `log_relevance`, the prompt asks for a single trait of the user. Then candidates
+    whose text is far less relevant are dropped.
     """
     if not heard.identity_only:
         return
@@ -203,7 +216,10 @@ def identity(candidates: Sequence[Candidate], heard: Heard, settings: WhisperSet
 
 
 def topical(candidates: Sequence[Candidate], pool: Pool, heard: Heard, overlaps: Overlaps) -> None:
-    """If some candidates share a word with the prompt, drop those that share none and are not near in meaning."""
+    """If some candidates share a word with the prompt, drop those that share none and have a low cosine.
+
+    `overlaps`: returns whether a candidate shares a word with the prompt.
+    """
     left = alive(candidates)
     sharing = {one.id for one in left if overlaps(one)}
     if not sharing:
@@ -222,10 +238,11 @@ def topical(candidates: Sequence[Candidate], pool: Pool, heard: Heard, overlaps:
 
 
 def at_home(candidates: Sequence[Candidate], pool: Pool, asked: Asked) -> bool:
-    """Whether the prompt's topic belongs to this space. If not, candidates of this space and global ones are dropped.
+    """Return whether the prompt is about the caller's space; if not, drop the candidates of this space and global
+    ones.
 
-    It does not belong here if a memory of another space matches better than all of this space and global. Always True
-    if the caller is in no project.
+    It is about another space if a memory there has a better late interaction than all memories of the caller's space
+    and all global ones. Returns True for a caller outside of any project.
     """
     if asked.space is None or pool.elsewhere <= 0.0 or pool.here >= pool.elsewhere + ELSEWHERE_MARGIN:
         return True
@@ -238,9 +255,9 @@ def at_home(candidates: Sequence[Candidate], pool: Pool, asked: Asked) -> bool:
 
 
 def unknown(candidates: Sequence[Candidate], before: Before) -> float:
-    """Drop candidates that the session's context already contains, and candidates that repeat such a memory.
+    """Drop candidates that the session's context already contains, and candidates that say the same as one of these.
 
-    Returns the largest relevance among the former, or 0.
+    Return the largest relevance of a candidate that the context contains, or 0.
     """
     known = [one for one in alive(candidates) if context_key(one.row) in before.known]
     for one in known:
@@ -252,7 +269,7 @@ def unknown(candidates: Sequence[Candidate], before: Before) -> float:
 
 
 def silenced(candidates: Iterable[Candidate], settings: WhisperSettings) -> bool:
-    """Whether a candidate that was relevant enough was dropped because it had been judged of no use."""
+    """Return whether a candidate that was relevant enough was dropped because it had been judged of no use."""
     return any(
         one.numbers.get("verdict", 0.0) < 0 and one.numbers.get("before_feedback", 0.0) >= settings.injection_gate
         for one in candidates
@@ -260,8 +277,10 @@ def silenced(candidates: Iterable[Candidate], settings: WhisperSettings) -> bool
 
 
 def resting(candidates: Sequence[Candidate], settings: WhisperSettings) -> Candidate | None:
-    """Drop archived candidates below `archive_gate`. Returns the most relevant one that would have passed the normal
-    gate, or None."""
+    """Drop archived candidates below `archive_gate`.
+
+    Return the most relevant of them that would have passed the normal gate, or None.
+    """
     held = []
     for one in alive(candidates):
         if one.archived and one.relevance < settings.archive_gate and not one.wanted:
@@ -279,11 +298,12 @@ def gate(
     crowding: float = CROWDING,
     companions: float = COMPANIONS,
 ) -> list[Candidate]:
-    """Return the candidates that are relevant enough, best first; each further one has to be a little more relevant.
+    """Return the candidates that pass the gate, best first, and drop the others.
 
-    `known`: relevance of memories that the context already contains; candidates far below it are dropped. A candidate
-    that the search finds nearly as likely as the best joins one that passes. For a prompt that asks for a time, types
-    that the prompt names come first, then the newest.
+    The gate rises by `crowding` (log odds) with each chosen memory. Candidates far less relevant than the best one
+    (`companions`, log odds) or than `known` (the relevance of memories that the context already contains) are
+    dropped. If one passes, candidates with nearly the best search logit are added. For a prompt that asks for a time,
+    the types that the prompt names come first, then the newest.
     """
     wished = kinds(heard.prompt) if heard.temporal else frozenset()  # otherwise the search's order already includes it
     left = sorted(
@@ -322,7 +342,8 @@ def gate(
 
 
 def _joins(one: Candidate, chosen: Iterable[Candidate]) -> bool:
-    """Drop a candidate that repeats one of the chosen, and count it in that one's `also`. Returns whether it was dropped."""
+    """Drop `one` if a chosen candidate says the same, and count it in that candidate's `also`. Return whether it was
+    dropped."""
     twin = _twin(one, chosen)
     if twin is None:
         return False
@@ -339,7 +360,7 @@ def _twin(one: Candidate, others: Iterable[Candidate]) -> Candidate | None:
 def standing(
     preferences: Sequence[Candidate], chosen: Sequence[Candidate], settings: WhisperSettings
 ) -> list[Candidate]:
-    """Return preferences that apply to the prompt's task and were not chosen already."""
+    """Return the standing preferences that apply to the prompt's task, without those in `chosen`; drop the others."""
     there = {one.id for one in chosen}
     left = [one for one in alive(preferences) if one.id not in there]
     left.sort(key=lambda one: (-one.relevance, one.id))
@@ -357,9 +378,10 @@ def standing(
 
 
 def explore(candidates: Sequence[Candidate], chosen: Collection[Candidate], judged: Collection[str], *, room: int) -> Candidate | None:  # fmt: skip
-    """Return one candidate below the gate, shown to get feedback on it, or None.
+    """Return the best candidate below the gate, to be shown for feedback on it; None if there is none.
 
-    Only beside chosen memories, and never one with feedback on similar prompts.
+    `judged`: ids of memories that are not picked, such as those with feedback on similar prompts. `room`: number of
+    memories that may still be shown. Returns None if no memory was chosen.
     """
     if not chosen or room <= 0:
         return None
@@ -379,7 +401,10 @@ def arrange(
     exploring: Candidate | None,
     settings: WhisperSettings,
 ) -> list[Candidate]:
-    """Return the list in the order shown: chosen memories (the first ones in full), then preferences, then the exploration."""
+    """Return the memories in the order in which they are shown, and set how each is `shown`.
+
+    First the chosen memories (the first `FULL_NODES` in full), then the preferences, then `exploring`.
+    """
     room = settings.max_nodes - len(preferences) - (exploring is not None)
     listed = list(chosen[: max(room, 1)])
     for one in chosen[len(listed) :]:

@@ -1,6 +1,7 @@
-"""Gather the memories that may fit a prompt: by search, by identity, from the archive, and standing preferences. Read-only.
+"""Gather the memories that may fit a prompt. Read-only.
 
-A memory that a newer one replaced is shown only marked as older, and behind the newer one.
+`gather` collects them: from the search, from the self node's edges, from the archive, and standing preferences. `renew`
+puts the newer memory before each chosen one that it replaced.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from ormahd.whisper.relevance import FEW, common_words, few_words, relevance
 from ormahd.whisper.types import Asked, Candidate, Heard, Intent
 
 OVERLAP: Final = 20_000
-"""Number of a memory's characters whose words are compared with the prompt's words."""
+"""Maximum number of characters of a memory whose words are compared with the prompt's."""
 KEPT: Final = 60_000
 """Total number of words in the cache of `stemmed`."""
 
@@ -38,7 +39,7 @@ _lock = threading.Lock()
 
 
 def stemmed(rows: Sequence[NodeRow]) -> dict[str, frozenset[str]]:
-    """Return `{digest: stemmed words}` of memories; of a huge one, the words of its beginning only."""
+    """Return `{digest: stemmed words}` of these memories, cached. Of a huge memory, only the beginning is read."""
     global _counted  # noqa: PLW0603 - of the process, as `_known` is
     found = {row.digest: known for row in rows if (known := _known.get(row.digest)) is not None}
     new = {
@@ -62,56 +63,61 @@ SPOKEN_OF = [Tier.CORE, Tier.WORKING]
 WIDE_ARCHIVE = 8
 """Number of archived memories considered for one prompt."""
 FAR_ARCHIVE = 0.3
-"""Cosine below which no archived memory can pass its gate."""
+"""Cosine of the nearest archived memory below which the archive is not searched: none could pass its gate."""
 _REPLACES = (EdgeType.DERIVED_FROM, EdgeType.EVOLVED_FROM)
 WIDE_PREFERENCES = 8
 """Number of preferences considered for one prompt."""
 FAR_PREFERENCE = 0.2
-"""Cosine below which no preference applies."""
+"""Cosine of the nearest preference below which preferences are not searched: none would apply."""
 
 
 class Readable(Searchable, Protocol):
-    """What gathering needs from the index."""
+    """The methods of the index that this module uses."""
 
     def count(self) -> int: ...
     def notes(self, ids: Sequence[str], *, connections: bool = True) -> dict[str, NodeRow]: ...
 
 
 class Pool(Struct, frozen=True):
-    """All candidates found. `here`: the best late interaction in the caller's space or global; `elsewhere`: in any
-    other space."""
+    """All candidates found for a prompt, and what the searches found besides."""
 
     candidates: list[Candidate]
     preferences: list[Candidate] = field(default_factory=list)
     identity: frozenset[str] = frozenset()
+    """Ids of memories that describe the user; empty for a prompt that is not about the user."""
     here: float = 0.0
+    """The best late interaction of a memory in the caller's space or a global one."""
     elsewhere: float = 0.0
+    """The best late interaction of a memory in another space."""
     better: str | None = None
-    """The other space in which `elsewhere` was found."""
+    """The space of the memory that `elsewhere` belongs to."""
     degraded: tuple[str, ...] = ()
     rows: Mapping[str, CandidateRow] = field(default_factory=dict)
-    """Everything that the searches considered, among which `renew` finds newer memories."""
+    """`{node id: row}` of all memories that the searches considered. `renew` looks for newer memories among them."""
 
 
 class PromptEvidence(Struct, frozen=True):
-    """A prompt as candidates are compared with it. `notes`: in the vault; `said`: its stemmed words; `words`: the weight of
-    each, if the model does not read the prompt; `unknown`: its exact names that no memory has; `terms`: number of words
-    (of its longest part, if it asks for several things)."""
+    """The values of a prompt from which the relevance of candidates is computed."""
 
     notes: int
+    """Number of notes in the vault."""
     said: frozenset[str]
+    """Stems of the prompt's words, without stop words."""
     words: Mapping[str, float]
+    """`{word: weight}`; empty if the model reads the prompt's language."""
     unknown: tuple[str, ...]
+    """Exact names in the prompt that no memory contains."""
     terms: int
+    """Number of the prompt's words; those of the longest part, if it asks for several things."""
     scale: Scale | None = None
-    """The scale of the model's similarities; None for that of the default model."""
+    """The scale of the model's similarities; None for the default model."""
 
 
 def gather(
     index: Readable, heard: Heard, asked: Asked, *, self_id: str, embed: EmbedQuery, now: datetime, rules: Rules,
     limit: int, preferences: bool,
 ) -> Pool:  # fmt: skip
-    """Return the candidates, best first in the search's order. `preferences`: also look for standing preferences."""
+    """Search the index for the prompt, and return the candidates. `preferences`: also search standing preferences."""
     query = SearchQuery(
         query=heard.query, limit=limit, tiers=SPOKEN_OF,
         created_after=heard.after, created_before=heard.before,
@@ -195,7 +201,10 @@ def _candidates(
 def _archive(
     index: Readable, query: SearchQuery, asked: Asked, *, embed: EmbedQuery, now: datetime, rules: Rules
 ) -> Ranked:
-    """Search the archive, if any archived memory is near the prompt. Memories that a living memory replaces are left out."""
+    """Return the archived memories found for the prompt; none if the nearest one is too far from it (`FAR_ARCHIVE`).
+
+    A memory is left out if one outside of the archive was derived or evolved from it.
+    """
     chosen = Filter(
         tiers=(Tier.ARCHIVAL,), created_after=query.created_after, created_before=query.created_before, alive_at=now
     )
@@ -212,7 +221,7 @@ def _archive(
 
 
 def _replaced(index: Readable, ids: Sequence[str], now: datetime) -> frozenset[str]:
-    """Return the ids in `ids` that a living memory was derived from or evolved from."""
+    """Return those of `ids` from which a memory that is neither archived nor expired was derived or evolved."""
     ends = [(edge.target, edge.source) for edge in index.edges_of(ids) if edge.edge in _REPLACES and edge.target in ids]
     rows = index.notes([source for _, source in ends], connections=False)
     alive = {one.id for one in rows.values() if one.tier is not Tier.ARCHIVAL and not one.expired(now)}
@@ -236,12 +245,12 @@ def _preferences(
 
 
 def _few(rules: Rules, many: int) -> Rules:
-    """Return rules for a search over `many` candidates, without spreading activation."""
+    """Return `rules` changed to those of a small search: over `many` candidates, without spreading activation."""
     return replace(rules, seeds=0, min_pool=many, compared=many)
 
 
 NOT_RENEWED = ("session: ", "feedback: ")
-"""Beginnings of `dropped` reasons with which a newer memory is not brought back."""
+"""Beginnings of `dropped` reasons of newer memories that `renew` does not show."""
 
 
 def renew(
@@ -254,10 +263,11 @@ def renew(
     holds: Holds,
     reworded: Reworded = never,
 ) -> tuple[list[Candidate], list[Candidate], frozenset[str]]:
-    """Return the chosen memories and the standing preferences, with each newer memory before the one it replaced, and
-    the older one marked; and the ids of all replaced memories that were considered.
+    """Return (chosen memories, standing preferences, ids of replaced memories), with newer memories added.
 
-    If the newer memory must not be shown, the older one is dropped too.
+    The memory that replaced a chosen one or a preference is placed before it; the older one is marked (`older_than`).
+    If the newer memory must not be shown (`NOT_RENEWED`), the older one is dropped. The ids are those of all replaced
+    memories among the best candidates.
     """
     everyone = [*pool.candidates, *pool.preferences]
     by_id = {one.id: one for one in reversed(everyone)}
@@ -308,7 +318,10 @@ def _in_order(
 
 
 def _read(index: Readable, node_id: str, older: Candidate, pool: Pool) -> Candidate | None:
-    """Return a newer memory that an edge names but the search did not find, as a candidate; None if it is gone."""
+    """Return the memory `node_id`, which replaced `older` but was not found, as a new candidate of the pool.
+
+    None if there is no such memory any more.
+    """
     row = index.notes([node_id], connections=False).get(node_id)
     if row is None:
         return None

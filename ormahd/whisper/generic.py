@@ -1,8 +1,9 @@
-"""Recognise requests that are about programming in general, and drop memories that merely share a language or a library.
+"""Recognise requests that are about programming in general, and drop memories that merely share a language or a
+library.
 
-"Write a Kafka consumer in Go" names nothing of this project. A memory of the project's Kafka topics resembles it, and
-is of no help. What tells is which words both share: words of programming in general (`technical.txt`), or words that
-few memories of this vault have.
+"Write a Kafka consumer in Go" names nothing of this project. A memory of the project's Kafka topics resembles it, but
+does not help. `specific` tells such cases apart by the words that prompt and memory share: words of programming in
+general (`technical.txt`), or others, each weighted by its rarity in this vault.
 """
 
 from __future__ import annotations
@@ -25,32 +26,34 @@ from ormahd.whisper.hear import topical_words
 from ormahd.whisper.types import Candidate, Heard, Intent
 
 Frequencies = Callable[[Sequence[str]], tuple[dict[str, int], int]]
-"""Return the number of notes that contain each word, and the number of all notes."""
+"""Function from words to (`{word: number of notes that contain it}`, number of all notes)."""
 
 OWN: Final = 2.65
-"""Weight of the words in common that stand not in `technical.txt`, each by its rarity in the vault."""
+"""Weight of the sum of rarities of the common words that are not in `technical.txt`. Common words are those of both the
+prompt and the memory; rarity is that in the vault."""
 COMMON: Final = 1.85
-"""Weight of the other words in common, each by its rarity in the vault."""
+"""Weight of the sum of rarities of the common words that are in `technical.txt`."""
 SHARE: Final = -0.55
 """Weight of the share of technical words among the prompt's words."""
 DEFINITE: Final = 1.75
-"""Weight of words such as "the" and "our": the prompt speaks of a certain thing."""
+"""Weight of the number of words such as "the" and "our", which speak of a certain thing."""
 INDEFINITE: Final = -0.95
-"""Weight of words such as "a" and "this": the prompt speaks of any thing, or of what stands beside it."""
+"""Weight of the presence of a word such as "a" or "this", which speak of any thing, or of one shown with the prompt."""
 GENERAL: Final = -1.2
-"""Weight of a beginning such as "how do I" or "write", if no definite word stands in the prompt."""
+"""Weight of a beginning such as "how do I" or "write", if the prompt has no definite word ("the", "our")."""
 BASE: Final = -2.8
 SPECIFIC: Final = 0.36
-"""Least `specific` of a memory that a technical prompt lets through."""
+"""Minimum of `specific` for a memory that a technical prompt does not drop."""
 MOST_OWN, MOST_COMMON, MOST_DEFINITE, MOST_OTHER = 3.0, 2.0, 2, 4
-"""Limits of the values that are weighed."""
+"""Maxima of the sums for `OWN` and `COMMON`, of the number of definite words, and of the number of words of a prompt
+that are not technical."""
 FEWEST: Final = 2
-"""Number of technical words that make a prompt technical, if none of them is a name. One is enough for a prompt with
-a general beginning."""
+"""Number of technical words that make a prompt technical; one less for a prompt with a general beginning. One is enough
+if it is a name, such as that of a library."""
 PAIR: Final = 0.5
-"""What two letters of a script without spaces count among the prompt's words: a word is cut into several pairs."""
+"""Weight of a pair of letters when a prompt's words are counted. In scripts without spaces a word is cut into pairs."""
 BELOW: Final = "generic: "
-"""Beginning of the `dropped` reason."""
+"""Beginning of the `dropped` reason of candidates that `drop` drops."""
 
 
 def _set(listed: str) -> frozenset[str]:
@@ -73,7 +76,7 @@ _NO_THING: Final = _set(
     best command difference differences differenza diferencia diferenca number syntax unterschied unterschiede verschil
     """
 )
-"""Words before which a definite word says nothing: "the difference between"."""
+"""Words that follow a definite word which does not count, as in "the difference between"."""
 _POLITE: Final = ("please ", "can you ", "could you ", "bitte ", "hi ", "hey ", "ok ", "now ")
 _BEGINNINGS: Final = (
     *(
@@ -127,44 +130,50 @@ _BEGINNINGS: Final = (
     *("kirjoita", "selita", "miten ", "mika on ", "напиши", "объясни", "как ", "что такое "),
     *("用", "解释", "如何", "什么是", "怎么", "写一"),
 )
-"""Beginnings of requests for an example, an explanation or a text of code, folded. With a definite word behind it such
-a request is about a certain thing ("how do I run the tests")."""
+"""Folded beginnings of requests for an example, an explanation or code. If a definite word follows, the request is
+about a certain thing ("how do I run the tests")."""
 EXPLAINING: Final = _set(
     """
     explain describe compare erklar erklare erklaer erklaere beschreib beschreibe explique explica explicame decris spiega
     spiegami leg wyjasnij selita объясни опиши
     """
 )
-"""First words of prompts that ask for an explanation, and for no work to which a preference could apply."""
+"""First words of prompts that ask for an explanation. No standing preference is looked for, as nothing is to be
+done."""
 
 
 class Technical(Struct, frozen=True):
-    """The stems of `technical.txt`."""
+    """The stems of the words in `technical.txt`, by section."""
 
     names: frozenset[str]
+    """Section `names`."""
     words: frozenset[str]
-    """Names and words: what makes a prompt technical."""
+    """Sections `names` and `words`. These stems make a prompt technical."""
     every: frozenset[str]
-    """Those, and the plain words of documentation."""
+    """All sections; `plain` has words of documentation that do not make a prompt technical."""
 
 
 class Request(Struct, frozen=True):
-    """A technical prompt. `stems`: `{stem: word}` of what it is about; `technical`: those that make it technical;
-    `common`: those and plain ones."""
+    """A technical prompt."""
 
     stems: Mapping[str, str]
+    """`{stem: word}` of its words, without stop words."""
     technical: frozenset[str]
+    """The stems that make it technical (`Technical.words`)."""
     common: frozenset[str]
+    """The stems that are in any section of `technical.txt`."""
     definite: int
+    """Number of definite words ("the", "our"), at most `MOST_DEFINITE`."""
     indefinite: bool
+    """Whether it has an indefinite word ("a", "this")."""
     general: bool
     """Whether it begins like a request about anything (`_BEGINNINGS`) and has no definite word."""
     names: tuple[ExactToken, ...] = ()
-    """Names that it spells out (`tides/parse.py`), without those of technical words only."""
+    """Exact names in it (`tides/parse.py`), except those that consist of words in `technical.txt`."""
 
     @property
     def share(self) -> float:
-        """The share of technical words. A long prompt's other words count up to a limit."""
+        """The share of technical words. At most `MOST_OTHER` of the other words are counted."""
         other = sum(1.0 if _whole(stem) else PAIR for stem in self.stems if stem not in self.technical)
         return len(self.technical) / (len(self.technical) + min(other, MOST_OTHER))
 
@@ -177,7 +186,7 @@ class Request(Struct, frozen=True):
 
 
 def request(heard: Heard, space: str | None) -> Request | None:
-    """Return a technical prompt's words; None if the prompt is not technical, or names the caller's project.
+    """Return the analysis of a technical prompt; None if the prompt is not technical, or names the caller's project.
 
     Prompts about a time or about the user are not technical.
     """
@@ -211,9 +220,10 @@ def drop(
     said: Mapping[str, Collection[str]],
     frequencies: Frequencies,
 ) -> None:
-    """Drop candidates that share nothing specific with a technical prompt. `said`: `{digest: stems}` of the candidates.
+    """Drop candidates that share nothing specific with a technical prompt; none if `asked` is None.
 
-    A memory stays if it has a name that the prompt spells out, or if feedback on similar prompts was positive.
+    A memory stays if it contains an exact name from the prompt, or if feedback on similar prompts was positive. `said`:
+    `{digest: stems}` of the candidates' words.
     """
     some = [one for one in candidates if one.dropped is None]
     if asked is None or not some:
@@ -238,14 +248,17 @@ def drop(
 
 
 def dropped(candidates: Iterable[Candidate], gate: float) -> bool:
-    """Whether a candidate that was relevant enough was dropped here."""
+    """Return whether `drop` dropped a candidate whose relevance reaches `gate`."""
     return any(
         one.dropped is not None and one.dropped.startswith(BELOW) and one.relevance >= gate for one in candidates
     )
 
 
 def specific(asked: Request, *, own: float, common: float) -> float:
-    """Return how likely a technical prompt asks for the matter of a memory, by the words that both share."""
+    """Return the probability that a technical prompt asks for a memory, computed from the words that both have.
+
+    `own`, `common`: sums of the rarities of these words, see `OWN` and `COMMON`.
+    """
     return sigmoid(
         OWN * min(own, MOST_OWN)
         + COMMON * min(common, MOST_COMMON)
@@ -258,12 +271,12 @@ def specific(asked: Request, *, own: float, common: float) -> float:
 
 
 def explains(text: str) -> bool:
-    """Whether a prompt begins with a word that asks for an explanation."""
+    """Return whether a prompt begins with a word that asks for an explanation."""
     return next(iter(words(text[:100])), "") in EXPLAINING
 
 
 def warm() -> None:
-    """Read the vocabulary."""
+    """Load `technical.txt`, so that the first prompt does not wait for it."""
     _technical()
 
 
@@ -282,7 +295,7 @@ def _technical() -> Technical:
 
 
 def _has_a_name(one: Candidate, asked: Request) -> bool:
-    """Whether a memory contains a name that the prompt spells out."""
+    """Return whether a memory contains an exact name from the prompt."""
     if not asked.names:
         return False
     said = fold(f"{one.row.title or ''}\n{beginning(one.row.content, OVERLAP)}")
@@ -297,22 +310,22 @@ def _begins_generally(text: str) -> bool:
 
 
 def _definite(every: Sequence[str]) -> int:
-    """Return the number of definite words that speak of a certain thing."""
+    """Return the number of definite words, except those before a word such as "difference" (`_NO_THING`)."""
     following = [*every[1:], ""]
     return sum(word in _DEFINITE and after not in _NO_THING for word, after in zip(every, following, strict=True))
 
 
 def _names(space: str, every: Sequence[str], known: Technical) -> bool:
-    """Whether the prompt names the space, by a word that is not technical itself."""
+    """Return whether the prompt contains all words of the space's short name, and not all of these are technical."""
     named = words(fold(short_name(space)))
     return bool(named) and set(named) <= set(every) and not stems(named) <= known.every
 
 
 def _rarity(count: int, notes: int) -> float:
-    """Return 1 for a word that one note contains, falling to 0 for a word of all notes."""
+    """Return the rarity of a word that `count` of `notes` notes contain: from 1 for one note to 0 for all."""
     return max(0.0, min(1.0, math.log((notes + 1) / (count + 0.5)) / math.log((notes + 1) / 1.5)))
 
 
 def _whole(stem: str) -> bool:
-    """Whether a stem is a word, and no pair of letters of a script without spaces."""
+    """Return whether a stem is that of a whole word, and not a pair of letters of a script without spaces."""
     return len(stem) > 2 or stem.isascii()

@@ -1,7 +1,7 @@
-"""The text for the start of a session: core memories of the project, global ones, and the user's identity, within a budget.
+"""Compose the greeting: the text with memories that an agent gets at the start of a session.
 
-Memories that the session's context still contains are not repeated. `AgentCommands` reads how `ormahctl setup` connected
-each agent.
+It has core memories of the project, global ones and those about the user, within a limit of characters. Memories that
+the session's context still contains are left out. `AgentCommands` reads which commands each agent can run.
 """
 
 from __future__ import annotations
@@ -34,16 +34,20 @@ AGENT: Final = "agent:"
 
 
 class AgentCommands:
-    """The commands of each agent. The file is read again when it changes; thread-safe."""
+    """The commands that each agent can run, from the file that `ormahctl setup` writes.
+
+    The file is read again after it changed. Thread-safe.
+    """
 
     def __init__(self, file: Path | None = None) -> None:
-        """`file`: the file that setup writes; None for the default path."""
+        """`file`: path of that file; None for the default."""
         self._file = file or paths.wiring_file()
         self._usual = shell(paths.program(PROGRAM))
         self._known: tuple[tuple[int, int, int] | None, Mapping[str, Commands]] = (None, {})
 
     def of(self, agent: str | None) -> Commands:
-        """Return the commands of the agent with this name or source; the commands of a shell if the agent was not set up."""
+        """Return the commands of the agent with this name or source; the commands of a shell if the agent was not
+        set up."""
         return self._read().get((agent or "").removeprefix(AGENT), self._usual)
 
     def _read(self) -> Mapping[str, Commands]:
@@ -60,7 +64,7 @@ class AgentCommands:
 
 
 def _parsed(file: Path) -> Mapping[str, Commands]:
-    """Return the commands in the file by agent; empty if it cannot be read, so that a whisper does not fail."""
+    """Return `{agent: its commands}` from the file; empty if it cannot be read, so that a whisper does not fail."""
     try:
         programs = msgspec.json.decode(own_files.read(file, follow=True), type=dict[str, paths.AgentConnection])
     except (OSError, msgspec.DecodeError) as exc:
@@ -70,13 +74,13 @@ def _parsed(file: Path) -> Mapping[str, Commands]:
 
 
 CONTENT: Final = 240
-"""Characters of one memory's content that are shown."""
+"""Maximum number of characters of one memory's content that are shown."""
 MOST: Final = 20
 """Maximum number of memories in a greeting."""
 
 
 class GreetingIndex(Protocol):
-    """What a greeting needs from the index."""
+    """The methods of the index that a greeting uses."""
 
     def edges_of(self, ids: Sequence[str] | None = None) -> list[EdgeRow]: ...
     def ids(self, chosen: Filter) -> list[str]: ...
@@ -84,11 +88,11 @@ class GreetingIndex(Protocol):
 
 
 Replaced = Callable[[Sequence[str]], Mapping[str, str]]
-"""Return `{older: newer}` for those of the memories that a newer one replaced."""
+"""Function from ids to `{older id: newer id}`, for those memories that a newer one replaced."""
 
 
 class Greeting(Struct, frozen=True):
-    """The text (empty if there is nothing to say), and how each memory (by `context_key`) is shown in it."""
+    """The text (empty if there is nothing to show), and `{context key: how the memory is shown in it}`."""
 
     text: str = ""
     shown: Mapping[str, Shown] = field(default_factory=dict)
@@ -107,8 +111,8 @@ def greet(
 ) -> Greeting:
     """Return the text for a session that begins in `space`.
 
-    `known`: context keys of memories that the session already has. `replaced`: finds memories that a newer one
-    replaced; they are marked.
+    `known`: context keys of memories that the session already has; they are left out. `replaced`: returns
+    `{older id: newer id}`; the older memories are marked.
     """
     room = settings.greeting_characters - len(enclose([], commands=commands, heading=REMEMBERS))
     lines: list[str] = []
@@ -126,7 +130,8 @@ def greet(
 
 
 def _due(index: GreetingIndex, space: str | None, self_id: str, now: datetime) -> Iterator[NodeRow]:
-    """Yield core memories of this space, then global ones, then the self node and the memories connected to it by `defines`."""
+    """Yield core memories of this space, then global ones, then the self node and the memories connected to it by
+    `defines`."""
     linked = neighbours(index.edges_of([self_id]), self_id)
     core = index.ids(Filter(tiers=(Tier.CORE,), spaces=(GLOBAL, *([space] if space else [])), alive_at=now))
     rows = index.notes([self_id, *linked, *core], connections=False)
@@ -141,7 +146,7 @@ def _due(index: GreetingIndex, space: str | None, self_id: str, now: datetime) -
 
 
 def _says_nothing(me: NodeRow) -> bool:
-    """Whether the self node has no content beyond the text it was created with."""
+    """Return whether the self node has no content beyond the text it was created with."""
     said = me.content.strip()
     as_made = said.endswith(SELF_TEXT) and "\n" not in said
     return as_made or " ".join(said.split()) in {"", " ".join((me.title or "").split())}
@@ -153,7 +158,11 @@ def _first(row: NodeRow) -> tuple[bool, float, float, str]:
 
 
 def _entry(row: NodeRow, room: int, newer: str | None) -> tuple[list[str] | None, Shown]:
-    """Return a memory's lines within `room` characters and how it is shown; None as lines if not even its title fits."""
+    """Return (lines of a memory, how it is shown). The lines are None if not even its title fits into `room`
+    characters.
+
+    `newer`: id of the memory that replaced it.
+    """
     head = line(row, older_than=newer)
     if len(head) + 1 > room:
         return None, "title"

@@ -1,7 +1,5 @@
-"""Classify a prompt: `early` before anything is embedded, then `hear` for its kind, search text, time and topic.
-
-`early` returns a reason for silence if the prompt asks nothing, for example if it only acknowledges, thanks or greets
-(`phrases.txt`).
+"""Analyse a prompt. `early` rejects one that asks nothing, before anything is embedded: for example one that only
+acknowledges, thanks or greets (`phrases.txt`). `hear` finds its kinds, search text, period and topic.
 """
 
 from __future__ import annotations
@@ -29,7 +27,8 @@ from ormahd.whisper.intents import FIRST_PERSON, Archetypes, Embed, Embedded, cl
 from ormahd.whisper.types import Asked, Before, Float, Heard, Intent, Silence
 
 INTENT_COSINE: Final = 0.55
-"""Cosine with an example, as the default model gives it, from which a prompt is classified like it."""
+"""Minimum cosine between a prompt and an example at which the prompt is of the example's kind. For the default model;
+other models' similarities are converted (`scale`)."""
 MOST_WORDS: Final = 24
 """Maximum number of words (or Chinese, Japanese, Korean characters) of a prompt that can be a mere acknowledgement."""
 
@@ -39,15 +38,17 @@ _TOKENS = re.compile(rf"[{_SIGNS}]|[^\W_{_SIGNS}]+")
 
 Words = tuple[str, ...]
 Sequence = tuple["str | Choice", ...]
-"""A sequence of words and choices."""
+"""A phrase from `phrases.txt`: words and choices, in order."""
 
 
 class Choice(Struct, frozen=True):
+    """A place in a phrase where any of `options` may stand. An empty option makes it optional."""
+
     options: tuple[Sequence, ...]
 
 
 def acknowledges(text: str) -> bool:
-    """Whether a text consists only of phrases from `phrases.txt`; punctuation is ignored."""
+    """Return whether a text consists only of phrases from `phrases.txt`; punctuation is ignored."""
     words = tokens(text, MOST_WORDS + 1)
     if not words or len(words) > MOST_WORDS:
         return False
@@ -61,7 +62,8 @@ def acknowledges(text: str) -> bool:
 
 
 def tokens(text: str, most: int) -> Words:
-    """Return the first `most` words of a text in the form in which phrases are compared: folded, without apostrophes."""
+    """Return the first `most` words of a text in the form in which phrases are compared: folded, without
+    apostrophes."""
     folded = fold(text[: most * 40]).replace("'", "")
     return tuple(found[0] for found in islice(_TOKENS.finditer(folded), most))
 
@@ -81,7 +83,7 @@ def _ends(phrase: Sequence, words: Words, start: int) -> set[int]:
 
 @cache
 def _phrases() -> dict[str, list[Sequence]]:
-    """Return all phrases, by each word that they may begin with."""
+    """Return `{word: phrases that may begin with it}`, read from `phrases.txt`."""
     found: dict[str, list[Sequence]] = {}
     for line in Path(__file__).with_name("phrases.txt").read_text("utf-8").splitlines():
         if line.strip() and not line.startswith("#"):
@@ -115,7 +117,7 @@ def _sequence(template: str) -> Sequence:
 
 
 def _parts(template: str) -> Iterator[str]:
-    """Yield a template's parts: text outside of brackets, and brackets with their contents."""
+    """Yield the parts of a line's phrase: text outside of brackets, and brackets with their contents."""
     start = depth = 0
     for at, sign in enumerate(template):
         if sign in "[(":
@@ -133,7 +135,7 @@ def _parts(template: str) -> Iterator[str]:
 
 
 def _alternatives(inner: str) -> Iterator[str]:
-    """Yield the alternatives between the `|` signs of the outermost level."""
+    """Yield the parts of `inner` between `|` signs, except those within inner brackets."""
     start = depth = 0
     for at, sign in enumerate(inner):
         depth += (sign in "[(") - (sign in "])")
@@ -144,39 +146,43 @@ def _alternatives(inner: str) -> Iterator[str]:
 
 
 FEWEST: Final = 3
-"""Prompts with fewer letters and digits are too short, in every script. Two Chinese characters may be a word, but as
-a prompt they are usually a yes. Spacing vowel signs count (Hindi "गिट" has three); accents do not."""
+"""Minimum number of letters and digits of a prompt, in every script; a shorter one gets no whisper. Two Chinese
+characters may be a word, but as a prompt they usually mean "yes". Spacing vowel signs count (Hindi "गिट" has three);
+accents do not."""
 WINDOW: Final = timedelta(days=3)
-"""Period searched for "where were we?"."""
+"""How far back memories are searched for a prompt such as "where were we?"."""
 EARLIER: Final = 2
 """Number of earlier prompts that are added to a follow-up's search text."""
 EARLIER_CHARACTERS: Final = 400
-"""Characters taken of each, so that the search text stays within the model's window."""
+"""Maximum number of characters of each earlier prompt, so that the search text fits into the model's window."""
 EMPTY_WORDS: Final = frozenset(
     [
         *("get", "give", "got", "know", "like", "make", "need", "ok", "okay", "one", "ones", "please", "show", "tell"),
         *("thanks", "thing", "things", "use", "want", "way", "yes"),
     ]
 )
-"""Words without a topic: sharing one of them with a prompt does not make a memory relevant."""
+"""Words that say nothing about a topic. A memory that has only these in common with a prompt is not relevant for
+that."""
 LEANING_WORDS: Final = 7
-"""Maximum number of words of a prompt that may depend on the one before; a longer prompt states its own topic."""
+"""Maximum number of words of a prompt that may depend on the previous one. A longer prompt states its own topic."""
 _ABOUT: Final = re.compile(r"\W*(?:(?:and|but|so|ok|then)\W+)*(?:what|how) about\b")
 PHRASE_WORDS: Final = 10
-"""Maximum number of words of a prompt that is taken for a plain question about a time, such as "what did we do yesterday"."""
+"""Maximum number of words, besides those of the period, of a prompt that only asks for a time ("what did we do
+yesterday")."""
 
 
 def clean(prompt: str, harness: str | None = None) -> str:
-    """Return the text that the person wrote. Never raises.
+    """Return the part of a prompt that the person wrote. Never raises.
 
-    Text that Ormah injected, the harness's tags, control characters and unpaired surrogates are removed; of a huge
-    prompt both ends are kept.
+    Text that Ormah injected, the harness's tags, control characters and unpaired surrogates are removed. Of a huge
+    prompt only the beginning and the end are kept.
     """
     return read(prompt, harness).text
 
 
 def early(prompt: str, harness: str | None = None) -> Silence | None:
-    """Return why this prompt gets no whisper, judged by its text alone; None if it must be processed further. Never raises."""
+    """Return the reason for silence that the text alone shows; None if the prompt must be processed further. Never
+    raises."""
     found = read(prompt, harness)
     if found.author is Author.MACHINE:
         return Silence.MACHINE
@@ -192,9 +198,8 @@ def early(prompt: str, harness: str | None = None) -> Silence | None:
 def hear(asked: Asked, before: Before, *, embed: Embed, archetypes: Archetypes, now: datetime) -> Heard:
     """Analyse a prompt that `early` did not reject.
 
-    The search text is the prompt; with the earlier prompts for a follow-up; without the words of a period if it asks
-    for one. Without a model, or for a text without a usable vector, the kind is general unless the words show a plain
-    question about a time.
+    The search text is the prompt. For a follow-up, earlier prompts are added; if the prompt asks for a period, the
+    words of the period are removed. Without a usable vector the kinds are found by the prompt's words alone.
     """
     prompt = clean(asked.prompt, asked.harness)
     found = embed(prompt)
@@ -219,7 +224,7 @@ def hear(asked: Asked, before: Before, *, embed: Embed, archetypes: Archetypes, 
     query = prompt
     if follow_up:
         by_words = scores is None or scores[Intent.CONTINUATION] < near
-        # "and in production?" has half of its topic in the previous prompt; with two of them, its own half would count too little
+        # Half of the topic of "and in production?" is in the previous prompt. Two earlier prompts would outweigh it.
         query = "\n".join([*_earlier(before, 1 if by_words and topics(prompt) else EARLIER), prompt])
     if Intent.TEMPORAL in intents and period is not None:  # without a recognised period there is no window
         after, until = period.after, period.before
@@ -241,8 +246,10 @@ def hear(asked: Asked, before: Before, *, embed: Embed, archetypes: Archetypes, 
 def _kinds(
     prompt: str, scores: dict[Intent, float] | None, period: Period | None, before: Before, threshold: float
 ) -> frozenset[Intent]:
-    """Return the kinds of a prompt: by its similarity to the examples, or by its words if there is no model or no
-    example is near."""
+    """Return the kinds of a prompt: by `scores`, or by its words if there are no scores or none reaches `threshold`.
+
+    `scores`: `{kind: largest cosine with one of its examples}`.
+    """
     kinds = classify(scores, prompt, threshold) if scores is not None else frozenset({Intent.GENERAL})
     if kinds != {Intent.GENERAL}:
         return kinds
@@ -254,7 +261,7 @@ def _kinds(
 
 
 def _leans(prompt: str) -> bool:
-    """Whether a prompt depends on the previous one: "what about the first one?", "how does it do that?"."""
+    """Return whether a prompt depends on the previous one: "what about the first one?", "how does it do that?"."""
     said = words(prompt[:200])
     if len(said) > LEANING_WORDS or FIRST_PERSON.intersection(said):
         return False
@@ -262,12 +269,15 @@ def _leans(prompt: str) -> bool:
 
 
 def topic(text: str, space: str | None) -> frozenset[str]:
-    """Return words that a memory may share with the text, stemmed (`topical_words`)."""
+    """Return the stems of `topical_words`."""
     return stems(topical_words(text, space))
 
 
 def topical_words(text: str, space: str | None) -> list[str]:
-    """Return the words of a text without stop words, single letters and the name of the space."""
+    """Return the words of a text that say what it is about.
+
+    Function words, words such as "thing" (`EMPTY_WORDS`), single ASCII letters and the name of the space are left out.
+    """
     folded = fold(text)
     names = {fold(name).strip() for name in (space, short_name(space))} if space else set()
     for name in sorted(names - {""}, key=len, reverse=True):

@@ -1,4 +1,4 @@
-"""Classify a prompt by its largest cosine with examples of each kind (in English)."""
+"""Classify a prompt by its largest cosine with English examples of each kind."""
 
 from __future__ import annotations
 
@@ -86,14 +86,15 @@ ARCHETYPES: Final[Mapping[Intent, tuple[str, ...]]] = {
         "write a function that parses dates",
     ),
 }
-"""Examples of each kind. A prompt that is nearest to a general example is of no other kind. The first half of the
-examples of continuation ask to resume; the others make sense only after an earlier prompt."""
+"""Kind -> examples. A prompt that is nearest to a general example is of no other kind. The first `RESUME` examples of
+continuation ask to resume; the others make sense only after an earlier prompt."""
 
 RESUME: Final = 6
-"""Number of continuation's examples, from the first, that ask to resume."""
+"""Number of the first examples of `Intent.CONTINUATION` that ask to resume ("where were we?")."""
 FIRST_PERSON: Final = frozenset({"i", "me", "mine", "my", "myself", "user"})
 MARGIN: Final = 0.15
-"""A conversational prompt is of that kind alone, unless another kind's cosine is at most this much lower."""
+"""Maximum difference between the cosine of a conversational prompt and that of another kind at which the prompt is
+of the other kind instead."""
 
 
 POLITE: Final = 0.3
@@ -113,7 +114,7 @@ Embed = Callable[[str], Embedded | None]
 
 
 class Archetypes:
-    """Vectors of the examples, embedded at first use; `warm` does it ahead. Embedded anew if the model's dimensions
+    """The vectors of the examples. They are embedded at first use or by `warm`, and again if the model's dimensions
     change. Thread-safe."""
 
     def __init__(self, embed: Embed) -> None:
@@ -155,9 +156,9 @@ class Archetypes:
 
 
 def small_talk(vector: Float, archetypes: Archetypes, scale: Scale | None = None) -> bool:
-    """Whether a prompt is nearest to a greeting or thanks, even if not near enough to be classified as such.
+    """Return whether a prompt is nearest to a conversational example, even if not near enough to be classified as such.
 
-    Such a prompt is not used to ask which memory would have helped.
+    A review does not ask whether a memory would have helped with such a prompt.
     """
     scores = archetypes.scores(vector)
     return (
@@ -168,7 +169,7 @@ def small_talk(vector: Float, archetypes: Archetypes, scale: Scale | None = None
 
 
 def resumes(prompt: str, vector: Float, archetypes: Archetypes) -> bool:
-    """Whether a prompt such as "where were we?" asks to resume without naming a topic."""
+    """Return whether a prompt such as "where were we?" asks to resume without naming a topic."""
     nearest = archetypes.nearest(Intent.CONTINUATION, vector)
     return nearest is not None and nearest < RESUME and topics(prompt) <= _resuming()
 
@@ -179,11 +180,11 @@ def _resuming() -> frozenset[str]:
 
 
 def classify(scores: Mapping[Intent, float], prompt: str, threshold: float) -> frozenset[Intent]:
-    """Return all kinds whose score reaches the threshold; general if none does.
+    """Return the kinds whose score reaches both `threshold` and the score of the general kind; general if none does.
 
-    Identity requires a word of the first person: otherwise the prompt asks about another person. Conversational is
-    dropped if another kind is within the margin; otherwise it is the only kind. With identity, continuation is
-    dropped.
+    Identity requires a word of the first person, because the prompt else asks about another person. If conversational
+    and other kinds are found, the others are returned if one of them is within `MARGIN`, else conversational alone.
+    Continuation is left out beside identity.
     """
     floor = max(threshold, scores[Intent.GENERAL])
     found: set[Intent] = {kind for kind, score in scores.items() if score >= floor} - {Intent.GENERAL}

@@ -1,7 +1,9 @@
-"""Exact names in a prompt, for the whisper's gate: a memory with the name is relevant, a look-alike is not.
+"""Change a memory's relevance by the exact names in a prompt: one with the name is relevant, one with a similar name
+is not.
 
-What the words and vectors of a prompt say of a name is blind: a year counts as a word in common, and two ticket numbers
-look alike. The search has compared names letter by letter (`search.exact`).
+Words and vectors do not tell names apart: a year counts as a common word, and two ticket numbers have similar
+vectors. The search compares names exactly (`search.exact`), and its numbers are used here. A *look-alike* of a name
+is a similar name.
 """
 
 from __future__ import annotations
@@ -17,17 +19,18 @@ from ormahd.text.facts import exact_tokens
 from ormahd.text.words import fold
 
 RARE: Final = 0.6 * BOOST
-"""Boost from which a memory has most of the exact things of a prompt, and these are rare in the vault."""
+"""Value of the search's number `exact` from which a memory has most of a prompt's exact names, and these are rare."""
 RELEVANT: Final = 0.41
-"""Relevance of such a memory at least: above the default gate, also where nothing else of the prompt fits."""
+"""Minimum relevance of a memory whose `exact` reaches `RARE`. It is above the default gate."""
 TWIN: Final = 0.15
-"""Factor on the relevance of a memory with a look-alike of a name that no memory has."""
+"""Factor on the relevance of a memory with a look-alike, if the prompt has a name that no memory has."""
 ABSENT: Final = 0.75
-"""Factor on the relevance of another memory, if the prompt spells out a name that no memory has."""
+"""Factor on the relevance of a memory without any of the prompt's names, if the prompt has a name that no memory
+has."""
 ALIKE: Final = 0.33
-"""Share of a name's parts that a look-alike has."""
+"""Minimum share of a name's parts that a look-alike has."""
 READ: Final = 4_000
-"""Characters of a memory in which look-alikes are searched."""
+"""Maximum number of characters of a memory in which look-alikes are searched."""
 
 _PARTS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+|\d+")
 _DIGITS: Final = re.compile(r"\d+")
@@ -44,8 +47,10 @@ def unknown_names(index: Searchable, query: str) -> list[str]:
 
 
 def has_twin(names: Sequence[str], row: NodeRow) -> bool:
-    """Return whether a memory has a look-alike of one of `names`: a name with a third of its parts, or the same but for
-    digits, or a hash for a hash."""
+    """Return whether a memory has a look-alike of one of `names`.
+
+    That is a name with a third of its parts, a name that differs in digits only, or for a hash any hash.
+    """
     if not names:
         return False
     others = [token.text for token in exact_tokens(f"{row.title or ''}\n{row.content[:READ]}")]
@@ -67,12 +72,15 @@ def _parts(name: str) -> frozenset[str]:
 
 
 def by_names(relevance: float, numbers: Mapping[str, float], *, twin: bool, absent: bool) -> float:
-    """Return a memory's relevance with what the names in the prompt say. `numbers`: those of the search; `twin`: it has a
-    look-alike of a name that no memory has; `absent`: the prompt has such a name."""
+    """Return `relevance` of a memory, changed by the names in the prompt.
+
+    `numbers`: the search's numbers of the memory; `absent`: whether the prompt has a name that no memory has; `twin`:
+    whether this memory has a look-alike of that name.
+    """
     boost = numbers.get("exact", 0.0)
     if boost >= RARE:
         return max(relevance, RELEVANT)
     if boost <= 0.0:
-        relevance *= numbers.get("without", 1.0)  # below 1 where another memory has a name that this one lacks
+        relevance *= numbers.get("without", 1.0)  # below 1 if another memory has a name that this one lacks
         relevance *= ABSENT if absent else 1.0
     return relevance * TWIN if twin else relevance

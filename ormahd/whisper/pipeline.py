@@ -1,6 +1,6 @@
 """The whisper pipeline: hear → suppress → gather → judge → rerank → affinity → generic → choose → renew → render.
 
-`SEEDS.md` in this folder names, for each requirement, the stage, the setting and the test.
+`SEEDS.md` in this folder lists the requirements, each with its stage, setting and test.
 """
 
 from __future__ import annotations
@@ -46,13 +46,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("ormah")
 
 POOL = 30
-"""Number of candidates judged: more than are shown, because the best rank is often not the most relevant."""
+"""Number of search results that become candidates. Many more than are shown, because the first one is often not the
+most relevant."""
 FIRST = "what has been decided about how this is built?"
 """The prompt that `Whisper.warm` uses."""
 
 
 class Whisper:
-    """What whispering needs besides the memories: sessions, examples of intents, the reranker. Thread-safe."""
+    """Answers prompts with whispers. It holds the sessions, the examples of intents and the reranker. Thread-safe."""
 
     def __init__(
         self,
@@ -64,9 +65,9 @@ class Whisper:
         maintenance_due: Callable[[], bool] = lambda: False,
         wiring: AgentCommands | None = None,
     ) -> None:
-        """`rerankers`: returns the cross-encoder, or None while it is not loaded. `lacks_reranker`: whether an answer
-        without it is degraded. `maintenance_due`: whether
-        questions wait for an agent that is the judge of maintenance. `wiring`: the commands that each agent can run."""
+        """`rerankers`: returns the cross-encoder, or None while it is not loaded. `lacks_reranker`: returns whether an
+        answer without it counts as degraded. `maintenance_due`: returns whether agents are the judge and questions wait
+        for one. `wiring`: the commands that each agent can run."""
         self.ormah = ormah
         self.settings = ormah.settings.whisper
         self.sessions = sessions
@@ -89,23 +90,23 @@ class Whisper:
     def whisper(self, asked: Asked, *, explain: bool = False) -> WhisperResult:
         """Return the few memories that matter for this prompt as a text for the agent; or silence, with the reason.
 
-        A memory shown with its content counts as weakly used: its lease begins anew, but its rank does not rise. It
-        does not count with `explain`, nor when a person asks outside of a session. With a session id, the prompt is
-        stored for the next one, and the candidates are logged for feedback.
+        A memory shown with its content counts as weakly used: its lease begins anew, but its rank does not rise. With
+        `explain`, or when a person asks outside of a session, no use is counted. With a session id, the prompt is
+        stored as context of the next one, and feedback can refer to the logged candidates.
         """
         begun = time.perf_counter()
         course = _Course(self, asked, explain=explain)
         return course.answer(course.run(), begun)
 
     def warm(self) -> None:
-        """Load and compute what the first prompt would otherwise wait for, by running a whole prompt."""
+        """Run a prompt without answering it, so that the first real prompt does not wait for models and caches."""
         time_words.warm()
         generic.warm()
         if self.archetypes(self.ormah.embed_query).warm():
             _Course(self, Asked(FIRST, None), explain=False).run()
 
     def archetypes(self, embed: Callable[[str], QueryVectors | None]) -> intents.Archetypes:
-        """Return the examples of each intent, embedded once for each model."""
+        """Return the vectors of the examples of each intent. `embed`: used at the first call only."""
         with self._archetypes_lock:
             if self._archetypes is None:
                 self._archetypes = intents.Archetypes(embed)
@@ -116,21 +117,23 @@ class Whisper:
 
 
 class Answer(Struct):
-    """The result of a run: the chosen memories or silence, and the values of the stages that were reached."""
+    """The result of the stages for one prompt: the chosen memories or silence, and the values of the stages that
+    ran."""
 
     silence: Silence | None = None
     heard: Heard | None = None
     pool: Pool | None = None
     chosen: tuple[Candidate, ...] = ()
     resting: Candidate | None = None
+    """The most relevant archived memory, if it is the reason for silence (`Silence.ARCHIVE`)."""
     request: generic.Request | None = None
-    """The words of a technical prompt."""
+    """The analysis of a technical prompt; None for other prompts."""
     better: str | None = None
-    """The space that fits the prompt better, if candidates were dropped for it."""
+    """The other space that the prompt is about, if candidates of the caller's space were dropped for that reason."""
 
 
 class _Course:
-    """One prompt going through the stages."""
+    """The run of one prompt through the stages."""
 
     def __init__(self, whisper: Whisper, asked: Asked, *, explain: bool) -> None:
         self.whisper = whisper
@@ -230,7 +233,10 @@ class _Course:
         return self._embedded[text]
 
     def _rerank(self, candidates: list[Candidate], heard: Heard) -> None:
-        """Mix in the cross-encoder's scores; skipped if the prompt is about the user alone."""
+        """Mix the cross-encoder's scores into the relevance of the candidates.
+
+        Does nothing if the prompt is about the user alone, or without the cross-encoder.
+        """
         if heard.identity_only or self.settings.reranker == "off":
             return
         reranker = self.whisper.reranker()
@@ -245,7 +251,10 @@ class _Course:
         choose.blend(read, [cross(logit) for logit in logits])
 
     def _boosts(self, heard: Heard, candidates: Sequence[Candidate]) -> Mapping[str, affinity.Boost]:
-        """Return the affinity of each candidate; empty for prompts that ask for a time."""
+        """Return `{node id: boost}` by judgements on similar prompts.
+
+        Empty for a prompt that asks for a time, or whose language the model does not read.
+        """
         if heard.vector is None or heard.temporal or not hear.is_read(heard.prompt, self.embed):
             return {}
         ids = [one.id for one in candidates if one.dropped is None]
@@ -259,7 +268,8 @@ class _Course:
         )
 
     def _verdicts(self, heard: Heard, candidates: Sequence[Candidate]) -> Mapping[str, Verdict]:
-        """Return explicit judgements on candidates for this same prompt."""
+        """Return `{node id: verdict}`: explicit judgements on candidates for a prompt that means the same as this
+        one."""
         judgements = self.ormah.judgements
         ids = [one.id for one in candidates if one.id in judgements.explicit]
         if not ids:
@@ -271,7 +281,10 @@ class _Course:
     # ------------------------------------------------------------ the answer
 
     def answer(self, found: Answer, begun: float) -> WhisperResult:
-        """Render the result, store it for the session, and log it."""
+        """Render the result of the stages, store it in the session, and log it.
+
+        `begun`: the value of `time.perf_counter` when the prompt came.
+        """
         event = whispers.new_event()
         if found.chosen and self.asked.gone():
             for one in found.chosen:
@@ -319,13 +332,14 @@ class _Course:
         )
 
     def _log(self, event: str, found: Answer, nodes: Sequence[Candidate], begun: float) -> bool:
-        """Store the prompt for the session, and log the candidates considered, except those found only by time.
+        """Store the prompt in the session, and log the whisper with the candidates that were relevant enough.
 
-        Returns whether feedback can refer to this whisper.
+        Candidates found only by their time or by an edge are not logged. Nothing is stored or logged if whispering is
+        off. Return whether feedback can refer to this whisper.
         """
         asked, heard = self.asked, found.heard
         if found.silence is Silence.OFF:
-            return False  # whispering is off: log nothing either
+            return False
         vector = heard.vector if heard is not None else None
         shown = {context_key(one.row): one.shown for one in nodes if one.shown is not None}
         said = Said(heard.prompt if heard is not None else asked.prompt, vector, self.ormah.clock(), bool(nodes))
@@ -350,7 +364,7 @@ class _Course:
         return self._learnable(found)
 
     def _publish(self, event: str | None, found: Answer, nodes: Sequence[Candidate], begun: float) -> None:
-        """Tell the readers of events, by ids only: no text of a prompt or a memory."""
+        """Publish an event about this whisper. It contains ids, and no text of a prompt or a memory."""
         if found.silence is not Silence.OFF:
             self.ormah.events.publish(
                 "whisper", whisper=event, source=self.asked.agent, space=self.asked.space, nodes=[one.id for one in nodes],
@@ -358,7 +372,7 @@ class _Course:
             )  # fmt: skip
 
     def _use(self, found: Answer, nodes: Sequence[Candidate]) -> None:
-        """Record the request, and that the memories shown with their content were used."""
+        """Record in the state that a prompt came, and that the memories shown with their content were used."""
         asked = self.asked
         looked = self.explain or (asked.session_id is None and asked.agent == PERSON)
         if looked or found.silence in UNHEARD:
@@ -373,17 +387,18 @@ class _Course:
             log.warning("what was whispered could not be noted as used: %s", exc)
 
     def _learnable(self, found: Answer) -> bool:
-        """Whether feedback can refer to this whisper: it needs a session id and the prompt's vector, both stored."""
+        """Return whether feedback can refer to this whisper: it needs a session id and the prompt's vector, both
+        stored."""
         heard = None if self.asked.unkept else found.heard
         return self.asked.session_id is not None and heard is not None and heard.vector is not None
 
 
 UNHEARD = frozenset({Silence.OFF, Silence.EMPTY, Silence.COMMAND, Silence.MACHINE})
-"""Silences of prompts that ask an agent nothing. They get no maintenance notice, and sessions do not count them."""
+"""Silences whose prompts get no maintenance notice and are not counted in the session, as they ask an agent nothing."""
 
 
 def applies(heard: Heard) -> bool:
-    """Whether to look for standing preferences: for tasks, and for questions only if they are about the user."""
+    """Return whether standing preferences are searched for a prompt: it is a task, or a question about the user."""
     asks = is_question(heard.prompt) or generic.explains(heard.prompt)
     return not heard.temporal and (Intent.IDENTITY in heard.intents or not asks)
 

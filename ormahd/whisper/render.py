@@ -1,8 +1,8 @@
-"""Render a whisper's text: the memories as quoted notes with their provenance, within a budget, marked as injected.
+"""Render a whisper's text: the memories, quoted and with their source and date, within a limit of size.
 
-It has a heading, a paragraph that explains it, one line for each memory, and the content of the first ones. Note
-texts are escaped (`text.quoting`). The whole can be recognised and removed again (`text.harness`; its `strip` and
-`MARK` are exported here too).
+The text has a heading, a paragraph that explains it, one line for each memory, and the content of the first ones. Texts
+of notes are escaped (`text.quoting`). `text.harness` recognises and removes such a text; its `strip` and `MARK` are
+exported here too.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ __all__ = [
 ]  # fmt: skip
 
 CONTENT_CHARACTERS = 600
-"""Maximum number of characters of one memory's content, cut between words."""
+"""Maximum number of characters of one memory's content. It is cut between words."""
 TITLE = 160
-"""Maximum number of characters of a title shown: a person's note may have a title of any length."""
+"""Maximum number of characters of a title that are shown. Titles of notes have any length."""
 UNTITLED = 60
-"""Characters of the content that replace a missing title."""
+"""Maximum number of characters of the content that are shown in place of a missing title."""
 SOURCE = 60
 PREFERENCE = 240
 """Maximum number of characters of a standing preference's content."""
@@ -52,7 +52,7 @@ PROMPT = 300
 BYTES = 9_300
 """Maximum number of UTF-8 bytes of a whole whisper: Codex cuts at 10,000, and the hook may add a line."""
 LEAST = 40
-"""A content that would be cut to fewer characters is left out; only the title is shown."""
+"""Minimum number of characters of a content that is cut to fit. If fewer fit, only the title is shown."""
 
 
 class ReviewShown(Protocol):
@@ -73,11 +73,13 @@ class ReviewShown(Protocol):
 
 
 class Rendered(Struct, frozen=True):
+    """A whisper's text, and what of it had no room."""
+
     text: str
     left_out: frozenset[str]
-    """Ids of memories for which the budget had no room."""
+    """Ids of memories that are not in the text, because there was no room."""
     reviewed: bool
-    """Whether the review had room."""
+    """Whether the text contains the review."""
 
 
 def compose(
@@ -94,7 +96,7 @@ def compose(
 
     If there is not enough room, the review is left out first, then the maintenance notice, then memories from the
     end; the content of the last memory that fits is shortened. `event`: the id by which feedback refers to the
-    whisper. `commands`: what the reading agent can run.
+    whisper. `commands`: the commands that the reading agent can run.
     """
     due = [MAINTENANCE, _due(commands)] if maintenance_due else []
     if not nodes:  # a review is only shown beside memories (DESIGN sections 2 and 5)
@@ -126,7 +128,7 @@ def compose(
 def line(memory: Candidate | NodeRow, *, full_id: bool = False, older_than: str | None = None) -> str:
     """Return one memory as a line: `- **[type]** title (id: 8 characters) · source · date created`.
 
-    `older_than`: id of the memory that replaced it, for a row; a candidate holds this itself.
+    `older_than`: id of the memory that replaced it. Ignored for a candidate, which has this id as a field.
     """
     row = memory.row if isinstance(memory, Candidate) else memory
     exploring = "[exploring] " if isinstance(memory, Candidate) and memory.shown == "exploring" else ""
@@ -140,17 +142,17 @@ def line(memory: Candidate | NodeRow, *, full_id: bool = False, older_than: str 
 
 
 def quoted(text: str, characters: int) -> str:
-    """Return at most `characters` of a content as quoted lines; empty if there is nothing to read."""
+    """Return at most `characters` of a content as quoted lines; empty if nothing readable is in it."""
     return quoting.quoted(text, characters)
 
 
 def notice(text: str) -> str:
-    """Return a line in which Ormah itself speaks (a hint, a maintenance notice), in the form that `strip` recognises."""
+    """Return a message of Ormah (a hint, a maintenance notice) as one line, in the form that `strip` recognises."""
     return NOTICE + " ".join(text.split())
 
 
 def _due(commands: Commands) -> str:
-    """Return the maintenance notice for an agent."""
+    """Return the notice that tells an agent which command begins maintenance."""
     return notice(f"`{commands.maintenance}` prints memories to judge, and how the verdicts are given back.")
 
 
@@ -160,17 +162,23 @@ def _title(title: str | None, content: str) -> str:
 
 
 def _size(text: str, a_byte: float) -> float:
-    """Return the size of a text in the budget's unit: the larger of its UTF-16 code units, and its UTF-8 bytes × `a_byte`."""
+    """Return the larger of a text's number of UTF-16 code units, and its number of UTF-8 bytes × `a_byte`.
+
+    `a_byte`: limit in code units / limit in bytes, so that one number shows whether a text is within both limits.
+    """
     return max(len(text.encode("utf-16-le")) // 2, len(text.encode()) * a_byte)
 
 
 def _lines(texts: Sequence[str], a_byte: float) -> float:
-    """Return the size of whole lines, including line ends."""
+    """Return the sum of `_size` of the lines, each with its line end."""
     return sum(_size(text + "\n", a_byte) for text in texts)
 
 
 def _entry(node: Candidate, characters: int, room: float, a_byte: float) -> list[str] | None:
-    """Return one memory's lines that fit into `room` (in the unit of `_size`), or None if not even its title fits."""
+    """Return one memory's lines, or None if not even its title fits.
+
+    `characters`: maximum length of the content; `room`: maximum of the lines' `_size`.
+    """
     head = line(node)
     left = room - _lines([head], a_byte)
     if left < 0:
@@ -189,14 +197,14 @@ def _entry(node: Candidate, characters: int, room: float, a_byte: float) -> list
 
 
 def _same(content: str, title: str | None) -> bool:
-    """Whether the content repeats the line above it: it equals the title, or, without a title, fits into that line."""
+    """Return whether the content need not be shown, because the line with the title already contains all of it."""
     said = " ".join(content.split())
     return said == " ".join(title.split()) if title is not None else len(said) <= UNTITLED
 
 
 def _review(review: ReviewShown, now: datetime, characters: int, commands: Commands) -> list[str]:
-    """Return the lines of a review: the memory that was not shown, the earlier prompt, and the command that records
-    an answer."""
+    """Return the lines of a review: the earlier prompt, the memory that was not shown for it, and the command that
+    records a judgement. `characters`: maximum length of the memory's content."""
     days = max((now - review.when).days, 0)
     ago = "today" if days == 0 else "a day ago" if days == 1 else f"{days} days ago"
     body = quoted(review.content, characters)

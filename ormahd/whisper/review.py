@@ -1,8 +1,7 @@
-"""Review: with the first whisper of a session, ask about one memory that was recently considered but not shown.
+"""Review: the first whisper of a session asks the agent to judge one memory that was recently considered but not shown.
 
-Feedback otherwise concerns only memories that were shown, so a memory below the gate could never be learned about.
-Nothing of another project is shown: the earlier prompt belongs to the caller's space, and the memory to that space or
-to none.
+Without reviews only memories that were shown would be judged, and those below the gate would stay there. Nothing of
+another project is shown: the earlier prompt was made in the caller's space, and the memory is of that space or global.
 """
 
 from __future__ import annotations
@@ -30,25 +29,30 @@ if TYPE_CHECKING:
 TIERS: Final = (Tier.CORE, Tier.WORKING)
 """Tiers of memories that a review may ask about."""
 HELD: Final = timedelta(days=7)
-"""Largest age of the whisper in which the memory was considered; it must not have been shown since."""
+"""Maximum age of the whisper that considered the memory. The memory must not have been shown since."""
 REST: Final = timedelta(days=14)
-"""Time during which the same memory is not asked about again."""
+"""Time after a review during which the same memory is not asked about again."""
 UNANSWERED: Final = 3
 """Number of unanswered reviews of a memory after which it is not asked about again."""
 RELEVANT: Final = 0.1
-"""Minimum relevance of a memory to ask about."""
+"""Minimum relevance of a memory that a review asks about."""
 CONTENT_WORDS: Final = 2
-"""Minimum number of topic words of the earlier prompt: "what's 17 * 23?" has none, "tell me a joke" one."""
+"""Minimum number of topic words (`hear.topic`) in the earlier prompt. "what's 17 * 23?" has none, "tell me a joke"
+one."""
 TOP: Final = 20
-"""Number of the most relevant memories that are checked."""
+"""Maximum number of memories that are checked, the most relevant first."""
 POOL: Final = 200
-"""Number of logged memories fetched to find those `TOP`: some are of another space, forgotten or outdated."""
+"""Number of memories that are fetched from the whisper log to find `TOP`. Some are of another space, forgotten or
+expired."""
 PROMPT: Final = 300
-"""Characters of the earlier prompt that are shown, cut between words."""
+"""Maximum number of characters of the earlier prompt that are shown. It is cut between words."""
 
 
 class Review(Struct, frozen=True):
-    """A memory to judge, and the (redacted, shortened) `prompt` of the whisper `event` that considered but did not show it."""
+    """A memory to judge, and the earlier prompt for which it was considered but not shown.
+
+    `prompt`: redacted and shortened; `when`, `event`: time and id of the whisper for that prompt.
+    """
 
     node_id: str
     title: str | None
@@ -62,11 +66,12 @@ def pick(
     ormah: Ormah, space: str | None, *, now: datetime, besides: Collection[str] = (),
     small_talk: Callable[[Float], bool] = lambda _: False, scale: Scale | None = None,
 ) -> Review | None:  # fmt: skip
-    """Return the memory to ask about, or None. Writes nothing: call `went_out` once the whisper with it was sent.
+    """Return the memory to ask about, or None. Writes nothing: call `went_out` after the whisper with it was sent.
 
-    `besides`: ids of memories in the same whisper or in the session's context. `now`: the present for the expiry of
-    memories; ages of whispers use the state's clock. `small_talk`: whether a prompt with this vector is mere
-    politeness. `scale`: that of the model's similarities.
+    `besides`: ids of memories that are not picked, because they are in the same whisper or in the session's context.
+    `now`: the time at which memories must not be expired; ages of whispers are taken by the state's clock.
+    `small_talk`: returns whether a prompt with this vector is mere politeness. `scale`: the scale of the model's
+    similarities, None for the default model.
     """
     present, settings = ormah.state.clock(), ormah.settings.affinity
     held = whispers.held_back(ormah.state, present - HELD, space, POOL, least=RELEVANT)
@@ -84,15 +89,18 @@ def pick(
 
 
 def has_content(prompt: str, space: str | None) -> bool:
-    """Whether the prompt says enough to judge if a memory would have helped."""
+    """Return whether a prompt has enough topic words to judge if a memory would have helped."""
     return sum(any(map(str.isalpha, word)) for word in topic(prompt, space)) >= CONTENT_WORDS
 
 
 def _fit(
     ormah: Ormah, held: Sequence[tuple[int, str]], space: str | None, now: datetime, besides: Collection[str]
 ) -> Iterator[tuple[int, NodeRow]]:
-    """Yield those of `held` that could be whispered in this space today, each with its row number in the whisper log."""
-    # `candidates` is nearly always cached; notes are read only for nodes that may fit.
+    """Yield (row number in the whisper log, memory) for those of `held` that could be whispered in this space today.
+
+    `held`: (row number, node id) of each memory that was considered but not shown. `besides`: ids to leave out.
+    """
+    # `candidates` is nearly always cached. Notes are read only for nodes that it does not rule out.
     known = ormah.index.candidates([node_id for _, node_id in held if node_id not in besides])
     fit = {node_id for node_id, one in known.items() if one.space in (space, None) and one.tier in TIERS}
     left = [(number, node_id) for number, node_id in held if node_id in fit]
@@ -106,10 +114,10 @@ def _fit(
 
 
 def went_out(ormah: Ormah, review: Review, event: str) -> None:
-    """Record that the whisper `event` carried this review."""
+    """Record that the whisper `event` contained this review."""
     whispers.surfaced(ormah.state, review.node_id, event=review.event, surfaced_in=event)
 
 
 def _short(prompt: str) -> str:
-    """Return the prompt as one line, cut between words."""
+    """Return the prompt as one line of at most `PROMPT` characters, cut between words."""
     return shortened(" ".join(prompt.split()), PROMPT)

@@ -21,13 +21,13 @@ from ormahd.whisper.types import Before, Float, Said, Shown
 log = logging.getLogger(__name__)
 
 BUFFER_SIZE: Final = 5
-"""Number of a session's last prompts that are stored."""
+"""Maximum number of prompts of a session that are stored, the last ones."""
 GAP: Final = timedelta(minutes=10)
-"""Age at which an earlier prompt no longer counts as context of the next one."""
+"""Age from which an earlier prompt does not count as context of a new one."""
 MOST_CHARACTERS: Final = 2_000
 """Maximum number of characters of a stored prompt."""
 PRUNED_EVERY: Final = 50
-"""Number of new sessions after which old ones are pruned."""
+"""Number of new sessions after which old ones are deleted."""
 CONTENT: Final = frozenset[Shown]({"full", "preference"})
 """Ways of showing a memory that put its content into the context; the others show only its title."""
 
@@ -35,8 +35,8 @@ CONTENT: Final = frozenset[Shown]({"full", "preference"})
 class Sessions:
     """The last prompts and known memories of each session. Thread-safe, also for one session.
 
-    Calls with an empty id or None do nothing. If the state cannot be read or written, this is logged, and the prompt
-    counts as the first one.
+    Calls with an empty session id or None do nothing. If the state cannot be read, a warning is logged and the prompt
+    counts as the first of its session; if it cannot be written, only the warning is logged.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Sessions:
         *,
         model: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """`model`: returns the fingerprint of the embedding model; vectors of another model are ignored."""
+        """`model`: returns the fingerprint of the embedding model. Stored vectors of another model are ignored."""
         self._state = state
         self._settings = settings
         self._clock = clock
@@ -55,7 +55,8 @@ class Sessions:
         self._new = 0
 
     def before(self, session_id: str | None) -> Before:
-        """Return the session's prompts that are not older than the session gap, and the memories that its context contains."""
+        """Return the session's stored prompts that are younger than `GAP`, and the memories that its context
+        contains."""
         key = sessions.key_of(session_id)
         if key is None:
             return Before()
@@ -76,9 +77,10 @@ class Sessions:
         )
 
     def heard(self, session_id: str | None, said: Said, *, shown: Mapping[str, Shown], keep: bool = True) -> None:
-        """Store an answered prompt, redacted, and the memories that its whisper showed. `keep` False: the prompt is only counted.
+        """Store a prompt, redacted, and the memories that its whisper showed (`{context key: how it was shown}`).
 
-        Prompts that `hear.early` rejects are counted but not stored, so that several "ok" do not displace the topic.
+        If `keep` is False, or `hear.early` rejects the prompt, it is counted but not stored: several "ok" do not
+        displace the prompts that have a topic.
         """
         key = sessions.key_of(session_id)
         if key is None:
@@ -94,7 +96,10 @@ class Sessions:
             log.warning("a session could not be remembered: %s", exc)
 
     def told(self, session_id: str | None, shown: Mapping[str, Shown]) -> None:
-        """Record memories that were shown without a prompt, such as a session's greeting."""
+        """Record memories that were shown without a prompt, such as those in a greeting.
+
+        `shown`: `{context key: how it was shown}`.
+        """
         key = sessions.key_of(session_id)
         if key is None or not shown:
             return
@@ -104,11 +109,17 @@ class Sessions:
             log.warning("a session could not be remembered: %s", exc)
 
     def compacted(self, session_id: str | None) -> None:
-        """Record that the harness discarded the context: no memory in it is known any more; stored prompts are kept."""
+        """Record that the harness discarded the session's context: it contains no memories any more.
+
+        Stored prompts are kept.
+        """
         self._forget(session_id, sessions.let_go)
 
     def ended(self, session_id: str | None) -> None:
-        """Record that the session ended: its prompts are dropped. Its known memories are kept, because it can be resumed."""
+        """Delete the stored prompts of a session that ended.
+
+        The record of the memories in its context is kept, because the session can be resumed.
+        """
         self._forget(session_id, sessions.hush)
 
     def _add(

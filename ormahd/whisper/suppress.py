@@ -1,4 +1,4 @@
-"""Suppress a whisper for prompts that need no memory."""
+"""Decide by a prompt's kind and topic whether it gets a whisper at all."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from ormahd.settings import WhisperSettings
 from ormahd.whisper.types import Before, Float, Heard, Intent, Said, Silence
 
 SAME_TOPIC: Final = 0.75
-"""Cosine with the last prompts, as the default model gives it, from which the topic counts as the same."""
+"""Cosine with the session's last prompts from which a prompt has the same topic. For the default model; other models'
+similarities are converted (`scale`)."""
 CENTRE: Final = 3
 """Number of earlier prompts whose mean vector represents the session's topic."""
 
 
 def quiet(heard: Heard, before: Before, settings: WhisperSettings) -> Silence | None:
-    """Return why no memory is whispered for this prompt, or None.
+    """Return the reason for silence if the prompt is only conversational or has the same topic as before; else None.
 
-    The topic counts as unchanged only if memories were whispered for it in this session. Without a session id earlier
-    prompts are unknown, and no topic is unchanged.
+    A topic counts as the same only if memories were already whispered for it in this session. Without a session id no
+    earlier prompts are known, so the topic is always new.
     """
     if heard.intents == {Intent.CONVERSATIONAL}:
         return Silence.CONVERSATIONAL

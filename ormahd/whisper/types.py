@@ -1,7 +1,6 @@
-"""Values that pass between the stages of a whisper, and the trace that explains one.
+"""Values that pass between the stages of a whisper, and the trace that explains a whisper.
 
-Stages: hear → suppress → gather → rerank → affinity → generic → choose → render. The trace holds every number of each candidate
-and the stage that dropped it.
+`pipeline` lists the stages. The trace has all numbers of each candidate, and the stage that dropped it.
 """
 
 from __future__ import annotations
@@ -28,7 +27,8 @@ if TYPE_CHECKING:
 Float = NDArray[np.float32]
 
 Shown = Literal["full", "title", "preference", "exploring"]
-"""How a memory is shown: with its content, by title, as a standing preference, or as an exploration to get feedback on."""
+"""How a memory is shown: with its content, by title, as a standing preference, or as an exploration to get feedback
+on."""
 
 
 class Intent(StrEnum):
@@ -73,16 +73,16 @@ class Silence(StrEnum):
 
 
 class Asked(Struct, frozen=True):
-    """A prompt as received. `space`: the caller's space (None: no project)."""
+    """A prompt as received. `space`: the caller's space; None outside of any project."""
 
     prompt: str
     space: str | None
     session_id: str | None = None
     agent: str = "agent"
     gone: Callable[[], bool] = bool
-    """Whether the caller has disconnected; then no memory counts as shown."""
+    """Returns whether the caller has disconnected. Then no memory counts as shown."""
     unkept: bool = False
-    """Whether nothing of the prompt is stored: its session is in a folder of `sessions.exclude`."""
+    """True if nothing of the prompt may be stored, because its session is in a folder of `sessions.exclude`."""
 
     @property
     def harness(self) -> str | None:
@@ -90,15 +90,12 @@ class Asked(Struct, frozen=True):
         return self.agent.removeprefix("agent:") if self.agent.startswith("agent:") else None
 
     def at_home(self, space: str | None) -> bool:
-        """Whether a memory of `space` belongs to the caller's project: one of that project, or a global one.
-
-        For a caller outside of any project only global ones do.
-        """
+        """Return whether a memory of `space` is global or belongs to the caller's project."""
         return space in (self.space, None)
 
 
 class Said(Struct, frozen=True):
-    """An earlier prompt of the session. `vector`: unit, or None if the model was not loaded."""
+    """A prompt of the session. `vector`: its unit vector; None if the model was not loaded, or another one was."""
 
     text: str
     vector: Float | None
@@ -111,11 +108,11 @@ class Before(Struct, frozen=True):
     """The state of the session before this prompt; empty without a session id."""
 
     recent: tuple[Said, ...] | None = None
-    """The last prompts, oldest first, none older than the gap; None: this is the first prompt."""
+    """The last prompts that are younger than `session.GAP`, oldest first; None if there are none."""
     known: frozenset[str] = frozenset()
-    """Context keys (`context_key`) of memories whose content is in this session's context."""
+    """Context keys (`context_key`) of memories whose content is in the session's context."""
     named: frozenset[str] = frozenset()
-    """Context keys of memories of which the context contains only the title."""
+    """Context keys of memories of which only the title is in the session's context."""
     prompts: int = 0
     """Number of prompts of this session so far, including those without a whisper."""
 
@@ -129,14 +126,16 @@ class Heard(Struct, frozen=True):
     vector: Float | None
     """The prompt's own unit vector; None while the model is not loaded."""
     query: str
-    """The search text: the prompt; with up to two earlier prompts for a follow-up; without the words of a period."""
+    """The search text: the prompt, for a follow-up after up to two earlier prompts. The words of a period are left
+    out."""
     follow_up: bool
     topic: frozenset[str]
-    """Words that a memory can share with the prompt, stemmed: without stop words and the space's own name."""
+    """Stems of the words in `query` that say what it is about (`hear.topical_words`)."""
     after: datetime | None = None
     before: datetime | None = None
+    """`after` and `before`: the period that the prompt asks for."""
     scores: dict[str, float] = field(default_factory=dict)
-    """Each kind's largest cosine with one of its examples, for the trace."""
+    """`{kind: largest cosine between the prompt and an example of that kind}`."""
     scale: Scale | None = None
     """The scale of the model's similarities; None for the default model."""
 
@@ -150,25 +149,27 @@ class Heard(Struct, frozen=True):
 
 
 class Candidate(Struct):
-    """A memory under consideration. Each stage adds its numbers; `dropped` holds the stage and reason if one dropped it."""
+    """A memory that may be whispered. Each stage changes its fields."""
 
     row: NodeRow
     score: float
     """The search's score. It depends on the other results, so it is used only for ordering."""
     source: Found
+    """How the search found the memory, such as by an edge."""
     relevance: float = 0.0
-    """How likely the memory belongs to the prompt, absolute, 0 to 1: from its text, then changed by confidence, space
-    and feedback."""
+    """How likely the memory belongs to the prompt, absolute, from 0 to 1. It is computed from the memory's text, then
+    changed by confidence, space and feedback."""
     order: float = 0.0
-    """Sort key of candidates."""
+    """Sort key of candidates; the largest comes first."""
     numbers: dict[str, float] = field(default_factory=dict)
-    """All values that relevance and order were computed from, for the trace."""
+    """`{name: value}` of all values that relevance and order were computed from."""
     dropped: str | None = None
+    """`stage: reason` if a stage dropped the memory."""
     shown: Shown | None = None
     older_than: str | None = None
-    """Id of the newer memory that replaced this one, and is placed before it."""
+    """Id of the newer memory that replaced this one. The newer one is placed before it."""
     also: int = 0
-    """Number of memories with the same content that were dropped in favour of this one."""
+    """Number of memories that were dropped because they say the same as this one."""
 
     @property
     def id(self) -> str:
@@ -176,7 +177,7 @@ class Candidate(Struct):
 
     @property
     def wanted(self) -> bool:
-        """Whether it was explicitly judged useful for this same prompt."""
+        """Whether it was explicitly judged useful for a prompt that means the same."""
         return self.numbers.get("verdict", 0.0) > 0
 
     @property
@@ -185,12 +186,12 @@ class Candidate(Struct):
 
 
 def context_key(row: NodeRow) -> str:
-    """Return the key of a memory in a session's context; it changes when the note changes."""
+    """Return the key by which a session's record names a memory. It changes when the note changes."""
     return f"{row.id}:{row.digest[:8]}"
 
 
 def trace(found: Answer, asked: Asked, before: Before) -> dict[str, Any]:
-    """Return plain values for `--explain`. `recompute` computes the relevance from a candidate's numbers."""
+    """Return the values that `--explain` shows of a whisper, as plain dicts, lists and scalars."""
     heard, pool = found.heard, found.pool
     told: dict[str, Any] = {
         "space": asked.space,
@@ -222,7 +223,7 @@ def trace(found: Answer, asked: Asked, before: Before) -> dict[str, Any]:
 
 
 def shown(one: Candidate) -> dict[str, Any]:
-    """Return one candidate's values for `--explain`."""
+    """Return the values that `--explain` shows of one candidate."""
     return {
         "node_id": one.id, "source": one.source, "relevance": round(one.relevance, 6),
         "order": round(one.order, 6), "shown": one.shown, "dropped": one.dropped, **one.numbers,
@@ -237,7 +238,7 @@ RERANKER_SHARE: Final = 0.6
 
 
 def recompute(numbers: Mapping[str, float]) -> float:
-    """Compute a candidate's relevance from its numbers."""
+    """Compute a candidate's relevance from its `numbers`, as the stages do. With it a trace can be checked."""
     if "renewed" in numbers:  # set by `renew`
         return numbers["renewed"]
     text = numbers["text"]
