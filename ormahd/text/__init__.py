@@ -1,1 +1,1 @@
-"""What a text holds, pure: words, statements, secrets, quoting, and which two texts say the same."""
+"""Pure functions on texts: words, facts, statements, secrets, quoting, and whether two texts say the same."""

@@ -12,12 +12,12 @@ LINES = 80
 """Number of lines of a diff that are shown; `git show` has all of them."""
 CONTEXT = 2
 COMPARED = 2_000
-"""Number of lines between the first and the last difference that a diff compares; difflib takes minutes for some longer
-texts."""
+"""Maximum number of lines between the first and the last difference that a diff compares. For more lines difflib may
+take minutes, so they are shown as wholly different."""
 MERGED = 5_000
-"""Number of lines between the first and the last difference that a merge compares."""
+"""Maximum number of lines between the first and the last difference that a merge compares."""
 WIDE = 240
-"""Number of characters shown of one line. In a note, a paragraph is one line."""
+"""Maximum number of characters of a line that are shown. In a note, a paragraph is one line."""
 AROUND = 60
 """Number of characters kept before and after the difference in a long line."""
 
@@ -26,8 +26,10 @@ Line = TypeVar("Line", str, bytes)
 
 
 def text_diff(before: str | None, after: str | None, lines: int = LINES) -> tuple[list[str], bool]:
-    """Return the lines of a unified diff, and whether some were left out (then the last line says how many). None:
-    there is no text on that side."""
+    """Return (lines of a unified diff, whether some were left out). If so, the last line says how many.
+
+    A text of None means that there is no text on that side. `lines`: maximum number of lines.
+    """
     old, new = ([] if text is None else text.splitlines() for text in (before, after))
     out: list[str] = []
     if before is None or after is None:
@@ -109,7 +111,7 @@ def _range(start: int, end: int) -> str:
 
 
 def common_ends(one: Sequence[object], other: Sequence[object]) -> tuple[int, int]:
-    """Count the equal items at the beginning of two sequences, and of the rest those at the end."""
+    """Return (number of equal items at the beginning of both sequences, number of those at the end of the rest)."""
     shorter = min(len(one), len(other))
     head = next((at for at in range(shorter) if one[at] != other[at]), shorter)
     rest = shorter - head
@@ -118,8 +120,11 @@ def common_ends(one: Sequence[object], other: Sequence[object]) -> tuple[int, in
 
 
 def matching_blocks(one: Sequence[Any], other: Sequence[Any]) -> list[tuple[int, int, int]]:
-    """Return `(start in one, start in other, length)` of equal runs, ended by an empty one, as difflib does. Common
-    ends are matched first. A middle part of more than `MERGED` lines counts as wholly different."""
+    """Return `(start in one, start in other, length)` of each run of equal items, and an empty run at the end.
+
+    That is the format of difflib. Common ends are matched first. A part between them of more than `MERGED` lines counts
+    as wholly different.
+    """
     head, tail = common_ends(one, other)
     blocks = [(0, 0, head)] if head else []
     left, right = one[head : len(one) - tail], other[head : len(other) - tail]
@@ -132,7 +137,7 @@ def matching_blocks(one: Sequence[Any], other: Sequence[Any]) -> list[tuple[int,
 
 
 class _Matcher:
-    """`matching_blocks` with the interface that merge3 expects."""
+    """The class that merge3 uses in place of difflib's `SequenceMatcher`: it calls `matching_blocks`."""
 
     def __init__(self, _junk: Any, one: Sequence[Any], other: Sequence[Any]) -> None:
         self._blocks = matching_blocks(one, other)
@@ -142,7 +147,10 @@ class _Matcher:
 
 
 def three_ways(base: list[Line], ours: list[Line], theirs: list[Line], *, keep_ours: bool = False) -> list[Line] | None:
-    """Merge two versions of a list of lines. If both changed the same lines: return None, or with `keep_ours` use ours."""
+    """Return the lines in which the changes of `ours` and `theirs` against `base` are merged.
+
+    If both changed the same lines, return None, or with `keep_ours` take the lines of `ours` there.
+    """
     out: list[Line] = []
     for group in merge3.Merge3(base, ours, theirs, sequence_matcher=_Matcher).merge_groups():
         if group[0] != "conflict":
@@ -156,10 +164,10 @@ def three_ways(base: list[Line], ours: list[Line], theirs: list[Line], *, keep_o
 
 
 def _side_by_side(base: list[Line], ours: list[Line], theirs: list[Line]) -> list[Line] | None:
-    """Merge changes that touch without overlapping: one side changed the last line, the other added text after it.
+    """Merge changes to adjacent lines, such as one to the last line and an addition after it.
 
-    Git treats that as a conflict; memories of one line could then hardly ever be merged. Returns None if both changed
-    the same line or inserted different lines at one place.
+    Git treats these as a conflict, but without them notes of one line could hardly be merged. Return None if both sides
+    changed the same line, or inserted different lines at the same place.
     """
     alike = common_ends(ours[::-1], theirs[::-1])[0]
     agreed = ours[len(ours) - alike :]  # both added the same at the end

@@ -1,11 +1,11 @@
 """Exact facts in a text: numbers with units, versions, times, dates, names, addresses, paths and code. Pure.
 
-Values are reduced to one form each, so that `text.statement` can compare them. Known are English, German, Spanish,
-French and Chinese; everything else is a word.
+`pieces` cuts a text into words and values, and reduces each value to one form, so that `text.statement` can compare
+them. It knows values as written in English, German, Spanish, French and Chinese; everything else is a word.
 
-`exact_tokens` finds what a query names exactly (`OPS-2310`, `0.5.2`, `src/app.py`, `parseTide`); `lost` says what a
-summary dropped. Both compare the form alone. A fact in another form ("21 November" for "2026-11-21") counts as lost:
-then a good summary is refused, but no fact is lost.
+`exact_tokens` finds exact names in a query (`OPS-2310`, `0.5.2`, `src/app.py`, `parseTide`). `lost` returns the facts
+that a summary lacks. Both compare facts as written: "21 November" in place of "2026-11-21" counts as lost. So a good
+summary may be refused, but no fact gets lost.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from ormahd.text.words import FUNCTION_WORDS, fold
 class Sort(StrEnum):
     WORD = "word"
     NAME = "name"
-    """Something written like a name: with a capital inside a sentence, a digit or capital inside the word, or in
-    backticks."""
+    """A word that is written like a name: with a capital, with letters and digits, or in backticks."""
     LABEL = "label"
     """A thing with its number: camera 3, phase 1."""
     NUMBER = "number"
@@ -42,19 +41,23 @@ class Sort(StrEnum):
 
 
 VALUES = frozenset({Sort.NUMBER, Sort.VERSION, Sort.TIME, Sort.DATE, Sort.WEEKDAY, Sort.ADDRESS})
-"""Sorts of which one thing usually has only one at a time."""
+"""Sorts of values. A thing usually has only one value of a sort at a time, so two values may contradict each other."""
 
 
 class Term(Struct, frozen=True):
-    """A word or value of a text. `key`: its form for comparison. `unit`: numbers with the same unit can be compared.
-    `at`: its position."""
+    """A word or value of a text."""
 
     key: str
+    """Its form for comparison: equal keys mean the same."""
     sort: Sort
     text: str
+    """The word or value as written."""
     at: int
+    """Its position in the text, in characters."""
     amount: float = 0.0
+    """The value of a number, in base units, or the minute of a time; 0 for other sorts."""
     unit: str = ""
+    """The dimension of `amount` (`s`, `B`, `EUR`). Amounts of the same dimension can be compared."""
 
 
 def _pairs(listed: str) -> dict[str, str]:
@@ -62,7 +65,7 @@ def _pairs(listed: str) -> dict[str, str]:
 
 
 def _units() -> dict[str, tuple[str, float]]:
-    """Return `{name of a unit: (dimension, size in its base)}`."""
+    """Return `{name of a unit: (dimension, size in the base unit of this dimension)}`."""
     listed = """
         s: ms=0.001 millisecond=0.001 milliseconds=0.001 millisekunden=0.001 s=1 sec=1 secs=1 second=1 seconds=1 sekunde=1 sekunden=1
            segundo=1 segundos=1 seconde=1 secondes=1 秒=1 min=60 mins=60 minute=60 minutes=60 minuten=60 minuto=60 minutos=60 分钟=60
@@ -135,7 +138,7 @@ _YEAR = (
 )  # fmt: skip
 MONTHS = {name: number for number, names in enumerate(_YEAR, 1) for name in names.split()}
 _NOT_MONTHS = frozenset({"may", "mar", "mars", "jan", "jun", "jul", "march"})
-"""Words that are months only beside a number or with a capital."""
+"""Names of months that are other words too. They count as months only beside a number, or with a capital."""
 _MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
 _PIECE = re.compile(
     rf"""
@@ -226,7 +229,10 @@ def _value(piece: re.Match[str], found: list[re.Match[str]], at: int) -> tuple[T
 
 
 def _term(word: str, low: str, piece: re.Match[str], found: list[re.Match[str]], at: int) -> tuple[Term | None, int]:
-    """Return a word as a term: an amount, a weekday, a month, a name or a plain word. `low`: its folded form."""
+    """Return (the word as a term, index of the next piece): an amount, a weekday, a month, a name or a plain word.
+
+    `low`: the word, folded; `at`: index in `found` of the piece after it.
+    """
     start = piece.start()
     if low in AMOUNTS:
         return _number(piece, found, at, low)
@@ -240,7 +246,10 @@ def _term(word: str, low: str, piece: re.Match[str], found: list[re.Match[str]],
 
 
 def _number(piece: re.Match[str], found: list[re.Match[str]], at: int, word: str = "") -> tuple[Term, int]:
-    """Return an amount, and the index of the word after it. `word`: the number written as a word, if it has no digits."""
+    """Return (an amount with its unit, index in `found` of the piece after them).
+
+    `word`: the number, if it is written as a word; `at`: index of the piece after `piece`.
+    """
     start, text = piece.start(), piece[0]
     if piece["hannumber"]:
         amount = _han(piece["hannumber"])
@@ -289,14 +298,15 @@ def _number(piece: re.Match[str], found: list[re.Match[str]], at: int, word: str
 
 
 def _amount(said: str) -> float:
-    """Return the number that the text means: `1,000`, `1.000` and `1 000` are thousands; `1.5` and `1,5` are fractions."""
+    """Return the value of a written number. `1,000`, `1 000` and `10.000` have separators of thousands; `1.5`, `1,5`
+    and `1.000` have fractions."""
     if re.fullmatch(r"\d{1,3}(?:[,.' ]\d{3})+", said) and not re.fullmatch(r"\d\.\d{3}", said):
         return float(re.sub(r"\D", "", said))
     return float(said.replace(",", ".").replace("'", ""))
 
 
 def _time(piece: re.Match[str]) -> int | None:
-    """Return a time of day in minutes since midnight, or None."""
+    """Return the matched time of day in minutes since midnight; None if it is not a valid time."""
     if piece["hantime"]:
         hour = int(_han(piece["hour"]))
         minute = piece["minute"] or ""
@@ -323,7 +333,7 @@ def _time(piece: re.Match[str]) -> int | None:
 
 
 def _han(said: str) -> float:
-    """Return a number written in Chinese or in digits, up to some thousands."""
+    """Return the value of a number that is written in digits or in Chinese (up to thousands)."""
     if said.isdigit():
         return float(said)
     total, digit = 0.0, 0.0
@@ -337,11 +347,11 @@ def _han(said: str) -> float:
 
 
 MOST: Final = 6
-"""Largest number of exact tokens of a text; a pasted log has hundreds."""
+"""Maximum number of exact tokens that are taken from a text. A pasted log has hundreds."""
 READ: Final = 20_000
-"""Number of characters of a text that are searched for exact tokens."""
+"""Maximum number of characters of a text that are searched for exact tokens."""
 LONGEST: Final = 200
-"""Largest number of characters of an exact token."""
+"""Maximum number of characters of an exact token."""
 
 _QUOTED = re.compile(r"`([^`\n]{2,200})`|\"([^\"\n]{2,200})\"|“([^”\n]{2,200})”|«\s?([^»\n]{2,200}?)\s?»")
 _GAPS = re.compile(
@@ -359,14 +369,16 @@ _WORDS = re.compile(r"[^\W\d_]+(?:[-/][^\W\d_]+)*")
 
 
 class ExactToken(Struct, frozen=True):
-    """A token that a query names exactly. `plain`: it is often written in other ways, so a text without it may mean the
-    same."""
+    """A name, number or quoted phrase in a query that texts must contain exactly."""
 
     text: str
+    """The token as written."""
     plain: bool
+    """True if it is often written in other ways (whole numbers, words with a hyphen, quoted phrases). Then a text
+    without it may mean the same."""
 
     def stands_in(self, folded: str) -> bool:
-        """Whether a folded text contains the token, and not as a part of a longer name or number."""
+        """Return whether a folded text contains the token, other than as part of a longer name or number."""
         return self._pattern().search(folded) is not None
 
     def _pattern(self) -> re.Pattern[str]:
@@ -425,14 +437,17 @@ _SENTENCE_END = re.compile(r"(?:[.!?…:]['\")\]»”]*|^|\n)\s*(?:[-*#>]+\s*|\d
 _TRAILING = ".,;:!?…)]}»”'\""
 _VERB_ENDINGS = ("s", "ed", "ing", "es")
 _STEM = 4
-"""Least number of first letters that a word of a sentence must share with a word of the summary (prefers, preferred).
-"""
+"""Minimum number of first letters that the first word of a sentence must have in common with a word of the summary,
+if it is not certainly a name (prefers, preferred)."""
 _LATER = 3
-"""Number of last letters in which a word of a sentence and a word of the summary may differ."""
+"""Maximum number of its last letters in which such a word may differ from the word of the summary."""
 
 
 def lost(sources: Iterable[tuple[str | None, str]], summary: str) -> list[str]:
-    """Return the facts in `sources` (title, content) that `summary` lacks, as written, in order, without duplicates."""
+    """Return the facts in `sources` that `summary` lacks, as written, without duplicates.
+
+    `sources`: (title, content) of each memory that was summarised.
+    """
     texts = [text for title, content in sources for text in (title or "", content)]
     whole = "\n".join(texts)
     there = _There(summary)
@@ -453,7 +468,7 @@ def lost(sources: Iterable[tuple[str | None, str]], summary: str) -> list[str]:
 
 
 class _There:
-    """Looks up facts in a summary."""
+    """The numbers and words of a summary, in which facts are looked up."""
 
     def __init__(self, summary: str) -> None:
         self._folded = fold(summary)
@@ -487,8 +502,11 @@ def _plain(number: str) -> str:
 
 
 def _names(text: str, lower: frozenset[str]) -> Iterator[tuple[str, bool]]:
-    """Yield (name, sure) for words that look like names, without genitives. `sure`: it is not only the first word of a
-    sentence that makes it a name. `lower`: words that the texts also write in small letters."""
+    """Yield (name, sure) for each word that looks like a name, without a genitive ending.
+
+    `sure` is False if the word may have its capital only because it begins a sentence. `lower`: words that the sources
+    also write in small letters; these are no names.
+    """
     for match in _WORD.finditer(text):
         word = re.sub(r"['\u2019](?:s|re|ve|ll|d|m|t)?$", "", match[0]).rstrip("-&")
         if not word or fold(word) in FUNCTION_WORDS:
@@ -505,12 +523,15 @@ def _names(text: str, lower: frozenset[str]) -> Iterator[tuple[str, bool]]:
 
 
 def _verb_like(word: str, after: str) -> bool:
-    """Whether the first word of a sentence looks like a verb: `Uses uv`, `Decided to`."""
+    """Return whether the first word of a sentence looks like a verb: `Uses uv`, `Decided to`.
+
+    `after`: the two characters after the word.
+    """
     return word.endswith(_VERB_ENDINGS) and len(after) == 2 and after[0] == " " and not after[1].isupper()
 
 
 def sentences(text: str, most: int, characters: int = 200) -> Sequence[str]:
-    """Return the first sentences of a text, at most `most`, each cut to `characters`, without the marks of headings and
+    """Return the first `most` sentences of a text, each cut to `characters`, without the marks of headings and
     lists."""
     found: list[str] = []
     for line in text.splitlines():

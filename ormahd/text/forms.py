@@ -1,11 +1,13 @@
-"""Other forms of a note's words, held by full text search in a column of their own: parts of identifiers, initials, names.
+"""Other forms of a note's words. The full text index has a column for them, so that a note is also found by these
+forms.
 
-- An identifier in camelCase is followed by its parts: `parseTideRow` is also found by "tide row".
-- Initials of three words that follow each other (two, if both have a capital) find a long form by its acronym.
-- Words of a note in another language than English have the stems of that language (`language.py`).
-- Names are the words of titles, aliases, tags and headings, kept whole, so that a name with a typo can be looked up.
+- The parts of identifiers in camelCase: `parseTideRow` is also found by "tide row".
+- The initials of three consecutive words (of two, if both have a capital): a long form is found by its acronym.
+- For a note in another language than English, the stems of that language (`language.py`).
+- The words of titles, aliases, tags and headings, unstemmed: such a name is also found if the query has a typo.
 
-Initials and names carry a mark from the private use area, so that no word of a text or a question equals them.
+Initials and names are enclosed in marks from Unicode's private use area, so that no word of a text or a query equals
+them.
 """
 
 from __future__ import annotations
@@ -20,13 +22,13 @@ from ormahd.text.words import FUNCTION_WORDS, STOP_WORDS, fold, words
 
 NAME, INITIALS, GAP = "\uf8f0", "\uf8f1", "\uf8f2"
 READ: Final = 20_000
-"""Characters of a text whose forms are kept."""
+"""Maximum number of characters of a text whose forms are indexed."""
 LONGEST: Final = 60
-"""Characters of an identifier or a name."""
+"""Maximum number of characters of an identifier or a name."""
 HEAD: Final = 80
-"""Characters of a heading that count as its head."""
+"""Maximum number of characters of a heading whose words are indexed as names."""
 SHORTEST: Final = 4
-"""Letters of a name that may be looked up with a typo."""
+"""Minimum number of letters of a name that is found despite a typo."""
 
 _IDENTIFIER = re.compile(r"(?<![A-Za-z0-9])(?=[A-Za-z0-9]*(?:[a-z0-9][A-Z]|[A-Z]{2}[a-z]))[A-Za-z][A-Za-z0-9]*")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -52,17 +54,17 @@ def parts(identifier: str) -> list[str]:
 
 
 def identifiers(text: str) -> list[str]:
-    """Return the identifiers in camelCase of a text, each once."""
+    """Return the identifiers in camelCase that a text contains, each once."""
     return list(dict.fromkeys(one for one in _IDENTIFIER.findall(text) if len(one) <= LONGEST))
 
 
 def name_term(word: str) -> str:
-    """Return the term under which a folded word of a name is held."""
+    """Return the term that the index has for a folded word of a name."""
     return f"{NAME}{word}{NAME}"
 
 
 def initials_terms(acronym: str) -> list[str]:
-    """Return the terms that every note with a long form of `acronym` has."""
+    """Return the terms that the index has for every note that contains a long form of `acronym`."""
     letters = fold(acronym)
     if len(letters) < 3:
         return [f"{INITIALS}{letters}{INITIALS}"]
@@ -70,7 +72,7 @@ def initials_terms(acronym: str) -> list[str]:
 
 
 def spells(acronym: str, text: str) -> bool:
-    """Return whether words of `text` that follow each other have the letters of `acronym` as initials."""
+    """Return whether `text` contains a long form of `acronym`: consecutive words with its letters as initials."""
     wanted = fold(acronym)
     found = (run for clause in _clauses(text) for run in _runs(clause, len(wanted)))
     return any(
@@ -79,7 +81,8 @@ def spells(acronym: str, text: str) -> bool:
 
 
 def forms(names: Sequence[str], content: str) -> str:
-    """Return what the full text table holds besides the words of a note. `names`: its title, aliases and tags."""
+    """Return the forms of a note, as text for their column in the index. `names`: the note's title, aliases and
+    tags."""
     text = content[:READ]
     whole = " ".join([*names, text])
     found = [f"{GAP} {' '.join(parts(one))}" for one in identifiers(whole)]
@@ -108,7 +111,7 @@ def _initials(texts: Iterable[str]) -> set[str]:
 
 
 def _clauses(text: str) -> Iterator[list[str]]:
-    """Yield the words of each clause. Scripts without capitals have no acronyms."""
+    """Yield the words of each clause that has at least two. Words in scripts without capitals are left out."""
     for clause in _CLAUSE.split(text):
         found = [word for word in _WORD.findall(clause) if word[0].lower() != word[0].upper()]
         if len(found) > 1:
@@ -116,7 +119,11 @@ def _clauses(text: str) -> Iterator[list[str]]:
 
 
 def _runs(clause: list[str], size: int) -> Iterator[list[str]]:
-    """Yield `size` words that follow each other, also without the function words between them."""
+    """Yield the runs of `size` consecutive words in which long forms are looked for.
+
+    They neither begin nor end with a function word. If the clause has function words, runs of the clause without these
+    words follow.
+    """
     known = [fold(word) in _FUNCTION for word in clause]
     yield from (
         clause[at : at + size] for at in range(len(clause) - size + 1) if not known[at] and not known[at + size - 1]

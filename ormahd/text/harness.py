@@ -1,11 +1,11 @@
-"""Separate what a person wrote from the text that harnesses and Ormah add to prompts and transcripts.
+"""Separate the text that a person wrote from the text that harnesses and Ormah add to prompts and transcripts.
 
-Text that Ormah injected is a block with a known heading and first paragraph. It continues while its lines are of known
-kinds, and ends with a mark; a block that a harness cut off ends at the first other line. Content cannot imitate these
-lines, because each begins with `quoting.QUOTE`.
+*Injected text* is the text that Ormah adds, such as a whisper: a block with a known heading and first paragraph,
+lines of known kinds, and a mark at the end. If a harness cut the mark off, the block ends before the first line of
+another kind. Quoted notes cannot imitate the block's lines, because each quoted line begins with `quoting.QUOTE`.
 
-Harnesses (seen in Claude Code, Codex CLI and Gemini CLI) add tags, banners and records of commands. A tag counts only
-with its end, a banner only at the very beginning, so that text that mentions them stays.
+Harnesses (Claude Code, Codex CLI, Gemini CLI) add elements in tags, banners and records of commands. An element is
+removed only if it has an end tag, and a banner counts only at the very beginning: text that mentions them stays.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PROGRAM: Final = "ormahctl"
 
 
 class Commands(Struct, frozen=True):
-    """The commands that an agent can run. `ID` and `E` are placeholders for a memory and a whisper's event."""
+    """The commands that an agent can run. In them, `ID` stands for a memory's id and `E` for a whisper's event."""
 
     show: str
     remember: str
@@ -32,13 +32,12 @@ class Commands(Struct, frozen=True):
     maintenance: str
 
     def judged(self, node_id: str, event: str) -> str:
-        """Return the command for the judgement that this memory was useful in this whisper."""
+        """Return the command that records the judgement that memory `node_id` was useful in whisper `event`."""
         return self.feedback.replace(" ID ", f" {node_id} ").removesuffix(" E") + f" {event}"
 
 
 def shell(program: str = PROGRAM) -> Commands:
-    """Return the commands of an agent that has a shell. `program`: the command for ormahctl in that shell, quoted if
-    needed."""
+    """Return the commands of an agent that has a shell. `program`: how to call ormahctl in it, quoted if needed."""
     return Commands(
         show=f"{program} show ID",
         remember=f'{program} remember "…" --type decision',
@@ -57,15 +56,15 @@ FRAMING = (
     "Notes from the user's long-term memory that may bear on this, quoted as they were stored. They record facts and ask for "
     "nothing; some may be out of date."
 )
-"""Beginning of the first paragraph of injected text. It only states facts, because harnesses treat commands in injected
-text as an attack. It is ASCII without quotes, so that JSON does not change it."""
+"""Beginning of the first paragraph of injected text. It only states facts, because agents may take instructions in
+such a text for an attack. It is ASCII without quotation marks, so that it is the same in JSON."""
 
 MARK = "<!-- ormah:whisper"
 """Beginning of the last line of injected text; the event's id follows."""
 
 MAINTENANCE = "maintenance_due"
 NOTICE = "Ormah: "
-"""Beginning of a line in which Ormah itself says something to the agent."""
+"""Beginning of a line with a message of Ormah to the agent."""
 REVIEW = "## A memory held back earlier"
 ENTRY = "- **["
 
@@ -85,7 +84,7 @@ _PARAGRAPH = re.compile(r"([ \t>|│⎿]*)(.*)")
 
 
 def mark(event: str | None) -> str:
-    """Return the last line of injected text, with the event by which feedback names the whisper."""
+    """Return the last line of injected text. It contains `event`, the id by which feedback refers to the whisper."""
     return f"{MARK} {re.sub(r'[^A-Za-z0-9_-]', '', event)} -->" if event else f"{MARK} -->"
 
 
@@ -97,18 +96,22 @@ def framing(commands: Commands) -> str:
 def enclose(
     lines: Iterable[str], *, commands: Commands = SHELL, heading: str = WHISPERS, event: str | None = None
 ) -> str:
-    """Return the whole injected text. Each of `lines` is an entry, a quotation, a notice or the heading of a review."""
+    """Return injected text with these lines between heading and mark. Each line must be an entry, a quotation, a notice
+    or the heading of a review, so that `strip` recognises it."""
     return "\n".join([heading, framing(commands), "", *lines, mark(event)])
 
 
 def alone(*lines: str, event: str | None = None) -> str:
-    """Return injected text that has only lines of Ormah itself and quotes no memory."""
+    """Return injected text that consists of messages of Ormah only, and quotes no memory."""
     return "\n".join([*lines, mark(event)])
 
 
 def strip(text: str) -> str:
-    """Return `text` without injected text, also if that is indented, quoted, in a JSON string, cut off, or there
-    several times. `&lt;` and `&gt;` count as angle brackets, as Gemini CLI escapes them."""
+    """Return `text` without all injected text.
+
+    It is recognised also if it is indented, quoted, part of a JSON string or cut off, and with `&lt;` and `&gt;` in
+    place of angle brackets, as Gemini CLI escapes them.
+    """
     if _ESCAPED_MARK in text:
         text = _ESCAPED.sub(lambda found: f"<{found[1]}>" if found[1] else "  >", text)
     if "# Ormah " in text:
@@ -130,7 +133,8 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _block(text: str, heading: re.Match[str], earliest: int) -> tuple[int, int]:
-    """Return (start, end) of the block of injected text below a heading; an empty range if the heading is not Ormah's."""
+    """Return (start, end) of the block of injected text that `heading` begins; an empty range if it begins none.
+    `earliest`: the position before which the block cannot start."""
     nothing = heading.start(), heading.start()
     after = _BREAK.match(text, heading.end())
     if after is None:  # cut off right here, or a heading that is not Ormah's
@@ -171,15 +175,17 @@ def _block(text: str, heading: re.Match[str], earliest: int) -> tuple[int, int]:
 
 
 def _begins_ours(bare: str) -> bool:
-    """Whether a line that was cut off may be the beginning of a line of injected text."""
+    """Return whether `bare` may be the beginning of a line of injected text that was cut off."""
     rest = bare.lstrip(" \t")
     return any(start.startswith(rest) for start in (*_STARTS, MARK)) or (rest.startswith(MARK) and "-->" not in rest)
 
 
 def _end_of_line(text: str, at: int, depth: int) -> tuple[int, int | None]:
-    r"""Return (end of this line, start of the next or None). `depth`: number of backslashes before the `n` of a line
-    end: 0 in plain text, 1 in a JSON string (`\n`), 2 in a nested JSON string (`\\n`), and so on. Backslashes of the
-    content come in pairs of that number, and the closing quotation mark has one fewer.
+    r"""Return (end of the line at `at`, start of the next line or None).
+
+    `depth`: number of backslashes before the `n` of a line end: 0 in plain text, 1 in a JSON string (`\n`), 2 in a
+    JSON string within one (`\\n`). A backslash of the content is written as 2 * `depth` of them, and the quotation
+    mark at the end of the string has `depth` - 1.
     """
     if depth == 0:
         end = text.find("\n", at)
@@ -196,13 +202,14 @@ def _end_of_line(text: str, at: int, depth: int) -> tuple[int, int | None]:
 
 
 def _after_mark(text: str, at: int, stop: int) -> int:
-    """Return the position after the mark on this line."""
+    """Return the position after the mark that begins at `at`; `stop`, the end of the line, if the mark is cut off."""
     found = _MARK_END.search(text, at, stop)
     return stop if found is None else found.end()
 
 
 def _without_stray_marks(text: str) -> str:
-    """Return the text without marks whose block is missing, and without lines of injected text right before them."""
+    """Return the text without marks whose block has no heading, and without lines of injected text right before
+    them."""
     kept: list[str] = []
     for line in text.split("\n"):
         found = _STRAY.search(line)
@@ -261,8 +268,8 @@ MACHINES = frozenset(
         *("system", "telemetry", "tick", "timer", "tool", "trace", "trigger", "update", "webhook", "worker"),
     ]
 )
-"""Words in the names of elements that programs write. An element with another name around a prompt was written by the
-person."""
+"""Words in the names of elements that programs write. If an element around a whole prompt has another name, the person
+wrote it."""
 HTML = frozenset(
     [
         *(
@@ -334,15 +341,16 @@ HTML = frozenset(
         *("ul", "video"),
     ]
 )
-"""Names of HTML tags, which are content of a prompt and not its structure."""
+"""Names of HTML tags. They are part of a prompt's content; other tags only structure it."""
 
 
 READ_HEAD, READ_TAIL = 96_000, 32_000
-"""Number of characters read from the beginning and the end of a longer prompt: enough for the longest text that a harness
-puts before the typed one (a project's instructions), and few enough that a pasted file of 10 MB is read quickly."""
+"""Number of characters that are read from the beginning and the end of a longer prompt. They are enough for the
+longest text that a harness puts before the typed one (a project's instructions); the rest of a pasted file of 10 MB
+is skipped."""
 KEPT_HEAD, KEPT_TAIL = 8_000, 4_000
-"""Number of characters kept from the beginning and the end of the person's text. A prompt asks its question at one of the
-ends, and the embedding model reads about 2,000 characters of each."""
+"""Number of characters that are kept from the beginning and the end of the person's text. The question is usually at
+one of the ends, and the embedding model reads about 2,000 characters of each."""
 GAP = "\n…\n"
 
 
@@ -351,11 +359,11 @@ class Author(StrEnum):
     COMMAND = "command"
     """A slash command or a shell line for the harness."""
     MACHINE = "machine"
-    """Text by a program: a notification, a hook, a scheduler, another agent."""
+    """Text that a program wrote: a notification, a hook, a scheduler or another agent."""
 
 
 class Prompt(Struct, frozen=True):
-    """A prompt and who wrote it. `text`: the part that the person wrote."""
+    """A prompt without what was added to it, and its author. `text`: the part that the person wrote, if one did."""
 
     text: str
     author: Author
@@ -366,9 +374,9 @@ _NOBODY = (
     r"|scheduled[-_]task|tick|turn_aborted|codex_internal_context|goal_context|ci-monitor-event|fork-boilerplate"
     r"|hook_prompt|(?:pre|post)-tool-use-hook|new-diagnostics"
 )
-"""Elements that begin a prompt which the harness itself wrote."""
+"""Names of elements that begin a prompt that the harness itself wrote."""
 _TYPED = r"command-(?:name|message|args|contents)|bash-input|user_shell_command|user-memory-input"
-"""Elements that record what the person typed for the harness."""
+"""Names of elements that record a command that the person typed for the harness."""
 _AROUND = (
     r"system[-_]reminder|user-prompt-submit-hook|ide_\w+|environment_(?:context|details)|user_info"
     r"|(?:skills|plugins|apps)_instructions|recommended_plugins|app-context|multi_agent_mode"
@@ -376,9 +384,9 @@ _AROUND = (
     r"|(?:token|rollout)_budget|local-command-\w+|bash-std(?:out|err)|manually_attached_skills|agent_transcripts"
     r"|open_and_recently_viewed_files"
 )
-"""Elements that a harness adds around a prompt, or shows instead of one."""
+"""Names of elements that a harness adds before or after a prompt, or sends instead of one."""
 _OF_ONE = {"codex": r"user_instructions|permissions|collaboration_mode|skill"}
-"""Elements of one harness. In prompts of other harnesses the person wrote them."""
+"""Harness -> names of elements that only this harness adds. In prompts of other harnesses the person wrote them."""
 
 
 def _tag(more: str = "") -> re.Pattern[str]:
@@ -429,7 +437,7 @@ _ELEMENT = re.compile(r"<([A-Za-z]\w*[-_][\w-]*)(?:\s[^<>]{0,300})?>")
 _OUTLINE = re.compile(r"</?([A-Za-z][\w-]{0,60})>")
 _FENCE = re.compile(r"\A```(?P<language>\w*)\n(?P<inside>.*)\n```\Z", re.DOTALL)
 _PROSE = frozenset({"", "md", "markdown", "text", "txt", "plaintext", "xml"})
-"""Languages of code blocks that may contain a question."""
+"""Languages of code blocks. A block around a whole prompt is a question only if its language is one of these."""
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,300}(?:\x07|\x1b\\)|[@-Z\\^_])")
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -441,7 +449,7 @@ _DIRECTORIES = frozenset(
         *("private", "proc", "root", "run", "sbin", "srv", "sys", "system", "tmp", "users", "usr", "var", "volumes"),
     ]
 )
-"""First folders of absolute paths: a line that begins with `/home` is no slash command."""
+"""First folders of absolute paths. A line that begins with one (`/home`) is no slash command."""
 _SHELL = re.compile(r"!\s*[\w./~$({\[-]")
 _MEMORY = re.compile(
     r"#\s*(?!(?:define|elif|else|endif|error|if|ifdef|ifndef|include|line|pragma|region|undef)\b)[^\W\d]"
@@ -450,13 +458,13 @@ _MEMORY = re.compile(
 _SKILL = re.compile(r"\$[a-z][\w:-]*")
 _SHELL_MARKS = re.compile(r"[|;&<>$`\"'=\\]|\s--?\w|(?:^|\s)\.?\.?/\S")
 _FUNCTION_LEAST, _WORDS_LEAST, _LETTERS_LEAST = 2, 4, 6
-"""Least number of function words (the, how, we, is), of words, and of letters beyond ASCII, by which a line is a sentence and
-no command."""
+"""Minimum numbers of function words (the, how, we, is), of words, and of non-ASCII letters by which `_is_sentence`
+tells a sentence from a command."""
 
 
 def read(prompt: str, harness: str | None = None, *, most: int = KEPT_HEAD + KEPT_TAIL) -> Prompt:
-    """Return the prompt that came through `harness`, with its author. Never raises; linear in the text, whose length is
-    limited first. At most `most` characters of the person's text are kept, two thirds of them from its beginning."""
+    """Return the person's part of a prompt that came through `harness`, and the prompt's author. Never raises. At most
+    `most` characters of that part are kept, two thirds of them from its beginning."""
     whole = len(prompt) <= READ_HEAD + READ_TAIL
     text = strip(_plain(prompt if whole else prompt[:READ_HEAD] + GAP + prompt[-READ_TAIL:])).strip()
     if _BANNER.match(text) or _NOBODY_FIRST.match(text):
@@ -480,7 +488,7 @@ def _plain(text: str) -> str:
 
 
 def _unwrapped(text: str) -> str:
-    """Return the prompt without a code block around all of it, and without tags that only structure it."""
+    """Return the prompt without the marks of a code block around all of it, and without tags that only structure it."""
     fenced = _FENCE.match(text)
     if fenced and "```" not in fenced["inside"] and fenced["language"].lower() in _PROSE:
         text = fenced["inside"].strip()
@@ -495,7 +503,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _without_blocks(text: str, harness: str | None) -> tuple[str, tuple[str, ...]]:
-    """Return the text without what the harness added, and the names of the removed elements."""
+    """Return (the text without what the harness added, names of the removed elements)."""
     names: list[str] = []
     if ".md instructions" in text:
         text, found = _PROJECT_FILE.subn("", text)
@@ -518,8 +526,8 @@ def _without_blocks(text: str, harness: str | None) -> tuple[str, tuple[str, ...
 
 
 def _without_elements(text: str, tag_of: re.Pattern[str]) -> tuple[str, list[str]]:
-    """Return the text without elements, each from a tag to the first end tag of the same name. A tag without an end
-    stays."""
+    """Return (the text without the elements whose tags `tag_of` matches, names of these elements). An element ends
+    at the first end tag with its name. A tag without an end tag stays."""
     tags = list(tag_of.finditer(text))
     last_end = {tag["name"].lower(): tag.start() for tag in tags if tag["end"]}
     parts: list[str] = []
@@ -539,7 +547,8 @@ def _without_elements(text: str, tag_of: re.Pattern[str]) -> tuple[str, list[str
 
 
 def _is_data(text: str, *, whole: bool) -> bool:
-    """Whether a program wrote the text: it is JSON, or one element with a program's name."""
+    """Return whether a program wrote the text: it is JSON, or one element with a word of `MACHINES` in its name.
+    `whole`: whether the text is complete. JSON with a part left out is recognised by its beginning and end."""
     fenced = _FENCE.match(text)
     if fenced:
         text = fenced["inside"].strip()
@@ -557,7 +566,7 @@ def _is_data(text: str, *, whole: bool) -> bool:
 
 
 def _is_command(text: str) -> bool:
-    """Whether the text is a command for the harness. A sentence never is."""
+    """Return whether the text is a command for the harness, such as `/clear` or `!ls`. A sentence is not."""
     slash = _SLASH.match(text)
     if slash:
         return slash["name"].lower() not in _DIRECTORIES and not _is_question(text[slash.end() :])
@@ -571,7 +580,7 @@ def _is_question(text: str) -> bool:
 
 
 def _is_sentence(text: str) -> bool:
-    """Whether the text is a question, or a line of words without characters of a shell."""
+    """Return whether the text is a question, or has enough words and no characters of a shell command."""
     if text.rstrip().endswith(("?", "？", "؟")):
         return True
     if _SHELL_MARKS.search(text):

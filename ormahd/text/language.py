@@ -1,8 +1,8 @@
-"""Stems by language: the note's language by its script or its function words, and the stems that Snowball gives there.
+"""Stems in other languages than English, for full text search. Snowball makes them.
 
-Full text search stems every word as English. A note in another language also holds the stems of that language, each with
-a mark. A word of a question is looked up under its stems in all languages of its script: the question's own language need
-not be known, and a note in English has none of these stems.
+FTS5 stems every word as English. For a note in another language, recognised by its script or function words, the
+index also has that language's stems, each with a mark (`STEM`). A word of a query is looked up under its stems in all
+languages of its script, so that the query's language need not be known. Notes in English have no such stems.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from functools import cache, lru_cache
 from typing import Any, Final
 
 STEM: Final = "\uf8f3"
-"""Begins a stem in the full text index."""
+"""Mark that begins such a stem in the full text index."""
 SHORTEST: Final = 3
-"""Letters of the shortest word that is stemmed, and of the shortest stem."""
+"""Minimum number of letters of a word that is stemmed. A stem may be one letter shorter."""
 READ: Final = 4_000
-"""Characters of a text by which its language is known."""
+"""Maximum number of characters of a text that are read to find its language."""
 
 _LISTS: Final = {
     "german": "der die das und ist nicht ein eine im in den dem mit für auf von zu zur zum hat haben wird wurde bei sich auch als er sie wir ich wo wer wann was wie welche welcher welches",
@@ -53,15 +53,15 @@ _LATIN: Final = tuple(name for name in _LISTS if name != "english")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:[\u0300-\u036f\u0900-\u0903\u093a-\u094f\u0b82-\u0bd7]+[^\W\d_]*)*")
 _HEBREW_BEFORE: Final = frozenset("הובלכמש")
 _SHORT_I: Final = re.compile(r"(?<=[аеиоуыэюя])и")
-"""Folding takes the breve from a Russian й; after a vowel it is one."""
+"""Matches a Russian и that was й before folding: one after a vowel."""
 _SPELLED: Final = (("ae", "a"), ("oe", "o"), ("ue", "u"))
-"""German vowels, as they are written without their dots."""
+"""(German umlaut as written without dots, its folded form)."""
 _lock: Final = threading.Lock()
-"""A stemmer may be used by one thread at a time."""
+"""Held while a stemmer is used, as only one thread at a time may use it."""
 
 
 def languages(text: str) -> tuple[str, ...]:
-    """Return the languages that a text is probably in, other than English; empty for English and unknown ones."""
+    """Return the languages that a text may be in; empty if it is English or unknown."""
     beginning = text[:READ]
     found = [name for pattern, names in _SCRIPTS if pattern.search(beginning) for name in names]
     said = frozenset(unicodedata.normalize("NFC", beginning).lower().split())
@@ -73,13 +73,14 @@ def languages(text: str) -> tuple[str, ...]:
 
 
 def function_words(text: str) -> frozenset[str]:
-    """Return the function words of the language of a text in Latin script; empty if that is English or unknown."""
+    """Return the function words of the language of a text in Latin script; empty if it is English or unknown."""
     named = [name for name in languages(text) if name in _LISTS]
     return frozenset().union(*(_lists()[name] for name in named))
 
 
 def note_stems(text: str, words: Iterable[str]) -> set[str]:
-    """Return the marked stems of a note in another language than English. `words`: the folded words of `text`."""
+    """Return the marked stems of a note's words; empty if it is English or unknown. `words`: the folded words of
+    `text`."""
     found: set[str] = set()
     named = languages(text)
     if not named:
@@ -126,7 +127,10 @@ def _stems(word: str, name: str) -> list[str]:
 
 
 def _hebrew(word: str) -> list[str]:
-    """Return a Hebrew word, and it without one and two letters of prepositions and articles. Snowball has no Hebrew."""
+    """Return the forms by which a Hebrew word is found: the word, and without its first one or two letters.
+
+    Letters are removed if they may be a prefix (an article, conjunction or preposition). Snowball has no Hebrew.
+    """
     found = [word]
     while len(found) < 3 and len(word) > SHORTEST and word[0] in _HEBREW_BEFORE:
         word = word[1:]

@@ -1,8 +1,8 @@
 """Rules for passwords of letters alone: `password = swordfish`, "my password is swordfish", `--password swordfish`.
 
-Such a word looks like any other, so three things must agree: what stands before it (a label of a password and a sign or verb), what
-follows it (the end of the line or clause), and the word itself. It is none of `plain_words.txt`, and no participle, type or name of
-a variable. Labels are those of English, German, French and Spanish, for which the words are known.
+Such a password looks like any other word, so three conditions must hold. It follows a label of a password with a sign
+or verb. It ends a line or clause. It is not in `plain_words.txt`, and is no participle and no name in code. Labels
+are those of English, German, French and Spanish.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Final, NamedTuple
 
 
 class LetterSpan(NamedTuple):
-    """Where a password lies in a text: characters `start` to `end` (exclusive)."""
+    """The position of a password in a text: characters `start` to `end` (exclusive)."""
 
     start: int
     end: int
 
 
 SENTENCES: Final = "words of sentences"
-"""The section of words of which no phrase of random words has any."""
+"""Name of the section of `plain_words.txt` with words of sentences. A phrase with one of them is no password."""
 _OWNERS: Final = [
     "db",
     "smtp",
@@ -40,7 +40,7 @@ _OWNERS: Final = [
     "postgres",
 ]
 _OF: Final = "|".join(f"(?<={owner}_pass)" for owner in _OWNERS)
-_LABEL: Final = (  # each alternative begins with letters, and looks back afterwards: so it is three times as quick
+_LABEL: Final = (  # each alternative begins with letters, with its look-behind after them: three times as fast
     rf"(?:password|passphrase|passwd|passcode|pwd(?<![a-z]pwd)|pw(?<![^\W_]pw)|_pass(?:{_OF})|passwort|kennwort|mot de passe|contrase[ñn]a)"
     r"(?:[_-](?:prod|production|staging|stage|dev|test|live|local|old|new|main|root|admin|v?\d{1,2})){0,2}"
 )
@@ -60,7 +60,7 @@ _BESIDE: Final = re.compile(
     rf"(?:set|chang|reset|updat)\w{{0,3}}[ \t](?:[^\s.,;:=!?]{{1,20}}[ \t]){{0,4}}?{_LABEL}(?![\w-])[ \t]+to[ \t]+",
     re.IGNORECASE,
 )
-"""Matches a label with a quoted word right behind it (`the password "swordfish"`), and `set the password to`."""
+"""Matches a label that a quoted word follows (`the password "swordfish"`), and `set the password to`."""
 _LETTERS: Final = r"[^\W\d_]"
 _QUOTED: Final = re.compile(rf"\\?(?P<mark>[\"'`“„«*])(?P<word>{_LETTERS}{{6,64}})(?=\\?[\"'`”“»*])")
 _CLOSER: Final = re.compile(r"\\?[\"'`”“»*]")
@@ -72,13 +72,14 @@ _ENDS: Final = re.compile(
     r"|und|seit|et|pour|sur|en|para|y)[ \t])",
     re.IGNORECASE,
 )
-"""Matches what may follow a bare password: the end of a line or clause, a comment, or a word that begins another part."""
+"""Matches what may follow a bare password: the end of a line or clause, a comment, or a word that begins another
+part."""
 _GOES_ON: Final = re.compile(
     r"[ \t](?:is|was|which|that|because|so|if|when|to|or|with|please|thanks|then|ist|war|bitte|danke|est|merci|es|gracias)(?![\w-])",
     re.IGNORECASE,
 )
-"""Matches words by which a sentence goes on behind `password = swordfish`. Behind a colon they would follow any topic:
-`password: rotation is due`."""
+"""Matches words with which a sentence may continue after a password, as in `password = swordfish is wrong`. After a
+colon they show nothing, because they may follow any topic there: `password: rotation is due`."""
 _PARTICIPLE: Final = re.compile(
     r"[a-z]+(?:ed|(?<!l)ing|able|ible|ful|less|tive|ous|ical|ory|ary)|ge[a-zäöüß]+t|(?:ab|ver|be|er|ent|zer|aus|ein|an|zurück|unver)[a-zäöüß]+(?:t|en)"
     r"|[a-zäöüß]+(?:ig|lich|bar|los|isch|haft)|[a-zéèêç]+(?:ée?s?|eux|euse)|[a-záéíóúñ]+(?:ad[oa]s?|id[oa]s?)"
@@ -123,7 +124,10 @@ def spans(text: str) -> Iterator[LetterSpan]:
 
 
 def _after(text: str, start: int, *, verb: bool, sign: str = "") -> re.Match[str] | None:
-    """Return the password that begins at `start`, as the group `word`; None if something else stands there."""
+    """Return a match whose group `word` is the password that begins at `start`; None if there is none.
+
+    `verb`: whether a verb is between label and password; `sign`: the sign between them, else empty.
+    """
     if quoted := _QUOTED.match(text, start):
         return None if is_plain(quoted["word"]) else quoted
     if phrase := _PHRASE.match(text, start):
@@ -147,26 +151,29 @@ def _after(text: str, start: int, *, verb: bool, sign: str = "") -> re.Match[str
 
 
 def _alone(text: str, found: re.Match[str]) -> bool:
-    """Whether the word is the end of its clause, and does not tell what the password is like or go with a noun: `password "reset" link`."""
+    """Return whether the found word ends its clause and does not describe a password.
+
+    In `password "reset" link` the word does not end the clause, so it is none.
+    """
     closed = _CLOSER.match(text, found.end())
     end = closed.end() if closed else found.end()
     return not describes(found["word"]) and (_ENDS.match(text, end) or _GOES_ON.match(text, end)) is not None
 
 
 def describes(word: str) -> bool:
-    """Whether a word tells what a password is like, and is none: `wrong`, `required`, `abgelaufen`."""
+    """Return whether a word after "password" describes one instead of being it: `wrong`, `required`, `abgelaufen`."""
     return is_plain(word) or _PARTICIPLE.fullmatch(word.casefold()) is not None
 
 
 def is_plain(word: str) -> bool:
-    """Whether a word is one that people write in the place of a password: a type, a state, a label, a name of a program."""
+    """Return whether a word is probably no password: a type, a state, a label or the name of a program."""
     known = any(word.casefold() in some for some in _words().values())
     return known or len(set(word)) < 4 or _OF_A_LABEL.search(word) is not None
 
 
 @cache
 def _words() -> dict[str, frozenset[str]]:
-    """Return `{section: folded words}`."""
+    """Return `{section: folded words}` of `plain_words.txt`."""
     found: dict[str, set[str]] = {}
     for line in files("ormahd.text").joinpath("plain_words.txt").read_text("utf-8").splitlines():
         if line.startswith("["):

@@ -1,12 +1,13 @@
 """Find the natural language in a text, and quote a text safely in a prompt, a terminal or a judge's question. Pure.
 
-Inline images, encoded data, minified code, hashes and logs are no natural language. They stay in the note and are
-shown, but are not embedded, quoted or used as a title, because one such run outweighs a whole note.
+Inline images, encoded data, minified code, hashes and logs are no natural language; here they are called *data*. They
+stay in the note, but are not embedded, quoted or used as a title, because they would outweigh the rest of the note.
 
-Notes may hold escape sequences, tags of a harness, our own mark, or invisible text. Control characters become visible
-(`ESC` is `␛`, C1 and bidirectional overrides are `‹U+009B›`), tags that address a machine become `‹system-reminder›`,
-comments `‹!--`. A run of invisible characters becomes `‹12 hidden characters›`; up to three are dropped. What a person
-reads stays: marks of Arabic and Hebrew, joiners of Persian and Indic scripts, composed emoji, CJK variants.
+Notes may contain escape sequences, tags of a harness, the mark of Ormah's own text, or invisible text. In a
+quotation, control characters become visible (`ESC` is `␛`, C1 and bidirectional overrides are `‹U+009B›`), tags that
+address a machine become `‹system-reminder›`, comments `‹!--`. A run of invisible characters becomes `‹12 hidden
+characters›`; up to three are dropped. Those that a person's script needs stay: marks of Arabic and Hebrew, joiners of
+Persian and Indic scripts, composed emoji, CJK variants.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from collections.abc import Iterator
 from typing import Final
 
 LONG: Final = 160
-"""Number of ASCII characters without a space from which a run is data, and no word, path or address."""
+"""Number of ASCII characters without a space from which they are data instead of a word, path or address."""
 PART: Final = 64_000
 LONGEST: Final = 128_000
-"""Long texts are read in parts of `PART` to `LONGEST` characters."""
+"""Maximum number of characters of a part in which a long text is read. The minimum is `PART`."""
 MOST: Final = 1_000_000
-"""Number of characters of a text that are searched for natural language."""
+"""Maximum number of characters of a text in which `beginning` searches natural language."""
 SMALL: Final = 24
-"""Number of characters below which a token is never a hash."""
+"""Minimum number of characters of a hash."""
 WIDE: Final = 240
-"""Number of characters from which a line may be minified code."""
+"""Minimum number of characters of a line of minified code."""
 SPACED: Final = 0.09
-"""Share of spaces below which a wide ASCII line is no prose."""
+"""Share of spaces below which an ASCII line of at least `WIDE` characters is minified code."""
 WRAPPED: Final = 3
-"""Number of consecutive lines from which encoded data or a log is removed; fewer lines count as an example."""
+"""Minimum number of consecutive lines of encoded data or of a log that are removed. Fewer lines may be an example."""
 
 _DATA_URL = re.compile(r"data:[\w.+/-]{0,100}(?:;[\w.=+-]{1,100}){0,8},[^\s)\"'>\]]*", re.IGNORECASE)
 _LONG_RUN = re.compile(rf"[!-~]{{{LONG},}}")
@@ -52,7 +53,7 @@ _BLANKS = re.compile(r"[ \t]{2,}")
 
 
 def language(text: str) -> str:
-    """Return the natural language in `text`, without data; if none is left, return `text` unchanged."""
+    """Return `text` without data. Return "" if no letter is left, and `text` unchanged if it contains no data."""
     if len(text) > 2 * PART:
         parts = [language(part) for part in _parts(text)]
         return text if "".join(parts) == text else "\n".join(filter(None, (part.strip() for part in parts)))
@@ -68,8 +69,7 @@ def language(text: str) -> str:
 
 
 def beginning(text: str, characters: int) -> str:
-    """Return about the first `characters` of the natural language in a text. Of a huge text only the needed part is
-    read."""
+    """Return the first `characters` of a text without data. Of a long text only as much as needed is read."""
     for read in (4 * characters + 1_000, PART, MOST):
         found = language(text[:read])
         if len(found) >= characters or read >= len(text):
@@ -78,7 +78,10 @@ def beginning(text: str, characters: int) -> str:
 
 
 def findable(text: str) -> str:
-    """Return `text` without inline images and runs of data. Hashes, code and logs stay searchable."""
+    """Return `text` as it is indexed for full text search: without inline images and long runs of characters.
+
+    Hashes, code and logs stay.
+    """
     if len(text) > 2 * PART:
         return "".join(map(findable, _parts(text)))
     if not _DATA_URL.search(text) and not _LONG_RUN.search(text):
@@ -87,7 +90,8 @@ def findable(text: str) -> str:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Yield a long text in parts that end at a line end, so that no pattern holds the GIL for long."""
+    """Yield the parts of a long text. They end at line ends if possible. In a part, no pattern holds the GIL for
+    long."""
     start = 0
     while start < len(text):
         end = text.find("\n", start + PART, start + LONGEST) + 1 or start + LONGEST
@@ -96,13 +100,13 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _may_hold_other(text: str) -> bool:
-    """Whether the text may contain data; most notes do not."""
+    """Return False if the text certainly contains no data, as most notes. It is a quick test."""
     return _SUSPECT.search(text) is not None
 
 
 def _lines(lines: list[str]) -> Iterator[str]:
-    """Yield the lines with natural language. Data and logs of several lines are left out; a single line may be an
-    example."""
+    """Yield the lines without minified code, and without `WRAPPED` or more consecutive lines of encoded data or a
+    log."""
     block: list[str] = []
     kind = ""
     for line in lines:
@@ -120,7 +124,8 @@ def _lines(lines: list[str]) -> Iterator[str]:
 
 
 def _without_hashes(line: str) -> str:
-    """Return "" for a line of hashes; hashes within a sentence stay."""
+    """Return the line without hashes if they are more than half of it, else unchanged: then they are part of a
+    sentence."""
     if len(line) < SMALL:
         return "" if line.strip(" \t\r>") == "…" else line
     rest = _HASH.sub("", line)
@@ -136,7 +141,8 @@ def _set(listed: str) -> frozenset[str]:
 
 
 QUOTE = "  > "
-"""Precedes each line of a quoted text, so that a heading or fence in it has no effect outside of the quotation."""
+"""Beginning of each line of a quoted text. It keeps a heading or fence in the text from having effects beyond the
+quotation."""
 
 ELLIPSIS = " …"
 _HIDDEN_AT_MOST = 3
@@ -154,7 +160,7 @@ _INVISIBLE = re.compile(
     "\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]+"
 )
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
-_JOINS = re.compile(  # scripts in which a joiner or non-joiner changes how a word is written
+_JOINS = re.compile(  # letters of scripts in which a joiner or non-joiner changes how a word is written
     "[\u0600-\u08ff\ufb50-\ufdff\ufe70-\ufefc\u0900-\u0dff\u0f00-\u109f\u1780-\u18af\ua840-\ua87f\ua980-\uaaff]"
 )
 _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
@@ -180,8 +186,10 @@ _FENCE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})(.*)")
 
 
 def harmless(text: str) -> str:
-    r"""Return `text` with everything that could control a terminal or address a machine made visible. Line ends become
-    `\n`."""
+    r"""Return `text` with harmless signs in place of all that could control a terminal or address a machine.
+
+    Line ends become `\n`.
+    """
     text = _LINE_ENDS.sub("\n", text)
     if not (text.isascii() and text.isprintable()):
         text = _NOT_CHARACTERS.sub("\N{REPLACEMENT CHARACTER}", text)
@@ -205,7 +213,11 @@ def _picture(found: re.Match[str]) -> str:
 
 
 def _visible(found: re.Match[str], right_to_left: bool) -> str:
-    """Return the part of a run of invisible characters that stays: the one that belongs to the character before it."""
+    """Return what replaces a run of invisible characters.
+
+    A variant selector, joiner or mark of direction stays if it belongs to the characters around it. The others become a
+    count, or nothing if they are few. `right_to_left`: whether the text has letters of a script written that way.
+    """
     run, text, start, end = found[0], found.string, found.start(), found.end()
     if run[0] == "\U0001f3f4":
         return run
@@ -239,7 +251,7 @@ def _joined(before: str, after: str) -> bool:
 
 
 def _picture_part(character: str) -> bool:
-    """Whether a character is part of an emoji: a symbol or skin colour."""
+    """Return whether a character may be part of an emoji, such as a symbol or skin colour."""
     return bool(character) and unicodedata.category(character) in {"So", "Sk", "Sm", "Mn", "Me"}
 
 
@@ -271,7 +283,7 @@ def shortened(text: str, characters: int) -> str:
         space = max(cut.rfind(" "), cut.rfind("\n"))
         if space > room * 0.6:
             cut = cut[:space]
-        else:  # no space near: at least what is put together stays together
+        else:  # no space near the end: cut between characters, but not within an accented letter or an emoji
             while cut and (
                 unicodedata.combining(text[len(cut)]) or text[len(cut)] in "\u200d\ufe0f" or cut[-1] == "\u200d"
             ):
@@ -280,14 +292,19 @@ def shortened(text: str, characters: int) -> str:
 
 
 def one_line(text: str, characters: int) -> str:
-    """Return a title or source as one safe line that cannot imitate the id that follows it."""
+    """Return a title or source as one harmless line of at most `characters`.
+
+    `(id:` before a hexadecimal number is changed, so that the text cannot imitate the id that Ormah adds after it.
+    """
     line = " ".join(harmless(text[: 8 * characters + 200]).split())
     return shortened(_OUR_ID.sub(r"(\1", line), characters)
 
 
 def quoted(text: str, characters: int) -> str:
-    """Return at most `characters` of a text, safe, with `QUOTE` before each line. A fence that the cut left open is
-    closed. Return "" if nothing readable is left. Only the beginning of a long text is read, without data."""
+    """Return at most `characters` of a text, made harmless and without data, with `QUOTE` before each line.
+
+    A code fence that is left open is closed. Return "" if nothing readable is left.
+    """
     cleaned = harmless(beginning(text, 8 * characters + 200))
     cleaned = re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in cleaned.split("\n"))).strip("\n")
     lines = shortened(cleaned, characters).split("\n")

@@ -1,11 +1,12 @@
-"""Compares two texts by their words: whether they say the same, and what sets two similar texts apart.
+"""Compare two texts by their words: whether they say the same, and in what two similar texts differ.
 
-`same` compares word by word, without case, white space, punctuation and emphasis: that is `EXACT`. `NEAR` also ignores articles,
-contractions, British and American spelling, hyphens, small numbers as words, and a title that repeats the text. Any other
-difference counts, so that a number, date, name, negation, unit, version, path or word of code always tells two memories apart.
+`same` compares word by word. `EXACT` ignores case, white space, punctuation and emphasis. `NEAR` also ignores
+articles, contractions, British or American spelling, hyphens, whether small numbers are words, and a title that
+repeats the text. No other difference is ignored: memories with another number, name, negation, unit, path or word of
+code are not the same.
 
-`contrast` names what two similar texts differ in. Memories come in series (a port for each server), which every measure of similarity
-takes for duplicates; no judge is asked about such a pair.
+`contrast` names a clear difference of two similar texts. Memories often come in series (a port for each server),
+which every measure of similarity takes for duplicates. No judge is asked about such a pair.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _CAMEL = re.compile(r"[a-z]+[A-Z]")
 _ENDS = (".", "!", "?", ":", "\u2026")
 
 _LOUD = _set("am aids bat gnu id in ira it it's may me or os pa pet ram rest sat sting us who")
-"""Words that mean something else in capitals (IT, US, RAM)."""
+"""Words that have another meaning in capitals (IT, US, RAM)."""
 _CONTRACTED = {
     "can't": "can not", "cannot": "can not", "won't": "will not", "shan't": "shall not", "i'm": "i am",
     "it's": "it is", "that's": "that is", "there's": "there is", "here's": "here is", "he's": "he is", "she's": "she is",
@@ -70,11 +71,11 @@ _ISE = re.compile(r"(.{3,})is(e|es|ed|ing|er|ers|ation|ations)")
 _ARTICLES = frozenset({"a", "an", "the"})
 _ENGLISH = _set("and are by for from has in is not of on that the to uses was when with")
 _FOREIGN = (FUNCTION_WORDS - STOP_WORDS) | _set("das de der des die el en et het il la las le les los op und")  # fmt: skip
-"""Words of other languages. In a text with one of them, `a` and `an` may be no articles."""
+"""Words of other languages. In a text with one of them, `a` and `an` are not taken for articles."""
 
 
 def same(title: str | None, content: str, other_title: str | None, other_content: str) -> Same | None:
-    """Return in what way two memories say the same, or None if their words do not show it."""
+    """Return whether two memories say the same in the same words (EXACT) or nearly (NEAR); None if they do not."""
     ours, theirs = list(tokens(content)), list(tokens(other_content))
     if not ours or not theirs:
         return None
@@ -91,12 +92,16 @@ def same(title: str | None, content: str, other_title: str | None, other_content
 
 @lru_cache(maxsize=1_000)
 def gist(content: str) -> int:
-    """Return a hash that is equal for texts for which `same` holds, to compare many contents quickly."""
+    """Return a hash that is equal for contents that say the same (`same`). With it many contents are compared
+    quickly."""
     return hash(_core(content))
 
 
 def essence(content: str) -> str:
-    """Return a normal form of a text that is equal for texts for which `same` holds, and lasts: it may be hashed and stored."""
+    """Return a normal form that is equal for contents that say the same (`same`).
+
+    Unlike `gist` it is the same in every process, so its hash may be stored.
+    """
     return " ".join(_core(content))
 
 
@@ -105,7 +110,7 @@ def _core(content: str) -> tuple[str, ...]:
 
 
 def _titles_agree(one: tuple[str, ...], other: tuple[str, ...], text: tuple[str, ...]) -> bool:
-    """Whether the titles are equal, or one is missing and the other is taken word for word from the text."""
+    """Return whether the titles are equal, or one is missing and the text contains the other word for word."""
     if one == other:
         return True
     title = one or other
@@ -114,7 +119,10 @@ def _titles_agree(one: tuple[str, ...], other: tuple[str, ...], text: tuple[str,
 
 
 def retold(tokens: Sequence[str], english: bool) -> tuple[str, ...]:
-    """Return the tokens without the words that a retelling may change. `a` is an article only in English text."""
+    """Return the tokens without articles, with contractions, spellings and small numbers in one form each.
+
+    `english`: whether `a` and `an` are articles in this text.
+    """
     out: list[str] = []
     for token in tokens:
         if token == "the" or (english and token in _ARTICLES):  # noqa: S105
@@ -140,7 +148,10 @@ def _spelled(word: str) -> str:
 
 
 def tokens(text: str) -> Iterator[str]:
-    """Yield the words of a text, and other characters that can carry meaning, in order. Code is unchanged."""
+    """Yield the words of a text in small letters, and signs with a meaning (`?`), in order.
+
+    Code keeps its case. A line of a code block is one token.
+    """
     fence: str | None = None
     prose: list[str] = []
     for line in _UNSEEN.sub("", text).split("\n"):
@@ -163,7 +174,7 @@ def _prose(text: str) -> Iterator[str]:
     at = 0
     for span in _SPAN.finditer(text):
         yield from _words(text[at : span.start()])
-        # not folded: a word in code differs from the same word in prose, except in small letters
+        # Case is kept: a word in code equals the same word in prose only if it has no capitals.
         yield from span[2].split()
         at = span.end()
     yield from _words(text[at:])
@@ -193,7 +204,10 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _kept_case(word: str, before: str, loud: bool) -> bool:
-    """Whether the case of a word may matter: a name in code, a unit (Mb, MB), an abbreviation (IT, US)."""
+    """Return whether the case of a word matters: a name in code, a unit (Mb, MB), an abbreviation (IT, US).
+
+    `before`: the previous word; `loud`: whether the whole line is in capitals.
+    """
     if _CAMEL.match(word):
         return True
     if before and before[-1].isdigit() and len(word) <= 3:
@@ -202,7 +216,7 @@ def _kept_case(word: str, before: str, loud: bool) -> bool:
 
 
 REPLACED_WORDS = 2
-"""Largest number of consecutive words that may differ at one place for `contrast`."""
+"""Maximum number of words by which two texts may differ for `TextContrast.ONE_PLACE`."""
 _NEGATED = re.compile(
     r"\b(?:not|no|never|none|neither|nor|without|cannot|nothing|\w+n't|nicht|kein\w*|jamais|не|нет)\b"
 )
@@ -218,10 +232,10 @@ class TextContrast(StrEnum):
 
 
 def contrast(one: str, other: str) -> TextContrast | None:
-    """Return in what two texts differ, or None if their words show no clear difference."""
+    """Return the clear difference between two texts; None if their words show none."""
     ours, theirs = marks(one), marks(other)
     folded = fold(one), fold(other)
-    # a name that the other side writes in small letters or within a word is no other name
+    # A name does not count if the other text has it too, in small letters or within a word.
     mine = any(mark not in folded[1] for mark in ours - theirs)
     yours = any(mark not in folded[0] for mark in theirs - ours)
     if mine and yours:
@@ -232,8 +246,10 @@ def contrast(one: str, other: str) -> TextContrast | None:
 
 
 def marks(text: str) -> set[str]:
-    """Return the numbers, names and words of code in a text, folded. A capital at the beginning of a sentence makes no
-    name."""
+    """Return the numbers, names and words of code in a text, folded.
+
+    A word is no name if only the beginning of a sentence gives it a capital.
+    """
     found: set[str] = set()
     for line in text.split("\n"):
         begins = True
@@ -249,7 +265,7 @@ def marks(text: str) -> set[str]:
 
 def _one_place(one: str, other: str) -> bool:
     left, right = (retold(list(tokens(text)), english=True) for text in (one, other))
-    if len(left) == len(right):  # one word for another throughout, in the title too
+    if len(left) == len(right):  # the same word may be replaced at several places, such as title and text
         return 0 < len({two for two in zip(left, right, strict=True) if two[0] != two[1]}) <= REPLACED_WORDS
     head, tail = common_ends(left, right)
     return 0 < len(left) - head - tail <= REPLACED_WORDS and 0 < len(right) - head - tail <= REPLACED_WORDS
@@ -257,14 +273,17 @@ def _one_place(one: str, other: str) -> bool:
 
 T = TypeVar("T")
 LONGEST: Final = 4_000
-"""Largest number of characters of texts that are compared word by word; longer ones must be equal."""
+"""Maximum number of characters of a content that is compared word by word. Longer ones say the same only if equal."""
 
 Said = tuple[str | None, str]
 """(title, content) of a memory."""
 
 
 def once(items: Iterable[T], said: Callable[[T], Said]) -> list[tuple[T, list[T]]]:
-    """Return the first memory of each group that says the same, in order, each with the others of its group."""
+    """Group the items whose memories say the same. Return (first item, the others) of each group, in order.
+
+    `said`: returns (title, content) of an item's memory.
+    """
     groups: list[tuple[T, list[T]]] = []
     for item in items:
         mine = said(item)
@@ -277,7 +296,7 @@ def once(items: Iterable[T], said: Callable[[T], Said]) -> list[tuple[T, list[T]
 
 
 def says_the_same(one: Said, other: Said) -> bool:
-    """Whether two memories say the same, except for articles, spelling, case and punctuation."""
+    """Return whether two memories say the same (`same`). Long ones must be equal."""
     if one == other:
         return True
     shorter, longer = sorted((len(one[1]), len(other[1])))

@@ -1,13 +1,14 @@
-"""Rules for secrets that detect-secrets lacks: our additions to `ormahd.text.secrets`. Every rule is linear in the text.
+"""Rules for secrets that detect-secrets lacks. `ormahd.text.secrets` uses them too. Every rule is linear in the text.
 
 - private keys with their body; `Authorization` and `Cookie` headers, bearer tokens; passwords in URLs;
 - tokens by their issuer's prefix: Anthropic, OpenAI, `github_pat_`, Google, npm, Stripe, …;
-- assignments such as `password = …` or `"api_key": "…"`: the value is one word of at least 8 characters (6 in quotes) that mixes
-  letters with digits or signs. Variables, calls, paths, URLs, versions, dates, stock words, masks and slugs are no secrets; a UUID or
-  digest is one only as the value of an assignment;
+- assignments such as `password = …` or `"api_key": "…"`: the value is one word of at least 8 characters (6 in quotes)
+  that mixes letters with digits or signs. Variables, calls, paths, URLs, versions, dates, placeholders, masks and slugs
+  are no secrets; a UUID or digest is one only as the value of an assignment;
 - passwords of letters alone (`ormahd.text.letter_passwords`);
-- secrets as people tell them: `the wifi password at home is …`, a PIN, recovery codes, `curl -u me:…`. The names come from
-  `secret_labels.txt` in many languages; cards and account numbers are verified by their checksum.
+- secrets in sentences and commands: `the wifi password at home is …`, a PIN, recovery codes, `curl -u me:…`. Their
+  names, in many languages, are in `secret_labels.txt`;
+- card and account numbers with a valid checksum.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Span(NamedTuple):
 
 
 _MAX_KEY = 65_536
-"""Largest number of characters between BEGIN and END of a private key."""
+"""Maximum number of characters between BEGIN and END of a private key."""
 
 _TOKENS: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
     (kind, hint, re.compile(rf"(?<![A-Za-z0-9_-])(?:{pattern})"))
@@ -87,7 +88,7 @@ _NAME = (
     r"|(?:api|access|auth|secret|private|encryption|signing|account|master)[_-]?key|credentials?)"
 )
 _OF = r"(?:[_-](?:base|prod|production|staging|stage|dev|test|live|local|old|new|main|primary|secondary|backup|v?\d{1,4})){0,2}"
-"""Matches suffixes of a name: SECRET_KEY_BASE, PASSWORD_PROD."""
+"""Matches what may follow the name of a secret: the endings of SECRET_KEY_BASE, PASSWORD_PROD."""
 _ASSIGNED = re.compile(rf"(?i){_NAME}{_OF}(?:\\?[\"'`]\]?|\*\*)?[ \t]{{0,8}}(?::=|=>|[:=])(?:\*\*)?[ \t]{{0,8}}")
 _TOLD = re.compile(r"(?i)(?:password|passwd|passphrase|passcode|pwd) (?:is|was)[ \t]{0,4}(?::[ \t]{0,4})?")
 _QUOTED = re.compile(
@@ -97,7 +98,7 @@ _QUOTED = re.compile(
 _BARE = re.compile(r"[^\s\"'`<>,;|]{8,512}+(?![^\s\"'`<>,;|])")
 _LONG_VALUE = re.compile(r"[\"'`]?([A-Za-z0-9_.~+/=-]{500,}+)")
 _MAX_WORD = 128
-"""Number of characters above which a value is no variable, path or call."""
+"""Maximum number of characters of a value that may be a variable, path or call."""
 
 _STAND_IN = re.compile(
     r"""(?x)
@@ -117,14 +118,14 @@ SLUG = re.compile(r"(?!(?:\D*\d){4})[a-z0-9]+(?:[-_][a-z0-9]+)+")
 
 
 def looks_real(value: str) -> bool:
-    """Whether a value is a secret, and not a word, variable or template."""
+    """Return whether a value looks like a secret, and not like a word, variable or template."""
     if len(set(value)) < 4 or (len(value) <= _MAX_WORD and _STAND_IN.fullmatch(value)):
         return False
     return any(char.isalpha() for char in value) and any(char.isdigit() or char in "!@#$%^&*" for char in value)
 
 
 def stands_in(password: str) -> bool:
-    """Whether the password in a URL is a placeholder."""
+    """Return whether the password in a URL is only a placeholder."""
     return len(set(password)) < 2 or _URL_STAND_IN.fullmatch(password) is not None
 
 
@@ -132,7 +133,7 @@ _URL_STAND_IN = re.compile(r"(?i)[\[<{$%*].*|x+|(?:your)?[_-]?(?:pass|passwd|pas
 
 
 def spans(text: str, pace: Pace) -> Iterator[Span]:
-    """Yield every secret that these rules find, with `pace` before each; spans may overlap, in no order."""
+    """Yield every secret that these rules find, in no order. Spans may overlap. `pace`: see `secrets.redact`."""
     folded = text.casefold()
     for needs, search in pace(_RULES):
         if any(word in folded for word in needs):
@@ -142,7 +143,7 @@ def spans(text: str, pace: Pace) -> Iterator[Span]:
 def _tokens(text: str) -> Iterator[Span]:
     for kind, hint, pattern in _TOKENS:
         for found in pattern.finditer(text) if hint in text else ():
-            # a token of letters alone (Hugging Face) mixes them; words behind a prefix do not
+            # a token has a digit, or small and capital letters mixed (Hugging Face); words after a prefix have neither
             if any(char.isdigit() for char in found[0]) or _CASES.search(found[0]):
                 yield Span(found.start(), found.end(), kind)
     for found in _NPMRC.finditer(text):
@@ -163,7 +164,8 @@ def _credentials(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
 
 
 def _cookies(text: str) -> Iterator[Span]:
-    """Yield the values of the cookies in a header that look made by a program; names, paths and dates stay."""
+    """Yield the values of cookies in a header that look like secrets. Cookies' names, paths and dates are not
+    yielded."""
     reach = 0
     for header in _COOKIES.finditer(text):
         at = header.end()
@@ -178,14 +180,14 @@ def _cookies(text: str) -> Iterator[Span]:
 def _assignments(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
     reach = 0
     for found in pattern.finditer(text):
-        # The value is looked at, not consumed: in `password: token=…` the second name has its own turn.
+        # The value is not consumed, because it may contain another name, as in `password: token=…`.
         place = _value(text, found.end()) if found.end() >= reach else None
         if place is None:
             continue
-        # Nothing real hides in a long value that is not: without this a hostile text is read again for each name.
+        # Names within a long value are skipped. Otherwise hostile text would be read again for each of them.
         reach = place[1] if place[1] - place[0] > _MAX_WORD else reach
         value, password = text[slice(*place)], "pass" in found[0].casefold()
-        # `token: gpt-4o-mini` is a name; a password may well look like one.
+        # The value of `token: gpt-4o-mini` is a name and no secret, but a password may look like a name.
         if looks_real(value) and (password or not SLUG.fullmatch(value)):
             yield Span(*place, "Password" if password else "Secret")
 
@@ -203,7 +205,7 @@ def _value(text: str, start: int) -> tuple[int, int] | None:
 
 
 def private_keys(text: str) -> Iterator[Span]:
-    """Yield private keys, which may be longer than any other secret."""
+    """Yield the private keys in a text. They may be longer than any other secret."""
     marks = list(_PEM.finditer(text))
     ends = [mark.start() for mark in marks]
     for mark in marks:
@@ -213,11 +215,11 @@ def private_keys(text: str) -> Iterator[Span]:
         close = marks[following] if following < len(marks) else None
         if close and close[1] == "END" and close.start() - mark.end() <= _MAX_KEY:
             body = text[mark.end() : close.start()]
-            # Prose between two markers that are only mentioned is no key: most of a key is long runs.
+            # Most of a key is long runs of characters. Prose that only mentions both markers is no key.
             if 2 * sum(len(run) for run in _LONG_RUN.findall(body)) > len(body):
                 yield Span(mark.start(), close.end(), "Private Key")
         elif (body_end := _KEY_BODY.match(text, mark.end())) and len(body_end[0].strip(" \r\n\t\\\"'>|")) >= 40:
-            # A key that was cut off is as secret as a whole one; blank space after it is not part of it.
+            # A key that was cut off is a secret too. White space after it is not part of it.
             yield Span(mark.start(), mark.end() + len(body_end[0].rstrip()), "Private Key")
     for putty in _PUTTY.finditer(text):
         yield Span(putty.start(1), putty.start(1) + len(putty[1].rstrip()), "Private Key")
@@ -246,7 +248,7 @@ _ASCII: Final = re.compile(r"[!#-&*-:=?-_a-~]{4,128}")
 _TRAILING: Final = ".:?)]}*_"
 _LEADING: Final = "\"'`(["
 _LONGEST: Final = 128
-"""Largest number of characters of a password."""
+"""Maximum number of characters of a password."""
 _DIGITS: Final = re.compile(r"[#*]?(\d(?:[ -]?\d){3,9})[#*]?(?![\w.-]*\w)")
 _END: Final = re.compile(r"[ \t]*(?:[.,;:!?)]|$|\n)")
 _SIGNS: Final = frozenset("!#$%^&*")
@@ -285,7 +287,7 @@ _CALLED: Final = re.compile(
     r"(?:password|passphrase|passcode|pin|token|api key|secret key)\b",
     re.IGNORECASE,
 )
-"""Matches words after a secret that precedes its name: `… is the password for the guests`."""
+"""Matches what follows a secret if its name comes later, as in `… is the password for the guests`."""
 _PAIR: Final = re.compile(
     r"(?i)(?<!\w)(?:log ?in|logins?|sign in|creds?|credentials|account|anmeldung|zugang|zugangsdaten|identifiants?|acceso|доступ|логин)"
     r"(?:[ \t]{1,4}[^\s:=|,;!?/]{1,20}){0,4}?[ \t]{0,4}(?::|with|mit|avec|con|is|as|=)[ \t]{0,4}"
@@ -314,7 +316,7 @@ def _flags(text: str) -> Iterator[Span]:
         name = found.lastgroup or ""
         value = found[name]
         start, end = found.start(name), found.start(name) + len(value.rstrip(_TRAILING))
-        # such a flag is followed by a password or a variable; a plain word may be a password, a word of a sentence is none
+        # what follows such a flag is a password or a variable; plain words are left to `letter_passwords`
         if _is_real(value.rstrip(_TRAILING), least=6):
             yield Span(start, end, "Password")
 
@@ -357,7 +359,7 @@ def _letters(text: str) -> Iterator[Span]:
 
 
 def is_product(text: str, end: int) -> bool:
-    """Whether the value that ends at `end` is the name of a program."""
+    """Return whether the value that ends at `end` is the name of a program, as a word such as "app" follows it."""
     return _PRODUCT.match(text, end) is not None
 
 
@@ -383,7 +385,10 @@ def _labelled(text: str) -> Iterator[Span]:
 
 
 def _values(text: str, start: int, kind: str, how: str, *, dense: bool) -> Iterator[Span]:
-    """Yield the secret that begins at `start`, if there is one of this kind."""
+    """Yield the secrets of this kind that begin at `start`: at most one, but for recovery codes all of their list.
+
+    `how`: what is between name and value, see `_following`; `dense`: whether the name is in a script without spaces.
+    """
     if kind == "phrase":
         if words := _WORDS.match(text, start):
             yield Span(*words.span(), _KINDS[kind])
@@ -408,7 +413,8 @@ def _bare(text: str, start: int, *, dense: bool) -> tuple[int, int] | None:
 
 
 def _tells(text: str, place: tuple[int, int], kind: str, how: str, *, quoted: bool) -> bool:
-    """Whether the value after a name is the secret itself, and not a description of it."""
+    """Return whether the value at `place` (start, end) after a name is the secret itself, and not a description of
+    it."""
     value = text[slice(*place)]
     if how == "marked" and (kind != "password" or _SIGNS.isdisjoint(value) or not _END.match(text, place[1])):
         return False
@@ -427,7 +433,7 @@ def _tells(text: str, place: tuple[int, int], kind: str, how: str, *, quoted: bo
 
 
 def _codes(text: str, start: int) -> Iterator[Span]:
-    """Yield the recovery codes of a list."""
+    """Yield the recovery codes of the list that begins at `start`."""
     at = start
     while found := _CODE.match(text, (_CODES.match(text, at) or re.compile("").match(text, at)).end()):  # type: ignore[union-attr]
         if sum(char.isdigit() for char in found[0]) < 2:
@@ -459,8 +465,10 @@ def _is_iban(text: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
-    """Return a pattern that matches any of these names as a word. Its group `dense` matches names in scripts without
-    spaces."""
+    """Return a pattern that matches any of these names as a whole word.
+
+    Names that begin with `~` are in scripts without spaces; they match anywhere, in the group `dense`.
+    """
     spaced = "|".join(re.escape(name) for name in names if not name.startswith("~"))
     dense = "|".join(re.escape(name[1:]) for name in names if name.startswith("~"))
     found = rf"(?<![\w@/.-])(?:{spaced})(?![\w@-])" if spaced else "(?!)"
@@ -469,7 +477,10 @@ def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
 
 @cache
 def _following() -> list[tuple[str, re.Pattern[str]]]:
-    """Return patterns for the text between a name and its value, each with the kind of evidence that it is."""
+    """Return (kind, pattern) for the texts that may be between a name and its value.
+
+    Kinds: a `sign` such as a colon, a `verb`, nothing (`next`), or a few other words (`marked`).
+    """
     between = [
         ("sign", _BETWEEN + _SIGN), ("verb", _BETWEEN + _VERB), ("sign", _DENSE), ("sign", _LINE), ("next", _NEXT),
         ("marked", _FEW + _NEXT),
@@ -479,7 +490,7 @@ def _following() -> list[tuple[str, re.Pattern[str]]]:
 
 @cache
 def _names() -> dict[str, list[str]]:
-    """Return `{kind: names}`, folded, longest first."""
+    """Return `{kind of secret: its names}` from `secret_labels.txt`, folded, longest first."""
     found: dict[str, list[str]] = {}
     for line in files("ormahd.text").joinpath("secret_labels.txt").read_text("utf-8").splitlines():
         if line.startswith("["):
@@ -506,4 +517,4 @@ _RULES: Final[tuple[tuple[tuple[str, ...], Callable[[str], Iterator[Span]]], ...
     (("",), _cards),
     (("",), _ibans),
 )  # fmt: skip
-"""(words, rule) for each rule. A text without any of the words (folded) need not be searched by the rule."""
+"""(words, rule): each rule searches only texts that contain one of its words, folded."""

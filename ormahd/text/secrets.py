@@ -1,10 +1,11 @@
-"""Finds and redacts secrets in what agents, hooks and imports bring, before it reaches a file.
+"""Find and redact secrets in texts from agents, hooks and imports, before they are written to a file.
 
-The patterns are those of detect-secrets' plugins for tokens, and ours (`ormahd.text.secret_rules`). Its detectors of entropy and
-keywords stay off, because in prose they match digests, ids and sentences. Nothing is verified over the network.
+The patterns are those of detect-secrets' plugins for tokens, and those of `ormahd.text.secret_rules`. Its detectors
+of entropy and keywords are not used, because in prose they match digests, ids and sentences. Nothing is verified over
+the network.
 
-Only the patterns of a plugin are used: `analyze_line` gives no positions. They are compiled so that a token starts where a word
-starts, and runs of blanks are bounded, because otherwise hostile text takes hours.
+Only the patterns of a plugin are used, because `analyze_line` returns no positions. They are changed so that a token
+must begin where a word begins, and runs of blanks are bounded; otherwise hostile text takes hours.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _TOKEN_PLUGINS = {
     "github_token": "GitHubTokenDetector",
     "azure_storage_key": "AzureStorageKeyDetector",
 }
-"""Plugins, as (module, class), whose match is the secret."""
+"""Module -> class of each plugin whose whole match is the secret."""
 _CONTEXT_PLUGINS = {
     "aws": "AWSKeyDetector",
     "artifactory": "ArtifactoryDetector",
@@ -47,7 +48,7 @@ _CONTEXT_PLUGINS = {
     "ibm_cos_hmac": "IbmCosHmacDetector",
     "softlayer": "SoftlayerDetector",
 }
-"""Plugins, as (module, class), whose match has the secret in its last group (or as a whole, between blanks).
+"""Module -> class of each plugin whose match has the secret in its last group; without groups the match is the secret.
 `secret_rules` replaces `private_key` and `npm`. `ip_public`, `high_entropy_strings` and `keyword` are not used, because
 they match too much in prose.
 """
@@ -56,16 +57,17 @@ _HINTS = {
     "jwt": "eyJ", "pypi_token": "pypi-", "openai": "T3BlbkFJ", "square_oauth": "sq0csp-", "sendgrid": "SG.",
     "mailchimp": "-us", "stripe": "k_live_", "azure_storage_key": "AccountKey=", "basic_auth": "://",
 }  # fmt: skip
-"""Texts that must occur for a plugin to match: a quick test before the pattern."""
+"""Module -> string that a text must contain for the plugin to match. It is tested before the pattern, which is
+slower."""
 _OF_A_LONG_KEY = frozenset({"cloudant", "ibm_cloud_iam", "ibm_cos_hmac", "softlayer"})
-"""Modules whose secrets are runs of at least 24 letters and digits. Their patterns are slow, and few texts have such a
-run."""
+"""Modules whose secrets contain at least 24 letters and digits in a row. Their slow patterns are skipped for texts
+without such a run."""
 _LONG_KEY = re.compile(r"[A-Za-z0-9_-]{24}", re.IGNORECASE)
 
 WINDOW: Final = 32_000
-"""Number of characters of a long text that are searched at once."""
+"""Number of characters of a long text that are searched at once, without margins."""
 MARGIN: Final = 8_000
-"""Number of characters around a window that are searched with it, more than a label and its value take."""
+"""Number of characters before and after a window that are searched with it. A label and its value are shorter."""
 
 _WORD_START = r"(?<![A-Za-z0-9_-])"
 _WORD_REST = re.compile(r"[A-Za-z0-9_-]*+")
@@ -98,18 +100,19 @@ class _Rule(Struct, frozen=True):
 
 
 _PLAIN_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,19}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""Matches names that are too short for a secret, and UUIDs: they need no search."""
+"""Matches names that need no search: short ones, and UUIDs."""
 
 
 def redact(text: str, *, pace: Pace = iter) -> Redacted:
     """Replace every secret in `text` by `[redacted: <kind>]`. Thread-safe; redacting twice changes nothing.
 
     The first call imports detect-secrets. A pattern holds the GIL while it searches, so a long text is searched in
-    windows, and `pace` is called before each pattern of each window.
+    windows. `pace`: returns an iterator over the patterns of a window, which may give way to other threads between
+    them.
     """
     found: list[tuple[int, Secret]] = []
     cuts: list[tuple[int, int]] = []
-    # Search the rest again: a token right after a private key now starts a word.
+    # Search again, because a token right after a private key now begins a word.
     while spans := list(_joined(sorted(_spans(text, pace), key=_by_place))):
         text, cuts = _cut(text, spans, cuts, found)
     return Redacted(text, tuple(finding for _, finding in sorted(found, key=lambda at: (at[1].line, at[0]))))
@@ -117,16 +120,21 @@ def redact(text: str, *, pace: Pace = iter) -> Redacted:
 
 @lru_cache(maxsize=1024)
 def redact_name(name: str) -> Redacted:
-    """Return `redact` of a name, such as a space's, an agent's or a session's. The same few names come with every
-    request, so that answers are kept."""
+    """Return `redact` of a name, such as that of a space, an agent or a session.
+
+    Results are cached, because every request has such names.
+    """
     return Redacted(name, ()) if _PLAIN_NAME.fullmatch(name) else redact(name)
 
 
 def _cut(
     text: str, spans: list[Span], cuts: list[tuple[int, int]], found: list[tuple[int, Secret]]
 ) -> tuple[str, list[tuple[int, int]]]:
-    """Replace `spans` by markers and append to `found`. `cuts`: (position, number of lines) removed by earlier markers;
-    the updated list is returned."""
+    """Return (the text with a marker in place of each span, updated `cuts`), and append the secrets to `found`.
+
+    `cuts`: (position in the text, number of line ends) of what earlier markers replaced. With it the lines of secrets
+    are counted as in the original text.
+    """
     parts: list[str] = []
     moved: list[tuple[int, int]] = []
     earlier = iter([*cuts, (len(text) + 1, 0)])
@@ -155,7 +163,7 @@ def _cut(
 
 
 def _spans(text: str, pace: Pace) -> Iterator[Span]:
-    """Yield what all rules find in the windows of a text."""
+    """Yield the secrets that all rules find in a text. A long text is searched in windows."""
     if len(text) <= WINDOW + MARGIN:
         yield from _spans_of(text, pace)
         return
@@ -166,14 +174,14 @@ def _spans(text: str, pace: Pace) -> Iterator[Span]:
         for span in _spans_of(text[first:last], pace):
             begins, ends = first + span.start, first + span.end
             if start <= begins < start + WINDOW or (begins < start <= ends):
-                if ends == last:  # it may go on behind the window: half a secret is a secret
+                if ends == last:  # the secret may continue after the window
                     rest = _JWT_REST.match(text, ends)
                     ends = rest.end() if rest else ends
                 yield Span(begins, ends, span.kind)
 
 
 def _long_tokens(text: str) -> Iterator[Span]:
-    """Yield web tokens that are longer than a margin, which no window may contain as a whole."""
+    """Yield JSON web tokens that are longer than `MARGIN`, because no window may contain one as a whole."""
     (rule,) = (rule for rule in _rules() if rule.rest is _JWT_REST)
     at = 0
     while (at := text.find(rule.hint, at)) >= 0:
@@ -186,7 +194,7 @@ def _long_tokens(text: str) -> Iterator[Span]:
 
 
 def _spans_of(text: str, pace: Pace) -> Iterator[Span]:
-    """Yield what all rules find, without the example keys of documentation."""
+    """Yield the secrets that all rules find in a window, without example keys and names of programs."""
     for span in (*_their_spans(text, pace), *secret_rules.spans(text, pace)):
         value = text[span.start : span.end]
         if "EXAMPLE" not in value and not secret_rules.is_product(text, span.end):
@@ -198,7 +206,7 @@ def _by_place(span: Span) -> tuple[int, int]:
 
 
 def _joined(spans: list[Span]) -> Iterator[Span]:
-    """Yield overlapping spans as one, with the kind of the first and widest."""
+    """Yield the spans, overlapping ones joined to one with the kind of the first. `spans`: sorted by `_by_place`."""
     current: Span | None = None
     for span in spans:
         if current is not None and span.start < current.end:
@@ -225,7 +233,7 @@ def _their_spans(text: str, pace: Pace) -> Iterator[Span]:
                 start += 1
             while text[end - 1].isspace() or text[end - 1] == '"':
                 end -= 1
-            # Patterns of a fixed length leave the end of a longer token; half a secret is a secret.
+            # A pattern of fixed length does not match the end of a longer token, which is secret too.
             rest = rule.rest.match(text, end)
             reach = rest.end() if rest else end
             yield Span(start, reach, rule.kind)
@@ -258,7 +266,7 @@ def _password_of_a_url(match: str) -> bool:
 
 
 _ACCEPT: dict[str, Callable[[str], bool]] = {
-    # `AP` and capitals begin many a word: a credential has digits and both cases.
+    # Many words begin with `AP` and capitals. A credential has digits and small letters too.
     "artifactory": lambda match: any(c.isdigit() for c in match) and any(c.islower() for c in match),
     "basic_auth": _password_of_a_url,
 }

@@ -1,7 +1,11 @@
 """How two memories relate: the newer replaced the older, both hold, they say the same, or they are unrelated. Pure.
 
-`text.statement.read` reads each memory; `weigh` turns the pair into numbers by name, and `compare` weighs them by a multinomial logistic
-regression. Its numbers (`standing_weights.json`) and thresholds are fitted by `python -m tests.quality.standing --fit`.
+`text.statement.read` reads each memory, `weigh` computes the features of the pair, and `compare` computes from these
+the probability of each relation, by a multinomial logistic regression. `python -m tests.quality.standing --fit` fits
+its weights and thresholds (`standing_weights.json`).
+
+In this module *the other side* is the other memory of the pair. A key is *matched* if the other side has it, or
+another form of the same word; `met_old` and `met_new` are the matched keys of the older and the newer memory.
 """
 
 from __future__ import annotations
@@ -25,55 +29,63 @@ from ormahd.text.statement_words import BOUNDS, OPPOSITES
 from ormahd.text.words import alike
 
 HAPPENINGS = frozenset({NodeType.EVENT, NodeType.OBSERVATION})
-"""Types of memories about a moment. Two of them rarely contradict each other."""
+"""Types of memories about a moment. Two such memories rarely contradict each other."""
 ALIKE = 0.45
-"""Minimum cosine of two texts about one thing, if they have no word in common."""
+"""Minimum cosine at which two texts may be about the same thing, if they have no word in common."""
 NEARLY = 0.25
-"""Minimum cosine of two texts about one thing, if they have a word in common."""
+"""The same, if they have a word in common."""
 SCRIPT = 0.85
-"""Minimum cosine of two texts about one thing, if one is Chinese."""
+"""The same, if one of the texts is Chinese."""
 MOSTLY = 0.4
-"""Minimum share of common words of two texts about one thing, if one is Chinese."""
+"""Minimum share of common words at which two texts may be about the same thing despite a low cosine, if one is
+Chinese."""
 COMPARED = 3
-"""Number of pairs of sentences that are aligned word by word: those with most in common."""
+"""Number of pairs of sentences that are aligned word by word: those that have most words in common."""
 
 
 class Mismatch(Struct, frozen=True):
-    """A place where two sentences differ. `old` and `new`: the tokens there. `head`: the place is in the subjects of
-    the sentences."""
+    """A place where two aligned sentences have different tokens."""
 
     old: tuple[Token, ...]
+    """The tokens of the older memory's sentence there."""
     new: tuple[Token, ...]
+    """The tokens of the newer memory's sentence there."""
     head: bool
+    """Whether the place is in the subject of both sentences."""
 
 
 class Aligned(Struct, frozen=True):
-    """Two sentences aligned word by word. `shared`: weight of the common tokens; `share`: the same as a share of the
-    lighter sentence."""
+    """A sentence of the older memory (`one`) and one of the newer (`other`), aligned word by word."""
 
     one: Sentence
     other: Sentence
     shared: float
+    """Sum of the weights of the common tokens."""
     share: float
+    """`shared` / the sum of the weights of all tokens of the lighter sentence."""
     places: tuple[Mismatch, ...]
-    """Places with at least one token on both sides."""
+    """The places where each sentence has at least one token that the other has not."""
     more: float
     less: float
-    """Weight of tokens that only the newer (`more`) or only the older sentence (`less`) has between common ones."""
+    """Sum of the weights of the tokens that were inserted (`more`) or removed (`less`) elsewhere in the newer
+    sentence."""
 
 
 class StandingEvidence(Struct, frozen=True):
-    """The evidence on how two memories relate. `related`: they may be about one thing. `numbers`: features by name.
-    `best`: the closest sentences. `rivals`: different values of one sort."""
+    """The evidence on how two memories relate."""
 
     related: bool
+    """Whether they may be about the same thing."""
     numbers: dict[str, float]
+    """`{name of a feature: value}`."""
     best: Aligned | None
+    """The pair of sentences with most in common; None if no two can be aligned."""
     rivals: tuple[tuple[Token, Token], ...]
+    """(value in the older memory, other value of the same sort and unit in the newer one)."""
 
 
 def weigh(older: Statement, newer: Statement, cosine: float) -> StandingEvidence:
-    """Return the evidence on how two memories relate."""
+    """Return the evidence on how two memories relate. `cosine`: between their vectors."""
     old, new = older.keys, newer.keys
     met_old, met_new = _met(old, new), _met(new, old)
     cover_old, cover_new = _share(old, met_old), _share(new, met_new)
@@ -102,7 +114,7 @@ def weigh(older: Statement, newer: Statement, cosine: float) -> StandingEvidence
 
 
 def _combined(numbers: Mapping[str, float]) -> dict[str, float]:
-    """Return products of features, which count only together, such as a different value of the same subject."""
+    """Return features that are products of others, such as a different value × the same subject."""
     about = max(numbers["subject"], numbers["cover_least"])
     changed = max(numbers["changed"], numbers["now"], numbers["turned"])
     return {
@@ -161,22 +173,23 @@ def _combined(numbers: Mapping[str, float]) -> dict[str, float]:
 
 
 def _related(older: Statement, newer: Statement, cosine: float, shared: float, numbers: Mapping[str, float]) -> bool:
-    """Whether two memories may be about one thing: they are close in meaning (less close with a common word), or both
-    about the user's home or work.
+    """Return whether two memories may be about the same thing.
 
-    The embedding model reads Chinese poorly and finds Chinese texts similar, so these need more.
+    They are if their cosine is high enough (lower suffices with a common word), or both are about the user's home or
+    work. For Chinese texts more is needed, because the embedding model reads Chinese poorly and finds such texts
+    similar. `shared`: sum of the weights of the older memory's matched keys.
     """
     if numbers["self_domain"]:
         return True
     if "zh" in (older.language, newer.language):
         return cosine >= SCRIPT or (shared >= 3 * HAN_WEIGHT and numbers["cover_most"] >= MOSTLY)
-    if older.language != "en" or newer.language != "en":  # the model reads them less well, and finds more alike
+    if older.language != "en" or newer.language != "en":  # the model reads these less well: a cosine alone says little
         return cosine >= NEARLY and shared >= 1.0
     return cosine >= ALIKE or (cosine >= NEARLY and shared >= 1.0)
 
 
 def _met(keys: Mapping[str, float], others: Mapping[str, float]) -> frozenset[str]:
-    """Return the keys that have an equal or similar key on the other side."""
+    """Return those of `keys` that are in `others`, or are another form of a word in `others`."""
     found = {key for key in keys if key in others}
     starts: dict[str, list[str]] = {}
     for other in others:
@@ -194,7 +207,7 @@ def _share(keys: Mapping[str, float], met: Iterable[str]) -> float:
 
 
 def _subject(older: Statement, newer: Statement, met_old: frozenset[str], met_new: frozenset[str]) -> dict[str, float]:
-    """Return features on a common subject: words of the title and before the verb that occur on the other side."""
+    """Return features on a common subject: shares of the words in titles and before verbs that are matched."""
     found_old = len(older.head & met_old) / len(older.head) if older.head else 0.0
     found_new = len(newer.head & met_new) / len(newer.head) if newer.head else 0.0
     titles = bool(older.titled and newer.titled)
@@ -214,7 +227,7 @@ def _tokens(one: Statement) -> list[Token]:
 def _rivals(
     older: Statement, newer: Statement, met_old: frozenset[str], met_new: frozenset[str]
 ) -> tuple[tuple[Token, Token], ...]:
-    """Return pairs of different values of one sort and unit."""
+    """Return (value in `older`, value in `newer`) for values of the same sort and unit that are not matched."""
     old = [token for token in _tokens(older) if token.sort in VALUES and token.key not in met_old]
     new = [token for token in _tokens(newer) if token.sort in VALUES and token.key not in met_new]
     found = []
@@ -265,7 +278,8 @@ def _valued(older: Statement, newer: Statement, rivals: Sequence[tuple[Token, To
 
 
 def _aligned(older: Statement, newer: Statement) -> list[Aligned]:
-    """Return aligned pairs of sentences with most in common, closest first. Titles are left out."""
+    """Return the `COMPARED` pairs of sentences with most words in common, aligned, closest first. Titles are left
+    out."""
     rough = []
     for at, one in enumerate(older.sentences):
         for place, other in enumerate(newer.sentences):
@@ -295,7 +309,7 @@ def _align(one: Sentence, other: Sentence) -> Aligned:
             old, new = one.tokens[a:b], other.tokens[c:d]
             valued = any(
                 token.sort in VALUES for token in (*old, *new)
-            )  # Node 18 is required: a value, not the subject
+            )  # "Node 18 is required": 18 is a value, although it is before the verb
             places.append(Mismatch(old, new, b <= one.head and d <= other.head and not valued))
         elif what == "insert":
             more += sum(token.weight for token in other.tokens[c:d])
@@ -313,7 +327,7 @@ def _like(key: str, keys: Sequence[str]) -> str:
 
 
 def _where(best: Aligned | None) -> dict[str, float]:
-    """Return features on the places where the closest sentences differ."""
+    """Return features on how the closest sentences differ. `best`: these sentences, None if there are none."""
     if best is None:
         return dict.fromkeys(
             ("aligned", "one_place", "one_place_head", "one_place_tail", "name_place", "word_place", "value_place", "long_place",
@@ -352,7 +366,7 @@ def _where(best: Aligned | None) -> dict[str, float]:
 
 
 def _done(older: Statement, newer: Statement) -> dict[str, float]:
-    """Return features on verbs and adverbs: something changed, is denied, or was added."""
+    """Return features on whether the memories say that something changed, is not so, was added or happened."""
     turned = [
         token for sentence in newer.sentences for token in sentence.tokens
         if token.turned and any(token.key == key or alike(token.key, key) for key in older.keys)
@@ -382,7 +396,8 @@ def _done(older: Statement, newer: Statement) -> dict[str, float]:
 
 
 def _turned_round(older: Statement, newer: Statement) -> bool:
-    """Whether both have the same words in another order: A rather than B, B rather than A."""
+    """Return whether both state a preference, with the same words in another order: A rather than B, B rather than
+    A."""
     if not (older.preferring and newer.preferring):
         return False
     for one in older.sentences:
@@ -397,7 +412,7 @@ def _turned_round(older: Statement, newer: Statement) -> bool:
 
 
 def _scope(older: Statement, newer: Statement) -> dict[str, float]:
-    """Return features on where, when and for whom something holds; if these differ, both may hold."""
+    """Return features on where, when and for whom the memories hold. If these differ, both may hold."""
     ours, theirs = older.places - newer.plain, newer.places - older.plain
     conditions = bool(older.conditions - newer.plain) and bool(newer.conditions - older.plain)
     return {
@@ -408,7 +423,7 @@ def _scope(older: Statement, newer: Statement) -> dict[str, float]:
 
 
 def _said_last(older: Statement, newer: Statement) -> dict[str, float]:
-    """Return features on the last word of the first sentences, which is usually the value."""
+    """Return features on the last tokens of the first sentences, which are usually the values."""
     old, new = _last(older), _last(newer)
     if old is None or new is None:
         return dict.fromkeys(("last_names", "last_values", "last_words", "last_apart", "last_turned", "last_kept"), 0.0)
@@ -428,8 +443,10 @@ def _said_last(older: Statement, newer: Statement) -> dict[str, float]:
 
 
 def _spoken(older: Statement, newer: Statement) -> dict[str, float]:
-    """Return features on how much of both is talk, and on their number of sentences: people who talk rarely state that
-    something changed."""
+    """Return features on the share of talk (`Statement.talk`) and the number of sentences.
+
+    People who talk rarely state that something changed.
+    """
     return {
         "talk_old": older.talk, "talk_new": newer.talk, "talk_least": min(older.talk, newer.talk),
         "talk_most": max(older.talk, newer.talk),
@@ -444,7 +461,7 @@ def _last(one: Statement) -> Token | None:
 
 
 def _general(older: Statement, newer: Statement) -> dict[str, float]:
-    """Return features on the general topics of both, and on whether they are about the user."""
+    """Return features on the general topics of the memories, and on whether they are about the user."""
     both, either = older.domains & newer.domains, older.domains | newer.domains
     closed = {"home", "work", "price", "when", "owner"}
     return {
@@ -458,58 +475,67 @@ def _general(older: Statement, newer: Statement) -> dict[str, float]:
 
 
 RULES = frozenset({NodeType.PREFERENCE, NodeType.DECISION, NodeType.PROCEDURE, NodeType.GOAL})
-"""Types of memories that are rules. A rule of one space need not hold elsewhere, so it is not compared with global
-memories."""
+"""Types of memories that are rules. A rule of one space need not hold elsewhere, so it is not compared with a global
+memory, nor a global rule with a memory of a space."""
 WHOLE = 0.85
-"""Minimum share of common words of two memories that say the same, in another order or with other function words."""
+"""Minimum of the feature `agree_whole` (the share of common words, cubed, without differences in values) from which two
+memories say the same, whatever the fitted probability."""
 VALUE = 60
-"""Number of characters of a subject or value that are shown."""
+"""Maximum number of characters of a subject or value that are shown."""
 
 
 class Relation(StrEnum):
     REPLACED = "replaced"
     """The newer memory makes the older one false."""
     BOTH = "both"
-    """They are close, and both hold."""
+    """They are about the same thing, and both hold."""
     SAME = "same"
-    """Both say the same."""
+    """They say the same."""
     UNRELATED = "unrelated"
 
 
 class Compared(Struct, frozen=True):
-    """The probability of each relation (the sum is 1), the most likely one, and the difference for people (`subject`,
-    `old`, `new`; empty if unknown)."""
+    """How two memories relate.
+
+    `replaced`, `both`, `same`, `unrelated`: the probabilities of the relations; their sum is 1.
+    """
 
     replaced: float
     both: float
     same: float
     unrelated: float
     verdict: Relation
+    """The relation that is assumed; by thresholds, so not always the most probable one."""
     subject: str = ""
     old: str = ""
     new: str = ""
+    """The difference, as shown to people: the common `subject`, and the words for its `old` and `new` value."""
 
 
 class Weights(Struct, frozen=True):
-    """The fitted model: for each relation a constant and a weight per feature; `replaced_at` and `same_at` are
-    thresholds."""
+    """The fitted logistic regression."""
 
     names: tuple[str, ...]
+    """The names of the features."""
     constants: dict[str, float]
+    """`{relation: constant}`."""
     weights: dict[str, tuple[float, ...]]
+    """`{relation: weights, in the order of the features}`."""
     replaced_at: float
     same_at: float
+    """Minimum probabilities for the verdicts REPLACED (`replaced_at`) and SAME (`same_at`)."""
 
 
 def comparable(one: NodeType, space: str | None, other: NodeType, other_space: str | None) -> bool:
-    """Whether two memories may contradict each other: both are in one space, or one is global and neither is a rule."""
+    """Return whether two memories may contradict each other: both are in one space, or one is global and neither is a
+    rule. `one`, `other`: their types."""
     if space == other_space:
         return True
     return (space is None or other_space is None) and not RULES & {one, other}
 
 
 def compare(older: Statement, newer: Statement, cosine: float) -> Compared:
-    """Return how `newer` relates to `older`. `cosine`: that of their vectors."""
+    """Return how `newer` relates to `older`. `cosine`: between their vectors."""
     evidence = weigh(older, newer, cosine)
     told = weights()
     values = [evidence.numbers[name] for name in told.names]
@@ -548,7 +574,7 @@ def weights() -> Weights:
 
 
 def _difference(evidence: StandingEvidence) -> tuple[str, str, str]:
-    """Return the subject, and what each memory says about it."""
+    """Return (common subject, old value, new value) as texts for people; empty strings if unknown."""
     best = evidence.best
     if best is None:
         return "", "", ""

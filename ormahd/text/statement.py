@@ -1,6 +1,6 @@
-"""A memory as statements that can be compared: its subject, its values, and what its words do. Pure.
+"""Read a memory into a `Statement`: its sentences with their subjects and values, and what its words show. Pure.
 
-English, German, Spanish, French, Chinese. `text.standing` compares two of them.
+It knows English, German, Spanish, French and Chinese. `text.standing` compares two statements.
 """
 
 from __future__ import annotations
@@ -44,50 +44,60 @@ from ormahd.text.statement_words import (
 from ormahd.text.words import fold, stem
 
 MAX_TEXT = 2_000
-"""Number of characters of a memory that are read."""
+"""Maximum number of characters of a memory that are read."""
 MAX_SENTENCES = 12
 MAX_TOKENS = 40
-"""Largest number of tokens of a sentence."""
+"""Maximum number of tokens of a sentence. Further ones are dropped."""
 HAN_WEIGHT = 0.4
-"""Weight of one Chinese character; a word has two or three."""
+"""Weight of a token that is one Chinese character. A word has two or three."""
 
 
 class Token(Struct, frozen=True, gc=False):
-    """A content word or value of a sentence. `key`: its form for comparison. `amount`: its value in `unit`."""
+    """A content word or value of a sentence."""
 
     key: str
+    """Its form for comparison; of a word the stem."""
     sort: Sort
     text: str
+    """The word or value as written."""
     weight: float
+    """How much it counts when words in common are summed."""
     amount: float = 0.0
+    """The value of a number or time."""
     unit: str = ""
+    """The dimension of `amount`."""
     lead: str = ""
     """The word before it."""
     next: str = ""
     """The word after it."""
     turned: bool = False
-    """True after words such as instead of, from, no longer: the token is what was before."""
+    """True shortly after words such as "instead of", "from" or "no longer": the token says what was so before."""
 
 
 class Sentence(Struct, frozen=True):
+    """A sentence of a memory, without its function words."""
+
     tokens: tuple[Token, ...]
     head: int
-    """Number of tokens before the verb or a colon: the subject."""
+    """Number of tokens that are the subject: those before the verb or a colon."""
     negated: bool
     text: str
+    """The sentence as written."""
 
 
 class Statement(Struct, frozen=True):
-    """A memory that was read. `keys`: `{key: weight}` of its content words and values."""
+    """A memory that was read. For a flag without a docstring, `statement_words` has the words that make it True."""
 
     sentences: tuple[Sentence, ...]
-    """If there is a title, it is the first sentence."""
+    """The title, if there is one, and the sentences of the content."""
     titled: bool
     type: NodeType
     keys: dict[str, float]
+    """`{key: largest weight}` of all tokens."""
     title: frozenset[str]
+    """Keys of the title's tokens."""
     head: frozenset[str]
-    """Keys of the title and of each sentence's head."""
+    """Keys of the title's tokens, and of those that are the subject of a sentence."""
     language: str
     plain: frozenset[str]
     """All words, folded."""
@@ -102,24 +112,24 @@ class Statement(Struct, frozen=True):
     preferring: bool
     past: bool
     gone: bool
-    """Whether it says that something ended: no longer, ceased."""
+    """Whether it says that something ended ("no longer", "ceased")."""
     places: frozenset[str]
-    """Words that distinguish variants of a thing: staging, guests, winter."""
+    """Its words that distinguish variants of a thing: staging, guests, winter."""
     domains: frozenset[str]
     """General topics (`DOMAINS`): home, price, state."""
     states: frozenset[str]
-    """The words of the statement that tell how far a task is ("started", "done")."""
+    """Its words that say how far a task is ("started", "done")."""
     about_self: bool
     conditions: frozenset[str]
-    """Words after if, when or unless."""
+    """Stems of its words after "if", "when" or "unless"."""
     talk: float
-    """Share of the sentences that ask, exclaim or address somebody: what people say to each other states little."""
+    """Share of its sentences that ask, exclaim or address somebody. Such talk states little."""
     count: int
-    """Number of sentences of the content."""
+    """Number of sentences of its content."""
 
 
 def read(title: str | None, content: str, type: NodeType) -> Statement:  # noqa: A002 - a memory's word
-    """Return a memory as statements."""
+    """Read a memory into a `Statement`."""
     text = _CODE.sub(" ", content[:MAX_TEXT])
     raw = [title] if title else []
     raw += [part for line in text.splitlines() for part in _SENTENCE.split(_BULLET.sub("", line))]
@@ -214,7 +224,8 @@ def _sentence(text: str) -> Sentence:
 
 
 def _named(piece: Term, text: str) -> bool:
-    """Whether a function word is written like a name within a sentence: US, IT, Go."""
+    """Return whether a function word is written like a name: in capitals (US, IT), or with one within a sentence
+    (Go)."""
     if piece.sort is not Sort.NAME or piece.text == "I":
         return False
     if piece.text.isupper() and len(piece.text) > 1:
@@ -223,7 +234,7 @@ def _named(piece: Term, text: str) -> bool:
 
 
 def _token(piece: Term, lead: str, behind: str, *, turned: bool) -> Token:
-    # Memories say the same words again and again: each of them is kept once.
+    # Strings are interned, because the same words occur in many memories.
     key, text, lead, behind = map(sys.intern, (piece.key, piece.text, lead, behind))
     if piece.sort is Sort.HAN:
         return Token(key, piece.sort, text, HAN_WEIGHT, lead=lead, next=behind, turned=turned)
@@ -271,7 +282,7 @@ def _conditions(text: str) -> frozenset[str]:
 
 
 def _runs(text: str, listed: frozenset[str]) -> frozenset[str]:
-    """Return those Chinese words of a list that the text contains."""
+    """Return the Chinese words in `listed` that the text contains."""
     if text.isascii():
         return frozenset()
     return frozenset(word for word in listed if not word.isascii() and word in text)

@@ -1,6 +1,8 @@
-"""Word lists of five languages (English, German, Spanish, French, Chinese) that show what a statement does and is about.
+"""Word lists of five languages (English, German, Spanish, French, Chinese), from which `text.statement` learns what a
+memory says: that something changed, is negated, holds in one place, and so on.
 
-All are folded (`text.words.fold`). Words are looked up whole or, where a list says so, by their stem; Chinese as runs of characters.
+All words are folded (`text.words.fold`). A text has to contain the whole word or, for lists of stems, a form of it.
+Chinese words are searched as runs of characters.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ NEGATIONS = _set(
     personne nulle 不 没 无 非 别 勿 未 禁 refuses avoids refuse avoid dislike dislikes hates hate stopped quit
     """
 )
-"""Words that negate a statement, also verbs of hate and avoidance. `no` is English and Spanish."""
+"""Words that negate a statement, among them verbs of hate and avoidance. `no` is English and Spanish."""
 NO_LONGER = re.compile(
     r"no longer|no more\b|any ?more\b|(?:has|have|had|is|are) ceased|nicht (?:mehr|langer)|keine?[nmrs]?\b.{0,40}\bmehr\b|ya no\b|dej(?:o|a|amos|aron|ado) de"
     r"|ne .{0,30}\bplus\b|n'.{0,30}\bplus\b|不再|不用了|没有?再|取消",
@@ -71,7 +73,8 @@ CHANGED_STEMS = _set(
     outsourc unblock demolish turn updat bann push pull succeed hir fir rewir
     """
 )
-"""Stems of English verbs whose forms in -ed and -ing say that something changed: "started" does, "starts" does not."""
+"""Stems of English verbs whose forms in -ed and -ing say that something changed. Other forms do not, such as
+"starts"."""
 CHANGED_RUNS = re.compile(
     r"改(?:为|成|用|到|在|由|叫|名|选)|换(?:成|为|到|了|用)|变(?:成|为|更)|更(?:换|改|名|新)|升级|降级|升(?:到|至|为)|降(?:到|至|为|低)|提(?:高|前|升)|推迟|延(?:期|长|后)|缩短|减(?:少|半|到)"
     r"|增(?:加|至|到)|加倍|翻倍|搬|迁|移(?:到|交|至)|调(?:到|至|整|为|往)|接(?:手|任|替|管)|取(?:代|消)|代替|替(?:换|代)|停(?:止|用)|放弃|离开|离职|转(?:到|为|用|给|由)|涨|交给|不再|戒"
@@ -104,7 +107,7 @@ INSTEAD = re.compile(
     r"de\b|au lieu de\b|a la place de\b|remplac\w+|quitt\w+|ne\b|du\b|des\b)"
     r"|不再|代替|取代|接替|而不是|替换|从"
 )
-"""Matches words after which a statement names what was before."""
+"""Matches words after which a statement names what was so before, such as "instead of"."""
 FORMER = re.compile(
     r"\b(?:used to\b|former(?:ly)?\b|previous(?:ly)?\b|back then\b|in the past\b|old\b|fruher\b|ehemal\w+|bisher\w*|alte[rns]?\b|"
     r"antes\b|anterior\w*|avant\b|ancien\w*|precedent\w*)"
@@ -119,8 +122,8 @@ ADDED = {
     "fr": re.compile(r"\b(?:aussi|egalement|en plus|de plus|en outre|autre|deuxieme|second\w*)\b"),
     "zh": re.compile(r"也|还(?!是)|另外|另一|此外|同时|第二"),
 }
-"""Patterns of words that say that an earlier statement still holds (also, another), by language: German `also` means
-"thus"."""
+"""Language -> pattern of words which say that an earlier statement still holds ("also", "another"). There is one for
+each language, because German `also` means "thus"."""
 LANGUAGES = {
     "en": _set("the is are of to and for with in on at has was were by from that this our we a not now it"),
     "de": _set(
@@ -150,7 +153,7 @@ PLACES = _set(
     测试 生产 开发 预发 本地 前端 后端 客户 内部 外部 手机 电脑 网页 周末 工作日 早上 晚上 冬天 夏天 免费 付费 线上
     """
 )
-"""Words that distinguish variants of a thing: where, when, for whom, in which part."""
+"""Words that distinguish variants of a thing, by place, time, people or part."""
 LABELLED = _set(
     """
     topic item case project part unit station sensor printer pump tank dock pier lesson exercise rule article paragraph volume chair seat desk bed
@@ -162,18 +165,18 @@ LABELLED = _set(
     groupe chambre quai
     """
 )
-"""Words for things that have a number as their name: camera 3."""
+"""Words for things that are named by a number, such as camera 3."""
 OWNING = re.compile(
     r"\b(?:own(?:s|ed|er)?|lead(?:s|er)?|led|head(?:s|ed)?|manag(?:es?|ed|er)|maintain(?:s|ed|er)?|responsible|in charge|belongs? to|run by|handled? by|charge of|contact|"
     r"report(?:s|ing)? to|chair(?:s|ed)?|on call|on-call|assigned|boss|deputy|admin of|hosts?|verantwort\w*|zustandig\w*|leit(?:et|ung|er|erin)|betreu\w*|gehort|ansprechpartner\w*|"
     r"chef\w*|kummert|responsable|encargad\w*|dirig\w*|lider\w*|jef[ae]|lleva|gestion\w*|dirige|gere|charge|pilote|chef|occupe)\b|负责|主管|管理|领导|经理|归|带领"
 )
-"""Matches words for offices that one person holds at a time."""
+"""Matches words for roles that one person has at a time, such as owner or boss."""
 LIVING = re.compile(
     r"\b(?:lives?|living|resides?|based|located|stands|lies|hangs|works? (?:at|for|as|in)|employed|born|married|hosted|deployed|stored|kept|is in|is at|is with|"
     r"lebt|wohnt|arbeitet|liegt|steht|hangt|vive|trabaja|esta en|habita|habite|travaille|se trouve|vit)\b|住|工作|位于|放在|存在"
 )
-"""Matches words for a place that a thing or person has one of at a time."""
+"""Matches words that say where a thing or person is ("lives", "is stored"). It is at one place at a time."""
 PREFERRING = re.compile(
     r"\b(?:prefer\w*|likes?|loves?|wants?|favou?rs?|hates?|dislikes?|rather|fond of|enjoys?|mag|bevorzug\w*|liebt|gern\w*|lieber|will|prefier\w*|gusta\w*|quier\w*|"
     r"prefer\w*|aime|adore|deteste|veut)\b|喜欢|偏好|爱|想要|讨厌"
@@ -186,7 +189,7 @@ ADDRESSING = re.compile(
     r"\b(?:you|your|yours|thanks|thank|thx|hey|hi|hello|wow|yeah|yep|yup|cool|awesome|bye|haha|lol|congrats|sure"
     r"|du|dir|dich|dein\w*|danke|hallo|tu|te|gracias|hola|vous|merci|salut|bonjour)\b|你|您|谢谢"
 )
-"""Matches words of somebody who talks to somebody: addresses, thanks and exclamations."""
+"""Matches words of people who talk to each other: addresses, thanks and exclamations."""
 OPPOSITES = tuple(
     frozenset(pair.split())
     for pair in """
@@ -217,7 +220,7 @@ BOUNDS = _set(
     jusqu'a depuis avant apres moins plus premier dernier
     """
 )
-"""Words before a value that say which end of a range it is."""
+"""Words before a value which say that it is the beginning, the end or a limit of a range."""
 
 VERBS = frozenset(
     [
@@ -356,7 +359,7 @@ VERBS = frozenset(
         "能",
     ]
 )
-"""Verbs before which a sentence names its subject."""
+"""Verbs that end the subject of a sentence."""
 
 
 DOMAINS = {
@@ -435,8 +438,8 @@ DOMAINS = {
         """
     ),
 }
-"""{general topic: words that show it}."""
+"""General topic -> words that show it."""
 MOVING = re.compile(
     r"\bmov(?:ed|e|es|ing) (?:in|into|to|out|house|flat)\b|\b(?:gezogen|umgezogen|zieht? .{0,30}\bum)\b|\bmud(?:e|o|amos|aron)\b|\bdemenag\w+"
 )
-"""Matches phrases for moving house, which belong to the topic home."""
+"""Matches phrases for moving house. They show the topic `home`."""

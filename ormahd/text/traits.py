@@ -1,4 +1,5 @@
-"""Traits: what a note's text shows at a glance, read once when the note becomes a candidate of a search. Pure."""
+"""Traits of a note's text that search ranks by, such as whether it asks a question. They are read once per note.
+Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +11,11 @@ from msgspec import Struct
 from ormahd.text.words import fold, words
 
 BEGINNING: Final = 600
-"""Characters at the beginning of a note that are read: what it is about is said early."""
+"""Number of characters at the beginning of a note that are read. They usually say what it is about."""
 ENDING: Final = 40
-"""Characters at its end that are read."""
+"""Number of characters at the end of a note that are read."""
 _HEAD: Final = re.compile(r"\s*(\w[\w .'’-]{0,30}):\s")
-"""A name before a colon at the beginning of a note: who speaks, or what the note is about."""
+"""Matches a name and a colon at the beginning of a note. It tells who speaks, or what the note is about."""
 _ENDS: Final = re.compile(r"[?？؟]\W*$")
 _TIME: Final = re.compile(
     r"\b(?:yesterday|today|tonight|tomorrow|ago|last|next|weekend|weeks?|months?|years?|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
@@ -25,16 +26,16 @@ _TIME: Final = re.compile(
     r"|hier|aujourd'hui|demain|semaine|mois|annee|janvier|fevrier|mars|avril|juin|juillet|aout|septembre|octobre|novembre|decembre"
     r"|(?:19|20)\d\d|\d\d?:\d\d)\b|[昨今明]天|[上下]周|[上下]个?月|[去今明]年|\d月"
 )
-"""Words of times in a folded text: English, German, Spanish, French, Chinese."""
+"""Matches words for times in a folded English, German, Spanish, French or Chinese text."""
 _WHEN: Final = re.compile(
     r"\b(?:when|how long|how recently|since when|(?:what|which) (?:date|day|week|month|year|time)"
     r"|wann|wie lange|seit wann|cuando|cuanto tiempo|quand|combien de temps|depuis quand)\b|什么时候|何时|哪天|多久"
 )
-"""Questions for a time, in a folded text."""
+"""Matches words that ask for a time, in a folded text."""
 
 
 class Traits(Struct, frozen=True):
-    """What a note's text says about itself."""
+    """Traits of a note's text."""
 
     head: frozenset[str]
     """Words of the name before a colon at its beginning."""
@@ -45,7 +46,7 @@ class Traits(Struct, frozen=True):
 
 
 def traits(beginning: str, ending: str) -> Traits:
-    """Read the traits of a note from the beginning and the end of its text."""
+    """Return the traits of a note. `beginning`, `ending`: the first and the last characters of its text."""
     head = _HEAD.match(beginning)
     return Traits(
         frozenset(words(head[1])) if head else frozenset(),

@@ -1,9 +1,8 @@
-"""Words: how texts are cut into the units that search, overlap and affinity compare, and the stems of words.
+"""Words: how texts are cut into the words that search and whispers compare, and the stems of words.
 
-One rule for all rooms: a word from `words` is a word that full text search finds. Text is normalised (NFKC, casefolded, accents
-dropped), then cut:
+Full text search finds each word that `words` returns. Text is folded (NFKC, casefold, accents dropped), then cut:
 
-- letters, digits and their marks make words; `snake_case`, `v1.2`, `3.11`, `c++` and `c#` stay whole;
+- a word consists of letters, digits and their marks; `snake_case`, `v1.2`, `3.11`, `c++` and `c#` stay whole;
 - English endings after an apostrophe go (`user's` is `user`), `don't` stays, `l'avion` is `l`, `avion`;
 - scripts without spaces (Han, kana, Hangul, Thai, Lao, Khmer, Burmese) become overlapping pairs of letters.
 """
@@ -44,7 +43,7 @@ STOP_WORDS = _set(
 """English function words."""
 
 IDENTITY_WORDS = _set("user i me my mine myself we us our ours ourselves you your yours yourself")
-"""Words by which a query speaks of the user; memories with the tag `about_self` answer it."""
+"""Words in a query that asks about the user. Memories with the tag `about_self` answer it."""
 
 QUESTION_WORDS = _set(
     """
@@ -52,7 +51,7 @@ QUESTION_WORDS = _set(
     """
 )
 
-# Letters of scripts that are written without spaces (plus Hangul); their vowel signs are marks and follow a letter.
+# Letters of scripts that are written without spaces, and Hangul. Their vowel signs are marks, and are not listed.
 _UNSPACED = (
     "\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303c"  # iteration marks and numerals of Han
     "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"  # kana
@@ -64,38 +63,38 @@ _UNSPACED = (
     "\u1000-\u102a\u103f\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066\u106e-\u1070\u1075-\u1081\u108e"  # Burmese
     "\u1780-\u17b3\u17d7\u17dc"  # Khmer
 )
-# What is dropped after decomposition: accents of Latin, Greek and Cyrillic, points of Hebrew and Arabic (and the
-# Arabic stretching stroke), invisible joiners, directions and variation selectors. Kana and Indic signs stay.
+# What is dropped after decomposition: accents of Latin, Greek and Cyrillic, points of Hebrew and Arabic, the Arabic
+# stretching stroke, invisible joiners, marks of direction and variation selectors. Kana and Indic signs stay.
 _ACCENTS = re.compile(
     "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4"
     "\u06e7\u06e8\u06ea-\u06ed\u00ad\u180b-\u180f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f"
     "\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e01ef]+"
 )
 PART = 32_768
-"""Characters of a long text that are read at once, because a pattern or a normal form holds the interpreter."""
+"""Number of characters of a long text that are processed at once. Patterns and normalisation hold the GIL meanwhile."""
 _UNJOINED = re.compile("[\x00-\x7f\u3400-\u9fff\uac00-\ud7a3]")
-"""What no normal form joins to the letters before it."""
+"""Matches a character that normalisation never combines with the one before it. A text can be cut there."""
 _BLANK = re.compile(r"[ \t\n]")
 SHORT = 200
-"""Characters of a text whose words are cached."""
+"""Maximum number of characters of a text whose words are cached."""
 _NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
 _APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u201b\u02bc\u02bb\u05f3\u00b4", "'") | {"\u0149": "'n"})
 _APOSTROPHE_ENDINGS = frozenset({"s", "re", "ve", "ll", "d", "m"})
 _SIGNS = {"+": "plus", "#": "sharp"}
 _SIGN = re.compile(r"[a-z](?:\+\+|#)")
-"""May be `c++` or `c#`, or the end of a longer word."""
+"""Matches what may be a name such as `c++` or `c#`, or the end of a longer word."""
 _TRAILING = "\"')]}»”’* \t\r\n"
 
 
 def fold(text: str) -> str:
-    """Return the form in which texts are compared: NFKC, casefolded, without accents; control characters become spaces."""
+    """Return the form in which texts are compared: NFKC, casefolded, without accents, control characters as spaces."""
     if len(text) <= PART:
         return _fold(text)
     return "".join(map(_fold, _parts(text, _UNJOINED)))
 
 
 def _parts(text: str, seam: re.Pattern[str]) -> Iterator[str]:
-    """Yield the text in parts of `PART` characters, or more up to the next seam."""
+    """Yield the text in parts of at least `PART` characters. Each part but the first begins where `seam` matches."""
     start = 0
     while (found := seam.search(text, start + PART)) is not None:
         yield text[start : found.start()]
@@ -136,7 +135,7 @@ FUNCTION_WORDS = STOP_WORDS | frozenset(
         """
     ).split()
 )
-"""Function words of other languages with spaces; in Latin script only those without an English meaning."""
+"""Function words of English and other languages. Words that mean something else in English are left out."""
 
 
 def words(text: str) -> list[str]:
@@ -159,9 +158,10 @@ def _short(text: str) -> tuple[str, ...]:
 
 
 def query_terms(text: str) -> list[str]:
-    """Return the words of a query, each once, without stop words; all of them where nothing else is left.
+    """Return the words of a query, each once, without stop words; with them if there are no others.
 
-    Stop words are those of English, and those of the language that the query is in.
+    Stop words are the English ones. For a query of more than two words, or with non-ASCII letters, they are also
+    those of other languages.
     """
     every = list(dict.fromkeys(words(text)))
     idle = STOP_WORDS
@@ -178,16 +178,17 @@ def is_question(text: str) -> bool:
 
 
 def fts_text(text: str) -> str:
-    """Return `text` as FTS5 columns hold it: folded, scripts without spaces as pairs.
+    """Return `text` as it is written to FTS5: folded, and scripts without spaces as pairs of letters.
 
-    The last letter of such a run is repeated alone, so that a query of one letter (a prefix, see `fts_match`) finds it.
+    The last letter of a run of such a script is added alone. A query of one letter looks for a prefix (`fts_match`),
+    and without this would not find the last letter.
     """
     return "".join(map(_fts_part, _parts(fold(text), _BLANK)))
 
 
 def _fts_part(folded: str) -> str:
     if not _SIGN.search(folded):
-        # Most texts by far: words stay as they are, so there is no need to find them (ten times as fast).
+        # In most texts words stay as they are, so they need not be searched. That is ten times as fast.
         if folded.isascii():
             return folded
         if not _unspaced().search(folded):
@@ -209,22 +210,22 @@ def _fts_part(folded: str) -> str:
 
 
 def fts_match(terms: Iterable[str]) -> str:
-    """Return an FTS5 MATCH expression for any of `terms`, with all syntax quoted. Without a term it finds nothing.
+    """Return an FTS5 MATCH expression that finds notes with any of `terms`; without terms one that finds nothing.
 
-    A word is also looked up by its stems in other languages than English, see `language`.
+    FTS5's syntax in terms is quoted. A word is also looked up by its stems in other languages (`language`).
     """
     phrases: dict[str, None] = {}
     for term in dict.fromkeys(terms):
         clean = _NOT_TEXT.sub(" ", _fts_form(term)).replace('"', '""')
         if clean.strip():
-            # One character of an unspaced script starts every pair it opens: a prefix finds it.
+            # one letter of a script without spaces is found as the prefix of the pairs that it begins
             phrases[f'"{clean}" *' if _is_lone(clean) else f'"{clean}"'] = None
             phrases |= dict.fromkeys(f'"{stem}"' for stem in question_stems(term))
     return " OR ".join(phrases) or '""'
 
 
 def overlap(one: Collection[str], other: Collection[str]) -> float:
-    """Return the Jaccard index of two sets of words; 0 where both are empty."""
+    """Return the Jaccard index of two sets of words; 0 if both are empty."""
     left, right = set(one), set(other)
     return len(left & right) / len(left | right) if left or right else 0.0
 
@@ -243,14 +244,14 @@ def _units(piece: re.Match[str]) -> list[str]:
 
 
 def _fts_form(term: str) -> str:
-    """Return `c++` and `c#` in the form that FTS5 can hold."""
+    """Return `c++` or `c#` as a word that FTS5 can index; other terms unchanged."""
     if term.endswith(("++", "#")) and len(term) <= 3:
         return "".join(_SIGNS.get(char, char) for char in term)
     return term
 
 
 def _gap(text: str) -> str:
-    """Return the text between two words, ASCII only, because FTS5 may take other signs for letters."""
+    """Return the text between two words without non-ASCII characters, because FTS5 may take these for letters."""
     return text if text.isascii() else re.sub(r"[^\x00-\x7f]+", " ", text)
 
 
@@ -259,20 +260,20 @@ def _characters(run: str) -> list[str]:
 
 
 def _pieces(folded: str) -> Iterator[re.Match[str]]:
-    """Yield the words, the runs of scripts without spaces and the lone signs of a folded text."""
+    """Yield a match for each word, each run of a script without spaces (`run`), and each `c++` or `c#` (`sign`)."""
     return _cutter(*_scripts(folded)).finditer(folded)
 
 
 def _scripts(folded: str) -> tuple[str, str]:
-    """Return the letters of scripts without spaces and the marks that a text may have; empty for ASCII."""
+    """Return (letters of scripts without spaces, marks) as parts of character classes; empty for an ASCII text."""
     return ("", "") if folded.isascii() else (_UNSPACED, _marks())
 
 
 @cache
 def _marks() -> str:
-    r"""Return a character class of all marks, which `\w` leaves out."""
+    r"""Return all marks as a part of a character class. `\w` does not match them."""
     ranges: list[list[int]] = []
-    first, last = 0x300, min(0x20000, sys.maxunicode)  # there are no marks of words above
+    first, last = 0x300, min(0x20000, sys.maxunicode)  # marks above are not used in words
     for code, kind in enumerate(map(unicodedata.category, map(chr, range(first, last))), first):
         if kind[0] != "M":
             continue
@@ -322,17 +323,17 @@ def _unspaced() -> re.Pattern[str]:
 
 @cache
 def _strays() -> re.Pattern[str]:
-    """Return a pattern for non-ASCII signs outside of words, and for marks without a letter."""
+    """Return a pattern that matches non-ASCII signs outside of words, and marks without a letter."""
     marks = _marks()
     return re.compile(rf"[^\x00-\x7f\w{marks}]+|(?<![\w{marks}])(?:_*+[{marks}]++)++")
 
 
 KEPT = 20_000
-"""Words whose stems are remembered (6 MB); asking SQLite takes ten times as long as looking one up."""
+"""Number of words whose stems are cached (6 MB). SQLite takes ten times as long as the cache."""
 
 
 class _Stemmer:
-    """Stems words by FTS5's tokenizer, in a database in memory. Thread-safe."""
+    """Stems words with FTS5's tokenizer, through a database in memory. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -354,7 +355,7 @@ class _Stemmer:
             tokenizer = FTS_TOKENIZE.replace("'", "''")
             self._db.execute(f"CREATE VIRTUAL TABLE one USING fts5(text, content='', tokenize='{tokenizer}')")
             self._db.execute("CREATE VIRTUAL TABLE stem USING fts5vocab(one, instance)")
-        # `c++` has a form of its own in the index; runs of unspaced scripts are whole words already
+        # `c++` is indexed in another form; words in scripts without spaces are pairs already
         rows = [(number, fts_text(word) if word.isascii() else word) for number, word in enumerate(words)]
         sql.put(self._db, "INSERT INTO one (rowid, text)", rows)
         found: list[list[str]] = [[] for _ in words]
@@ -365,12 +366,12 @@ class _Stemmer:
 
 
 stems = _Stemmer()
-"""Returns the stems that the index holds of these words, as a set."""
+"""Function from words to the set of stems that the index has for them."""
 
 
 @lru_cache(1 << 14)
 def stem(word: str) -> str:
-    """Return a cheap stem: the word without a common ending."""
+    """Return the word without a common ending. It is quicker and rougher than `stems`."""
     if len(word) <= 3 or not word.isalpha():
         return word
     for ending in _ENDINGS:
@@ -381,7 +382,7 @@ def stem(word: str) -> str:
 
 
 def alike(one: str, other: str) -> bool:
-    """Return whether two keys are forms of one word: deploy and deployment, Rechnung and Rechnungen."""
+    """Return whether two words are probably forms of one word: deploy and deployment, Rechnung and Rechnungen."""
     if one == other:
         return True
     if one[:3] != other[:3] or min(len(one), len(other)) < 3 or not (one.isalpha() and other.isalpha()):
