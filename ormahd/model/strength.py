@@ -67,7 +67,7 @@ REVIEW_EVERY_DAYS = 1.0
 """Minimum number of days between two reviews: further uses within that time raise no stability."""
 
 WHISPER_EVERY_DAYS = 1.0
-"""Further whispers within a day are not stored."""
+"""Minimum number of days between two stored whispers of a memory; whispers in between are not stored."""
 
 T = TypeVar("T")
 
@@ -105,7 +105,7 @@ class Access(Struct, frozen=True):
 
 
 class Score(Struct, frozen=True):
-    """The importance that the scorer computed for a node."""
+    """The importance that the job `importance_scorer` computed for a node at the time `at`."""
 
     node: str
     at: datetime
@@ -369,7 +369,7 @@ CLASSES: Final[Mapping[NodeType, Lasting]] = {
     NodeType.DECISION: "decision", NodeType.PROCEDURE: "decision", NodeType.PREFERENCE: "decision",
     NodeType.PERSON: "decision", NodeType.PROJECT: "decision",
 }  # fmt: skip
-"""Class of each memory type: events soon become irrelevant, facts hold for a while, decisions and people stay
+"""Memory type -> its class. Events soon become irrelevant, facts hold for a while, decisions and people stay
 relevant for long."""
 SPREAD: Final = 0.5
 """Largest share by which a lease is lengthened, different for each id, so that memories stored on one day are

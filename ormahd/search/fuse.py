@@ -32,7 +32,8 @@ EXACT: Final = 0.3
 
 
 class Fused(Struct, frozen=True):
-    """A candidate after fusion. Ranks count from 1; None: the candidate is not on that list."""
+    """A candidate after fusion. `rrf`: its fused score. Ranks count from 1; None: the candidate is not on that
+    list."""
 
     node_id: str
     words_rank: int | None

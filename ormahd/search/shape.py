@@ -31,7 +31,7 @@ FULL_ACCESS = 20
 """Number of confirmed uses from which the access boost is largest: log1p(count) / log1p(20). Merely being found
 does not count: otherwise a memory that was found for one question would rank higher for every question."""
 NAMED = 0.1
-"""Share added for a memory of a type that the question names."""
+"""Share by which the score of a memory rises if the question names its type."""
 CHANCE_LIMIT = 0.9
 """Largest correction for a note's length. It is below 1, so that a perfect match in a very long note still counts."""
 DAY_US = 86_400_000_000
@@ -39,7 +39,7 @@ LATE_WEIGHT, COSINE_WEIGHT, WORDS_WEIGHT = 0.6, 0.25, 0.15
 """Weights of late interaction, cosine and common words in the similarity. A larger cosine weight helps long notes but
 harms dialogue."""
 WORDS_HALF = 20.0
-"""The bm25 value that counts as 0.5: two to three rare words in common."""
+"""The bm25 value that is converted to 0.5. Two to three rare words in common have it."""
 MOMENT_WEIGHT = 0.2
 """Weight of the best memory of a conversation in the score of its other memories."""
 MOMENT_S = 1800.0
@@ -62,15 +62,15 @@ TITLE_BOOST: Final = 2.0
 """Boost if the title has all words of the query; proportionally less if it has some, but all rare ones. Questions
 get none."""
 TIER_BOOSTS: Final = {Tier.CORE: 0.1, Tier.WORKING: 0.0, Tier.ARCHIVAL: -0.1}
-"""Share added for a memory's tier."""
+"""Tier -> share by which a memory's score rises or falls."""
 FTS_ONLY_DAMPENING = 0.5
 """Factor on the score of a candidate without vectors."""
 PERIOD_BOOST = 0.1
-"""Share added for a memory created in the period that the query names."""
+"""Share by which the score of a memory rises if it was created in the period that the query names."""
 RECENCY_BOOST, RECENCY_HALF_LIFE_DAYS = 0.05, 7.0
-"""Largest share added for recent access, and the number of days in which this share halves."""
+"""Largest share by which a score rises because of recent access, and the number of days in which this share halves."""
 ACCESS_BOOST = 0.05
-"""Largest share added for memories that were often opened or judged useful."""
+"""Largest share by which the score of a memory rises because it was often opened or judged useful."""
 HALVINGS = 1000.0
 """Maximum number of half-lives in the exponent of recency; keeps the power within float64."""
 

@@ -168,7 +168,7 @@ def scored(turn: RunContext, uses: Waiting) -> dict[str, float]:
 
 
 def _strength(turn: RunContext, uses: Waiting, scores: Mapping[str, float]) -> Iterator[PlannedChange]:
-    """Yield the change of the strength files, if they change.
+    """Yield the change that folds uses and scores into the strength files; nothing if the files stay the same.
 
     Accesses of deleted memories are dropped from the state with the commit, or at once if there is no commit.
     """
