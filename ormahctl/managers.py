@@ -68,8 +68,8 @@ def serves(socket: Path) -> bool:
 
 
 def service_pid() -> int | None:
-    """Return the process id of the service; 0 if it does not run; None if it is not installed or the manager does not
-    answer."""
+    """Return the process id of the service: 0 if the service does not run, None if it is not installed or the service
+    manager does not answer."""
     if MACOS:
         return _launchd_pid() if plist().is_file() else None
     shown = tool("systemctl", "--user", "show", UNIT, "--property=LoadState,MainPID")

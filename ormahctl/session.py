@@ -63,7 +63,7 @@ class Client:
         on_progress: Callable[[Progress], None] | None = None,
         timeout: float | None = CALL_SECONDS,
     ) -> R:
-        """Call a method and return its result. `timeout` in seconds; None: as long as the daemon works."""
+        """Call a method and return its result. `timeout` in seconds; None: no limit."""
         answer = self._connection.call(
             method, params, agent=self._agent, cwd=self._cwd, session=self._session, on_progress=on_progress,
             timeout=timeout,
@@ -107,7 +107,7 @@ class Session:
     socket: str | None = None
     agent: str = field(default_factory=who)
     starts: bool = True
-    """Whether a call may start the daemon if it is down (`autostart`). False for commands that only look."""
+    """Whether a call may start the daemon if it is down (`autostart`). False for commands that only report."""
     _client: Client | None = None
 
     @property
@@ -241,7 +241,7 @@ def answer(future: Future[R]) -> R:
 
     An endless wait would not always be interrupted: if the signal comes just before the wait, or another thread
     receives it, Python only records it for the main thread (https://docs.python.org/3/library/signal.html, "Execution
-    of Python signal handlers"). So the wait ends now and then.
+    of Python signal handlers"). So this waits in short steps.
     """
     while not future.done():
         wait([future], timeout=HEAR_S)

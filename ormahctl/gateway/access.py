@@ -17,7 +17,7 @@ import msgspec
 LINK_SECONDS: Final = 300.0
 """Seconds after which a link no longer works."""
 MOST_LINKS: Final = 16
-"""Links that are valid at the same time; the oldest is dropped for a further one."""
+"""Largest number of valid links. A further one replaces the oldest."""
 MOST_SESSIONS: Final = 64
 SUFFIX: Final = ".web"
 """The path of the daemon's socket with this suffix is the file that holds the address and the token (`WebFile`)."""
@@ -36,7 +36,7 @@ class WebAccess:
 
     def __init__(self, port: int = 0) -> None:
         self.port = port
-        """Set when the port is known, before the first request."""
+        """The port on loopback. It is set once it is known, before the first request."""
         self.awake: ExitStack | None = None
         """If set, keeps the gateway from ending when no requests come (`stay` of `open_routes`)."""
         self.token = secrets.token_urlsafe(32)
@@ -61,7 +61,7 @@ class WebAccess:
         return f"{self.url}#t={secret}"
 
     def redeem(self, secret: str) -> str | None:
-        """Return the value of a new session's cookie for the secret of a link; None if it is unknown, used or too old."""
+        """Begin a browser session for a link's secret. Return its cookie's value; None if the secret is not valid."""
         found = next((one for one in self._links if _same(one, secret)), None)
         if found is None or self._links.pop(found) < time.monotonic():
             return None

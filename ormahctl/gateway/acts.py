@@ -1,4 +1,4 @@
-"""What each tool of the MCP server does: one call of the daemon, and its result as text and ids."""
+"""The actions of the MCP tools: each makes one call of the daemon, and returns the result as text and ids."""
 
 from __future__ import annotations
 

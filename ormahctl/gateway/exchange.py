@@ -24,7 +24,7 @@ STATUS: Final = {
 }  # fmt: skip
 """{error code: HTTP status}."""
 STORED: Final = 202
-"""Status for `vault_busy` with `stored`: the write is durable, and its commit follows."""
+"""HTTP status for the error `vault_busy` if its data has `stored`: the write is durable, and its commit follows."""
 WRONG_KIND: Final = "unsupported_media_type"
 BODY_BYTES: Final = 16_000_000
 """Largest body of a request in bytes: about what a frame to the daemon may hold."""

@@ -52,7 +52,7 @@ CLOSED: Final = 4401
 
 
 class Refused(Exception):
-    """The request is refused with an HTTP status and a reason for people."""
+    """Raised for a request that is refused. `status`: the HTTP status. `body`: the error for the response."""
 
     def __init__(self, status: int, code: str, message: str, hint: str | None = None) -> None:
         super().__init__(message)

@@ -62,9 +62,9 @@ class Ingested(msgspec.Struct):
     memories: list[LearnedMemory]
     """These memories, at most 100. With `dry_run` their ids are empty."""
     file: IngestedFile | None = None
-    """Of a conversation: what became of its turns."""
+    """For a conversation: what was done with its turns."""
     document: IngestedDocument | None = None
-    """Of another text: what became of its sections, of which each is a memory."""
+    """For any other text: what was done with its sections, each of which is a memory."""
 
 
 def routes(daemon: DaemonLink) -> dict[str, Callable[[Request], Awaitable[Response]]]:

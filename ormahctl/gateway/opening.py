@@ -1,8 +1,8 @@
 """The first frame of a connection: who connects, and what for.
 
 A frame is a kind (1 byte), a length (4 bytes, big endian) and a body. Kind `p`: a pump begins an MCP session, whose
-messages follow as lines (`ormahctl.shim.pump`). Kind `c`: a command asks the gateway itself (`ormahctl.gateway.reach`); the
-body is JSON, and so is the one frame that answers.
+messages follow as lines (`ormahctl.shim.pump`). Kind `c`: a command sends an order to the gateway itself
+(`ormahctl.gateway.reach`). The body of an order is JSON, and so is that of the frame that answers it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SESSION: Final = b"p"
 COMMAND: Final = b"c"
 HEADER: Final = 5
 LARGEST: Final = 65_536
-"""Bytes that the body of an opening may have."""
+"""Largest body of a first frame, in bytes."""
 
 
 class Opening(msgspec.Struct, frozen=True):

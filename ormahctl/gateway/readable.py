@@ -1,6 +1,6 @@
 """Results of the daemon as text for agents. A result that is too long for an agent is cut, and says what is missing.
 
-The text of a memory is indented, so that no memory can pretend to be two.
+The text of a memory is indented, so that no part of it looks like another memory.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from ormahd.api import (
 )
 
 RECALL_CHARACTERS: Final = 24_000
-"""Characters of a recall: some 6,000 tokens; Claude Code warns at 10,000."""
+"""Largest number of characters of a recall: some 6,000 tokens; Claude Code warns at 10,000."""
 NODE_CHARACTERS: Final = 60_000
-"""Characters of one memory: some 15,000 tokens; Claude Code cuts at 25,000."""
+"""Largest number of characters of one memory: some 15,000 tokens; Claude Code cuts at 25,000."""
 LEAST: Final = 200
 """A text is never cut to fewer characters than this."""
 NAMED: Final = 70
 """Largest number of characters of a text that are used in place of a title."""
 LIFE_CHARACTERS: Final = 24_000
-"""Characters of all changes of one memory together."""
+"""Largest number of characters of all changes of one memory together."""
 EDGES_SHOWN: Final = 40
 """Connections of a memory that are listed, in each direction: the self node has hundreds."""
 CHANGES_SHOWN: Final = 100
 """Largest number of lines about the changes of an undo."""
 SHOWN: Final = 8
-"""Characters of an id of an op or a commit that are shown."""
+"""Number of characters that are shown of the id of an op, a commit or a memory."""
 FOUND: Final = {"activated": "found through a connection", "conflict": "contradicts a better result"}
 
 

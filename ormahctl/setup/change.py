@@ -28,7 +28,7 @@ from ormahd.rpc.wire import BadRequest
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """The record of one settings file that `setup` changed."""
+    """The record of a settings file that `setup` changed. `file`: its path. `real`: the path behind symbolic links."""
 
     agent: str
     file: str
@@ -199,8 +199,8 @@ OBSOLETE: Final = ("args", "async", "shell")
 
 
 def command(event: str, harness: str, *, socket: str | None, deadline: int) -> str:
-    """Return the shell command for one event. `socket`: the daemon's socket if it is not the default; `deadline` in
-    milliseconds."""
+    """Return the shell command of the hook for `event`. `socket`: the daemon's socket if it is not the default;
+    `deadline` in milliseconds."""
     words = [sys.executable, "-I", "-S", str(SHIM), "--hook", event, "--harness", harness]
     if socket is not None:
         words += ["--socket", socket]
@@ -220,7 +220,7 @@ def timeout(deadline: int) -> int:
 
 
 def socket_option(found: Path) -> str | None:
-    """Return the socket for `--socket`, or None if the shim finds it without the option."""
+    """Return the path to pass as `--socket`, or None if the shim finds the socket `found` without the option."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     usual = not runtime or os.path.normpath(runtime) == f"/run/user/{os.getuid()}"
     if usual and found == paths.runtime_dir() / paths.SOCKET_NAME:

@@ -48,7 +48,7 @@ def without_comments(data: bytes) -> bytes:
 
 
 def without_trailing_commas(text: bytes) -> bytes:
-    """Return text without comments, with its trailing commas replaced by spaces."""
+    """Return `text`, which must have no comments, with its trailing commas replaced by spaces."""
     return _TRAILING.sub(lambda found: found[0][:-1] + b" " if found["comma"] else found[0], text)
 
 
@@ -59,7 +59,7 @@ def ends_in_line_comment(line: bytes) -> bool:
 
 
 def read(text: bytes) -> Mapping[str, Any]:
-    """Parse text without comments and trailing commas, and return the object.
+    """Parse `text`, which must have no comments or trailing commas, and return the object.
 
     Raises:
         InvalidSettings: it is no JSON object; with line and column.
@@ -319,7 +319,7 @@ class Json:
         return (self._own_indent(children[0]) if children else None) or UNIT
 
     def _own_indent(self, node: Node) -> bytes | None:
-        """Return the white space before `node`, if nothing else precedes it on its line."""
+        """Return the white space before `node` on its line; None if anything else precedes it there."""
         line = self.data[self.data.rfind(b"\n", 0, node.start) + 1 : node.start]
         return line if b"\n" in self.data[: node.start] and not line.strip(b" \t") else None
 

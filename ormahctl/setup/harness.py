@@ -388,7 +388,7 @@ def _handlers(groups: list[Any]) -> list[Any]:
 
 
 def _takes_tables(config: Path, event: str) -> bool:
-    """Whether a table can be added for `event`: not if it is written as `[{...}]`, or `hooks` as `{...}`."""
+    """Whether a `[[hooks.EVENT]]` can be added to `config`: not if it or `hooks` is written inline."""
     document = peek(config)
     if document is None:
         return False

@@ -2,7 +2,7 @@
 
 The socket is found as in `ormahd.paths.find_socket`, but without `config.toml`: if the configuration names another
 socket, `ormahctl setup` writes `--socket` into the hook's command. `ormahctl/autostart.py`, in a process of its own,
-decides whether and how to start the daemon. This module knows only what the notice to the person needs.
+decides whether and how to start the daemon. This module checks only enough to choose the notice for the person.
 """
 
 import posix
@@ -28,7 +28,7 @@ def configured_socket(flag: str) -> str:
 
 
 def of_vault(vault: str, usual: str) -> str:
-    """Return the socket of `vault`, if `usual` is the configured vault; "" means the default vault for both."""
+    """Return the socket's path for `vault`. `usual`: the configured vault. For both, "" means the default vault."""
     from posixpath import realpath
 
     if not vault or (usual and realpath(vault) == realpath(usual)):

@@ -322,7 +322,7 @@ def _conversation(parts: Parts, params: api.IngestConversationParams, caller: Ca
     """Archive a conversation that came with the request, and read it for memories.
 
     Raises:
-        BadRequest: it is empty, of no format that is read, or the caller works in a folder of `sessions.exclude`.
+        BadRequest: it is empty or in no known format, or the caller works in a folder of `sessions.exclude`.
     """
     _refuse_unkept(parts.ormah, caller)
     if not params.content.strip():

@@ -1,11 +1,11 @@
-"""Answer the hooks of harnesses: decode an `h` frame, ask the action, and build the output of the hook.
+"""Answer the hooks of harnesses: decode an `h` frame, run the action of its event, and build the output of the hook.
 
 The body is harness, event, directory and `ORMAH_SPACE`, each ended by a NUL, then the JSON that the harness wrote
 (DESIGN section 7; the events of each harness: REFERENCE part G). The directory is the hook's working directory, or
-`project=` and the folder in which the session began, if the harness tells it.
+`project=` and the folder in which the session began, if the harness gives it.
 
 Harnesses cut strings in the middle of a character, write NaN, begin with a byte order mark or nest too deeply for a
-parser, mostly in fields that Ormah does not need. JSON that msgspec rejects is therefore read by `lenient`, which takes
+parser, mostly in fields that Ormah does not need. JSON that msgspec rejects is therefore read by `fields`, which takes
 only the fields it needs and matches the brackets and strings of all others. Only the prompt must have the right type;
 any other field of a wrong type counts as missing.
 
@@ -166,14 +166,14 @@ class Event(Struct, frozen=True):
     cwds: tuple[str, ...] = ()
     """The session's working directory as the harness says, then that of the hook's process; either may be missing."""
     project: str | None = None
-    """The folder in which the session began, if the harness tells it."""
+    """The folder in which the session began, if the harness gives it."""
     space: str | None = None
     """The value of the environment variable `ORMAH_SPACE`."""
     transcript: str | None = None
     source: str | None = None
     """The cause of a START event: startup, resume, clear or compact."""
     ending: str = ""
-    """The agent's last answer, if the harness tells it: its transcript may not have it yet."""
+    """The agent's last answer, if the harness gives it: the transcript may not have it yet."""
     file: str | None = None
     """The file that the tool is about to edit."""
     command: str | None = None
@@ -316,7 +316,7 @@ def nudge(commands: Commands) -> str:
 
 
 class Transcript(Struct, frozen=True):
-    """A notice to ingestion that a session's transcript has grown. `path`: the transcript's file, if the harness tells it."""
+    """A notice to ingestion that a session's transcript has grown. `path`: its file, if the harness gives it."""
 
     harness: str
     event: str
@@ -324,7 +324,7 @@ class Transcript(Struct, frozen=True):
     path: str | None
     space: str | None
     ending: str = ""
-    """The agent's last answer, if the harness tells it."""
+    """The agent's last answer, if the harness gives it."""
 
 
 class Hooks:

@@ -71,7 +71,7 @@ def answer(body: bytes, files: BlobFiles | None = None) -> bytes:
 
 
 def files_of(top: Path) -> BlobFiles | None:
-    """Return the files and blobs of the repository at `top`, for paths with a git filter; None if git cannot open it."""
+    """Return the converter of blobs and files for the repository at `top`; None if it is bare or cannot be opened."""
     with contextlib.suppress(OSError, OrmahError):
         place = locate(top)
         return None if place is None or place.bare else BlobFiles(Git(place))

@@ -51,7 +51,7 @@ class Limits(Struct, frozen=True):
     """Limits of one server."""
 
     threads: int = 8
-    """Number of threads of the read pool: questions that are answered at the same time."""
+    """Number of threads of the read pool: quick requests that are answered at the same time."""
     clients: int = 128
     """Maximum number of open connections. A further one replaces the one idle longest, or is refused if none is idle."""
     frame_bytes: int = 16_777_216

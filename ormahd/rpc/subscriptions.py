@@ -1,4 +1,4 @@
-"""Who is subscribed to events, and what each subscriber was already sent. Used by the server's loop only.
+"""Subscriptions to events, each with the number of the last event that was sent. Used by the server's loop only.
 
 A subscriber has a place in the ring of events, not a queue of its own. If it does not read, its place stays behind; once
 the ring no longer has the next event for it, the connection is closed. So a stopped reader costs one socket buffer.
@@ -40,7 +40,7 @@ class Subscriptions:
         self._all: list[Subscriber] = []
 
     def begin(self, channel: Channel, kind: bytes, call: Call) -> None:
-        """Send the reply to a subscription. `feed` sends the events.
+        """Begin a subscription, and send the reply to the call. `feed` sends the events.
 
         Raises:
             BadRequest: `after` is no id of an event. Unavailable: there are too many subscriptions.
