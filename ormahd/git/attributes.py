@@ -26,12 +26,12 @@ _SYSTEM: Final = "/etc/gitattributes"
 _SIZE: Final = 1_000_000
 """Bytes of an attributes file that are read; git itself reads no more than 100 MB."""
 _MOST: Final = 20_000
-"""The number of paths whose rule is cached."""
+"""The largest number of paths whose rules are cached; at more, the cache is cleared."""
 _State = tuple[tuple[int, int, int], ...]
 
 
 class Word(StrEnum):
-    """What an attributes file, or git's configuration, may make git do to the content of a file."""
+    """Something that git may do to the content of a file, because of an attributes file or git's configuration."""
 
     FILTER = "filter"
     ENCODING = "working-tree-encoding"
@@ -41,20 +41,20 @@ class Word(StrEnum):
     CRLF = "crlf"
     """Line ends are converted to CRLF in the folder."""
     PIPE = "pipe"
-    """No attribute: the attributes file is a pipe, which git would wait for without end."""
+    """Not an attribute: the attributes file itself is a pipe, and git would block when reading it."""
 
 
 _ALL: Final = frozenset(Word) - {Word.PIPE}
 REFUSING: Final = frozenset({Word.FILTER, Word.ENCODING, Word.PIPE})
-"""Attributes with which Ormah may be unable to write a path."""
+"""The words because of which Ormah may be unable to write a file."""
 
 
 class Rule(Struct, frozen=True):
-    """What git does to the content of one path, between the folder and the history."""
+    """How git converts the content of one file between the folder and the history. The defaults: not at all."""
 
     filter: str | None = None
     missing: bool = False
-    """Whether git's configuration has no filter of the name `filter`."""
+    """Whether the attributes name a filter (`filter`) that git's configuration does not define."""
     encoding: str | None = None
     ident: bool = False
     text: bool = False
@@ -87,9 +87,9 @@ class Attributes:
         self._top = os.fspath(git.top)
         self._lock = threading.Lock()
         self._known: dict[str, tuple[_State, Rule | None]] = {}
-        """{path: (state of the attributes files that apply to it, the rule found)}."""
+        """{path: (states of the attributes files that apply to it, its rule then; None: git changes nothing)}."""
         self._read: dict[str, tuple[tuple[int, int, int], frozenset[Word]]] = {}
-        """{attributes file: (its state, the words in it)}. A state is (mtime in ns, size, inode)."""
+        """{path of an attributes file: ((mtime in ns, size, inode), the words in it)}."""
         self._settings: Mapping[str, str] = {}
         self._everywhere: list[str] = []
         self._always: frozenset[Word] = frozenset()
@@ -97,8 +97,10 @@ class Attributes:
         """Incremented when git's configuration changes: the output of a filter may then be different."""
 
     def words(self, path: str) -> frozenset[Word]:
-        """Return what git may do to the content of a path (relative to the vault), by its attributes files alone;
-        usually nothing."""
+        """Return the words in the attributes files that apply to a path (relative to the vault); usually none.
+
+        `git check-attr` is not run, so a word may be there because of a pattern that does not match the path.
+        """
         with self._lock:
             self._follow_settings()
             return self._look(path, {})[1]
@@ -135,7 +137,7 @@ class Attributes:
         return {path: rule for path, rule in found.items() if rule is not None}
 
     def ask_of(self, paths: Iterable[str]) -> None:
-        """Ask git once for the rules that `unwritable` needs for `paths`, so that it need not ask for each path."""
+        """Cache the rules of `paths` with one call of git, so that `unwritable` need not call git for each path."""
         files: dict[str, tuple[tuple[int, int, int], frozenset[Word]]] = {}
         with self._lock:
             self._follow_settings()
@@ -143,8 +145,10 @@ class Attributes:
         self.rules(asked)
 
     def unwritable(self, path: str) -> str | None:
-        """Return why Ormah cannot write to a path, as a clause. None if it can, or if only running git's filter will
-        show whether it can."""
+        """Return why Ormah cannot write to a path, as a clause; None if the attributes do not forbid it.
+
+        A filter may still fail when it runs.
+        """
         rule = self.rule(path) if self.words(path) & REFUSING else None
         return None if rule is None else rule.unwritable
 
@@ -176,9 +180,9 @@ class Attributes:
     def _look(
         self, path: str, files: dict[str, tuple[tuple[int, int, int], frozenset[Word]]]
     ) -> tuple[_State, frozenset[Word]]:
-        """Return the state of all attributes files that apply to a path, and all words in them.
+        """Return the states of the attributes files that apply to a path, and the words in them (none if only CRLF).
 
-        `files` caches what this call and earlier ones read, by attributes file.
+        `files` is a cache that several calls share: attributes file -> (its state, its words).
         """
         state = []
         words = self._always
@@ -228,7 +232,7 @@ class Attributes:
         return {path: self._rule(values) for path, values in said.items()}
 
     def _rule(self, said: Mapping[str, str]) -> Rule | None:
-        """Return the rule for these attribute values, as git's convert.c (`convert_attrs`) decides it."""
+        """Return the rule that follows from `{attribute: value}`, decided as in git's convert.c (`convert_attrs`)."""
         name = said["filter"] if said["filter"] not in {*_UNSET, "set"} else None
         known = name is not None and any(key.startswith(f"filter.{name}.") for key in self._settings)
         encoding = said["working-tree-encoding"]
@@ -244,7 +248,7 @@ class Attributes:
         return None if rule == Rule() else rule
 
     def _line_ends(self, said: Mapping[str, str]) -> tuple[bool, bool]:
-        """Return whether line ends become LF in the history, and whether they become CRLF in the folder."""
+        """Return (whether line ends become LF in the history, whether they become CRLF in the folder)."""
         text = said["text"] if said["text"] in {"set", "unset", "auto", "input"} else said["crlf"]
         if text == "unset":
             return False, False
@@ -256,8 +260,8 @@ class Attributes:
 
 
 def _words_of(lines: Iterable[str]) -> frozenset[Word]:
-    """Return what the lines of an attributes file may set. A line that only unsets an attribute (`-text`) sets
-    nothing."""
+    """Return the words for the attributes that these lines of an attributes file set. Unsetting (`-text`) does not
+    count."""
     found = set()
     for line in lines:
         words = line.split()

@@ -1,6 +1,6 @@
-"""Ask git about many objects at once, in a git process of its own.
+"""Ask git about many objects at once, in a separate git process.
 
-The long-lived git process in `repository.py` stays free for questions that a caller waits for.
+The long-lived git process in `repository.py` thus stays free for short questions.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def ask_many(git: Git, arguments: Sequence[str], names: Sequence[str]) -> Iterat
 
 @contextlib.contextmanager
 def _asked(git: Git, arguments: Sequence[str], names: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a git command whose standard input gets the names, one per line, from a thread.
+    """Run a git command during the block; a thread writes `names` to its standard input, one per line.
 
-    Writing in a thread keeps both processes from blocking on full pipes.
+    The thread is needed because git and the caller would otherwise block on each other's full pipes.
     """
     child = git.start(*arguments)
     stdin = child.stdin

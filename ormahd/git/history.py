@@ -1,4 +1,4 @@
-"""Read a whole history for a purge, and replace it by the purged one, so that a crash leaves one of the two whole.
+"""Read a whole history for a purge, and replace it by the purged one. After a crash one of the two is complete.
 
 Reading takes one pass over all objects, and one over the changes of all commits. Replacing takes these steps:
 
@@ -48,7 +48,7 @@ class Object(NamedTuple):
 
 
 class Commit(Struct, frozen=True):
-    """A commit with its changes against its first parent; with `merge`, against all parents."""
+    """A commit with its changes. Those of a merge commit are its changes against each of its parents."""
 
     oid: str
     parents: tuple[str, ...]
@@ -57,7 +57,7 @@ class Commit(Struct, frozen=True):
 
 
 class Store:
-    """A repository accessed by its git directory alone, without working tree or index."""
+    """A repository that is read and written through its git directory only, without working tree and index."""
 
     def __init__(self, git_dir: Path) -> None:
         self.git_dir = git_dir
@@ -91,8 +91,8 @@ class Store:
         return [name for name, symref in (os.fsdecode(line).split(" ") for line in out.splitlines()) if symref]
 
     def objects(self, oids: Iterable[str] | None = None, *, trees: bool = False) -> Iterator[Object]:
-        """Yield commits, tags and blobs (with `trees` also trees): those of the given ids, or all objects, reachable
-        or not."""
+        """Yield the objects with these ids, of any kind. Without ids: all commits, tags and blobs of the repository
+        (with `trees` also trees), reachable or not."""
         if oids is None:
             listed = self.run(
                 "cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objectname) %(objecttype)"
@@ -155,8 +155,10 @@ def _records(out: IO[bytes]) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def _running(command: list[str], cwd: Path, stdin: IO[bytes] | int) -> Iterator[IO[bytes]]:
-    """Run a git command and give its standard output; raises GitFailed at the end of the block if the command
-    failed."""
+    """Run a git command during the block, which reads its standard output.
+
+    Raises GitFailed at the end of the block if the command failed.
+    """
     with tempfile.TemporaryFile() as complaint:
         child = subprocess.Popen(
             [executable(), *command], cwd=cwd, env=environment(), stdin=stdin, stdout=subprocess.PIPE, stderr=complaint
@@ -176,8 +178,8 @@ def _running(command: list[str], cwd: Path, stdin: IO[bytes] | int) -> Iterator[
 
 
 FOLDER = "ormah-purge"
-"""The purge's folder in the git directory: on the file system of the objects, and out of sight of people and
-editors."""
+"""Name of the purge's folder in the git directory. It is there because hard links to the objects need the same file
+system, and because people and editors do not see it."""
 CLONE = "clone.git"
 JOURNAL = "journal.json"
 
@@ -185,19 +187,20 @@ SCRATCH = (
     "ORIG_HEAD", "FETCH_HEAD", "AUTO_MERGE", "COMMIT_EDITMSG", "MERGE_MSG", "SQUASH_MSG", "TAG_EDITMSG", "NOTES_EDITMSG",
     "gc.log", "logs", "rr-cache", "lost-found", "objects/info/commit-graph", "objects/info/commit-graphs",
 )  # fmt: skip
-"""Files in which git keeps earlier states besides refs and objects: reflogs, messages, recorded conflict
-resolutions, commit graphs."""
+"""Files and folders in the git directory, other than refs and objects, that may hold parts of the old history. A purge
+deletes them."""
 
 PATIENCE = 20.0
-"""Seconds to wait for a git process of a daemon that was killed."""
+"""Seconds that `recover` waits for a git process to end that a killed daemon may have left."""
 
 At = Callable[[str], None]
 
 
 class Journal(Struct, frozen=True):
-    """The record of a purge that must be completed.
+    """What a purge still has to do to the refs, so that it can be completed after a crash.
 
-    `refs`: {name: (old id, new id)}. `drop`: refs to delete, {name: id}. `symbolic`: symbolic refs to delete.
+    `refs`: {name: (old id, new id)}. `drop`: {name: id} of refs to delete. `symbolic`: names of symbolic refs to
+    delete. `forgotten`: what is purged.
     """
 
     refs: Mapping[str, tuple[str, str]]
@@ -228,9 +231,10 @@ def read_journal(git: Git) -> Journal | None:
 
 
 def switch(git: Git, clone: Store, journal: Journal, at: At) -> None:
-    """Give the repository the history of `clone`. The caller makes sure that nothing else writes.
+    """Replace the repository's history by that of `clone`. The caller makes sure that nothing else writes.
 
-    Raises Conflict, with no ref moved, if a ref has moved since the clone was made.
+    `at` is called with the name of each step that is done. Raises Conflict, and changes no ref, if a ref has moved
+    since the clone was made.
     """
     _adopt_packs(git, clone)
     at("purge-packs")
@@ -246,7 +250,7 @@ def switch(git: Git, clone: Store, journal: Journal, at: At) -> None:
 
 
 def clean(git: Git, at: At) -> None:
-    """Delete the old history; reachable and staged objects stay. Can be repeated."""
+    """Delete all objects and files of the old history; what is reachable or staged stays. May be called again."""
     for name in SCRATCH:
         path = git.common / name
         if path.is_dir() and not path.is_symlink():
@@ -268,22 +272,22 @@ def clean(git: Git, at: At) -> None:
 
 
 def finish(git: Git) -> None:
-    """Delete the journal and its folder, once index and state are cleaned as well."""
+    """Delete the journal and its folder. Called once Ormah's index and state are purged as well."""
     folder = folder_of(git)
     (folder / JOURNAL).unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def is_clean(git: Git) -> bool:
-    """Whether the repository's part of the purge is complete, so that only `finish` is left."""
+    """Whether git's repository is completely purged, so that only `finish` is left."""
     return not (folder_of(git) / CLONE).exists()
 
 
 def recover(git: Git, at: At) -> str | None:
-    """Complete or drop a purge that a crash interrupted. Runs before anything is written to the vault.
+    """Complete a purge that a crash interrupted, or drop it if it has no journal yet. Return a sentence if a person
+    has to act.
 
-    A purge without a journal is dropped; one with a journal is completed. Its journal stays until the caller has
-    cleaned index and state. Returns a sentence if a person has to act.
+    Runs before anything is written to the vault. The journal stays until the caller has purged index and state.
     """
     if not folder_of(git).is_dir():
         return None
@@ -316,8 +320,10 @@ def recover(git: Git, at: At) -> str | None:
 
 
 def _unlock(git: Git, journal: Journal) -> None:
-    """Delete ref locks that a killed git process of the purge left: those younger than the journal. No other git is
-    running."""
+    """Delete the ref locks that a killed git process of the purge left: those that are younger than the journal.
+
+    Called only while no other git runs in the repository.
+    """
     since = (folder_of(git) / JOURNAL).stat().st_mtime_ns
     names = ["HEAD", "packed-refs", "index.ormah-purge", *journal.refs, *journal.drop]
     for path in (git.common / f"{name}.lock" for name in names):
@@ -327,8 +333,10 @@ def _unlock(git: Git, journal: Journal) -> None:
 
 
 def _adopt_packs(git: Git, clone: Store) -> None:
-    """Copy the clone's packs into the repository, durably. Each pack's index comes last, because git finds a pack by
-    its index."""
+    """Copy (or hard-link) the clone's packs into the repository, and fsync them.
+
+    Indexes are copied last: git uses a pack as soon as it finds the pack's index.
+    """
     source, target = clone.git_dir / "objects/pack", git.common / "objects/pack"
     target.mkdir(parents=True, exist_ok=True)
     for file in sorted(source.glob("pack-*"), key=lambda path: path.suffix == ".idx"):
@@ -362,7 +370,7 @@ def _move_refs(
 
 
 def _plain_index(git: Git) -> None:
-    """Rewrite git's index without resolve-undo data and not split; the entries, staged or not, stay as they are."""
+    """Rewrite git's index as one file, without its resolve-undo data (blobs of earlier conflicts). Entries stay."""
     index, copy = git.git_dir / "index", git.git_dir / "index.ormah-purge"
     if not index.exists():
         return

@@ -1,10 +1,10 @@
 """Update git's index after a commit by Ormah, beside other programs that use the repository.
 
-What the person has staged stays. A commit that moves HEAD but not the index would make the person's next `git commit`
-delete the new notes. So the new index is written to another file while Ormah holds `index.lock`, and renamed over the
-old one as soon as the branch has moved.
+If a commit moved HEAD and not the index, the person's next `git commit` would delete the new notes. Therefore the new
+index, which keeps what the person has staged, is written to another file while Ormah holds `index.lock`. It is renamed
+over the old one as soon as the branch has moved.
 
-Also finds out whether another program is at work in the repository, and removes locks that a crash left behind.
+This module also detects other programs that use the repository, and removes locks that a crash left behind.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from ormahd.process.disk import read_small, sync_directory, write_small
 _numbers = itertools.count()
 
 MARK = "ormah "
-"""How the content of an `index.lock` by Ormah begins; the vault's id and the op follow. Git never reads it."""
+"""The first word of an `index.lock` that Ormah made; the vault's id and the op follow. Git never reads this content."""
 
 
 class IndexLock:
-    """The file `index.lock`, with a mark that tells it, after a crash, from a lock of git's own.
+    """The file `index.lock`, with content that shows after a crash that Ormah made it, and not git.
 
-    The file is hard-linked into place with its content, so that it never exists without the mark (except on file
-    systems without hard links).
+    The content is written to another file, which is then hard-linked to `index.lock`. So the lock is never without its
+    content, except on file systems without hard links.
     """
 
     def __init__(self, git: Git, vault_id: str) -> None:
@@ -46,12 +46,14 @@ class IndexLock:
         self._claimed: set[bytes] = set()
 
     def claim(self, op: str) -> None:
-        """Treat a lock that names this op as ours, even if the vault had another id when the lock was taken."""
+        """From now on treat a lock that names this op as Ormah's, even if the vault's id has changed since."""
         self._claimed.add(op.encode())
 
     def take(self, op: str) -> bool:
-        """Take the lock. False if another program holds it. A lock that this vault's daemon left in a crash is taken
-        over."""
+        """Take the lock for `op`. Return False if another program holds it.
+
+        A lock that Ormah's daemon left after a crash counts as taken.
+        """
         if self.ours():
             return True
         content = self._mark + f"{op} pid {os.getpid()}\n".encode()
@@ -73,7 +75,8 @@ class IndexLock:
         return True
 
     def ours(self) -> bool:
-        """Whether the lock file bears our mark. Only one daemon has the vault at a time, so the lock is then ours."""
+        """Whether the content of the lock file shows that Ormah made it. Only one daemon uses a vault at a time, so
+        no other process can hold it."""
         try:
             found = read_small(self.path)
         except OSError:
@@ -89,13 +92,13 @@ class IndexLock:
 
 
 class NextIndex:
-    """The next index file, with the committed paths, written by `git update-index` while the daemon does other work.
+    """Git's index after the next commit, written to a separate file by a `git update-index` that runs in parallel.
 
-    Used only while the index lock is held.
+    `publish` puts the file in place. Used only while the index lock is held.
     """
 
     def __init__(self, git: Git, vault_id: str, entries: Mapping[bytes, TreeEntry | None]) -> None:
-        """`entries`: {path relative to the top: its entry in the new HEAD; None: no file}."""
+        """`entries`: {path relative to the top -> its entry in the new HEAD, None: no file} of the committed paths."""
         self._git = git
         self.entries = entries
         # A new name each time: an orphaned git of a killed daemon may still be writing to an earlier one.
@@ -137,8 +140,8 @@ class NextIndex:
                 self._child.stdin.close()
 
     def ready(self) -> None:
-        """Wait until the new index file is written; it is not yet in place. Raises GitFailed, leaving the repository
-        unchanged."""
+        """Wait until the new index file is written, without putting it in place. If git cannot read the old index, that
+        is repaired, and git runs again. Raises GitFailed."""
         try:
             self._ended()
         except GitFailed:
@@ -159,7 +162,7 @@ class NextIndex:
             raise GitFailed(["update-index"], child.returncode, complaint.decode("utf-8", "replace"))
 
     def publish(self) -> None:
-        """Rename the new index over the old one, and fsync the folder. Git has fsynced the file's content."""
+        """Rename the new index over the old one and fsync the folder; git has already fsynced the file."""
         self.ready()
         if self._file.exists():
             os.replace(self._file, self._index)
@@ -175,9 +178,9 @@ class NextIndex:
 
 
 def _without_filters(git: Git) -> list[str]:
-    """Return options that disable every filter the person has configured.
+    """Return git options that disable every filter in the person's git configuration.
 
-    `update-index` may compare a file as young as the index with its blob, and a failing filter would end it. Without
+    `update-index` may run filters, to compare very recent files with their blobs, and fails if a filter fails. Without
     filters such a file only counts as changed, and git compares it again later.
     """
     names = {key[len("filter.") :].rpartition(".")[0] for key in git.settings() if key.startswith("filter.")}
@@ -193,14 +196,14 @@ def _communicate(child: subprocess.Popen[bytes], rest: bytes) -> tuple[bytes, by
 
 
 def discard(git: Git, vault_id: str) -> None:
-    """Delete the files of an interrupted index update."""
+    """Delete the temporary files that an interrupted update of git's index left."""
     for path in [*git.git_dir.glob(f"index.ormah-{vault_id}*"), git.git_dir / f"ormah-{vault_id}.lock"]:
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
 
 
 def entries(git: Git, paths: list[bytes]) -> dict[bytes, str]:
-    """Return `{path: blob id}` of the index's entries for `paths` (relative to the top)."""
+    """Return `{path: blob id}` of those of `paths` (relative to the top) that are in git's index."""
     found: dict[bytes, str] = {}
     for at in range(0, len(paths), 500):
         names = [os.fsdecode(path) for path in paths[at : at + 500]]
@@ -212,7 +215,10 @@ def entries(git: Git, paths: list[bytes]) -> dict[bytes, str]:
 
 
 def _twin(index: Path, copy: Path) -> None:
-    """Hard-link the index to another name. This serves as a copy, because git never writes into an index in place."""
+    """Hard-link `index` to `copy`, or copy it where that is not possible.
+
+    A link is as good as a copy, because git never changes an index file in place.
+    """
     try:
         os.link(index, copy)
     except FileNotFoundError:
@@ -222,7 +228,7 @@ def _twin(index: Path, copy: Path) -> None:
 
 
 STALE = timedelta(minutes=10)
-"""A lock of another program is removed only if it is older than this and no process uses it (DESIGN 5)."""
+"""Age from which a lock of another program is removed, if also no process uses it (DESIGN 5)."""
 
 _OPERATIONS = {
     "MERGE_HEAD": "a merge is under way",
@@ -235,7 +241,7 @@ _OPERATIONS = {
 }
 
 _REFS = ("CHERRY_PICK_HEAD", "REVERT_HEAD")
-"""Git operations under way that git records as refs; with `reftable` they are not files."""
+"""Those of `_OPERATIONS` that git records as refs: in a repository with reftables there are no such files."""
 _MESSAGES = ("MERGE_MSG", "COMMIT_EDITMSG")
 _READERS = {
     b"fsmonitor--daemon",
@@ -253,12 +259,12 @@ _READERS = {
 
 
 def ref_locks(git: Git) -> list[Path]:
-    """Return the paths of the lock files that would block moving HEAD."""
+    """Return the paths of the ref lock files that would block moving HEAD, whether they exist or not."""
     return git.ref_files.locks(git.branch())
 
 
 def busy(git: Git, lock: IndexLock, *, held: bool = False) -> str | None:
-    """Return why a write must wait, as a clause for people, or None. `held`: the caller holds index.lock."""
+    """Return why Ormah cannot commit now, as a clause for people, or None. `held`: the caller holds index.lock."""
     if why := under_way(git):
         return why
     if not held and os.path.lexists(lock.path) and not lock.ours():
@@ -270,8 +276,10 @@ def busy(git: Git, lock: IndexLock, *, held: bool = False) -> str | None:
 
 
 def under_way(git: Git) -> str | None:
-    """Return which git operation a person has begun and not ended, as a clause, or None. HEAD and folder may not
-    agree during one."""
+    """Return which git operation a person has begun and not ended (such as a merge), as a clause, or None.
+
+    During such an operation the folder need not match HEAD.
+    """
     for name, why in _OPERATIONS.items():
         if os.path.lexists(git.git_dir / name):
             return why
@@ -295,12 +303,12 @@ def _mtime(path: Path) -> int:
 
 
 def clear_ours(git: Git, vault_id: str, moving: set[str], *, patience: float = 2.0) -> list[str]:
-    """Delete the ref locks that Ormah's own git left in a crash. Return a sentence for each. Call only with the
-    vault's lock held.
+    """Delete the ref locks that Ormah's own git left in a crash. Return a sentence about each. The caller holds the
+    vault's lock.
 
-    `moving`: the commits to which a ref was being moved at the crash. A ref lock that contains one of them was made
-    by Ormah's `git update-ref`; so was an empty one, if no other git is at work. A git process of the crashed daemon
-    that still runs gets `patience` seconds to end by itself.
+    `moving`: the commits to which Ormah was moving a ref at the crash. Ormah's `git update-ref` made a ref lock if the
+    lock contains one of these commits, or if it is empty and no other git runs here. A git process of the crashed
+    daemon that still runs gets `patience` seconds to end by itself.
     """
     discard(git, vault_id)
     locks = [path for path in ref_locks(git) if moving and path.name != "packed-refs.lock"]
@@ -319,7 +327,7 @@ def clear_ours(git: Git, vault_id: str, moving: set[str], *, patience: float = 2
 
 
 def clear_stale(git: Git, lock: IndexLock, clock: Clock) -> list[str]:
-    """Delete locks of other programs that are older than STALE and that no process uses. Return a sentence for each."""
+    """Delete index and ref locks that are older than STALE and that no process uses. Return a sentence about each."""
     said = []
     for path in [lock.path, *ref_locks(git)]:
         try:
@@ -337,7 +345,10 @@ def clear_stale(git: Git, lock: IndexLock, clock: Clock) -> list[str]:
 
 
 def in_use(git: Git, path: Path) -> bool:
-    """Whether a process has the file open, or a git runs inside this repository. True if that cannot be found out."""
+    """Whether another process has the file open, or a git process that may write runs in this repository.
+
+    True if that is unknown (neither /proc nor `lsof` exists).
+    """
     proc = Path("/proc")
     if not (proc / "self" / "fd").is_dir():
         return _in_use_by_lsof(path)
@@ -356,7 +367,7 @@ def in_use(git: Git, path: Path) -> bool:
 
 
 def _git_at_work(git: Git) -> bool:
-    """Whether a git that may write runs inside this repository. False if that cannot be found out."""
+    """Whether a git process that may write runs in this repository. False if that is unknown."""
     inside = [os.path.realpath(git.top), os.path.realpath(git.git_dir), os.path.realpath(git.common)]
     proc = Path("/proc")
     if not (proc / "self" / "fd").is_dir():
@@ -376,10 +387,10 @@ def _is_inside(cwd: str, places: list[str]) -> bool:
 
 
 def _may_lock(process: Path) -> bool:
-    """Whether a git process may hold a lock.
+    """Whether a git process (its folder in /proc) may hold a lock.
 
-    Not if it only reads (a `git log` may stay open in a pager for hours), nor if it is a child of ours
-    (`Git.start`). The parent's pid follows the name in parentheses in /proc/PID/stat.
+    Commands that only read cannot: a `git log` may stay open in a pager for hours. Children of this daemon
+    (`Git.start`) do not count either. The parent's pid follows the name in parentheses in /proc/PID/stat.
     """
     parent = int((process / "stat").read_text("utf-8", "replace").rsplit(")", 1)[-1].split()[1])
     words = set((process / "cmdline").read_bytes().split(b"\0"))
@@ -387,7 +398,7 @@ def _may_lock(process: Path) -> bool:
 
 
 def _folders_by_lsof() -> list[str]:
-    """Return the working directories of all git processes."""
+    """Return the working directories of all git processes, found by `lsof`; none if it is not installed."""
     lsof = shutil.which("lsof")
     if lsof is None:
         return []

@@ -1,9 +1,9 @@
-"""Repair git's own files, other than objects, that git cannot read: after a power cut, a sync tool, or an edit by
-hand.
+"""Repair files of the git directory, other than objects, that git cannot read: because of a power cut, a sync tool, or
+an edit by hand.
 
-A damaged file is first moved to `ormah-damaged` in the git directory, and each repair is a sentence for the log and
-`doctor`. Refs are restored from their reflogs. These are read as files, because git does not show the reflog of a
-ref that it cannot read. Objects are never touched.
+A damaged file is first moved to `ormah-damaged` in the git directory. Each repair is reported in the log and by
+`doctor`. Refs are restored from their reflogs, which are read as files, because git does not show the reflog of a ref
+that it cannot read. Objects are never touched.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ _DAMAGE: Final = re.compile(
     r"commit-graph|multi-pack-index|mmap failed|HEAD missing|Failed to resolve HEAD|bad default revision|invalid sha1 pointer|"
     r"unknown repository extension|expected git repo version"
 )
-"""Error messages of git that may be caused by a damaged file. Other errors (a lock, a full disk, a wrong revision)
-are not."""
+"""Error messages of git that a damaged file may cause, in contrast to a lock, a full disk or a wrong revision."""
 _INDEX: Final = re.compile(
     r"index file|bad index|index entry|unordered stage|cache entry|index uses|unable to map index|/index:|bad signature 0x|sharedindex"
 )
 _ENTRY: Final = re.compile(rb"^[0-9a-f]{40,64} ([0-9a-f]{40}|[0-9a-f]{64}) [^\n\t]*\d+ [+-]\d{4}(?:\t([^\n]*))?$")
-"""A line of a reflog: the new commit, and the reason."""
+"""A line of a reflog. Groups: the new commit, the reason."""
 _PACKED: Final = re.compile(rb"^([0-9a-f]{40}|[0-9a-f]{64}) (refs/[^\s\x00-\x1f]+)$")
 _HEAD: Final = re.compile(rb"^(?:ref:\s*refs/heads/[!-~\x80-\xff]+|[0-9a-f]{40}|[0-9a-f]{64})\s*$")
 _WENT: Final = re.compile(rb"^checkout: moving from \S+ to (\S+)$")
 _DERIVED: Final = ("objects/info/commit-graph", "objects/info/commit-graphs", "objects/pack/multi-pack-index")
-"""Files that git derives from the objects to be faster."""
+"""Files that git derives from the objects to be faster; it works without them."""
 _QUIET: Final = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-"""Environment without the person's own configuration, because an error in it is no damage of the repository."""
+"""Environment in which git does not read the person's own configuration: an error there is no damage of the
+repository."""
 MOST: Final = 1_000_000
 """Bytes of a reflog that are read, from its end."""
 WHOLE: Final = 64
-"""The number of files that are remembered as undamaged."""
+"""The largest number of files that are remembered as undamaged."""
 
 log = logging.getLogger(__name__)
 
 
 class GitMender:
-    """Repairs one repository. Thread-safe; only `index` requires the caller to hold git's index.lock."""
+    """Repairs one repository. Thread-safe; the caller of `index` must hold git's index.lock."""
 
     def __init__(self, top: Path, git_dir: Path, common: Path, refs: RefFiles) -> None:
         self._top = top
@@ -77,8 +77,8 @@ class GitMender:
     # When to look
 
     def odd(self, branch: str | None = None) -> bool:
-        """Whether the configuration is gone, or a file of git's was replaced by something, such as a pipe, that
-        would block git."""
+        """Whether git's `config` is missing, or something other than a file (such as a pipe) is in the place of a file
+        that git opens. With `branch`, its ref and reflog are examined too."""
         if not os.path.lexists(self._common / "config"):
             return self._common.is_dir()
         files = self._files if branch is None or not self._refs.plain else [*self._files, *self._of(branch)]
@@ -93,7 +93,7 @@ class GitMender:
         return found
 
     def sound(self) -> bool:
-        """Whether git accepts the repository and can read which branch HEAD is on."""
+        """Whether git opens the repository and can read HEAD."""
         if not (self._common / "config").exists():
             return False
         try:
@@ -104,7 +104,7 @@ class GitMender:
         return True
 
     def after(self, failed: GitFailed) -> bool:
-        """Repair what may have made a command fail. Return whether to retry the command."""
+        """Repair the repository if damage may have made a command fail. Return whether to retry the command."""
         return _DAMAGE.search(failed.stderr) is not None and self.look()
 
     @staticmethod
@@ -112,8 +112,10 @@ class GitMender:
         return _INDEX.search(failed.stderr) is not None
 
     def look(self) -> bool:
-        """Repair the files of the repository that git cannot read, except git's index file. Return whether anything
-        was repaired."""
+        """Examine all files that this class repairs, and repair those that git cannot read. Return whether it did.
+
+        A damaged index of git's is left to `index`.
+        """
         with self._lock:
             if self._at_work or not self._common.is_dir():
                 return False
@@ -186,7 +188,7 @@ class GitMender:
         return True
 
     def _find_branch(self) -> None:
-        """Point HEAD at the branch that its reflog names last, or else at the most likely other one."""
+        """Point HEAD at the branch that its reflog names last; if that is gone, at the most likely other branch."""
         entries = list(self._entries("HEAD"))
         known = {name for name in self._logged("refs/heads") if name}
         out = self._git("for-each-ref", "--format=%(objectname) %(refname)", "refs/heads").decode(
@@ -222,7 +224,10 @@ class GitMender:
         return True
 
     def _broken_refs(self) -> bool:
-        """Restore the branch that HEAD is on, and other refs whose file exists but cannot be read."""
+        """Restore refs that git cannot read: HEAD's branch, and others that have a reflog. Return whether any was set.
+
+        Other refs without a file may be packed, or were deleted; they are restored only if `packed-refs` is empty.
+        """
         branch = self._branch()
         packed = self._common / "packed-refs"
         emptied = packed.exists() and not packed.stat().st_size
@@ -231,7 +236,7 @@ class GitMender:
         return sum([self._restore(name) for name in doubtful]) > 0
 
     def _restore(self, name: str) -> bool:
-        """Set a ref that git cannot read to the last commit in its reflog. Return whether it was set."""
+        """If git cannot read a ref, set it to the newest existing commit of its reflog. Return whether it was set."""
         with contextlib.suppress(GitFailed):
             self._git("rev-parse", "--quiet", "--verify", f"{name}^{{commit}}")
             return False
@@ -256,7 +261,7 @@ class GitMender:
         return True
 
     def _derived(self) -> bool:
-        """Delete damaged derived files; git rebuilds them when it packs."""
+        """Delete those of `_DERIVED` that are damaged; git writes them again when it packs."""
         bad = [file for file in self._made() if not self._is_whole(file)]
         for name in {_DERIVED[2] if file.name == "multi-pack-index" else "commit-graph" for file in bad}:
             for path in (self._common / one for one in (_DERIVED[2:] if name == _DERIVED[2] else _DERIVED[:2])):
@@ -265,7 +270,7 @@ class GitMender:
         return bool(bad)
 
     def derived_is_sound(self) -> bool:
-        """Whether the derived files are undamaged: with a damaged one, existing objects can seem to be missing."""
+        """Whether all of `_DERIVED` that exist are undamaged. A damaged one can make existing objects seem missing."""
         return all(self._is_whole(file) for file in self._made())
 
     def _made(self) -> list[Path]:
@@ -273,8 +278,10 @@ class GitMender:
         return [file for file in (self._common / _DERIVED[0], *graphs, self._common / _DERIVED[2]) if file.exists()]
 
     def _is_whole(self, file: Path) -> bool:
-        """Whether a file ends with the checksum of the rest. A file found whole earlier and unchanged since is not
-        read again."""
+        """Whether the last bytes of a file of git's are the checksum of the other bytes; also if it does not exist.
+
+        A file that was undamaged earlier, and has the same stat now, is not read again.
+        """
         try:
             found = file.stat()
             mark = found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
@@ -299,8 +306,8 @@ class GitMender:
     # The index, with its lock held
 
     def index_is_sound(self) -> bool:
-        """Whether git's index exists and is undamaged. Git itself does not verify its checksum, and would use a
-        damaged one."""
+        """Whether git's index exists and is undamaged. Git itself does not verify the checksum, and would use a
+        damaged index."""
         index = self._git_dir / "index"
         if _is_odd(index) or not index.exists():
             return False
@@ -318,8 +325,10 @@ class GitMender:
         return True
 
     def index(self, *, head: str | None) -> bool:
-        """Rebuild git's index from the commit `head` and the files, if git cannot read it. Return whether it was
-        rebuilt."""
+        """If git's index is missing or damaged, write a new one from the commit `head` and the folder's files.
+
+        Return whether that was done.
+        """
         index = self._git_dir / "index"
         if head is None:
             return False
@@ -353,13 +362,13 @@ class GitMender:
         return call(arguments, options=options, cwd=self._top if at else Path("/"), env=_QUIET | (env or {}), ok=ok)
 
     def _init(self, branch: str) -> None:
-        """Have git create the missing parts of a repository; existing files stay."""
+        """Run `git init`, which creates the missing parts of the repository and keeps existing files."""
         kinds = ["--object-format=sha256"] if self._is_sha256() else []
         kinds += [] if self._refs.plain else ["--ref-format=reftable"]
         call(["init", "--quiet", "--template=", f"--initial-branch={branch}", *kinds], cwd=self._top, env=_QUIET)
 
     def _is_extended(self) -> bool:
-        """Whether the repository has an object or ref format that only its configuration records."""
+        """Whether the repository has a format (sha256, reftable) that git learns from its `config`."""
         return not self._refs.plain or self._is_sha256()
 
     def _is_sha256(self) -> bool:
@@ -382,7 +391,10 @@ class GitMender:
         return (self._git_dir if name == "HEAD" else self._common) / "logs" / name
 
     def _logged(self, under: str) -> Iterator[str]:
-        """Yield the branches, and `refs/stash`, that have a reflog. A fetch restores remote-tracking refs."""
+        """Yield the full names of branches, and `refs/stash`, below `under` that have a reflog.
+
+        Remote-tracking refs are left out: a fetch restores them.
+        """
         root = self._common / "logs"
         for where, _, inside in os.walk(root / under):
             for name in inside:
@@ -391,7 +403,7 @@ class GitMender:
                     yield ref
 
     def _entries(self, name: str) -> Iterator[tuple[str, bytes]]:
-        """Yield (commit, reason) of a reflog, newest first; malformed lines are skipped."""
+        """Yield (new commit, reason) of each line in the reflog of `name`, newest first, without malformed lines."""
         file = self._logs(name)
         if not file.is_file():
             return
@@ -428,8 +440,10 @@ class GitMender:
 
 
 def mend_place(folder: Path) -> bool:
-    """Repair the repository that contains `folder`, before any git command runs there. Return whether anything was
-    repaired."""
+    """Repair the repository that contains `folder`, if it needs that. Return whether anything was repaired.
+
+    Called before any other git command runs there.
+    """
     top = next((one for one in (folder, *folder.parents) if os.path.lexists(one / ".git")), None)
     if top is None or (top / ".git").is_symlink() or not (top / ".git" / "objects").is_dir():
         return False
@@ -449,5 +463,5 @@ def _is_odd(file: Path) -> bool:
 
 
 def _names_ref(file: Path) -> bool:
-    """Whether the file is a symbolic link of the old kind by which one ref names another."""
+    """Whether the file is a symbolic link to another ref, as old versions of git wrote symbolic refs."""
     return file.is_symlink() and os.readlink(file).startswith("refs/")

@@ -1,9 +1,9 @@
-"""Write git objects, loose or as one pack, all fsynced: blobs with a file's exact bytes, trees, and commits.
+"""Write git objects (blobs, trees, commits), loose or as one pack, and fsync them.
 
 `git commit` is not used because it refreshes the whole index, runs filters over the content, and by default fsyncs
-nothing. Only the trees on a changed path are read and rewritten. Many objects at once become one pack
-(gitformat-pack(5)) without deltas. The pack and its index are written here because starting `git index-pack` takes
-longer; only in a sha256 repository does git write the index.
+nothing. A blob here has exactly the bytes that are given. Only the trees on a changed path are read and rewritten. Many
+objects at once become one pack (gitformat-pack(5)) without deltas. The pack and its index are written here because
+starting `git index-pack` takes longer; only in a sha256 repository does git write the index.
 """
 
 from __future__ import annotations
@@ -28,12 +28,11 @@ from ormahd.process.disk import Flusher, sync, sync_directory, write_all, write_
 
 CODES = {"commit": 1, "tree": 2, "blob": 3}
 STORED = {"commit": 1024, "tree": 4096}
-"""{kind of object: largest number of bytes up to which it is stored uncompressed}, as are most commits and trees of
-small folders."""
+"""{kind of object: largest size in bytes at which it is stored uncompressed}. Most commits and small trees are."""
 
 
 def write_pack(git: Git, fresh: Mapping[str, tuple[str, bytes]], flusher: Flusher) -> None:
-    """Write objects, {oid: (kind, bytes)}, durably as one pack."""
+    """Write the objects `fresh` ({oid: (kind, bytes)}) as one pack with its index, fsynced."""
     folder = git.common / "objects" / "pack"
     if git.object_format != "sha1":
         body = b"".join(_parts(fresh))
@@ -70,7 +69,7 @@ def write_pack(git: Git, fresh: Mapping[str, tuple[str, bytes]], flusher: Flushe
 
 
 def _parts(fresh: Mapping[str, tuple[str, bytes]]) -> list[bytes]:
-    """Return the parts of the pack: its header, then each object."""
+    """Return the bytes of a pack in parts: its header, then one part per object. The checksum at the end is missing."""
     parts = [b"PACK" + (2).to_bytes(4, "big") + len(fresh).to_bytes(4, "big")]
     for kind, data in fresh.values():
         size = len(data)
@@ -87,10 +86,10 @@ def _parts(fresh: Mapping[str, tuple[str, bytes]]) -> list[bytes]:
 
 
 def deflated(kind: str, data: bytes) -> bytes:
-    """Return `data` in zlib format (RFC 1950); `kind` is that of the object.
+    """Return the bytes of an object of `kind` in zlib format (RFC 1950).
 
-    Small commits and trees are stored uncompressed, as git does with `core.compression=0`. Compressing each takes
-    time and releases the GIL, and saves little; a later repack stores them as deltas.
+    Small commits and trees (`STORED`) are not compressed, as with git's `core.compression=0`: that would take time and
+    save little. A later repack stores them as deltas.
     """
     size = len(data)
     if size > STORED.get(kind, 0):
@@ -106,8 +105,8 @@ def _write(path: Path, data: bytes) -> None:
 PACK_FROM = 20
 """The number of objects from which one pack is faster to write than loose files."""
 LINES_KEPT = 40_000
-"""Lines of parsed trees that are cached (7 MB at most): all trees of a vault of 20,000 notes. A larger cache leaves
-the heap fragmented, and parsing a tree again is fast."""
+"""The largest number of lines of parsed trees in the cache (7 MB): enough for all trees of a vault of 20,000 notes. A
+larger cache would leave the heap fragmented, and parsing a tree again is fast."""
 
 FILE, EXECUTABLE, LINK, TREE, GITLINK = b"100644", b"100755", b"120000", b"40000", b"160000"
 
@@ -122,15 +121,14 @@ class TreeEntry(Struct, frozen=True):
 class Tree:
     """A git tree: one line per name, in git's order.
 
-    Lists of bytes, because Python's garbage collector does not visit them. A copy shares its lines with the
-    original.
+    Keys and lines are lists of bytes objects, because Python's garbage collector does not visit bytes.
     """
 
     __slots__ = ("_oid_bytes", "keys", "lines")
 
     def __init__(self, keys: list[bytes], lines: list[bytes], oid_bytes: int) -> None:
-        """`keys`: what git sorts by, the name, with a slash after a tree's name. `lines`: mode, name and id in git's
-        format."""
+        """`keys`: for each line what git sorts by (the name; for a folder the name and a slash). `lines`: mode, name
+        and id in git's format. Both sorted."""
         self.keys = keys
         self.lines = lines
         self._oid_bytes = oid_bytes
@@ -163,7 +161,7 @@ class Tree:
         return Tree(self.keys.copy(), self.lines.copy(), self._oid_bytes)
 
     def put(self, name: bytes, entry: TreeEntry | None) -> None:
-        """Set or remove the entry of a name. Only for a copy that no other code uses."""
+        """Set (or with None remove) the entry of a name. Call it only on a copy that is not in the cache yet."""
         for key in (name, name + b"/"):
             at = bisect_left(self.keys, key)
             if at < len(self.keys) and self.keys[at] == key:
@@ -179,7 +177,7 @@ class Tree:
 
 
 class Objects:
-    """Reads trees and blobs of the history, collects new objects, and writes them durably in one go."""
+    """Reads trees of the history, builds new objects in memory, and writes them to disk together."""
 
     def __init__(self, git: Git, flusher: Flusher, packed: Callable[[], None] = lambda: None) -> None:
         """`packed` is called after a pack is written."""
@@ -189,7 +187,7 @@ class Objects:
         self._trees: OrderedDict[str, Tree] = OrderedDict()
         self._lines = 0
         self._root: tuple[str | None, str] = (None, "")
-        """The commit that `root` was last asked about, and its tree."""
+        """(commit, id of its tree) of the last call of `root` or `add_commit`."""
         self._replaced: list[str] = []
         """Ids of the trees that were edited since the last `drop_replaced`."""
         self._lock = threading.Lock()
@@ -201,7 +199,7 @@ class Objects:
     # Reading
 
     def tree(self, oid: str, fresh: Mapping[str, tuple[str, bytes]] | None = None) -> Tree:
-        """Return a parsed tree. `fresh` holds objects that are not written yet."""
+        """Return the parsed tree `oid`. `fresh`: {oid: (kind, bytes)} of objects that are not written yet."""
         with self._lock:
             if oid in self._trees:
                 self._trees.move_to_end(oid)
@@ -218,8 +216,7 @@ class Objects:
         return kept
 
     def drop_replaced(self) -> None:
-        """Drop old versions of edited trees from the cache, once the branch has moved. They can still be read from
-        the history."""
+        """Drop the old versions of edited trees from the cache. Called once the branch has moved to the new ones."""
         replaced, self._replaced = self._replaced, []
         with self._lock:
             for oid in replaced:
@@ -227,7 +224,7 @@ class Objects:
                 self._lines -= len(tree) if tree is not None else 0
 
     def root(self, commit: str | None, fresh: Mapping[str, tuple[str, bytes]] | None = None) -> str | None:
-        """Return the id of a commit's tree; None for no commit."""
+        """Return the id of the tree of `commit`; None if that is None. `fresh`: objects that are not written yet."""
         if commit is None:
             return None
         known, tree = self._root
@@ -240,7 +237,7 @@ class Objects:
     def find(
         self, root: str | None, path: bytes, fresh: Mapping[str, tuple[str, bytes]] | None = None
     ) -> TreeEntry | None:
-        """Return the entry of a path (relative to the top) in the tree `root`, or None."""
+        """Return the entry of a path (relative to the top) below the tree `root`; None if there is none."""
         oid = root
         *folders, name = path.split(b"/")
         for folder in folders:
@@ -251,7 +248,7 @@ class Objects:
         return None if oid is None else self.tree(oid, fresh).get(name)
 
     def passable(self, root: str | None, path: bytes) -> None:
-        """Raise Conflict if a submodule or a link is at `path` or above it."""
+        """Raise Conflict if the tree `root` has a submodule or a symbolic link at `path` or at a folder above it."""
         *folders, _ = names = path.split(b"/")
         oid = root
         for depth, name in enumerate(names):
@@ -265,7 +262,7 @@ class Objects:
             oid = entry.oid if entry is not None and entry.mode == TREE and depth < len(folders) else None
 
     def file(self, root: str | None, path: bytes) -> TreeEntry | None:
-        """Return the entry of the regular file at `path`, or None."""
+        """Return the entry of the regular file at `path` below the tree `root`; None if there is none."""
         entry = self.find(root, path)
         return None if entry is None or entry.mode in {LINK, TREE, GITLINK} else entry
 
@@ -281,8 +278,10 @@ class Objects:
     def edit(
         self, root: str | None, changes: Mapping[bytes, TreeEntry | None], fresh: dict[str, tuple[str, bytes]]
     ) -> str:
-        """Return the id of the tree `root` with `changes` made (None: removed). Only trees on the changed paths are
-        new."""
+        """Return the id of a tree: `root` (None: an empty tree) with `changes` ({path: new entry, None: removed}).
+
+        New trees are added to `fresh`; trees beside the changed paths are reused.
+        """
         parted = {tuple(path.split(b"/")): entry for path, entry in changes.items()}
         return self._edit(root, parted, fresh) or self._add("tree", b"", fresh)
 
@@ -347,7 +346,7 @@ class Objects:
     # Writing
 
     def write(self, fresh: Mapping[str, tuple[str, bytes]]) -> None:
-        """Write objects durably: as loose files, or as one pack if there are many."""
+        """Write the objects `fresh` and fsync them: as loose files, or as one pack if there are many."""
         if len(fresh) >= PACK_FROM:
             write_pack(self._git, fresh, self._flusher)
             self._packed()
@@ -380,7 +379,7 @@ class Objects:
 
 
 def _rename_into(temporary: Path, path: Path) -> None:
-    """Rename a file into its folder; retry because a concurrent `git gc` deletes empty folders."""
+    """Rename a file to `path`, creating the folder. Retried, because a concurrent `git gc` deletes empty folders."""
     for attempt in range(20):
         path.parent.mkdir(exist_ok=True)
         try:

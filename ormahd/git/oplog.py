@@ -1,8 +1,8 @@
 """Write and read commit messages, and hold the list of all ops in HEAD's history in memory.
 
-A message is a sentence for people with trailers for programs; text from outside cannot forge a trailer. An op in memory
-holds ids and names, no text: about 0.5 kB. The log is read once; later only new commits are read (`git log
-OLD...HEAD`). If the history was rewritten, the whole log is read again.
+A message is a sentence for people, followed by trailers for programs. Text from outside cannot forge a trailer. The
+list holds ids and names of each op, and no text: about 0.5 kB. The whole log is read once, and later only new commits
+(`git log OLD...HEAD`). If the history was rewritten, the whole log is read again.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from ormahd.note.forgetting import GONE, Forgotten
 from ormahd.text.quoting import shortened
 
 MAX_SUBJECT = 200
-"""Characters of a subject; only a bound on very long ones, since git's tools cut at about 70 for display."""
+"""The largest number of characters of a subject. Git's tools show about 70; this only shortens very long ones."""
 MAX_NODES = 1000
-"""The number of note ids that are listed. A larger op (an import) has `Ormah-Node-Count` instead; its paths name the
-notes."""
+"""The largest number of note ids in a message. An op with more (an import) has the trailer `Ormah-Node-Count` instead;
+the paths in its commit show which notes they are."""
 NODES_A_LINE = 16
 
 FIRST = ("Ormah-Part", "first")
-"""The trailer of a commit that precedes the op's main commit: it has the same op id, and records the person's files
-as they were."""
+"""The trailer, and its value, of a commit directly before an op's main commit. It has the same op id, and records the
+person's files without Ormah's changes."""
 
 FILES, TAKEN, LEFT = "Ormah-Files", "taken in", "left"
-"""The trailer of an op that took in files of the person, or left them as they were; and its two values."""
+"""A trailer and its two values: whether an op adopted files of the person (`TAKEN`) or released them (`LEFT`)."""
 
 FOLLOWS = "Ormah-Follows"
 """The trailer of an op that completes a commit made by hand; its value is that commit."""
@@ -53,7 +53,7 @@ _REVERTS_LINE = re.compile(r"This reverts commit [0-9a-f]{40,64}")
 
 
 class Message(Struct, frozen=True):
-    """A parsed commit message. `trailers`: {key: all its values, in order}."""
+    """A parsed commit message. `trailers`: {key of a trailer of Ormah's: all its values, in order}."""
 
     subject: str
     body: str
@@ -69,7 +69,7 @@ class Message(Struct, frozen=True):
 
 
 def one_line(text: str) -> str:
-    """Return outside text as one line: line breaks and unprintable characters become spaces."""
+    """Return a text from outside as one line: unprintable characters, line breaks and runs of spaces become a space."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
@@ -114,10 +114,9 @@ def _guard(text: str) -> str:
 
 
 def parse(text: str) -> Message:
-    """Parse a message; one that Ormah did not write has no trailers.
+    """Parse a commit message. One that Ormah did not write gets no trailers.
 
-    Only the last paragraph can hold trailers. Other trailers in it (`Signed-off-by`, `cherry picked from`) are
-    skipped.
+    Only the last paragraph can hold trailers, and only those named `Ormah-…` are returned.
     """
     lines = text.rstrip("\n").split("\n")
     start = _trailers_from(lines)
@@ -138,8 +137,10 @@ def _trailers_from(lines: Sequence[str]) -> int:
 
 
 def is_structure(text: str) -> bool:
-    """Whether a text is part of the fixed words in every op's trailers: its presence then does not mean that a
-    memory is mentioned."""
+    """Whether `text` occurs in the fixed words of Ormah's trailers, such as `Ormah-Op` or the kinds of ops.
+
+    A search for such a text finds it in the messages of ops that do not mention it.
+    """
     keys = "\n".join(
         ["Ormah-Op: ", "Ormah-Kind: ", "Ormah-Source: ", "Ormah-Run: ", "Ormah-Nodes: ", *Kind, "agent:", "job:"]
     )
@@ -147,8 +148,7 @@ def is_structure(text: str) -> bool:
 
 
 class Kept(StrEnum):
-    """How much of a commit message stays when a memory is purged. Words that identify the memory are removed in any
-    case."""
+    """How much of a commit message stays when a memory is purged. Words that identify it are removed in any case."""
 
     ALL = "all"
     SUBJECT = "subject"
@@ -158,10 +158,10 @@ class Kept(StrEnum):
 
 
 def purged(text: str, forgotten: Forgotten, kept: Kept) -> str:
-    """Return a message without the words of a purged memory.
+    """Return a commit message without what it says about the purged memory `forgotten`.
 
-    Git's line `This reverts commit …` stays. Where words are removed, only Ormah's trailers and `(cherry picked …)`
-    stay.
+    Unless `kept` is ALL, also trailers of other programs are removed, except for git's `(cherry picked …)` and `This
+    reverts commit …`.
     """
     lines = text.rstrip("\n").split("\n")
     start = _trailers_from(lines)
@@ -187,9 +187,10 @@ def purged(text: str, forgotten: Forgotten, kept: Kept) -> str:
 
 
 UNDOES = "Ormah-Undoes"
-"""The trailer that names the ops or commits that an op undoes as a whole."""
+"""The trailer of an undo; its values are the ops or commits that it takes back completely."""
 UNDOES_PART = "Ormah-Undoes-Part"
-"""The trailer of an op that undoes a part of another: the op, a node id and, for a single edge, the edge's key."""
+"""The trailer of an undo that takes back a part of an op. Its value: that op, a node id and, for a single edge, the
+edge's key."""
 
 UNTOLD = frozenset({Kind.UNDO, Kind.SYNC, Kind.STRENGTH, Kind.FEEDBACK, Kind.PURGE, Kind.RELEASE, Kind.SPACE})
 """Kinds of ops that do not create the memories that they name."""
@@ -199,8 +200,8 @@ _REVERTS = re.compile(r"This reverts commit ([0-9a-f]{40,64})")
 
 
 class Part(NamedTuple):
-    """What a partial undo takes back: the change that `op` made to one note, or to one of its edges
-    (`supports:1a2b3c4d`)."""
+    """A part of an op that can be undone alone: its change to one note or, with `edge` (`supports:1a2b3c4d`), to one
+    edge of the note."""
 
     op: str
     node_id: str
@@ -208,10 +209,10 @@ class Part(NamedTuple):
 
 
 class LogEntry(NamedTuple):
-    """One commit that touched the vault.
+    """One commit that changed the vault.
 
-    `op`, `kind` and `run` are None for a commit made by hand, whose source is "person". `time`: seconds since 1970.
-    `undoes`: ops and commits.
+    For a commit made by hand `op`, `kind` and `run` are None, and `source` is "person". `time`: seconds since 1970.
+    `undoes`: the ops and commits that it takes back; `parts`: the parts of ops that it takes back.
     """
 
     commit: str
@@ -224,11 +225,11 @@ class LogEntry(NamedTuple):
     undoes: tuple[str, ...]
     parts: tuple[Part, ...]
     first: bool = False
-    """Whether this commit precedes the op's main commit: it records the person's files as they were."""
+    """Whether it is a commit before the op's main commit, and records the person's files without Ormah's changes."""
     files: str | None = None
-    """What the op did to files of the person: took them in, or left them (`message.FILES`)."""
+    """Whether the op adopted files of the person (`TAKEN`) or released them (`LEFT`): the trailer `FILES`."""
     follows: str | None = None
-    """The commit made by hand that this op completes (`message.FOLLOWS`)."""
+    """The commit made by hand that this op completes: the trailer `FOLLOWS`."""
 
     @property
     def name(self) -> str:
@@ -236,20 +237,20 @@ class LogEntry(NamedTuple):
 
 
 class LogView(Struct, frozen=True, dict=True):
-    """The history as of `head`. `entries`: newest first; an op always comes before the ops that it builds on."""
+    """The history as of `head`. `entries`: newest first; a commit always comes before its ancestors."""
 
     head: str | None
     entries: Sequence[LogEntry]
     taken_back: Mapping[str, str]
-    """{op or commit: the op or commit that undid it, and was not itself undone}."""
+    """{op or commit that is undone: the op or commit that undid it last}."""
     parts: Mapping[Part, str]
-    """{part: the op that undid it, and was not itself undone}."""
+    """{part of an op that is undone: the op that undid it last}."""
     firsts: Mapping[str, str]
-    """{commit that precedes an op's main commit, and is not in `entries`: the op}."""
+    """{commit before an op's main commit (`LogEntry.first`): the op}. These commits are not in `entries`."""
 
     @functools.cached_property
     def came_by(self) -> Mapping[str, str | None]:
-        """Return `{node id: kind of the op that created the memory}`; None for a commit made by hand."""
+        """Return `{node id: kind of the op that created the memory}`; the kind is None for a commit made by hand."""
         found: dict[str, str | None] = {}
         for entry in reversed(self.entries):
             if entry.kind not in UNTOLD:
@@ -263,7 +264,7 @@ class LogView(Struct, frozen=True, dict=True):
 
 
 class OpLog:
-    """The part of a repository's history that touches the folder `prefix` ("" or a path ending in a slash).
+    """The commits of a repository that changed files below `prefix` (a path ending in a slash; "": all commits).
 
     Thread-safe: each caller gets a `LogView` that does not change.
     """
@@ -287,12 +288,12 @@ class OpLog:
             return self._view
 
     def until(self, time: datetime) -> LogView:
-        """Return the history without the ops after `time`: what these undid counts as not undone."""
+        """Return the history without the ops after `time`; what only those undid counts as not undone."""
         view = self.view()
         return _resolved(view.head, [one for one in view.entries if one.time <= time.timestamp()], view.firsts)
 
     def recent(self, count: int) -> LogView:
-        """Return the history, or only its newest `count` entries if the whole history was not read yet."""
+        """Return the whole history if it was read already; else only its newest entries, at most `count`."""
         if self._view.head is not None:
             return self.view()
         head = self._git.head()
@@ -311,7 +312,7 @@ class OpLog:
         return [entry for _, entry in self._read(head, "--date-order")]
 
     def _grown(self, old: LogView, head: str) -> Sequence[LogEntry] | None:
-        """Return old and new entries together; None if some old entries are not in the history any more."""
+        """Return the entries of `old` and the newer ones up to `head`; None if `head` lacks some of the old ones."""
         fresh: list[LogEntry] = []
         merged = False
         try:
@@ -330,7 +331,10 @@ class OpLog:
         return [by_commit[commit] for commit in order if commit in by_commit]
 
     def _read(self, revision: str, *options: str) -> Iterator[tuple[str, LogEntry]]:
-        """Yield (mark, entry): the mark is `<` or `>` as printed by git, with a `+` for a merge."""
+        """Yield (mark, entry) of each commit that `git log` prints for `revision`.
+
+        The mark is git's `%m` (`<`: only in the left side of `A...B`; else `>`), with a `+` for a merge.
+        """
         for record in self._git.log(_FORMAT, *options, revision, *self._below):
             mark, commit, parents, seconds, text = os.fsdecode(record).lstrip("\n").split("\x1f", 4)
             yield mark + ("+" if " " in parents else ""), _entry(commit, int(seconds), text)
@@ -354,9 +358,10 @@ def _interned(text: str | None) -> str | None:
 
 
 def _resolved(head: str | None, found: Sequence[LogEntry], firsts: Mapping[str, str]) -> LogView:
-    """Work out what is undone: the latest undo of a thing counts, unless it was itself undone.
+    """Return the view of these entries (newest first) at `head`, with what is undone at that time.
 
-    An undo is newer than what it undoes, so that going through the newest entries first meets it first.
+    Of several undos of one op, commit or part the latest counts, unless it was itself undone. `firsts`: what is known
+    already of `LogView.firsts`.
     """
     latest: dict[str | Part, tuple[str, bool]] = {}
     entries = [entry for entry in found if not entry.first]

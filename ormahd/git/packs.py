@@ -1,7 +1,7 @@
-"""Pack the loose objects and small packs that our commits leave, and keep git's index over all packs up to date.
+"""Combine the loose objects and small packs that Ormah's commits leave, and keep git's multi-pack-index up to date.
 
-Each batch of ops leaves a pack. Writing the multi-pack-index is fast, and a new git process then does not open every
-pack. Repacking (`tidy`) takes seconds and waits until the daemon is idle.
+Each batch of ops leaves a pack. With a multi-pack-index a new git process need not open every pack, and writing it is
+fast. Repacking (`tidy`) takes seconds, and is done when the daemon is idle.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ormahd.process import priority
 from ormahd.process.disk import sync_directory
 
 EVERY = 32
-"""Number of packs that are missing in the multi-pack-index, from which it is written again."""
+"""Number of packs missing from the multi-pack-index at which it is written again."""
 NICE = 5
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,8 @@ class PackIndex:
     """Maintains the multi-pack-index of one repository. Thread-safe."""
 
     def __init__(self, git: Git, lineage: threading.Lock) -> None:
-        """`lineage` is held by any code that replaces packs: an index written meanwhile would name deleted packs."""
+        """`lineage`: a lock that any code that replaces packs holds, because an index that is written meanwhile would
+        name deleted packs."""
         self._git = git
         self._lineage = lineage
         self._lock = threading.Lock()
@@ -35,7 +36,7 @@ class PackIndex:
         self._closed = False
 
     def came(self) -> None:
-        """Count a new pack. Returns at once; the index may be written in a thread."""
+        """Count a new pack; after every `EVERY` of them write the index, in a thread. Returns at once."""
         with self._lock:
             self._new = self._unlisted() if self._new is None else self._new + 1
             if self._new < EVERY or self._closed or (self._thread is not None and self._thread.is_alive()):
@@ -45,7 +46,7 @@ class PackIndex:
             self._thread.start()
 
     def close(self) -> None:
-        """Wait for a running write; no other starts after this."""
+        """Wait until a running write has ended, and start no other from now on."""
         with self._lock:
             self._closed = True
             thread = self._thread
@@ -53,7 +54,7 @@ class PackIndex:
             thread.join()
 
     def _unlisted(self) -> int:
-        """Return how many packs are newer than the multi-pack-index, to count those of an earlier process once."""
+        """Return the number of packs newer than the multi-pack-index: those that earlier processes left."""
         folder = self._git.common / "objects" / "pack"
         listed = folder / "multi-pack-index"
         since = listed.stat().st_mtime_ns if listed.exists() else 0
@@ -72,13 +73,13 @@ class PackIndex:
 
 
 LOOSE = 6000
-"""The number of loose objects from which packing is worthwhile (git's own `gc.auto` is 6,700)."""
+"""The number of loose objects above which `tidy` packs them (git's own `gc.auto` is 6,700)."""
 PACKS = 100
-"""Number of packs from which small ones are combined, because git searches packs one after the other."""
+"""The number of packs above which `tidy` combines small ones, because git searches packs one after the other."""
 
 
 def loose_objects(git: Git) -> int:
-    """Return the approximate number of loose objects, estimated from one of the 256 folders, as git does."""
+    """Return about how many loose objects there are: 256 times the number in one of their 256 folders, as git does."""
     try:
         return 256 * len(os.listdir(git.common / "objects" / "17"))
     except FileNotFoundError:
@@ -90,9 +91,9 @@ def packs(git: Git) -> int:
 
 
 def tidy(git: Git, *, beyond: int = LOOSE) -> bool:
-    """Pack loose objects and small packs if there are many of either. Return whether it was done.
+    """Pack loose objects and small packs if there are many of either (`beyond`, `PACKS`). Return whether it was done.
 
-    Safe beside our writer and the person's git: only packed objects are deleted, and unreachable objects stay.
+    Safe while Ormah or the person's git writes: no object is lost, not even an unreachable one.
     """
     if loose_objects(git) <= beyond and packs(git) <= PACKS:
         return False
@@ -103,8 +104,8 @@ def tidy(git: Git, *, beyond: int = LOOSE) -> bool:
 
 
 def write_graph(git: Git) -> None:
-    """Have git write its commit-graph with changed paths, which makes the history of one note much faster.
+    """Add the commits since the last call to git's commit-graph, with the paths that they changed.
 
-    Helps Ormah's queries and the person's `git log`. Only commits since the last call are added.
+    This makes the history of one note much faster, for Ormah and for the person's `git log PATH`.
     """
     git.run("commit-graph", "write", "--reachable", "--changed-paths", "--split", "--no-progress")

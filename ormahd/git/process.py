@@ -1,9 +1,9 @@
-"""Start git: every git process of Ormah gets its environment and configuration here, whatever the caller's are.
+"""Start git with a fixed environment and configuration, independent of the environment of Ormah's own process.
 
-A caller's `GIT_DIR` or `GIT_INDEX_FILE` would send commits to another repository if a git hook had started the
-daemon. GitPython's children inherit these variables, and it cannot unset them. Its writer of configuration drops a
-person's comments, it knows no sha256 repository, and its bound on a fetch counts the whole transfer. It is therefore
-used only to open and read.
+If a git hook started the daemon, the inherited `GIT_DIR` or `GIT_INDEX_FILE` would send Ormah's commits to another
+repository. GitPython cannot unset these variables for its git processes. When it writes configuration, it drops the
+person's comments; it does not support sha256 repositories; and its timeout for a fetch counts the whole transfer. It is
+therefore only used to open and read repositories.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _KEPT = {
     "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS",
     "GIT_EXEC_PATH", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM",
 }  # fmt: skip
-"""The only `GIT_*` variables that our git gets from the environment: they locate configuration and transport, never
-a repository."""
+"""The only `GIT_*` variables that are passed on to git: they concern configuration and transport, never the choice of a
+repository."""
 
 CONFIG = {
     "core.hooksPath": "/dev/null",
@@ -50,8 +50,8 @@ By default git 2.39 fsyncs none of these. Hooks, signing and automatic gc are le
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of every git that Ormah starts: the caller's, without variables that redirect or
-    prompt."""
+    """Return the environment for a git process: that of this process with only the `GIT_*` variables in `_KEPT`, with
+    settings that prevent prompts, and with `extra`."""
     env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_") or key in _KEPT}
     env |= {
         "LC_ALL": "C",
@@ -66,7 +66,7 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def executable() -> str:
-    """Return the path of git. The variable is GitPython's own, so that both use the same git."""
+    """Return the path of git, or its name if it is not found. The variable is GitPython's, so that both use one git."""
     name = os.environ.get("GIT_PYTHON_GIT_EXECUTABLE") or "git"
     found = _find(name, os.environ.get("PATH"))
     if not os.access(found, os.X_OK):  # git was installed elsewhere meanwhile
@@ -77,12 +77,12 @@ def executable() -> str:
 
 @functools.lru_cache(maxsize=8)
 def _find(name: str, path: str | None) -> str:
-    """Return a program's path, cached, so that starting it does not search PATH each time."""
+    """Return the full path of the program `name` in `path` (a PATH), or `name` if it is not found. Cached."""
     return shutil.which(name, path=path) or name
 
 
 class GitFailed(Unavailable):
-    """A git command that failed; `status` and `stderr` are git's."""
+    """A git command failed. `status`: its exit status; `stderr`: what it wrote to standard error."""
 
     def __init__(self, command: Sequence[str], status: int, stderr: str) -> None:
         said = stderr.strip() or f"exit status {status}"
@@ -104,7 +104,10 @@ def call(
     ok: Iterable[int] = (0,),
     options: Sequence[str] = (),
 ) -> bytes:
-    """Run git once (with `options` before the command) and return its output. Raises GitFailed with git's message."""
+    """Run a git command and return its output. `options` come before the command.
+
+    Raises GitFailed if the exit status is not in `ok`.
+    """
     try:
         done = subprocess.run(
             [executable(), *options, *arguments],

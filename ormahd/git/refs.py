@@ -1,4 +1,4 @@
-"""Move the branch: by compare-and-swap, fsynced, and read back."""
+"""Move the branch that HEAD is on by compare-and-swap, fsync the move, and read it back."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from ormahd.process.disk import sync_directory
 class Moved(Enum):
     YES = auto()
     RACED = auto()
-    """HEAD is not at the expected commit: the caller has to build its commit again."""
+    """HEAD was not at the expected commit: the caller has to build its commit again."""
     HELD = auto()
     """Another program holds the lock of the ref."""
 
 
 class HeadMover:
-    """A git process that moves what HEAD names (the branch, or a detached HEAD), with a line in the reflog.
+    """A `git update-ref` process that can move HEAD's branch (or a detached HEAD) once, with a line in the reflog.
 
-    It is started early, so that `move` does not wait for the start of a process. Without a command it changes
-    nothing.
+    It is started early, so that `move` need not wait for the start of a process. Call `move` or `drop`.
     """
 
     def __init__(self, git: Git, *, who: Signature, seconds: int, reason: str) -> None:
@@ -38,8 +37,8 @@ class HeadMover:
         self._child: subprocess.Popen[bytes] | None = git.start("update-ref", "-m", reason, "--stdin", env=env)
 
     def move(self, old: str | None, new: str) -> Moved:
-        """Move HEAD from the commit `old` (None: no commit yet) to `new`; callable once. Returns YES only after
-        reading HEAD back."""
+        """Move HEAD from the commit `old` (None: no commit yet) to `new`; callable once. YES: HEAD was read back and
+        is there."""
         git, child = self._git, self._child
         if child is None:
             raise Internal("HEAD is moved once by each of these")
@@ -73,7 +72,7 @@ def _arrived(git: Git, new: str) -> bool:
 
 
 def within(git: Git, commit: str, head: str | None) -> bool:
-    """Whether the commit is HEAD or an ancestor of it."""
+    """Whether `commit` is `head` or an ancestor of it; False if `head` is None."""
     return head is not None and is_ancestor(git, commit, head)
 
 
@@ -91,14 +90,14 @@ def is_ancestor(git: Git, commit: str, of: str) -> bool:
 
 
 def is_of(git: Git, commit: str, op: str) -> bool:
-    """Whether a commit belongs to the op."""
+    """Whether the message of `commit` names `op` as its op."""
     text = git.run("log", "-1", "--format=%B", commit).decode("utf-8", "replace")
     return oplog.parse(text).trailer("Ormah-Op") == op
 
 
 def find_commit(git: Git, op: str, *, since: str | None = None) -> str | None:
-    """Return the commit of an op, or None: on any branch, or with `since` only among HEAD's commits that `since`
-    lacks."""
+    """Return the newest commit of an op, or None. All branches are searched; with `since` only HEAD's commits that are
+    not ancestors of `since`."""
     where = ["--branches", "HEAD"] if since is None else ["HEAD", f"^{since}"]
     for record in git.log(*where, "--fixed-strings", f"--grep=Ormah-Op: {op}", "--format=%H%n%B"):
         commit, _, text = record.decode("utf-8", "replace").partition("\n")

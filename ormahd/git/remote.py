@@ -1,8 +1,8 @@
-"""The remote of a vault: its address, its configuration, and the network commands of git.
+"""The remote of a vault: its address, its configuration, and git's commands that use the network.
 
 An address is normalised to host and path, so that two clones of one repository get the same key. Which remote is used
-is stored in git's configuration. Network commands list branches, fetch and push; each may be slow or hang. They never
-ask for a password, are ended if the remote falls silent, and change none of the person's files.
+is stored in git's configuration. Network commands list branches, fetch and push. They never ask for a password, are
+ended if the remote sends nothing for too long, and change none of the person's files.
 """
 
 from __future__ import annotations
@@ -30,22 +30,23 @@ from ormahd.git.repository import Git
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _SCP: Final = re.compile(r"(?:[^@/\s]*@)?(\[[0-9A-Fa-f:.]+\]|[^/:@\s\\]{2,}):(?!//)(.*)", re.DOTALL)
-"""`git@host:path`. A single letter before the colon is a Windows drive."""
+"""`git@host:path`. The host has at least two characters: a single letter before the colon is a Windows drive."""
 _HOST: Final = re.compile(r"(?:[^@/]*@)?(\[[^\]]*\]|[^/:]*)(?::\d*)?(?:/(.*))?", re.DOTALL)
 _SAME_HOST: Final = {
     "ssh.github.com": "github.com", "altssh.gitlab.com": "gitlab.com", "altssh.bitbucket.org": "bitbucket.org",
     "ssh.dev.azure.com": "dev.azure.com", "vs-ssh.visualstudio.com": "dev.azure.com",
 }  # fmt: skip
-"""Alternative hosts of the same repositories: for ssh, or for networks that block port 22."""
+"""{host for ssh, or for networks that block port 22: the usual host of the same repositories}."""
 _LEADS: Final = re.compile(r"^(?:v3|scm)/(?=[^/]+/[^/]+)")
 """The path prefix that Azure uses in ssh addresses (`v3`), and Bitbucket Server in https addresses (`scm`)."""
 
 
 class RemoteUrl(Struct, frozen=True):
-    """A normalised address.
+    """A normalised address of a repository.
 
-    `key`: equal for all spellings of the address. `name`: the last part of its path, as written. `owners`: the parts
-    before it, nearest first, then the host. `local`: a path on this machine; `key` is that path.
+    `key`: the same for all spellings of the address. `name`: the last part of the path, as written. `owners`: the other
+    parts of the path from last to first, then the host. `local`: the address is a path on this machine, and `key` is
+    that path.
     """
 
     key: str
@@ -55,9 +56,9 @@ class RemoteUrl(Struct, frozen=True):
 
 
 def read_remote(address: str) -> RemoteUrl | None:
-    """Parse `address`; None if it has no host or no path.
+    """Parse the address of a repository; None if it has no host or no path.
 
-    User, password, port, `.git`, trailing slashes and the case of letters are ignored.
+    User, password, port, `.git`, trailing slashes and the case of letters make no difference to the key.
     """
     address = address.strip()
     scheme = _SCHEME.fullmatch(address)
@@ -98,9 +99,10 @@ def _parts(path: str) -> list[str]:
 
 
 class Remote(Struct, frozen=True):
-    """What to sync with: a remote's name, its address, and its branch.
+    """A remote and the branch there to sync with.
 
-    `known`: it is configured in git, so that git is given its name and applies its other settings.
+    `known`: whether the remote is configured in git. Git is then given its name instead of its URL, and so applies the
+    remote's other settings.
     """
 
     name: str
@@ -119,14 +121,14 @@ class Remote(Struct, frozen=True):
 
 
 def shown(url: str) -> str:
-    """Return an address, or a text with addresses, without passwords. Over https the user name is dropped too: it
-    may be a token."""
+    """Return a text with the passwords removed from URLs in it; from http(s) URLs the user name too, as it may be a
+    token."""
     without = re.sub(r"(ssh://[^/@:\s']*):[^/@\s']*@", r"\1@", url)
     return re.sub(r"(https?://)[^/@\s']*@", r"\1", without)
 
 
 def configured(git: Git, name: str) -> str | None:
-    """Return the address of a remote; None if there is no such remote."""
+    """Return the URL that git's configuration has for the remote `name`; None if there is no such remote."""
     try:
         return git.run("remote", "get-url", "--", name).decode("utf-8", "surrogateescape").strip() or None
     except GitFailed as exc:
@@ -136,8 +138,8 @@ def configured(git: Git, name: str) -> str | None:
 
 
 def find(git: Git, name: str) -> Remote:
-    """Return the remote to sync the current branch with: its configured upstream, else the same branch of the remote
-    `name`.
+    """Return the remote and branch to sync the current branch with: its configured upstream; without one, the branch
+    of the same name at the remote `name`.
 
     Raises:
         Conflict: HEAD is on no branch. NotFound: there is no such remote.
@@ -161,9 +163,10 @@ def find(git: Git, name: str) -> Remote:
 
 @contextmanager
 def as_before(git: Git, remote: Remote) -> Iterator[Callable[[], None]]:
-    """Restore the remote-tracking ref after the block, also on an error, unless the block calls the given function.
+    """After the block set the remote-tracking ref back to its earlier commit, unless the block called the function that
+    it is given.
 
-    With the ref restored, no ref leads to the commits that the block fetched.
+    Then no ref leads to the commits that the block fetched.
     """
     before, kept = git.resolve(remote.tracking), False
 
@@ -186,7 +189,7 @@ def value(git: Git, key: str) -> str | None:
 
 
 def follow(git: Git, remote: Remote) -> None:
-    """Write the remote into the repository's configuration, as the upstream of the current branch."""
+    """Add or update the remote in the repository's configuration, and make it the upstream of the current branch."""
     branch = git.branch()
     assert branch is not None
     short = branch.removeprefix("refs/heads/")
@@ -200,7 +203,7 @@ def follow(git: Git, remote: Remote) -> None:
 
 
 def set_value(git: Git, key: str, text: str) -> None:
-    """Write a setting into the repository's configuration."""
+    """Write a setting into the repository's configuration, if it has another value there."""
     if value(git, key) != text:
         unlocked(git, _config_lock(git), lambda: git.run("config", "--local", key, text))
 
@@ -210,8 +213,8 @@ def _config_lock(git: Git) -> Path:
 
 
 def unlocked(git: Git, lock: Path, act: Callable[[], object]) -> None:
-    """Call `act`, which takes the lock file `lock`. A lock that a killed git left is deleted, and `act` is called
-    once more."""
+    """Call `act`, a git command that takes the lock file `lock`. If it fails because of a lock that no process uses,
+    delete the lock and call `act` again."""
     try:
         act()
     except GitFailed as exc:
@@ -222,13 +225,13 @@ def unlocked(git: Git, lock: Path, act: Callable[[], object]) -> None:
 
 
 Progress = Callable[[int, int, str], None]
-"""(done, total, stage): the progress of a transfer, in per cent."""
+"""Called with (done, total, stage) during a transfer: per cent done, 100, and git's word for the stage."""
 
 TERM_SECONDS: Final = 2.0
-"""Seconds that a git process has after SIGTERM to remove its locks, before SIGKILL."""
+"""Seconds between SIGTERM and SIGKILL, in which a git process can remove its locks."""
 LOOK_SECONDS: Final = 0.25
 REMOTE_LINES, REMOTE_CHARACTERS = 12, 300
-"""The number of lines, and of characters in each, that are quoted from a remote that refuses a push."""
+"""The largest numbers of lines, and of characters per line, quoted from a remote that refuses a push."""
 
 _QUIET: Final = {
     "GCM_INTERACTIVE": "never",
@@ -237,7 +240,7 @@ _QUIET: Final = {
     "SSH_ASKPASS": "",
     "SSH_ASKPASS_REQUIRE": "never",
 }
-"""Environment that disables every password prompt, and refuses `ext::` and other programs as a transport."""
+"""Environment with which git shows no password prompt and accepts no URL that runs a program (`ext::`)."""
 
 _CHECKED: Final = {
     "fetch.fsckObjects": "true",
@@ -250,8 +253,8 @@ _CHECKED: Final = {
     "protocol.ext.allow": "never",
     "submodule.recurse": "false",
 }
-"""Options that have git check incoming objects (a tree with `..` or `.git` is refused); harmless faults of old
-clients only warn."""
+"""Configuration with which git checks the objects that it receives (a tree with `..` or `.git` is refused). Harmless
+faults that old clients made give a warning only."""
 
 _PERCENT = re.compile(rb"([A-Z][a-z]+(?: [a-z]+)*): +(\d+)% ")
 _REFUSED_TREE = re.compile(r"object ([0-9a-f]{40,64}): (\w+): (.*)")
@@ -261,7 +264,7 @@ _DENIED = ("authentication failed", "permission denied", "could not read usernam
 
 
 DENIED: Final = "denied"
-"""The reason, in the data of Unreachable, of a remote that answers and refuses the login."""
+"""The value of `reason` in the data of Unreachable if the remote answered and refused the login."""
 
 
 class Unreachable(Unavailable):
@@ -269,7 +272,7 @@ class Unreachable(Unavailable):
 
 
 class Heads(Struct, frozen=True):
-    """The branches of a remote (full name to commit), and its default branch."""
+    """The branches of a remote, {full name: commit}, and the full name of its default branch."""
 
     branches: Mapping[str, str]
     default: str | None
@@ -279,14 +282,15 @@ class Network:
     """Runs git's network commands for one repository."""
 
     def __init__(self, git: Git, *, silence: float, closing: threading.Event) -> None:
-        """`silence`: seconds without output after which a command is ended. `closing`: set to end a running command."""
+        """`silence`: a command that outputs nothing for so many seconds is ended. `closing`: once it is set, a running
+        command is ended."""
         self._git = git
         self._silence = silence
         self._closing = closing
 
     def heads(self, url: str) -> Heads:
-        """Return the branches of the remote at `url`. Raises Unreachable; BadRequest for an address that cannot be
-        used."""
+        """Return the branches of the remote at `url`. Raises Unreachable, or BadRequest if git does not support the
+        URL."""
         out = self._talk(["ls-remote", "--symref", "--", url, "HEAD", "refs/heads/*"], url, lambda *_: None)
         default = None
         branches: dict[str, str] = {}
@@ -325,7 +329,7 @@ class Network:
         return self._git.resolve(remote.tracking)
 
     def push(self, remote: Remote, commit: str, progress: Progress) -> bool:
-        """Push a commit. False if the remote's branch has moved, so that the push is not a fast-forward.
+        """Push a commit to the remote's branch. Return False if that branch has moved, so that it is no fast-forward.
 
         Raises Unreachable; Conflict if the remote refuses.
         """
@@ -357,7 +361,8 @@ class Network:
     # One command
 
     def _surroundings(self) -> dict[str, str]:
-        """Return an environment without prompts; `BatchMode` is added to the person's own ssh command."""
+        """Return the environment for a network command: without prompts, and with `BatchMode` in the person's ssh
+        command."""
         found = environment(_QUIET)
         if "GIT_SSH" not in found:
             ssh = found.get("GIT_SSH_COMMAND") or value(self._git, "core.sshCommand") or "ssh"
@@ -366,8 +371,7 @@ class Network:
         return found
 
     def _talk(self, command: Sequence[str], url: str, progress: Progress) -> bytes:
-        """Return the output of a network command. Raises Unreachable, BadRequest, GitFailed (with both output
-        streams)."""
+        """Run a network command and return its output. Raises Unreachable, BadRequest or GitFailed."""
         options = [part for key, value in _CHECKED.items() for part in ("-c", f"{key}={value}")]
         child = self._git.start(*options, *command, env=self._surroundings(), new_session=True)
         try:
@@ -416,7 +420,7 @@ class Network:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End a git process and all its children: SIGTERM first, so that it can remove its locks, then SIGKILL."""
+    """End a git process and all its children: by SIGTERM, so that git can remove its locks, else by SIGKILL."""
     for number, patience in ((signal.SIGTERM, TERM_SECONDS), (signal.SIGKILL, None)):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, number)
@@ -454,8 +458,8 @@ _AWAY = ("could not read from remote repository", "does not appear to be a git r
 
 
 def _remote_lines(said: str) -> list[str]:
-    """Return the remote's own messages (`remote: ...` in git's output), without control characters, at most
-    `REMOTE_LINES`."""
+    """Return the messages that the remote sent (`remote: …` in git's output `said`), shortened, without control
+    characters."""
     found = [line.removeprefix("remote:").strip() for line in re.split(r"[\r\n]", said) if line.startswith("remote:")]
     printable = (
         "".join(one if one.isprintable() else " " for one in line)[:REMOTE_CHARACTERS].rstrip() for line in found

@@ -1,4 +1,4 @@
-"""Read a git repository: its properties, and its objects through a long-lived git process.
+"""Run git in one repository, and read its properties and objects. Objects are read by a long-lived git process.
 
 All code that runs git or imports GitPython is in this package.
 """
@@ -26,8 +26,8 @@ from ormahd.process.disk import is_pipe
 _GLOB = re.compile(r"[*?\[\\]")
 SHOW_REFS = "--show-ref-format"
 _ANY_PATHSPEC = {"GIT_LITERAL_PATHSPECS": "0"}
-"""`check-ignore` does not accept literal pathspecs. Its paths are prefixed with `./`, so that none has pathspec
-magic."""
+"""Environment for `check-ignore`, which refuses literal pathspecs. Its paths get the prefix `./`, so that no special
+character at their beginning has a meaning."""
 
 
 class Signature(Struct, frozen=True):
@@ -38,7 +38,7 @@ class Signature(Struct, frozen=True):
 
     @classmethod
     def named(cls, name: str, email: str) -> Signature:
-        """Return an identity without the characters that git would not accept in a name."""
+        """Return a signature with `name` without the characters that git does not accept in names."""
         return cls(_ident_part(name) or "ormahd", email)
 
     def line(self, seconds: int) -> str:
@@ -46,7 +46,11 @@ class Signature(Struct, frozen=True):
 
 
 class RepositoryFolders(Struct, frozen=True):
-    """The folders of a repository. `common` differs from `git_dir` in a linked worktree."""
+    """Where a repository is, and its formats.
+
+    `top`: the working tree. `git_dir`: the git directory. `common`: the same, or in a linked worktree that of the main
+    one. `object_format`: `sha1` or `sha256`.
+    """
 
     top: Path
     git_dir: Path
@@ -58,7 +62,8 @@ class RepositoryFolders(Struct, frozen=True):
 
 
 def locate(folder: Path) -> RepositoryFolders | None:
-    """Return the repository that contains `folder`, or None. Raises if git refuses it (wrong owner, damage)."""
+    """Return the repository that contains `folder`, or None. Raises Unavailable if git refuses it (wrong owner,
+    damage)."""
     try:
         out = call(
             [
@@ -94,7 +99,7 @@ def locate(folder: Path) -> RepositoryFolders | None:
 
 
 def ignored_around(place: RepositoryFolders, folder: Path) -> bool:
-    """Whether the repository around `folder` ignores it."""
+    """Whether the repository `place` ignores the notes in `folder`, which is inside it and need not exist yet."""
     # Ask about a file inside it: a rule for folders (`/vault/`) does not match a folder that does not exist yet.
     inside = "./" + os.path.relpath(folder / "note.md", os.path.realpath(place.top))
     out = call(["check-ignore", "--", inside], cwd=place.top, env=_ANY_PATHSPEC, ok=(0, 1))
@@ -102,7 +107,7 @@ def ignored_around(place: RepositoryFolders, folder: Path) -> bool:
 
 
 class Git:
-    """Access to one repository. Thread-safe; `close` ends its child process."""
+    """Runs git in one repository, and reads its objects. Thread-safe; `close` ends the long-lived git process."""
 
     def __init__(self, place: RepositoryFolders) -> None:
         self.top = place.top
@@ -122,11 +127,11 @@ class Git:
         self._branch: tuple[object, str | None] | None = None
         self.mender = GitMender(self.top, self.git_dir, self.common, self.ref_files)
         self.mend_index: Callable[[], bool] | None = None
-        """Rebuilds git's index if git cannot read it, while no op is being written; returns whether it did. Set by
-        the vault."""
+        """A function, set by the vault, that rebuilds git's index if git cannot read it and no op is being written.
+        It returns whether it did."""
 
     def oid(self, kind: str, data: bytes) -> str:
-        """Return the id that git gives an object with these bytes."""
+        """Return the id that git gives an object of this kind with these bytes."""
         made = hashlib.sha256 if self.object_format == "sha256" else hashlib.sha1
         return made(f"{kind} {len(data)}\0".encode() + data, usedforsecurity=False).hexdigest()
 
@@ -135,10 +140,9 @@ class Git:
             self._drop_child()
 
     def check(self) -> None:
-        """Open the repository with GitPython too, as other programs that read a vault do. Raises Unavailable if that
-        fails.
+        """Raise Unavailable if GitPython, which other programs use to read a vault, cannot open the repository.
 
-        Not called at the daemon's start, because importing GitPython is slow.
+        Not called when the daemon starts, because importing GitPython is slow.
         """
         with importing:
             import git as gitpython
@@ -151,7 +155,7 @@ class Git:
             ) from exc
 
     def reopen(self) -> None:
-        """Restart the long-lived process, so that objects deleted from the repository are not found any more."""
+        """End the long-lived git process, so that the next one does not find deleted objects any more."""
         with self._asking:
             self._drop_child()
 
@@ -164,8 +168,10 @@ class Git:
         env: Mapping[str, str] | None = None,
         ok: Iterable[int] = (0,),
     ) -> bytes:
-        """Return the output of a git command. Exit statuses outside `ok` raise GitFailed, after one repair and
-        retry."""
+        """Run a git command and return its output. Raises GitFailed if its exit status is not in `ok`.
+
+        If damage of the repository may be the cause, it is repaired first, and the command is run again.
+        """
         self.look_out()
         mends = self.mender.mends
         try:
@@ -176,13 +182,13 @@ class Git:
         return call(arguments, options=self._options, cwd=self.top, input=input, env=env, ok=ok)
 
     def mended(self, failed: GitFailed) -> bool:
-        """Repair what made a command fail. Return whether to retry the command."""
+        """Repair the repository if damage may have made a command fail. Return whether to retry the command."""
         if self.mender.blames_index(failed):
             return self.mend_index is not None and self.mend_index()
         return self.mender.after(failed)
 
     def look_out(self) -> None:
-        """Set aside files that would block git, such as a pipe in the place of a file. Called before git is started."""
+        """Set aside what would block git, such as a pipe in the place of a file. Called before git is started."""
         known = self._branch
         if self.mender.odd(None if known is None else known[1]):
             self.mender.look()
@@ -190,10 +196,10 @@ class Git:
     def start(
         self, *arguments: str, env: Mapping[str, str] | None = None, new_session: bool = False
     ) -> subprocess.Popen[bytes]:
-        """Start a git command with pipes on all three streams; the caller waits for it.
+        """Start a git command with pipes for all three streams. The caller must wait for its end.
 
-        `new_session`: the process gets its own process group, so that signals to ours do not end it, and it can be
-        ended with all its children.
+        `new_session`: start it in a process group of its own. It can then be ended with all its children, and signals
+        to the daemon's group do not reach it.
         """
         self.look_out()
         return subprocess.Popen(
@@ -243,7 +249,10 @@ class Git:
     # Questions to the long-lived child
 
     def _ask(self, question: str, *, contents: bool) -> tuple[str, str, bytes] | None:
-        """Return (oid, kind, bytes) of the object that `question` names; None if it is missing."""
+        """Return (oid, kind, bytes) of the object that the revision `question` names; None if there is none.
+
+        Without `contents` the bytes are empty.
+        """
         line = ("contents " if contents else "info ") + question + "\n"
         with self._asking:
             for attempt in (1, 2):
@@ -297,8 +306,8 @@ class Git:
         return complaint
 
     def head(self) -> str | None:
-        """Return the commit that HEAD names, or None on a branch without commits. Raises Unavailable if git cannot
-        tell."""
+        """Return the id of HEAD's commit; None on a branch without commits. Raises Unavailable if git cannot read
+        HEAD."""
         self.look_out()
         found = self._ask("HEAD", contents=False)
         if found is None and not self._is_unborn():
@@ -313,8 +322,10 @@ class Git:
         return found[0] if found else None
 
     def _is_unborn(self) -> bool:
-        """Whether HEAD is on a branch that never had a commit. A branch that was lost still has a reflog or an
-        unreadable file."""
+        """Whether HEAD is on a branch that never had a commit: it has neither a file nor a reflog.
+
+        A branch whose commit git cannot read has at least one of them.
+        """
         branch = self.branch()
         if branch is None or not branch.startswith("refs/heads/") or self.ref_files.has_file(branch):
             return False
@@ -327,13 +338,12 @@ class Git:
         return False
 
     def resolve(self, revision: str) -> str | None:
-        """Return the full id of the object that a revision names, or None. A revision with a line break names
-        nothing."""
+        """Return the full id of the object that a revision names, or None if it names none."""
         found = None if "\n" in revision or not revision.strip() else self._ask(revision, contents=False)
         return found[0] if found else None
 
     def read(self, oid: str, kind: str) -> bytes:
-        """Return the content of an object; raises Unavailable if it is missing."""
+        """Return the content of the object `oid`. Raises Unavailable if it is missing or of another kind."""
         found = self._ask(oid, contents=True)
         if found is None and self.mender.look():  # a damaged multi-pack-index may hide it
             self.reopen()
@@ -346,10 +356,10 @@ class Git:
         return found[2]
 
     def branch(self) -> str | None:
-        """Return the full name of the branch that HEAD is on (`refs/heads/main`), even before its first commit;
-        None: detached.
+        """Return the full name of the branch that HEAD is on (`refs/heads/main`), even if it has no commit yet; None if
+        HEAD is detached.
 
-        Cached until HEAD's file changes, to save starting git for each commit.
+        Cached until HEAD's file changes, so that not each commit starts a git process for it.
         """
         mark, known = self.ref_files.mark(), self._branch
         if known is not None and mark is not None and known[0] == mark:
@@ -365,9 +375,10 @@ class Git:
         return Signature(name, email) if name and email else None
 
     def settings(self) -> Mapping[str, str]:
-        """Return the person's git configuration as `{key as git prints it: last value}` (`filter.lfs.clean`).
+        """Return the person's git configuration as `{key: value}`, with keys as git prints them (`filter.lfs.clean`);
+        of several values of a key the last.
 
-        Cached: the same object until a configuration file changes.
+        The same object is returned until a configuration file changes.
         """
         if self._settings is not None and self._settings[0] == self._config_state(self._config_files):
             return self._settings[1]
@@ -389,7 +400,7 @@ class Git:
         return values
 
     def flag(self, key: str, *, default: bool) -> bool:
-        """Return a boolean setting, parsed as git does; `key` in lower case."""
+        """Return a boolean of git's configuration, parsed as git does. `key`: in lower case."""
         said = self.settings().get(key)
         return default if said is None else said.lower() not in {"false", "no", "off", "0", ""}
 
@@ -405,7 +416,10 @@ class Git:
         return state
 
     def is_ignored(self, paths: Iterable[str]) -> set[str]:
-        """Return those of `paths` (posix, relative to the top) that the person's ignore rules exclude."""
+        """Return those of `paths` (posix, relative to the top) that git ignores.
+
+        Paths below a `.gitignore` that is a pipe count as ignored.
+        """
         plain: list[str] = []
         odd: list[str] = []
         blocked: set[str] = set()
@@ -419,7 +433,7 @@ class Git:
         return blocked | self._ignored(plain) | self._ignored(odd, "--no-index")
 
     def _is_piped(self, folder: str, known: dict[str, bool]) -> bool:
-        """Whether the `.gitignore` of a folder, or of one above it, is a pipe, which git would wait for without end."""
+        """Whether the `.gitignore` of a folder, or of one above it, is a pipe, on which git would block."""
         if folder not in known:
             here = is_pipe(self.top / folder / ".gitignore")
             known[folder] = here or (folder != "" and self._is_piped(folder.rpartition("/")[0], known))
@@ -433,7 +447,7 @@ class Git:
         return {os.fsdecode(path[2:]) for path in out.split(b"\0") if path}
 
     def listing(self, revision: str = "HEAD", under: str = "") -> dict[str, str]:
-        """Return `{path relative to the top: blob id}` of the regular files of a commit, below `under`."""
+        """Return `{path relative to the top: blob id}` of a commit's regular files in the folder `under`."""
         if revision == "HEAD" and self.head() is None:
             return {}
         found = {}
@@ -447,7 +461,7 @@ class Git:
 
 
 def _ident_part(text: str) -> str:
-    """Return a name as git writes it: without the characters that structure a commit's header."""
+    """Return a name without the characters that have a meaning in a commit's header, as git cleans names."""
     return " ".join("".join(" " if c in "<>\n\0" else c for c in text).split()).strip(" .,;:\"'")
 
 
