@@ -1,7 +1,7 @@
 """Files on disk: durable writes, parallel fsyncs, and atomic renames that exchange two files or never replace one.
 
-Paths are opened relative to a folder's descriptor, which follows no symbolic link on the way. A thing of another kind
-in the place of a file or folder of the vault is moved out of the way; it is never deleted or opened.
+Functions that take a folder's descriptor follow no symbolic link. If something of another kind (such as a pipe) is in
+the place of a file or folder of the vault, it is moved away (set aside), and never deleted or opened.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ormahd.process import priority
 T = TypeVar("T")
 
 THREADS = 8
-"""Threads that fsync in parallel: the file system's journal can serve many fsyncs with one flush."""
+"""The number of threads that fsync in parallel: a file system can serve many fsyncs with one flush."""
 MANY = 4
-"""The number of items from which the flushing threads give way to urgent work before each item."""
+"""The number of items from which `Flusher.each` gives way to urgent work before each item."""
 
 _UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}
 
@@ -41,7 +41,7 @@ def is_pipe(path: Path) -> bool:
 
 
 def sync(fd: int) -> None:
-    """fsync down to the storage medium (on macOS plain fsync stops at the drive's cache)."""
+    """fsync `fd` down to the storage medium; on macOS a plain fsync only reaches the drive's cache."""
     if sys.platform == "darwin":
         import fcntl
 
@@ -52,8 +52,10 @@ def sync(fd: int) -> None:
 
 
 def read_all(fd: int, size: int) -> bytes:
-    """Return all bytes from the current position of `fd`; `size` is the expected size. Fewer system calls than
-    `open(fd).read()`, and so fewer releases of the GIL."""
+    """Return all bytes from the current position of `fd`. `size`: the expected number.
+
+    It makes fewer system calls than `open(fd).read()`, and so releases the GIL less often.
+    """
     parts = []
     while part := os.read(fd, size + 1):
         parts.append(part)
@@ -61,7 +63,7 @@ def read_all(fd: int, size: int) -> bytes:
 
 
 def read_small(path: Path, most: int = 4096) -> bytes:
-    """Return a file of a few lines, at most `most` bytes. Raises OSError; a pipe reads as empty."""
+    """Return the first `most` bytes of a small file. Raises OSError; for a pipe returns b"" instead of blocking."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         return os.read(fd, most)
@@ -70,7 +72,7 @@ def read_small(path: Path, most: int = 4096) -> bytes:
 
 
 def write_small(path: Path, data: bytes) -> None:
-    """Write a file of a few lines, without fsync. Raises OSError, also for a pipe."""
+    """Write a small file, without fsync. Raises OSError; also for a pipe, instead of blocking."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     try:
         write_all(fd, data)
@@ -79,14 +81,14 @@ def write_small(path: Path, data: bytes) -> None:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write all of `data`, with fewer system calls than `open(fd, "wb")`."""
+    """Write all of `data` to `fd`. It makes fewer system calls than a file object."""
     left = memoryview(data)
     while left:
         left = left[os.write(fd, left) :]
 
 
 def write_and_sync(fd: int, data: bytes) -> None:
-    """Write all of `data`, fsync, and close `fd` in any case."""
+    """Write all of `data` to `fd` and fsync it. Closes `fd`, also on an error."""
     try:
         write_all(fd, data)
         sync(fd)
@@ -107,7 +109,10 @@ def sync_directory(directory: Path | str) -> None:
 
 
 def write_durably(path: Path, data: bytes, *, mode: int = 0o666) -> None:
-    """Replace a file atomically: write a temporary file, fsync it, rename it, fsync the folder. `mode`: before the umask."""
+    """Replace a file atomically and durably: write a temporary file, fsync it, rename it, fsync the folder.
+
+    `mode`: the permissions of a new file, before the umask.
+    """
     temporary = path.with_name(f".{path.name}.part")
     write_and_sync(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode), data)
     os.replace(temporary, path)
@@ -115,13 +120,13 @@ def write_durably(path: Path, data: bytes, *, mode: int = 0o666) -> None:
 
 
 class Flusher:
-    """Does small durable writes in parallel, so that the disk can combine their flushes."""
+    """Runs many small writes that fsync in parallel threads, so that the disk can combine the flushes."""
 
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
 
     def each(self, work: Callable[[T], object], items: Iterable[T]) -> None:
-        """Call `work` on every item. All calls end before the first error is raised."""
+        """Call `work` with every item. If calls fail, the first error is raised once all calls have ended."""
         rows = list(items)
         if len(rows) >= MANY:
             work = _giving(work)
@@ -159,7 +164,7 @@ class Flusher:
 
 
 class _Countdown:
-    """Lets one thread wait until a number of things are done."""
+    """Lets one thread `wait` until `one` was called `left` times."""
 
     def __init__(self, left: int) -> None:
         self._left = left
@@ -188,7 +193,10 @@ def _giving(work: Callable[[T], object]) -> Callable[[T], object]:
 
 
 def _load() -> tuple[Any, int, int]:
-    """Return (function, no-replace flag, exchange flag) of this system; (None, 0, 0) if it has no such call."""
+    """Return the system's function for `rename2`, with its flags: (function, no-replace, exchange).
+
+    (None, 0, 0) if the system has none.
+    """
     names = {"linux": ("renameat2", 1, 2), "darwin": ("renameatx_np", 4, 2)}
     name, noreplace, exchange = names.get(sys.platform, ("", 0, 0))
     if not name:
@@ -206,9 +214,9 @@ _rename2, _NOREPLACE, _EXCHANGE = _load()
 
 
 def rename2(from_dir: int, old: str, to_dir: int, new: str, *, exchange: bool) -> bool:
-    """Rename without replacing, or exchange two names, atomically.
+    """Rename atomically without replacing an existing file or, with `exchange`, exchange two files.
 
-    False if the system or the file system does not support it; raises OSError otherwise.
+    Return False if the system or the file system does not support it. Raises OSError for other errors.
     """
     if _rename2 is None:
         return False
@@ -230,8 +238,10 @@ def exists(folder: int, name: str) -> bool:
 
 
 def read_regular(folder: int, name: str, path: str, *, strict: bool = True) -> bytes | None:
-    """Return the bytes of a regular file; None if there is none. For other kinds of file raise Conflict, or return
-    None unless `strict`."""
+    """Return the bytes of the regular file `name` in `folder`; None if it does not exist. `path`: for the message.
+
+    If it is of another kind, raise Conflict; return None if not `strict`.
+    """
     try:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:
@@ -252,7 +262,7 @@ def read_regular(folder: int, name: str, path: str, *, strict: bool = True) -> b
 
 
 def move(from_dir: int, old: str, to_dir: int, new: str) -> None:
-    """Rename, never replacing an existing file."""
+    """Rename a file, and raise FileExistsError instead of replacing an existing one."""
     if rename2(from_dir, old, to_dir, new, exchange=False):
         return
     try:
@@ -277,20 +287,21 @@ def forget(folder: int, name: str) -> None:
 
 
 FOLDER: Final = ".ormah/conflicts/damaged"
-"""Folder in the vault for things set aside from `.ormah`. Those from the git directory are in its `IN_GIT`."""
+"""The folder in the vault to which damaged or misplaced things from `.ormah` are moved (set aside). Those from the git
+directory are moved to the folder `IN_GIT` there."""
 IN_GIT: Final = "ormah-damaged"
 
 TOLD: Final = "README.txt"
-"""The file that has a line on each thing set aside, in the same folder."""
+"""The file in such a folder with a line about each thing that was repaired or set aside."""
 
 log = logging.getLogger(__name__)
 
 
 def set_aside(path: Path, into: Path, name: str) -> Path | None:
-    """Move what is at `path` into the folder `into`, as `name` and a number. Return its new path, or None if nothing
-    was there.
+    """Move what is at `path` into the folder `into`, under `name` with a number. Return its new path, or None if there
+    was nothing.
 
-    A process that waits to read a pipe at `path` (such as a git that opened it) gets end of file, and continues.
+    If it is a pipe on which a process (such as a git) blocks, that process gets end of file and continues.
     """
     into.mkdir(mode=0o700, parents=True, exist_ok=True)
     plain = name.strip("/.").replace("/", "-")
@@ -310,7 +321,7 @@ def set_aside(path: Path, into: Path, name: str) -> Path | None:
 
 
 def make_way(root: Path, name: str, why: str) -> None:
-    """Set aside what is at `name` in the vault at `root`, if it exists, and log it. `why`: "was no file"."""
+    """Set aside what is at `name` in the vault at `root`, if it exists, and log it. `why`: such as "was no file"."""
     where = set_aside(root / name, root / FOLDER, Path(name).name)
     if where is not None:
         log.warning("%s %s; what stood there is %s now", root / name, why, where)
@@ -318,7 +329,7 @@ def make_way(root: Path, name: str, why: str) -> None:
 
 
 def is_file(path: Path) -> bool:
-    """Whether a regular file, or nothing, is at `path`. A pipe would block each process that opens it."""
+    """Whether `path` is a regular file, or a link to one, or does not exist: then opening it cannot block."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except OSError:
@@ -326,8 +337,8 @@ def is_file(path: Path) -> bool:
 
 
 def make_folder(root: Path, name: str) -> Path:
-    """Return the folder `name` of the vault at `root`, created if needed. A file, link or pipe in its place is set
-    aside."""
+    """Return the path of the folder `name` in the vault at `root`. Create it if it is missing, and set aside a file,
+    link or pipe in its place."""
     folder = root / name
     for path in (
         (folder.parent, folder) if folder.parent != root else (folder,)
@@ -344,15 +355,15 @@ def make_folder(root: Path, name: str) -> Path:
 
 
 def note(folder: Path, name: str, why: str) -> None:
-    """Append a line for `findings`, which also a later process reads."""
+    """Append a line about `name` to the README.txt in `folder`, which `findings` reads."""
     folder.mkdir(mode=0o700, exist_ok=True)
     with (folder / TOLD).open("a", encoding="utf-8", errors="surrogateescape") as file:
         file.write(f"{name} {why}\n")
 
 
 def findings(root: Path, git_dir: Path) -> list[tuple[str, str]]:
-    """Return (what was repaired or set aside, what a person can do about it); empty once the person has deleted the
-    folders."""
+    """Return (what was repaired or set aside, what a person can do about it) of everything recorded by `note`, until
+    the person deletes the folders."""
     found = []
     for folder in (git_dir / IN_GIT, root / FOLDER):
         mend = f"look whether anything is missing (ormahctl verify), then: rm -r {folder}"

@@ -1,6 +1,7 @@
 """Handle Ormah's own files (index, state, logs) on a disk that other programs use too.
 
-Paths are checked before they are opened, unusable files are set aside, and a full disk is reported by name.
+Paths are checked before they are opened. What cannot be used is renamed (set aside). A full disk is reported with its
+mount point.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 ASIDE: Final = ".damaged-"
-"""The part of a file's new name between its old name and the time at which it was set aside."""
+"""The middle of the name of a file that was set aside: it comes after the old name, and before the time."""
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _KINDS: Final = (
     (stat.S_ISDIR, "a folder"), (stat.S_ISLNK, "a link"), (stat.S_ISFIFO, "a FIFO"), (stat.S_ISSOCK, "a socket"),
@@ -26,8 +27,10 @@ _KINDS: Final = (
 
 
 def kind(path: Path) -> str | None:
-    """Return the kind of file at `path` in words ("a FIFO"); "a file" for a regular one, None if nothing exists.
-    Opens and follows nothing."""
+    """Return what is at `path`, in words: "a file" (a regular one), "a folder", "a FIFO" and so on; None: nothing.
+
+    Opens nothing, and follows no link.
+    """
     try:
         mode = path.lstat().st_mode
     except OSError:
@@ -36,7 +39,7 @@ def kind(path: Path) -> str | None:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename the file, folder or FIFO at `path`, and return its new path. Raises OSError."""
+    """Rename what is at `path`, in its folder, and return its new path. Raises OSError."""
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     for number in range(1000):
         aside = path.with_name(f"{path.name}{ASIDE}{stamp}{f'-{number}' if number else ''}")
@@ -47,8 +50,8 @@ def set_aside(path: Path) -> Path:
 
 
 def make_way(path: Path) -> str | None:
-    """Set aside whatever is at `path` if it is not a regular file. Return a sentence about it, or None if nothing
-    was moved."""
+    """Set aside what is at `path` if it is not a regular file. Return a sentence about it, or None if nothing was
+    moved."""
     found = kind(path)
     if found in {None, "a file"}:
         return None
@@ -56,8 +59,8 @@ def make_way(path: Path) -> str | None:
 
 
 def make_way_for_folder(path: Path) -> str | None:
-    """Set aside whatever is at `path`, or at its parent, if it is not a folder or a link to one. Return a sentence,
-    or None."""
+    """Set aside what is at `path`, or at its parent, if it is neither a folder nor a link to one. Return a sentence
+    about it, or None if nothing was moved."""
     for one in (path.parent, path):
         if not one.is_dir() and (found := kind(one)) is not None:
             return f"{found} stood in the place of the folder {one}; it was set aside as {set_aside(one).name}"
@@ -65,14 +68,15 @@ def make_way_for_folder(path: Path) -> str | None:
 
 
 def asides(directory: Path, name: str = "") -> list[Path]:
-    """Return the files that were set aside in `directory` (for the file `name`), oldest first."""
+    """Return the paths of what was set aside in `directory`, sorted by old name and time; with `name` only files whose
+    old name begins with it."""
     with contextlib.suppress(OSError):
         return sorted(path for path in directory.iterdir() if path.name.startswith(name) and ASIDE in path.name)
     return []
 
 
 def remove(path: Path) -> None:
-    """Delete the file or folder at `path`, if it exists; a link itself, not its target. Raises OSError."""
+    """Delete the file or folder at `path`, if it exists. Of a link the target stays. Raises OSError."""
     if kind(path) == "a folder":
         shutil.rmtree(path)
     else:
@@ -81,8 +85,10 @@ def remove(path: Path) -> None:
 
 
 def read(path: Path, *, follow: bool = False) -> bytes:
-    """Return the bytes of a regular file; with `follow`, a link to one is accepted. Raises OSError for any other
-    kind, and does not wait for a FIFO."""
+    """Return the bytes of the regular file at `path` or, with `follow`, of one that a link leads to.
+
+    Raises OSError for anything else; a FIFO does not block it.
+    """
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
     with open(fd, "rb") as opened:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -97,13 +103,13 @@ def irregular(directory: Path) -> Iterator[Path]:
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether an error means that a disk is full or a quota is used up."""
+    """Whether the error means that a disk is full or a quota is used up."""
     return isinstance(error, OSError) and error.errno in _FULL
 
 
 def room(path: Path) -> str:
-    """Return the free space on the disk of `path`, in words: "the disk at /home has 0.0 MB free of 512 MB (it holds
-    /home/ada/vault)"."""
+    """Return a clause about the free space on the disk of `path`: "the disk at /home has 0.0 MB free of 512 MB (it
+    holds /home/ada/vault)"."""
     there = path
     while not there.exists():
         there = there.parent
@@ -117,7 +123,7 @@ def room(path: Path) -> str:
 
 
 def free(path: Path) -> int:
-    """Return the free bytes on the disk of an existing `path`; `sys.maxsize` if unknown."""
+    """Return the number of free bytes on the disk of `path`, which exists; `sys.maxsize` if unknown."""
     try:
         return shutil.disk_usage(path).free
     except OSError:
@@ -125,7 +131,7 @@ def free(path: Path) -> int:
 
 
 def mount_of(path: Path) -> Path:
-    """Return the mount point of an existing `path`."""
+    """Return the mount point of the file system of `path`, which exists."""
     path = Path(os.path.realpath(path))
     device = path.stat().st_dev
     while path != path.parent and path.parent.stat().st_dev == device:

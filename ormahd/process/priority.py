@@ -1,10 +1,10 @@
-"""Priorities between threads, threads that repeat, a lock per key, and memory after bulk work.
+"""Priorities between threads, a repeating timer, a lock per key, and release of memory after bulk work.
 
 Bulk work gives way to urgent work such as a whisper (DESIGN section 2, promise 7). Python's GIL has no priorities, so a
 rebuild would make a concurrent whisper take twice as long. Bulk work therefore calls `give` between its steps, which
-waits while urgent work runs. On Linux, only threads that work on a waiting request preempt other processes when they
-wake (`patient`). After bulk work, freed memory is returned to the system, and long-lived objects are excluded from
-garbage collection.
+waits while urgent work runs. On Linux, threads that work on a request someone waits for (`eager`) may preempt other
+processes when they wake, and all other threads (`patient`) may not. After bulk work, freed memory is returned to the
+system, and long-lived objects are excluded from garbage collection.
 
 Standard library only; every package may use it.
 """
@@ -27,15 +27,16 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 LONGEST_S: Final = 0.15
-"""Longest time in seconds that one step of bulk work waits for urgent work; a whisper takes less."""
+"""The longest time in seconds that one call of `give` waits for urgent work to end; a whisper takes less."""
 SHARE_S: Final = 0.01
-"""Seconds that a thread runs without waiting after it waited for urgent work, so that bulk work ends even under
-constant urgent work."""
+"""Seconds in which a thread that has waited in `give` does not wait again, so that bulk work ends even under constant
+urgent work."""
 
 LATELY_S: Final = 0.25
-"""Seconds after urgent work in which more of it is expected: an agent usually asks more than once."""
+"""Seconds after the end of urgent work in which more is expected, because an agent usually sends several requests."""
 REST_S: Final = 0.02
-"""Longest rest in seconds of one step of bulk work within `LATELY_S`, so that the next request finds a free core."""
+"""The longest time in seconds that `give` sleeps within `LATELY_S` after urgent work, so that the next request finds a
+free core."""
 
 _lock = threading.Lock()
 _clear = threading.Event()
@@ -47,8 +48,8 @@ _searched = 0.0
 
 
 def first() -> AbstractContextManager[None]:
-    """Mark urgent work as begun: from now on `give` waits, until the returned context manager, entered once in any
-    thread, exits."""
+    """Mark urgent work as begun, at this call. It ends with the block of the returned context manager, which must be
+    entered once, in any thread. Meanwhile `give` waits in other threads."""
     global _first  # noqa: PLW0603 - of the process, as the interpreter's lock is
     with _lock:
         _first += 1
@@ -72,10 +73,10 @@ def _turn() -> Iterator[None]:
 
 
 def give() -> None:
-    """Let urgent work run first. Returns at once if there is none, or if this thread does urgent work itself.
+    """Wait while urgent work runs in other threads, at most `LONGEST_S`. Return at once if this thread's work is urgent.
 
-    Shortly after urgent work, sleeps as long as this thread has worked since its last call, at most `REST_S`. Do not
-    call it with a lock held that urgent work may need.
+    Shortly after urgent work, sleep as long as this thread has used the processor since its last call, at most `REST_S`.
+    Do not call it while holding a lock that urgent work may need.
     """
     if getattr(_mine, "goes", False):
         return
@@ -91,13 +92,13 @@ def give() -> None:
 
 
 class ParallelThreads:
-    """Threads that work out a part of an answer in parallel. They are urgent if the caller is."""
+    """Threads that compute parts of an answer in parallel. Their work is urgent if the caller's is."""
 
     def __init__(self, name: str) -> None:
         self._pool = ThreadPoolExecutor(cores(), name)
 
     def begin(self, work: Callable[[], T]) -> Callable[[], T]:
-        """Start `work` in a thread. The returned function waits for it, and returns its result or raises its error."""
+        """Start `work` in a thread. Return a function that waits for it, and returns its result or raises its error."""
         goes = getattr(_mine, "goes", False)
 
         def run() -> T:
@@ -112,18 +113,19 @@ class ParallelThreads:
 
 
 def asked_lately() -> bool:
-    """Whether urgent work runs, or ended within `LATELY_S`: bulk work then keeps a core free."""
+    """Whether urgent work runs, or ended less than `LATELY_S` ago: bulk work then leaves a core free."""
     return bool(_first) or time.monotonic() - _left < LATELY_S
 
 
 def searched() -> None:
-    """Note that a search that is not urgent has just run."""
+    """Record that a search has just run that was not urgent."""
     global _searched  # noqa: PLW0603 - of the process, as the interpreter's lock is
     _searched = time.monotonic()
 
 
 def searched_lately() -> bool:
-    """Whether urgent work or a search ran within `LATELY_S`: deferrable work then waits."""
+    """Whether urgent work runs, or urgent work or a search ended less than `LATELY_S` ago: work that can be deferred
+    then waits."""
     return asked_lately() or time.monotonic() - _searched < LATELY_S
 
 
@@ -133,17 +135,17 @@ def cores() -> int:
 
 
 def patient() -> None:
-    """Make this thread, and threads and processes that it starts, not preempt others when it wakes (SCHED_BATCH;
-    Linux only).
+    """Set this thread, and the threads and processes that it starts, not to preempt others on waking (SCHED_BATCH,
+    Linux).
 
-    Threads that hand over the GIL wake very often, and would each time preempt a process that is just starting, such
-    as a prompt's hook.
+    Threads that pass the GIL to each other wake very often. Each time they would preempt a process such as the hook of a
+    prompt, which is just starting.
     """
     _waking(eager=False)
 
 
 def eager() -> None:
-    """Undo `patient` for this thread: for threads that work on a waiting request, and those that receive requests."""
+    """Undo `patient` for this thread. For threads that receive requests, or work on a request someone waits for."""
     _waking(eager=True)
 
 
@@ -154,10 +156,9 @@ def _waking(*, eager: bool) -> None:
 
 
 def step_back(nice: int) -> None:
-    """Lower the priority of this thread for good; `nice` is its niceness (Linux only, where each thread has its
-    own).
+    """Set the niceness of this thread (on Linux; elsewhere threads have none of their own).
 
-    Raising it again needs a privilege, so this is for threads that do only background work.
+    It cannot be lowered again without privileges, so this is only for threads that do background work.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
@@ -165,7 +166,7 @@ def step_back(nice: int) -> None:
 
 
 def giving(steps: Iterable[T]) -> Iterator[T]:
-    """Yield `steps`, calling `give` before each."""
+    """Yield each of `steps`, and call `give` before each."""
     for step in steps:
         give()
         yield step
@@ -175,9 +176,9 @@ log = logging.getLogger("ormahd.process.threads")
 
 
 class Timer:
-    """Calls `act` `first` seconds after `start`, and then `every` seconds after each call has ended.
+    """A thread that calls `act`: `first` seconds after `start`, and then `every` seconds after the end of each call.
 
-    An exception in `act` is logged, and the next call follows all the same.
+    An exception in `act` is logged, and the calls go on.
     """
 
     def __init__(self, name: str, act: Callable[[], None], *, first: float, every: float) -> None:
@@ -191,7 +192,7 @@ class Timer:
         self._thread.start()
 
     def stop(self, seconds: float) -> bool:
-        """Make no further call. False if a call still runs after `seconds`."""
+        """Start no further call, and wait for a running one. Return False if it still runs after `seconds`."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join(seconds)
@@ -208,7 +209,7 @@ class Timer:
 
 
 class Turns:
-    """A lock for each key that a thread holds or waits for."""
+    """A lock per key. A lock exists only while threads hold it or wait for it."""
 
     def __init__(self) -> None:
         self._locks: dict[str, tuple[threading.Lock, int]] = {}
@@ -216,8 +217,8 @@ class Turns:
 
     @contextmanager
     def take(self, key: str) -> Iterator[None]:
-        """Hold the lock of `key` (such as a request's id) during the block: callers with the same key run one at a
-        time."""
+        """Hold the lock of `key` (such as a request's id) during the block: of several threads with the same key only
+        one is in it."""
         with self._lock:
             lock, there = self._locks.get(key, (threading.Lock(), 0))
             self._locks[key] = (lock, there + 1)
@@ -234,37 +235,37 @@ class Turns:
 ARENA_MAX = -8
 """The parameter `M_ARENA_MAX` of mallopt(3)."""
 ARENAS = 2
-"""The number of malloc arenas. By default each thread fills one of its own, which holds more memory."""
+"""The largest number of malloc arenas. By default threads get arenas of their own, which together hold more memory."""
 
 
 def few_arenas() -> None:
-    """Limit the number of malloc arenas (glibc; nothing elsewhere). Call before threads are started."""
+    """Limit the number of malloc arenas to `ARENAS` (glibc only). Call it before threads are started."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(ARENA_MAX, ARENAS)
 
 
 def give_back() -> None:
-    """Return freed memory to the system (`malloc_trim`): after many forward passes glibc keeps a lot of it."""
+    """Return freed memory to the system (`malloc_trim`), of which glibc keeps a lot after much embedding."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
 
 def freeze() -> None:
-    """Collect garbage once, and exclude the remaining objects from later collections (`gc.freeze`).
+    """Collect garbage once, and exclude the objects that remain from later collections (`gc.freeze`).
 
-    Otherwise a full collection runs whenever the heap has grown by a quarter. In a large vault each one stops all
-    threads noticeably.
+    Python runs a full collection whenever the heap has grown by a quarter. In a large vault each would stop all threads
+    noticeably if it visited all objects.
     """
     gc.collect()
     gc.freeze()
 
 
 def sweep() -> None:
-    """Collect garbage among all objects, including those that `freeze` excluded, and exclude the remaining ones.
+    """Collect garbage among all objects, including those that `freeze` excluded, and exclude the ones that remain.
 
-    Only this finds cycles of objects that were in use at the earlier `freeze`, such as snapshots for `as_of`. It
+    Only this frees cycles of objects that were still in use at the earlier `freeze`, such as snapshots for `as_of`. It
     stops all threads, so callers run it at most every ten minutes.
     """
     gc.unfreeze()

@@ -1,7 +1,7 @@
-"""Tell the supervisor (systemd, launchd) how the daemon is doing, and receive the system's signals.
+"""Notify systemd of the daemon's state, detect whether a supervisor started it, and receive signals.
 
-Signals become events that the main thread waits for; the handlers do nearly nothing, because little is safe in them.
-systemd is notified of readiness, status and watchdog.
+The main thread waits for signals with `Signals.wait`. The signal handlers do nearly nothing, because little is safe in
+them. systemd is notified of readiness and status, and regularly for its watchdog.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ import sdnotify
 
 STOP: Final = frozenset({signal.SIGTERM, signal.SIGINT})
 BROKEN: Final = 0
-"""The number that `wait` returns after another thread called `broken`."""
+"""The number that `Signals.wait` returns, in place of a signal's, after a thread called `broken`."""
 
 
 class Signals:
-    """Create it in the main thread. The first SIGTERM or SIGINT is delivered by `wait`; a second one ends the
-    process at once.
+    """Handlers for SIGTERM, SIGINT and SIGHUP, which `wait` returns. Create it in the main thread.
 
-    Acknowledged writes survive that.
+    A second SIGTERM or SIGINT ends the process at once; writes that were acknowledged survive that.
     """
 
     def __init__(self) -> None:
@@ -44,13 +43,13 @@ class Signals:
                 os._exit(128 + number)
 
     def wait(self, seconds: float | None) -> set[int]:
-        """Return the numbers of the signals that came (`BROKEN` among them); an empty set after `seconds`."""
+        """Wait for signals, and return their numbers (or `BROKEN`). Return an empty set after `seconds` without one."""
         if not select.select([self._out], [], [], seconds)[0]:
             return set()
         return set(self._out.recv(4096))
 
     def broken(self) -> None:
-        """Wake `wait` because a necessary thread has ended. Callable from any thread."""
+        """Make `wait` return `BROKEN`, because a thread that the daemon needs has ended. Callable from any thread."""
         self._in.send(bytes([BROKEN]))
 
 
@@ -59,26 +58,26 @@ LABEL: Final = "io.ormah.ormahd"
 
 
 def is_supervised(environ: Mapping[str, str], pid: int) -> bool:
-    """Whether systemd or launchd started this process: it then stays in the foreground."""
+    """Whether systemd or launchd started the process `pid`, which then stays in the foreground."""
     if "NOTIFY_SOCKET" in environ or environ.get("LISTEN_PID") == str(pid):
         return True
     return sys.platform == "darwin" and environ.get("XPC_SERVICE_NAME") == LABEL
 
 
 class Supervisor:
-    """Notifies systemd of the daemon's state; does nothing without systemd.
+    """Notifies systemd of the daemon's state; does nothing if systemd did not start it.
 
-    Removes systemd's variables from `environ`, so that no child process notifies in the daemon's name.
+    Removes systemd's variables from `environ`, so that no child process sends notifications as the daemon.
     """
 
     def __init__(self, environ: MutableMapping[str, str]) -> None:
-        """`environ` is `os.environ` (which the notifier reads too)."""
+        """`environ`: must be `os.environ`, because the notifier reads that."""
         self._notifier = sdnotify.SystemdNotifier() if "NOTIFY_SOCKET" in environ else None
         environ.pop("NOTIFY_SOCKET", None)
         period, pid = environ.pop("WATCHDOG_USEC", ""), environ.pop("WATCHDOG_PID", "")
         asked = period.isdecimal() and int(period) > 0 and pid in {"", str(os.getpid())}
         self.watchdog_seconds = int(period) / 1e6 / 3 if asked else None
-        """Seconds between calls of `watchdog`: a third of systemd's period. None if systemd wants no watchdog."""
+        """Seconds between calls of `watchdog`: a third of the period that systemd sets. None if it sets none."""
 
     def status(self, sentence: str) -> None:
         self._tell(f"STATUS={sentence}")

@@ -1,7 +1,7 @@
-"""Find files that need a new decision although they did not change: the card, lines files or the history changed
-instead.
+"""Find files that need a new decision although they did not change, because the card or the history changed. Also
+commits the vault's own data (the card and the `.jsonl` files in `.ormah/`) where it differs from HEAD.
 
-An adoption that a person reverted with plain `git revert` is completed here as `ormahctl undo` would do it.
+An adoption that a person reverted with plain `git revert` is completed here, as `ormahctl undo` would do it.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from ormahd.watch.decide import label, subject
 
 
 def led_elsewhere(scan: Round, found: WalkResult) -> set[str]:
-    """Return the paths of known notes whose content in HEAD has changed; add those unchanged in the folder to
-    `found.changed`.
+    """Return the paths of known notes whose content in HEAD has changed since the last scan, and add to `found.changed`
+    those that the walk found unchanged.
 
-    The branch was moved without its files (`git reset --soft`, `--mixed`), or to a commit that lacks these notes.
-    Their stat does not show it.
+    A person may have moved the branch without the files (`git reset --soft`, `--mixed`), or to a commit that lacks
+    these notes. The stat of the files does not show that.
     """
     owner = scan.owner
     before, now = owner.position(), owner.walked
@@ -57,10 +57,10 @@ def led_elsewhere(scan: Round, found: WalkResult) -> set[str]:
 
 
 def decided_anew(scan: Round) -> None:
-    """Decide again on files that have not changed but may now get another decision.
+    """Decide again on files that have not changed, but may now get another decision.
 
-    These are files that were released or whose release was cancelled, files that were staged and are now committed,
-    files that git can convert again, and those in `scan.again`. A file that has to wait is decided on by a later scan.
+    These are files whose release was recorded or cancelled, files that were staged and are now committed, files that
+    git can convert again, and those in `scan.again`. Files that have to wait are tried again by the next scan.
     """
     owner = scan.owner
     committed = owner.staged - owner.look.staged() if owner.staged else set()
@@ -71,9 +71,9 @@ def decided_anew(scan: Round) -> None:
 
 
 def _released_anew(scan: Round) -> set[str]:
-    """Return the files whose release was recorded or cancelled by a change of the list alone.
+    """Return the files that were added to the list of released files, or removed from it, since the last call.
 
-    A release by Ormah also gives the index the file as one that is only found; such files are left out.
+    Files that Ormah itself released are left out: the index has them as only indexed already.
     """
     owner = scan.owner
     changed = owner.released.take_changed()
@@ -86,14 +86,14 @@ def _released_anew(scan: Round) -> set[str]:
 
 
 def copies_of_the_taken(scan: Round) -> None:
-    """Decide again on unchanged files whose id now belongs to another file: they become copies of it."""
+    """Decide again on unchanged files whose id this scan gave to another file: they now count as copies of it."""
     paths = scan.outdone.difference(scan.decided, scan.moved)
     scan.take(_seen(scan, filter(scan.owner.identity.present, paths)), forced=True)
     scan.feed()
 
 
 def copies_of_the_vanished(scan: Round) -> None:
-    """Decide again on copies whose id became free: a copy may now have the id."""
+    """Decide again on copies of notes that lost their id or were deleted in this scan: a copy may now have the id."""
     again: dict[str, FileStat] = {}
     identity = scan.owner.identity
     maybe = {path for path in scan.known if path not in scan.tree}
@@ -122,23 +122,24 @@ def _seen(scan: Round, paths: Iterable[str]) -> dict[str, FileStat]:
 
 DATA = ".ormah"
 RACY_NS = 2_000_000_000
-"""Nanoseconds before it was read within which a changed file may change again with the same mtime (FAT has a resolution
-of 2 s; git has the same rule)."""
+"""A file whose mtime is less than so many nanoseconds before the time of reading may change again and keep its mtime:
+FAT has a resolution of 2 s. Such a file is read again. Git has the same rule."""
 _PASSED_BY = frozenset({"intent", "tmp", "conflicts"})
-"""Folders that only the running daemon uses and that are not committed."""
+"""Folders in `.ormah/` that only the daemon uses and that are not committed."""
 
 
 class OwnData(Struct):
-    """What the reconciler remembers between scans about the vault's own data (`.ormah/`)."""
+    """What the reconciler remembers between scans about the vault's own data: the card and the lines files in
+    `.ormah/`."""
 
     since: str | None = None
-    """The last commit whose own data the folder had completely, moved on by Ormah's own commits; None: unknown."""
+    """The last commit of which the folder had all own data; None: unknown. A later commit of Ormah's replaces it."""
     settled: dict[str, tuple[str, int, int, int]] = {}
-    """Files that are as in HEAD: {path: (blob, size, mtime in ns, inode)}."""
+    """{path of a file that is as in HEAD: (blob, size, mtime in ns, inode)}. Such a file is not read again."""
     said: dict[str, dict[str, Any]] = {}
     """{path: finding for `doctor`}."""
     waits: bool = False
-    """Whether a file has not come to rest yet, or another git is at work."""
+    """Whether a file has to wait: it is not at rest yet, or another git is at work."""
 
 
 class _Differs(Struct):
@@ -150,10 +151,10 @@ class _Differs(Struct):
 
 
 def bring_in_own_data(scan: Round) -> None:
-    """Commit the card and the lines files where they differ from HEAD.
+    """Commit the card and the lines files in `.ormah/` where the folder differs from HEAD.
 
-    A branch was moved without its files (`git reset --mixed`), or a person edited the files. Lines that are only in
-    HEAD are kept as well (`merge_file`).
+    They differ if a person edited them, or moved the branch without the files (`git reset --mixed`). A lines file then
+    gets the lines of both sides (`merge_file`).
     """
     owner, vault, own = scan.owner, scan.vault, scan.owner.own
     head = owner.walked
@@ -182,13 +183,13 @@ def bring_in_own_data(scan: Round) -> None:
 
 
 def _later(scan: Round, seconds: float) -> None:
-    """Schedule a full scan after so many seconds: a scan of some paths does not examine the vault's own data."""
+    """Schedule a full scan in `seconds`, because a scan of some paths does not examine the vault's own data."""
     scan.owner.own.waits = True
     scan.out.wait("", seconds)
 
 
 def _own_paths(scan: Round) -> set[str]:
-    """Return the paths of the vault's own data in HEAD and in the folder."""
+    """Return the paths of the card and of all lines files that are in HEAD or in the folder."""
     found = {path for path in scan.tree if path == CARD or (path.startswith(f"{DATA}/") and is_lines(path))}
     top = os.path.join(scan.vault.root, DATA)
     with scan.guard.file(DATA):
@@ -202,7 +203,10 @@ def _own_paths(scan: Round) -> set[str]:
 
 
 def _differing(scan: Round, path: str) -> Iterator[_Differs]:
-    """Yield the file if it differs from HEAD and has come to rest. What is not a regular file is left alone."""
+    """Yield one `_Differs` if the file differs from HEAD and is at rest; else nothing.
+
+    If it is not at rest, a scan is scheduled. Things that are not regular files are ignored.
+    """
     owner, own, blob = scan.owner, scan.owner.own, scan.tree.get(path)
     with scan.guard.file(path):
         try:
@@ -241,7 +245,8 @@ def _differing(scan: Round, path: str) -> Iterator[_Differs]:
 
 
 def _base(scan: Round, since: str | None, head: str) -> dict[str, str]:
-    """Return `{path: blob}` of the merge base of the folder's state and HEAD."""
+    """Return `{path: blob}` of the base for a merge of folder and HEAD: the merge base of the commits `since` and
+    `head`."""
     if since is None or since == head:
         return scan.tree
     try:
@@ -252,8 +257,10 @@ def _base(scan: Round, since: str | None, head: str) -> dict[str, str]:
 
 
 def _brought_together(scan: Round, one: _Differs, base: str | None) -> bytes | None:
-    """Return the merged content for history and folder. None if a person has to act first, which `doctor` then
-    reports."""
+    """Return the content that the file gets in folder and history. `base`: its blob in the merge base.
+
+    None if a person has to act first; `doctor` then says so.
+    """
     vault, own, path = scan.vault, scan.owner.own, one.path
     now = b"" if one.now is None else one.now
     mend = f"mend it, or have what is in the history: git -C {vault.root} restore {path}"
@@ -276,7 +283,7 @@ def _brought_together(scan: Round, one: _Differs, base: str | None) -> bytes | N
 
 
 def _commit_own_data(scan: Round, changes: dict[str, tuple[_Differs, bytes]]) -> str | None:
-    """Commit the changes, and return the commit; None if they have to wait."""
+    """Commit `{path: (difference, new content)}` and return the commit; None if the changes have to wait."""
     names = [path.removeprefix(f"{DATA}/") for path in changes]
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     begins = any(one.blob is None for one, _ in changes.values())
@@ -297,8 +304,11 @@ def _commit_own_data(scan: Round, changes: dict[str, tuple[_Differs, bytes]]) ->
 
 
 class Reverted(Struct, frozen=True):
-    """A file whose adoption was reverted: its bytes and id before the adoption, its content in the history then
-    (None: none), and the commit that reverted it."""
+    """A file whose adoption a person reverted by hand.
+
+    `data` and `node_id`: its bytes and id before the adoption. `held`: its content in the history before the adoption
+    (None: it was not in the history). `by`: the reverting commit.
+    """
 
     data: bytes
     node_id: str | None
@@ -307,7 +317,8 @@ class Reverted(Struct, frozen=True):
 
 
 class Reverts:
-    """The reverts by hand in one vault's history that are not completed yet."""
+    """The adoptions in one vault's history that a person reverted by hand (`git revert`) and Ormah has not released
+    yet."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
@@ -315,7 +326,7 @@ class Reverts:
         self._files: Mapping[str, Reverted] = {}
 
     def files(self) -> Mapping[str, Reverted]:
-        """Return `{path: Reverted}`; read again when HEAD has changed."""
+        """Return `{path: Reverted}`. Cached until HEAD changes."""
         view = self._vault.oplog.view()
         if view.head != self._head:
             self._files = self._read(view)
@@ -341,15 +352,17 @@ class Reverts:
         return found
 
     def _places(self, by: str) -> dict[str, str]:
-        """Return `{key: current path}` of the notes that a commit by hand changed; a note may have moved since its
-        adoption."""
+        """Return `{key: path}` of the notes that the commit `by` changed, with the path in that commit.
+
+        The key identifies the note, which may have moved since its adoption.
+        """
         pairs = changed(self._vault, self._vault.git.resolve(f"{by}^1"), by)
         return {key: stood.path for key, (before, after) in pairs.items() if (stood := after or before) is not None}
 
     def follow(self, paths: list[str]) -> set[str]:
-        """Release these files, in one commit per revert, and return those that were released.
+        """Release these files, with one commit per reverting commit. Return those that were released.
 
-        A file that changes meanwhile is left for the next scan, and so are all if another git is at work.
+        If a file changes meanwhile, or another git is at work, the files of that commit are not released.
         """
         files = self.files()
         done: set[str] = set()
@@ -386,7 +399,8 @@ class Reverts:
 
 
 def _by(view: LogView, entry: LogEntry, firsts: Mapping[str, str]) -> str | None:
-    """Return the op or commit that undid the op, or that undid the commit preceding it; None if nothing did."""
+    """Return the op or commit that undid the op of `entry`, or that undid the commit before the op's main commit;
+    None if nothing did. `firsts`: {op: commit before its main commit}."""
     by = view.undone_by(entry)
     if by is None and entry.op is not None and entry.op in firsts:
         by = view.taken_back.get(firsts[entry.op])

@@ -1,9 +1,10 @@
-"""Decide what becomes of a changed file: an edit of the person, an adoption, or nothing.
+"""Decide what to do with a changed file: index it, commit it as the person's edit, adopt it, or leave it alone.
 
-Pure, except for the questions that `Context` answers. The order matters: conflict markers, ownership, secrets, then
-identity. `Guard.file` wraps each step about one file, so that an unusual file is reported and never stops a scan.
+A decision depends only on the file and on what `Context` returns. The order matters: conflict markers, ownership,
+secrets, then identity. `Guard.file` wraps each step about one file, so that an unusual file is reported and never stops
+a scan.
 
-Also commits in the person's name what a person edited, moved or deleted, and adoptions.
+This module also makes the commits in the person's name: of edits, moves, deletions and adoptions.
 """
 
 from __future__ import annotations
@@ -41,31 +42,31 @@ class FileAction(StrEnum):
     """What to do with a file."""
 
     HOLD = "hold"
-    """The file has conflict markers: neither commit nor index it; the last committed version stays searchable."""
+    """It has conflict markers: neither commit nor index it. The last committed version stays searchable."""
     PLAIN = "plain"
-    """Index it as plain text, without a commit."""
+    """Index it as plain text, without an id; do not commit it."""
     INDEX = "index"
-    """Index it; the history has it already."""
+    """Index it. HEAD has it already, so no commit is needed."""
     ADOPT = "adopt"
-    """Give it an id, and commit it in the person's name."""
+    """Write an id into it, and commit it in the person's name."""
     FIND = "find"
-    """Index it under an id that the file does not contain: searchable and whispered, but neither written nor
-    committed."""
+    """Only index it: it is searched and whispered as a memory, but neither written nor committed. Its id need not be in
+    the file."""
     EDIT = "edit"
-    """Commit it as it is, in the person's name."""
+    """Commit it in the person's name, as it is."""
 
 
 class File(Struct):
-    """A changed file, as read. `at_head`: HEAD has exactly these bytes."""
+    """A changed file that was read. `at_head`: whether it is as in HEAD."""
 
     seen: FileStat
     data: bytes
     note: Note
     at_head: bool
     lent: str | None = None
-    """The id under which the note was indexed so far without containing it."""
+    """The id under which the note was only indexed until now; None if it was not."""
     unconverted: str | None = None
-    """Why git's filters cannot convert it to a blob."""
+    """Why git's filters cannot convert the file to a blob; None if they can."""
 
     @property
     def path(self) -> str:
@@ -77,8 +78,11 @@ class File(Struct):
 
 
 class Decision(Struct, frozen=True):
-    """`node_id`: the file's id from now on; None: plain text. `data`: what the index (PLAIN) or the file (ADOPT,
-    EDIT) gets."""
+    """What to do with a file.
+
+    `node_id`: the file's id from now on; None: it is no memory. `data`: for ADOPT and EDIT the new bytes of the file,
+    else the bytes to index. `problems`: findings for `doctor`.
+    """
 
     act: FileAction
     node_id: str | None
@@ -96,58 +100,59 @@ class Context(Struct, frozen=True):
     clock: Callable[[], datetime]
     check_secrets: bool = True
     released: Callable[[str, bytes], bool] = lambda _path, _data: False
-    """Whether a file with these bytes at that path was released: Ormah then neither writes nor commits it."""
+    """Whether the file with this path and these bytes was released: Ormah then neither writes nor commits it."""
     staged: Callable[[str], bool] = lambda _path: False
     """Whether the person has staged the file for a commit of their own."""
     folders: Mapping[str, Folder] = {}
     agreed: Choices | None = None
-    """What was chosen on this machine; a card that came by a sync adopts nothing beyond that. None: the card alone
-    decides."""
+    """What a person chose to adopt on this machine. A card that a sync brought cannot adopt more than that. None: the
+    card alone decides."""
     unwritable: Callable[[str], str | None] = lambda _path: None
-    """Returns why git's attributes forbid writing at a path, or None."""
+    """Returns why Ormah cannot write a file at a path because of git's attributes, or None."""
     wanted: set[str] = set()
-    """Files that a person has just asked to adopt."""
+    """The files that a person's request is adopting now."""
 
     def mode_at(self, path: str) -> Adopt:
-        """Return the adoption mode of the file's folder, or else of the vault; this machine's choice if the card
-        adopts more."""
+        """Return the adoption mode of the file's folder or, if it has none, of the vault, by the card. If the card
+        would adopt the file and this machine's choice would not, the latter counts."""
         card = Choices(self.home, self.mode, self.folders)
         if self.agreed is not None and card.adopts(path) and not self.agreed.adopts(path):
             return self.agreed.mode_at(path)
         return card.mode_at(path)
 
     def mode_of(self, path: str, data: bytes) -> Adopt:
-        """Return the adoption mode of a file: a released file in an adopted folder is only indexed."""
+        """Return the adoption mode of a file: that of its path; `index` for a released file in an adopted folder."""
         mode = self.mode_at(path)
         return "index" if mode == "all" and self.released(path, data) else mode
 
     def space_at(self, path: str) -> str | None:
-        """Return the space chosen for the file's folder, or None. Files in Ormah's own folder name their space
-        themselves."""
+        """Return the space that a person chose for the file's folder, or None. In Ormah's own folder it is None,
+        because each note there names its space."""
         if self.home and path.startswith(self.home + "/"):
             return None
         return next((found.space for found in self._folders(path) if found.space is not None), None)
 
     def _folders(self, path: str) -> Iterator[Folder]:
-        """Yield the settings of the file's folders, nearest first."""
+        """Yield the settings of the folders that contain the file, nearest first."""
         while path and self.folders:
             path = path.rpartition("/")[0]
             if path in self.folders:
                 yield self.folders[path]
 
     def ours(self, path: str, node_id: str | None) -> bool:
-        """Whether the file may be committed and become a memory at all (the setting `vault.adopt`)."""
+        """Whether Ormah may commit the file and make it a memory, by the choices what to adopt and git's attributes.
+        `node_id`: the id in it."""
         if self.unwritable(path) is not None:
             return False
         return path in self.wanted or self.chosen(path) or self.identity.followed(path, node_id)
 
     def chosen(self, path: str) -> bool:
-        """Whether every note at that path is to be a memory, by the vault's card and by this machine's choice."""
+        """Whether a note at this path is to be adopted, by the vault's card and by this machine's choice."""
         card = Choices(self.home, self.mode, self.folders)
         return card.adopts(path) and (self.agreed is None or self.agreed.adopts(path))
 
     def is_ours(self, path: str, data: bytes, note: Note) -> bool:
-        """Whether a file may be committed and was not released."""
+        """Whether Ormah may commit the file and make it a memory (`ours`), and it was not released."""
         return self.ours(path, claim(note.kind, note.id)) and not self.released(path, data)
 
     def writes(self, file: File) -> bool:
@@ -161,10 +166,9 @@ def of_codec(path: str, problems: tuple[Problem, ...]) -> tuple[dict[str, Any], 
 
 
 def decide(file: File, context: Context) -> Decision:
-    """Decide what to do with a changed file that has come to rest.
+    """Decide what to do with a changed file that is at rest.
 
-    A new memory that the person has staged is not committed before the person's own commit; until then it is only
-    indexed.
+    A new note that the person has staged is only indexed until the person has committed it.
     """
     decision = _decide(file, context)
     new = decision.act in {FileAction.ADOPT, FileAction.EDIT} and context.identity.at_head(file.path) is None
@@ -246,8 +250,8 @@ def _unconverted(path: str, why: str) -> dict[str, Any]:
 
 
 def _find(file: File, context: Context, said: tuple[dict[str, Any], ...], mode: Adopt) -> Decision:
-    """Decide on a note that belongs to the person alone: index it under its own id if that is free, else under an id
-    derived from its path."""
+    """Decide on a note that Ormah must not write or commit: only index it, under the id in it if no other file owns
+    that, else under an id derived from its path."""
     note = file.note
     # In a note that belongs to the person alone, a warning asks for no action.
     said = tuple({**one, "level": "info"} if one["level"] == "warning" else one for one in said)
@@ -260,7 +264,8 @@ def _find(file: File, context: Context, said: tuple[dict[str, Any], ...], mode: 
 
 
 def _adopt(file: File, context: Context, said: tuple[dict[str, Any], ...]) -> Decision:
-    """Give the note the id that its path has in the history (an editor dropped Ormah's frontmatter), or a new id."""
+    """Decide to adopt a note. It gets the id that HEAD has at its path, if any (an editor dropped Ormah's frontmatter);
+    else a new one."""
     before = context.identity.at_head(file.path)
     if before is not None and context.identity.owner(before[0], file.path) is None:
         node_id, created = before[0], before[1]
@@ -275,7 +280,7 @@ def _adopt(file: File, context: Context, said: tuple[dict[str, Any], ...]) -> De
 
 
 def _made(met: FileStat) -> datetime:
-    """Return the file's mtime; 1970 if it is outside the range of datetimes."""
+    """Return the file's mtime as a datetime; 1970 if a datetime cannot hold it."""
     try:
         return datetime.fromtimestamp(met.mtime_ns // 1_000_000_000, UTC)
     except (ValueError, OverflowError, OSError):
@@ -283,9 +288,10 @@ def _made(met: FileStat) -> datetime:
 
 
 def _new_id(file: File, context: Context) -> str:
-    """Return the id under which the note was indexed, if free; else a uuid5 of vault, path and text.
+    """Return the id under which the note was only indexed, if no other file owns it; else a uuid5 of vault, path and
+    content.
 
-    The uuid5 makes two machines choose the same id. If its short form is taken, another one is drawn.
+    With the uuid5 two machines choose the same id. If its short id is taken, the next attempt is another uuid5.
     """
     lent = file.lent or (context.identity.lent(context.vault_id, file.path) if context.home else None)
     if lent is not None and context.identity.owner(lent, file.path) is None:
@@ -298,8 +304,8 @@ def _new_id(file: File, context: Context) -> str:
 
 
 def plain(file: File, decision: Decision) -> bytes:
-    """Return the bytes for the index. A file that is not a node is indexed without the frontmatter that would make
-    it one."""
+    """Return the bytes to index for a file that is not committed now. If the decision gives it no id, they lack the
+    frontmatter, whose id would make it a memory."""
     if decision.node_id is not None or file.note.kind not in {NoteKind.NOTE, NoteKind.BROKEN}:
         return decision.data
     if file.note.kind is NoteKind.BROKEN and decision.act is not FileAction.PLAIN:
@@ -315,7 +321,7 @@ def _secret(path: str, kind: str, line: int) -> dict[str, Any]:
 
 
 def label(note: Note) -> str:
-    """Return the name of a note in a commit's subject."""
+    """Return the name that a note has in a commit's subject: its title, or its file name without `.md`."""
     if note.title:
         return note.title
     return os.path.basename(note.path)[:-3] or note.path
@@ -324,7 +330,7 @@ def label(note: Note) -> str:
 def subject(verb: str, names: list[str], paths: Collection[str] = ()) -> str:
     """Return a commit's subject: `Edit: Title`, `Edit 2 notes: A, B`, or `Edit 12 notes: A, B and 10 more`.
 
-    With the paths of adopted files: `Adopt 86 notes in Projects/`.
+    For the adoption of many files, with `paths`: `Adopt 86 notes in Projects/`.
     """
     if len(names) == 1:
         return f"{verb}: {names[0]}"
@@ -336,7 +342,8 @@ def subject(verb: str, names: list[str], paths: Collection[str] = ()) -> str:
 
 
 def _where(paths: Collection[str]) -> str:
-    """Return the common folder of the paths (` in Projects/`), else their number of top folders, else ""."""
+    """Return where the paths are, as the end of a subject: ` in Projects/`, ` in 3 folders` (of the vault's root), or
+    ""."""
     shared = os.path.commonpath([os.path.dirname(path) for path in paths])
     if shared:
         return f" in {shared}/"
@@ -346,12 +353,11 @@ def _where(paths: Collection[str]) -> str:
 
 T = TypeVar("T")
 FAULTS: Final = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError, RecursionError)
-"""Exceptions that unexpected content of one file may cause. A failing disk, database or repository is not among
-them."""
+"""Exceptions that unexpected content of one file may cause, in contrast to a failing disk, database or repository."""
 _OF_ONE_FILE: Final = frozenset({
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ENXIO,
 })  # fmt: skip
-"""Errors of the system that concern one path only. A full or failing disk is not among them."""
+"""Error numbers of the system that concern one path only, in contrast to a full or failing disk."""
 _MENDS: Final = (
     ("a link", "info", "nothing need be done; a note is read where it lies itself in the vault"),
     ("a pipe", "info", "nothing need be done"),
@@ -364,22 +370,22 @@ _MENDS: Final = (
     ("cannot be taken in", "error", "change the file or move it out of the vault; please report it, the log has the rest"),
     ("stands in the place of", "warning", "put back what was there; or delete this, and the notes count as deleted"),
 )  # fmt: skip
-"""(beginning of a reason, level, advice) for `doctor`."""
+"""(beginning of the reason why a file was skipped, level and advice of the finding for `doctor`)."""
 
 log = logging.getLogger(__name__)
 
 
 class Guard:
-    """Collects files that could not be brought in, in `skipped`: (path, reason)."""
+    """Catches errors about single files, and appends (path, reason) to the list `skipped`."""
 
     def __init__(self, skipped: list[tuple[str, str]]) -> None:
         self.skipped = skipped
         self.refused: set[str] = set()
-        """Files that the system refused to read or write."""
+        """Paths of files that the system refused to read or write."""
 
     @contextmanager
     def file(self, path: str) -> Iterator[None]:
-        """Record any error about the file at `path` in the block, instead of raising it."""
+        """Catch an error in the block that may be due to the file at `path`, and append it to `skipped`."""
         try:
             yield
         except OSError as exc:
@@ -390,8 +396,8 @@ class Guard:
             self.skipped.append((path, f"cannot be taken in: {type(exc).__name__}: {exc}"))
 
     def all(self, items: Sequence[T], path: Callable[[T], str], act: Callable[[list[T]], None]) -> None:
-        """Call `act` with all items; if that fails because of one of them, with each item alone. An item may thus be
-        passed twice."""
+        """Call `act` with all items. If that fails because of a single file, call it with each item alone, and skip
+        those that fail; so an item may be passed twice. `path` returns an item's path."""
         try:
             act(list(items))
         except (*FAULTS, OSError) as exc:
@@ -403,7 +409,7 @@ class Guard:
 
 
 def of_skipped(path: str, why: str) -> dict[str, object]:
-    """Return the finding of `doctor` for a skipped file."""
+    """Return the finding for `doctor` about a file that was skipped because of `why`."""
     for beginning, level, mend in _MENDS:
         if why.startswith(beginning):
             return finding(path, level, why, mend)
@@ -411,14 +417,15 @@ def of_skipped(path: str, why: str) -> dict[str, object]:
 
 
 BUSY_S = 1.0
-"""Seconds until a repository that another program has locked is tried again."""
+"""Seconds after which a commit is tried again while another git is at work."""
 
 
 class CommitItem(Struct, frozen=True):
     """One file of a commit.
 
-    `data`: the new bytes; None: deleted. `moved`: the note's earlier paths. `first`: the person's own bytes,
-    committed before Ormah adds its lines; None: all of `data` is the person's.
+    `data`: its new bytes; None: it was deleted. `expect`: the sha256 of the bytes that were read (None: no file).
+    `moved`: the note's earlier paths. `first`: the person's own bytes, which are committed before those with Ormah's
+    lines; None: all of `data` is the person's.
     """
 
     path: str
@@ -442,10 +449,10 @@ def commit(
     vault: Vault, verb: str, items: list[CommitItem], *, kind: Kind, quiet: float, wait: Callable[[str, float], None],
     run: str | None = None,
 ) -> int:  # fmt: skip
-    """Commit the files as one op. Return how many it contains.
+    """Commit the files as one op, and return how many were committed.
 
-    A file that was saved again since it was read is left out and waits (`wait` gets path and seconds), so that the
-    newer save wins.
+    A file that was saved again since it was read is left out, and `wait` is called with its path and the seconds until
+    it is tried again.
     """
     left: Mapping[str, CommitItem] = {item.path: item for item in items}
     while left:

@@ -1,5 +1,5 @@
-"""Read a file that other programs may be writing, detect when it has come to rest, and follow renames of notes that
-are only indexed."""
+"""Read a file that other programs may be writing, find out whether it is at rest, and follow renames of notes that are
+only indexed and of released files."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 FORGOTTEN_S = 60.0
-"""Seconds after which the record of a file that has to rest is dropped, if it was not asked about again."""
+"""Seconds, besides twice the quiet time, after which `RestCheck` forgets a file that it was not asked about again."""
 
 
 def read_stable(root: Path, seen: FileStat) -> bytes | None:
-    """Return the bytes of a regular file that has the stat `seen` before and after reading; None otherwise.
+    """Return the bytes of the regular file at `seen.path` if its stat is `seen` before and after reading; else None.
 
-    Raises OSError if the file may not be read. Links are not followed, and pipes not waited for.
+    Raises OSError if the file may not be read. Links are not followed, and a pipe does not block.
     """
     try:
         fd = os.open(os.path.join(root, seen.path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -57,10 +57,10 @@ def _same(found: os.stat_result, seen: FileStat) -> bool:
 
 
 def state_of(root: Path, path: str, data: bytes, given: Stat | None = None) -> FileState | None:
-    """Return the state of a file that was just written with `data`; None if it has other content by now.
+    """Return the state of a file that Ormah has just written with `data`; None if it has other content by now.
 
-    A file whose stat equals `given` is not read. An edit within the same tick of the clock is found by the scan,
-    which reads files that are this young.
+    If the file's stat equals `given`, it is not read. An edit that did not change the stat is found by the next scan,
+    because scans read very recent files in any case.
     """
     try:
         found = os.lstat(os.path.join(root, path))
@@ -73,10 +73,9 @@ def state_of(root: Path, path: str, data: bytes, given: Stat | None = None) -> F
 
 
 class RestCheck:
-    """Whether files have been at rest for `quiet` seconds: by their times, or because their stat was the same that
-    long ago.
+    """Tells whether a file is at rest: its times are `quiet` seconds old, or its stat has been the same for so long.
 
-    The second rule is for times in the future, which would never be old enough.
+    The second rule is for files with times in the future.
     """
 
     def __init__(self, quiet: float) -> None:
@@ -85,7 +84,7 @@ class RestCheck:
         self._gone: dict[str, float] = {}
 
     def missing(self, seen: FileStat) -> float:
-        """Return the seconds that the file must still rest; 0: it may be brought in."""
+        """Return for how many seconds the file must stay unchanged until it is at rest; 0: it is."""
         age = (time.time_ns() - seen.changed_ns) / 1e9
         if age >= self._quiet:
             self._first.pop(seen.path, None)
@@ -102,13 +101,15 @@ class RestCheck:
         return min(left, self._quiet - age) if age >= 0 else left
 
     def missing_gone(self, path: str) -> float:
-        """Return the seconds that a path must still be absent: an editor may delete a file before writing it again."""
+        """Return for how many seconds the path must stay absent until the file counts as deleted; 0: it does.
+
+        An editor may delete a file and then write it again.
+        """
         first = self._gone.setdefault(path, time.monotonic())
         return max(0.0, self._quiet - (time.monotonic() - first))
 
     def forget_gone(self, waiting: Collection[str]) -> None:
-        """Drop the record of absent paths that are not in `waiting`, and of young files that were not asked about
-        for long."""
+        """Forget the absent paths that are not in `waiting`, and files that were not asked about for a long time."""
         self._gone = {path: first for path, first in self._gone.items() if path in waiting}
         oldest = time.monotonic() - 2 * self._quiet - FORGOTTEN_S
         if any(since < oldest for _, since in self._first.values()):
@@ -116,8 +117,8 @@ class RestCheck:
 
 
 def as_files(root: Path, changes: Iterable[ChangedFile]) -> tuple[dict[str, tuple[bytes, FileState]], list[str]]:
-    """Return what Ormah's own commits changed, for the index: notes with bytes and states, and the paths of deleted
-    notes."""
+    """Return the changes of Ormah's own commits in the form that the index takes: ({path: (bytes, state)}, the paths of
+    deleted notes)."""
     upserts: dict[str, tuple[bytes, FileState]] = {}
     removals: dict[str, None] = {}
     for change in changes:
@@ -138,10 +139,10 @@ def as_files(root: Path, changes: Iterable[ChangedFile]) -> tuple[dict[str, tupl
 def same_notes(
     gone: Sequence[FileState], new: Sequence[FileStat], known: Collection[str], read: Callable[[FileStat], bytes | None]
 ) -> dict[str, str]:
-    """Find renamed notes: return `{new path: id}` for new files that are notes from `gone`.
+    """Find renamed notes. Return `{new path: id}` for each file in `new` that is one of the vanished notes `gone`.
 
-    A file with the same inode, mtime and size is the same. So is one with the same bytes; of several, the one with
-    the same file name. A path that was already `known` matches by inode only.
+    It is if inode, mtime and size are equal; or if the bytes are equal, where of several vanished notes one with the
+    same file name is preferred. For a path in `known` only the first rule applies.
     """
     left = {row.path: row for row in gone}
     found: dict[str, str] = {}
@@ -173,7 +174,10 @@ def same_notes(
 
 
 def commit_renamed(vault: Vault, moved: Mapping[str, str], renamed: Mapping[str, str]) -> bool:
-    """Commit the list of renamed notes. False: git is busy."""
+    """Commit the new list of renamed notes, `renamed` ({path: id}). `moved`: the new entries, for the subject.
+
+    Returns False if another git is at work.
+    """
     before = vault.read(RENAMED)
     data = write(renamed)
     if data == (before or b""):
@@ -190,9 +194,9 @@ def commit_renamed(vault: Vault, moved: Mapping[str, str], renamed: Mapping[str,
 
 
 def follow(turn: Round, found: WalkResult) -> dict[str, str]:
-    """Keep the ids of notes that are only indexed and were moved. Return `{new path: id}`.
+    """Find notes that are only indexed and were moved, so that they keep their ids. Return `{new path: id}`.
 
-    The renames are committed first. While git is busy, the files are removed from `found` and wait.
+    Commits the list of renames. If another git is at work, the files are removed from `found` and wait.
     """
     gone = [row for path in found.gone if (row := turn.known.get(path)) is not None and row.lent is not None]
     if not gone or turn.half_done:
@@ -216,10 +220,10 @@ def follow(turn: Round, found: WalkResult) -> dict[str, str]:
 
 
 def follow_released(turn: Round, found: WalkResult) -> None:
-    """Update the list of released files for files that were moved.
+    """Put the new paths of released files that were moved into the list of released files.
 
-    A moved file is recognised by its inode, even if it was edited too, or by its bytes. While git is busy, the files
-    are removed from `found` and wait.
+    A moved file is recognised by its inode, even if it was edited too, or by its bytes. If another git is at work, the
+    files are removed from `found` and wait.
     """
     listed = turn.owner.released.files()
     gone = [turn.known[path] for path in found.gone if path in listed and path in turn.known]
@@ -253,7 +257,10 @@ def _is_same(turn: Round, row: FileState, met: FileStat) -> bool:
 
 
 def _relist(vault: Vault, moved: Mapping[str, FileState]) -> bool:
-    """Commit the list of released files with the new paths. False: git is busy."""
+    """Commit the list of released files with new paths. `moved`: {new path: the file's state at its old path}.
+
+    Returns False if another git is at work.
+    """
     before = vault.read(releasing.PATH) or b""
     listed = releasing.read(before)
     lines = [

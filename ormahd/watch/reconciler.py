@@ -1,8 +1,8 @@
 """The reconciler: brings in changes from outside (DESIGN section 5, "Adopt what happens outside").
 
 A scan walks the folder (`scan`), reads changed files, decides on each (`decide`, with `identity`), commits in the
-person's name what is not in the history, and updates the index. Files at rest are brought in; files that are being
-edited wait. "Our own commits" are those that Ormah makes, in contrast to those of git run by hand.
+person's name what is not in the history, and updates the index. A file that is being edited waits until it is at rest.
+"Our own commits" are those that Ormah makes, in contrast to those of git run by hand.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from ormahd.watch.round import Round
 from ormahd.watch.scan import FileStat, MetFiles, ScanResult, WalkResult, below, differs, hidden, homes, seen, walk
 
 OURS_S = 1.0
-"""Seconds that a scan waits, at most, until a commit of Ormah's own is reported. Without waiting, it would scan the
-whole folder needlessly."""
+"""The longest time in seconds that a scan waits until a commit of Ormah's own is reported, because otherwise it would
+walk the whole folder needlessly."""
 FEW = 10
-"""Largest number of paths for which git is asked about all of them whether they are ignored. For more, folders with
-files of HEAD are not asked about, because git checks each against its whole index."""
+"""Up to so many paths, git is asked about each whether it is ignored. Of more, folders with files of HEAD are left out,
+because git compares each with its whole index."""
 LEAST_FILES = 200
-"""Number of files that a comparison reads between two scans that it lets go first, so that it comes to an end."""
+"""Number of files that `Reconciler.files` reads at least before it lets a waiting scan run, so that it ends."""
 MOST_WALKS = 100
-"""Number of walks of the folder that a comparison makes at most, however many scans it lets go first."""
+"""About how often `Reconciler.files` walks the folder at most. It walks it again after each scan that it lets run."""
 
 
 class _ScanLock:
-    """A lock whose holder sees that others wait for it, and may let them go first."""
+    """A lock whose holder can see whether other threads wait for it, and let them run first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -74,14 +74,14 @@ class _ScanLock:
         return self._waiting > 0
 
     def stand_aside(self) -> None:
-        """Wait, without the lock, until each thread that waited for it has had it."""
+        """Wait until no thread waits for the lock any more. Called after releasing it."""
         with self._change:
             self._change.wait_for(lambda: not self._waiting)
 
 
 class Apply(Protocol):
-    """Updates the index: new bytes by path, deleted paths, the commit that the vault has reached, and notes that are
-    already parsed."""
+    """Updates the index. `upserts`: {path: (bytes, state)}. `removals`: paths of deleted notes. `head`: the commit up
+    to which the index is then complete (None: as before). `notes`: {path: the parsed note; None: not parsed yet}."""
 
     def __call__(
         self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], head: str | None,
@@ -90,12 +90,12 @@ class Apply(Protocol):
 
 
 class Reconciler:
-    """Keeps history and index in step with the folder. One scan at a time; thread-safe."""
+    """Brings changes in the folder into history and index. Thread-safe; one scan runs at a time."""
 
     undecided: frozenset[str] = frozenset()
-    """Unchanged files that need another decision, and have to wait for it."""
+    """Unchanged files that need a new decision; it could not be carried out yet."""
     asked: Mapping[str, str] = MappingProxyType({})
-    """{path: run} of the files that a request is adopting."""
+    """{path of a file that a request is adopting: id of the request's run}."""
 
     def __init__(
         self,
@@ -109,9 +109,9 @@ class Reconciler:
         position: Callable[[], str | None],
         check_secrets: bool = True,
     ) -> None:
-        """`known` returns every file as the index has it. `apply` updates the index with files that are in the history
-        without a commit by Ormah, and with plain text. `touched` gives it the new stat of files whose bytes did not change.
-        `position` returns the commit up to which it is complete. Ormah's commits reach it through `vault.listen` only."""
+        """The functions connect to the index. `known` returns {path: state in the index}. `apply` updates it, but
+        not for Ormah's own commits, which reach it through `vault.listen`. `touched` stores the new stat of files whose
+        bytes did not change. `position` returns the commit up to which the index is complete."""
         self.vault = vault
         self.known = known
         self.settings = settings
@@ -123,7 +123,7 @@ class Reconciler:
         self.released = ReleasedFiles(vault)
         self.reverts = Reverts(vault)
         self.staged: set[str] = set()
-        """Files that are not memories yet because the person has staged them."""
+        """Files that a scan did not adopt or commit because the person has staged them."""
         self._staged_now: set[str] | None = None
         self.left_to_git: set[str] = set()
         """Files that are only indexed because git cannot convert them to blobs."""
@@ -141,25 +141,26 @@ class Reconciler:
         self.wrote: set[str] = set()
         """Files of our own commits that no scan has read since. Their content may be the content before the commit."""
         self.during: dict[str, str | None] = {}
-        """{path: digest} of files that our own commits wrote since the scan began; None: deleted, or brought by a
-        sync. The commit itself updates the index."""
+        """{path: sha256} of the files that our own commits wrote since the scan began; None: deleted, or written by a
+        sync. These commits update the index themselves."""
         self.said: dict[str, tuple[dict[str, Any], ...]] = {}
         self.skipped: list[tuple[str, str]] = []
         self.own = OwnData()
         self.met = MetFiles()
         self.cold = True
         self.anew = 0
-        """How often the index was replaced: a scan that was running then is aborted."""
+        """How often `forget` was called. A scan that is running then aborts."""
         self.head: str | None = None
-        """The last known commit: HEAD before the last walk, or a later commit of our own."""
+        """The last commit that is known here: HEAD before the last walk, or a later commit of our own."""
         self.told: str | None = None
-        """The commit up to which the index is complete. If HEAD is there, an event in `.git` needs no scan."""
+        """The commit up to which the index is complete; None: unknown. If HEAD is there, an event in `.git` needs no
+        scan."""
         self.walked: str | None = None
-        """HEAD before the last walk, moved on by our own commits: the state that the scans know."""
+        """The commit that the last walk saw as HEAD, replaced by each later commit of our own on top of it."""
         vault.listen(self._committed)
 
     def renew(self) -> None:
-        """Use the vault's new card (it joined another vault) from now on."""
+        """Use the vault's new card from now on. Called after the vault joined another one and got its id."""
         with self._scanning:
             vault = self.vault
             self.identity = Identity(self.look, vault.home)
@@ -174,19 +175,19 @@ class Reconciler:
             self.cold = True
 
     def forget(self) -> None:
-        """Note that the index is empty: the next scan treats every file as new."""
+        """Record that the index was emptied: the running scan aborts, and the next one treats every file as new."""
         with self.book:
             self.anew += 1
             self.overlay.clear()
             self.told = None
 
     def untold(self) -> None:
-        """Note that the index was not given a commit of our own: the next scan of the whole folder makes it complete."""
+        """Record that the index lacks a commit of our own. The next scan of the whole folder makes it complete."""
         with self.book:
             self.told = None
 
     def renew_choices(self, here: Choices) -> None:
-        """Use the card's new choices of what to adopt from now on; `here`: what was chosen on this machine."""
+        """Use the card's new choices of what to adopt from now on. `here`: the choices made on this machine."""
         vault = self.vault
         with self._scanning:
             agree(vault, here)
@@ -194,7 +195,7 @@ class Reconciler:
 
     @contextmanager
     def asked_for(self, paths: Collection[str], run: str) -> Iterator[None]:
-        """Make the first commits of these files during the block part of `run`, whichever scan makes them."""
+        """Put into `run` the first commits of the files `paths` that any scan makes during the block."""
         asked = dict.fromkeys(paths, run)
         with self.book:
             self.asked = {**self.asked, **asked}
@@ -205,7 +206,8 @@ class Reconciler:
                 self.asked = {path: by for path, by in self.asked.items() if asked.get(path) != by}
 
     def take_again(self, paths: Collection[str], *, wanted: bool) -> set[str]:
-        """Decide again on unchanged files; with `wanted` adopt them. Return those that could not be brought in yet."""
+        """Run a scan that decides again on these files, even if unchanged; with `wanted` it adopts them. Return those
+        that have to wait."""
         with self._scanning:
             self.context = replace(self.context, wanted=set(paths) if wanted else set())
             try:
@@ -216,7 +218,7 @@ class Reconciler:
 
     @contextmanager
     def looking(self) -> Iterator[None]:
-        """Block scans during the block, with the file list of HEAD loaded."""
+        """Keep scans from running during the `with` block, in which the caller may read and decide on files."""
         with self._scanning:
             with self.book:
                 self.head = self.vault.head()
@@ -225,9 +227,9 @@ class Reconciler:
 
     @contextmanager
     def still(self) -> Iterator[None]:
-        """Block scans during the block. Afterwards reload the history.
+        """Keep scans from running during the `with` block, which replaces the history. Afterwards reload the history.
 
-        If HEAD has the same files as before, under another commit, no scan is needed for that.
+        The new HEAD counts as known, because it has the same files as the old one.
         """
         with self._scanning:
             yield
@@ -244,11 +246,11 @@ class Reconciler:
         progress: Callable[[int, int], None] | None = None,
         stopping: Callable[[], bool] = lambda: False,
     ) -> ScanResult:
-        """Compare the folder with what is known, and bring in the differences; with `paths` (files or folders at
-        rest) only those.
+        """Find what differs between folder, HEAD and index, and bring it in; with `paths` (files or folders at rest)
+        only there.
 
         Raises Unavailable if the vault is missing, and ScanAborted once `stopping` returns true. What was brought in
-        until then stays; the next scan continues.
+        until then stays, and the next scan continues.
         """
         with self._scanning:
             first = Round(self, paths, progress, stopping)
@@ -259,25 +261,27 @@ class Reconciler:
             return out if not missed else out + Round(self, missed, None, stopping).run()
 
     def superseded(self, path: str, digest: str | None) -> bool:
-        """Whether a commit of our own wrote something else to `path` since the scan began. That commit updates the
-        index itself, and is newer than what the scan has read."""
+        """Whether a commit of our own wrote something else than `digest` to `path` since the scan began.
+
+        What the scan has read is then outdated, and the commit updates the index itself."""
         with self.book:
             return path in self.during and self.during[path] != digest
 
     def behind(self) -> bool:
-        """Whether HEAD has something that the index was not given, and that no commit of our own is about to report."""
+        """Whether HEAD is at a commit that the index does not have yet, and that is no commit of our own which is
+        about to be reported."""
         return self.stays(lambda: self.vault.head() != self.told)
 
     def stays(self, moving: Callable[[], bool]) -> bool:
-        """Whether `moving` ("HEAD is elsewhere") still returns true after waiting for a commit of our own that may
-        explain it."""
+        """Return what `moving` returns in the end. As long as it is true and a commit of our own, which may be the
+        cause, is being written, it is called again, for at most `OURS_S`."""
         end = time.monotonic() + OURS_S
         while moving() and self.vault.writing and time.monotonic() < end:
             time.sleep(0.005)
         return moving()
 
     def unread(self, paths: set[str]) -> set[str]:
-        """Return which of these files were created, or changed, since a scan met them last."""
+        """Return those of `paths` that exist and were created or changed since a scan examined them."""
         known = self.known()
         with self.book:
             rows = {**known, **self.overlay}
@@ -295,13 +299,13 @@ class Reconciler:
         return found
 
     def folders(self) -> set[str]:
-        """Return the folders that contain files of HEAD, directly or below."""
+        """Return all folders that contain files of HEAD, directly or in subfolders."""
         return homes(self.look.tree(self.head or self.vault.head()))
 
     def problems(self, *, fresh: bool = False) -> list[dict[str, Any]]:
         """Return the findings for `doctor`: {level, what, path, line, mend}.
 
-        Files unchanged since the process started are included only with `fresh=True`, which reads all files.
+        Files that this process has not read yet are included only with `fresh`, which reads all files.
         """
         if fresh:
             for _ in self.files():
@@ -323,10 +327,10 @@ class Reconciler:
         ]
 
     def files(self, *, gives_way: bool = False) -> Iterator[tuple[str, bytes, FileState]]:
-        """Yield every file with the bytes that the index should have, for `rebuild` and `verify`.
+        """Yield (path, bytes, state) of every file as the index should have it, for `rebuild` and `verify`.
 
-        A file that is not at rest, conflicted or not committed yet is given as HEAD has it. With `gives_way` scans that
-        wait go first, so that edits are found meanwhile: then the files are not all of one moment.
+        Of a file with conflict markers, or with changes that are not committed yet, the version in HEAD is yielded.
+        With `gives_way`, waiting scans run in between; the files are then not all of one moment.
         """
         done: set[str] = set()
         while True:
@@ -336,7 +340,8 @@ class Reconciler:
             self._scanning.stand_aside()
 
     def _files(self, done: set[str], *, gives_way: bool) -> Generator[tuple[str, bytes, FileState], None, bool]:
-        """Yield the files that are not in `done`, and add them to it. Return False if a scan waits: then there are more."""
+        """Yield the files whose paths are not in `done`, and add the paths. Return whether these were all: with
+        `gives_way` it ends early if a scan waits."""
         self.head = self.vault.head()
         found = walk(self.vault.root, {}, self.excluded, max_bytes=self.settings.max_note_bytes)
         self.skipped = found.skipped
@@ -360,15 +365,16 @@ class Reconciler:
         return True
 
     def passed_by(self, found: WalkResult, paths: Collection[str]) -> None:
-        """Update the list of skipped files after a walk of some paths: paths that it could read are removed from the
-        list."""
+        """Update the list of skipped files after a walk of `paths`: what it could read is removed, what it skipped is
+        added."""
         looked, still = below(list(paths)), self.still_refused(found)
         kept = [one for one in self.skipped if not looked(one[0]) or one in still]
         self.skipped = [one for one in kept if one not in found.skipped] + found.skipped
 
     def still_refused(self, found: WalkResult) -> list[tuple[str, str]]:
-        """Return the notes that could not be read before and still cannot, though nothing else about them changed:
-        no scan reads them."""
+        """Return (path, reason) of notes that were skipped earlier as unreadable, still are, and have the same stat.
+
+        The scan does not try to read them again, and so would not report them."""
         named = {path for path, _ in found.skipped} | found.changed.keys()
         return [
             (path, why)
@@ -377,15 +383,16 @@ class Reconciler:
         ]
 
     def as_committed(self, path: str, blob: str) -> tuple[bytes, FileState]:
-        """Return a note as HEAD has it, for a path where something else is, or that cannot be read.
+        """Return (bytes, state) of the note `blob` of HEAD, for a path where the folder has something else or cannot be
+        read.
 
-        The state has no stat, so that the next file there counts as changed.
+        The state has an impossible stat, so that any file that appears there counts as changed.
         """
         data = self.vault.readable(blob, path) or b""
         return data, FileState(path, 0, 0, 0, sha256(data), None, self.context.space_at(path))
 
     def _indexed(self, file: File, tree: Mapping[str, str]) -> Iterator[tuple[str, bytes, FileState]]:
-        """Yield a file as the index should have it; nothing if it should have nothing."""
+        """Yield (path, bytes, state) of the file as the index should have it; nothing if it should not have it."""
         decision = decide(file, self.context)
         self.note(file, decision)
         if decision.node_id is not None:
@@ -408,19 +415,21 @@ class Reconciler:
             yield file.path, data, FileState(file.path, *stat, sha256(data))
 
     def chosen_anew(self, row: FileState) -> bool:
-        """Whether the settings may now give a note that was only indexed another decision than in the last process."""
+        """Whether the first scan has to decide again on a note that was only indexed, because by the present choices
+        it may be adopted."""
         return self.cold and row.lent is not None and self.context.mode_at(row.path) != "index"
 
     def state(self, file: File, decision: Decision | None = None, digest: str | None = None) -> FileState:
-        """Return what the index keeps of a file; for one that is only indexed, also its id and space."""
+        """Return the state of a file for the index. It includes the space of the folder and, for a file that is only
+        indexed, the id."""
         seen = file.seen
         lent = decision.node_id if decision is not None and decision.act is FileAction.FIND else None
         space = self.context.space_at(file.path)
         return FileState(file.path, seen.size, seen.mtime_ns, seen.inode, digest or file.digest, lent, space)
 
     def lent(self, path: str, data: bytes, renamed: Mapping[str, str] | None = None) -> str | None:
-        """Return the id under which a file is indexed without containing it; None if it is not such a file.
-        `renamed`: the list of renames of another state."""
+        """Return the id under which a file is only indexed; None if it is not to be only indexed.
+        `renamed`: {path: id} of the renamed notes, if not the present list is to be used."""
         context, note = self.context, parse(data, path)
         mode = context.mode_of(path, data)
         if note.kind in {NoteKind.APART, NoteKind.CONFLICTED} or mode == "none" or not data.strip():
@@ -431,8 +440,8 @@ class Reconciler:
         return own or self.identity.lent(context.vault_id, path, renamed)
 
     def complete(self, upserts: dict[str, tuple[bytes, FileState]]) -> None:
-        """Add to files of our own commits what only the reconciler knows: the folder's space, and the id of a file
-        that an undo gave back to the person."""
+        """Add to the states of files that our own commits wrote the space of the folder and, if the file is now only
+        indexed (an undo released it), its id."""
         context = self.context
         for path, (data, state) in upserts.items():
             theirs = context.mode_of(path, data) == "index" and not path.startswith(f"{context.home}/")
@@ -441,7 +450,7 @@ class Reconciler:
                 upserts[path] = data, replace(state, lent=lent, space=context.space_at(path))
 
     def first_path(self, node_id: str, paths: Collection[str]) -> str | None:
-        """Return which of several files with one id had it first (called by the index)."""
+        """Return which of several files with the same id had it first. Called by the index."""
         return self.identity.first_path(node_id, paths)
 
     # Our own commits, and steps of a scan
@@ -451,7 +460,7 @@ class Reconciler:
             self._follow(done)
 
     def _follow(self, done: Committed) -> None:
-        """Update after a commit of our own: its files are known, and too young to trust their mtime."""
+        """Take in a commit of our own. The next scan reads its files again: their mtimes are too recent to trust."""
         with self.book:
             self.head = done.commit
             if done.parent is not None and done.kind is not Kind.SYNC:
@@ -471,9 +480,9 @@ class Reconciler:
         self.look.follow(done)
 
     def begin(self, found: WalkResult) -> None:
-        """Load the file list of the last known HEAD, and the ids of the changed files.
+        """Prepare `identity` and the file list of the last known HEAD for a scan that found these changed files.
 
-        A commit of our own that is not reported yet is not waited for: its report follows soon, and is faster than
+        A commit of our own that is not reported yet is ignored, because its report follows soon, and costs less than
         asking git for everything.
         """
         head = self.head
@@ -492,7 +501,8 @@ class Reconciler:
         self.identity.begin(head, found.changed, read)
 
     def read(self, seen: FileStat, tree: Mapping[str, str]) -> File | None:
-        """Read a changed file; None if it was moved or changed meanwhile. Raises OSError."""
+        """Read and parse a changed file; None if its stat is not `seen` any more. Raises OSError. `tree`: HEAD's
+        files."""
         data = read_stable(self.vault.root, seen)
         return None if data is None else self.understand(seen, data, tree)
 
@@ -504,8 +514,9 @@ class Reconciler:
         return File(seen, data, note, at_head, unconverted=unconverted)
 
     def _stands(self, path: str, data: bytes, note: Note, oid: str | None) -> tuple[bool, str | None]:
-        """Return whether a file equals HEAD's blob, and why git cannot convert it (None: it can). Filters run only
-        for files that may be committed."""
+        """Return (whether a file equals HEAD's blob `oid`, why git cannot convert it to a blob; None: it can).
+
+        Git's filters run only for files that may be committed."""
         conversion = self.vault.conversion
         self.left_to_git.discard(path)
         if self.vault.attributes.words(path) and not self.context.ours(path, claim(note.kind, note.id)):
@@ -519,7 +530,7 @@ class Reconciler:
             return False, exc.message
 
     def given_back_by_git(self) -> set[str]:
-        """Return the files that git could not convert and now can. Each filter is tried on one file."""
+        """Return the files in `left_to_git` that git can convert now. Each filter is tried on one file only."""
         tried: dict[Rule | None, bool] = {}
         found = set()
         for path in sorted(self.left_to_git):
@@ -538,7 +549,7 @@ class Reconciler:
         return True
 
     def _is_staged(self, path: str) -> bool:
-        """Whether the person has staged the file; git is asked once per scan."""
+        """Whether the person has staged the file; git is asked once per scan. A staged file is added to `staged`."""
         if self._staged_now is None:
             self._staged_now = self.look.staged()
         if path in self._staged_now:
@@ -546,7 +557,7 @@ class Reconciler:
         return path in self._staged_now
 
     def _ignored(self, paths: Iterable[str]) -> set[str]:
-        """Return the paths that git ignores; paths in HEAD are not asked about, to save time."""
+        """Return those of `paths` that git ignores. To save time, git is not asked about files of HEAD."""
         tree = self.look.tree(self.head)
         asked = [path for path in paths if path not in tree]
         if len(asked) > FEW:
@@ -558,8 +569,7 @@ class Reconciler:
         self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], *, head: str | None,
         notes: Mapping[str, Note | None] | None = None,
     ) -> None:  # fmt: skip
-        """Update the index; `head` only once it has everything of that commit, so that it never claims more than it
-        holds."""
+        """Update the index. `head`: the commit up to which the index is then complete; None: it may not be."""
         self._apply(upserts, removals, head=head, notes=notes)
         self.told = head or self.told
         with self.book:
@@ -567,7 +577,7 @@ class Reconciler:
                 self.overlay.pop(path, None)
 
     def keep(self, touched: Sequence[FileState]) -> None:
-        """Give the index the new stat of files whose bytes did not change."""
+        """Store in the index the new stat of files whose bytes did not change."""
         self._touched(touched)
         with self.book:
             for state in touched:

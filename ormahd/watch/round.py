@@ -1,4 +1,4 @@
-"""One scan of the reconciler; its steps share what it has found so far."""
+"""One scan of the reconciler. Its steps share their findings as attributes of a `Round`."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from ormahd.watch.reconciler import Reconciler
 
 BATCH = 500
-"""Files in one call of `apply`, and in one commit."""
+"""The largest number of files in one update of the index, and in one commit."""
 BATCH_BYTES = 32_000_000
-"""Approximate bytes of notes held in memory at once."""
+"""Bytes of notes in memory from which they are given to the index and committed."""
 COLD_NS = 10_000_000_000
-"""Nanoseconds before the last known write: files written since then are read again by the first scan of a process."""
+"""The first scan of a process reads files again whose mtime is at most so many nanoseconds before the newest one."""
 MASS = 20
-"""Number of deletions at once from which the log warns, if they are more than half of all notes. They are committed all
-the same, because they may be intended, and `git revert` restores them."""
+"""The log warns if so many notes or more are deleted at once, and they are more than half of all. They are committed
+nevertheless, because that may be intended, and `git revert` restores them."""
 
 Upserts = Mapping[str, tuple[bytes, FileState]]
 
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 class Round:
-    """A running scan."""
+    """A running scan of the vault, or with `paths` of some files and folders."""
 
     def __init__(
         self, owner: Reconciler, paths: Collection[str] | None, progress: Callable[[int, int], None] | None,
@@ -50,7 +50,7 @@ class Round:
         self.vault = owner.vault
         self.paths = paths
         self.again = again
-        """Unchanged files that need a new decision."""
+        """Files on which to decide again even if they are unchanged."""
         self.progress = progress
         self.stopping = stopping
         self.out = ScanResult()
@@ -62,13 +62,13 @@ class Round:
         self.upserts: dict[str, tuple[bytes, FileState]] = {}
         self.notes: dict[str, Note | None] = {}
         self.renamed: dict[str, str] = {}
-        """{new path: id} of moved notes that are only indexed."""
+        """{new path: id} of the notes that are only indexed and were moved."""
         self.removals: list[str] = []
         self.restated: list[FileState] = []
         self.bytes = 0
         self.items: dict[str, list[CommitItem]] = {"Adopt": [], "Edit": [], "Move": []}
         self.reverted: list[str] = []
-        """Files whose adoption was reverted by hand."""
+        """Files whose adoption a person reverted by hand, which are to be released."""
         self.waiting_ids: set[str | None] = set()
         self.moved: set[str] = set()
         self.vanished: set[str] = set()
@@ -81,7 +81,7 @@ class Round:
         self.led: set[str] = set()
         """Unchanged files whose content in HEAD has changed."""
         self.on_its_way = False
-        """Whether files were left to a commit of our own that is not reported yet."""
+        """Whether the scan left out files because a commit of our own, not reported yet, gives them to the index."""
 
     def run(self) -> ScanResult:
         owner = self.owner
@@ -125,7 +125,8 @@ class Round:
         return self.out
 
     def walk(self) -> tuple[WalkResult, set[str] | None]:
-        """Return the walk, and which of the absent paths are known to be at rest (None: none)."""
+        """Walk the folder. Return the result and, of the paths in it that are gone, those known to be at rest (None:
+        none)."""
         owner = self.owner
         settings = owner.settings
         if owner.cold:
@@ -162,12 +163,12 @@ class Round:
         return found, rested
 
     def not_told(self) -> bool:
-        """Whether HEAD had something, before the walk, that the index was not given."""
+        """Whether HEAD, before the walk, was another commit than the one up to which the index is complete."""
         with self.owner.book:
             return self.owner.told != self.owner.walked
 
     def moved_on(self) -> bool:
-        """Whether HEAD has something that neither the walk has found nor we have committed."""
+        """Whether HEAD is neither where it was before the walk nor at a later commit of our own."""
         head = self.vault.head()
         with self.owner.book:
             return head != self.owner.walked
@@ -237,10 +238,9 @@ class Round:
         self.act(file, decision)
 
     def ours(self, path: str, data: bytes, digest: str) -> bool:
-        """Whether the file's content is that of a commit by Ormah that was made since the scan began, or is about to
-        be made.
+        """Whether a commit of our own has written these bytes to `path` since the scan began, or is about to.
 
-        The commit itself updates the index. If it fails, a later scan finds the file changed.
+        Such a commit updates the index itself. If it fails, a later scan finds the file changed.
         """
         with self.owner.book:
             if self.owner.during.get(path) == digest:
@@ -260,7 +260,7 @@ class Round:
             self.enlist(file, decision)
 
     def touched(self, met: FileStat, row: FileState) -> None:
-        """Handle a file with the same bytes and another stat: remember the stat, so that it is not read each time."""
+        """Record the new stat of a file whose bytes did not change, so that it is not read by every scan."""
         if differs(row, met):
             state = replace(row, size=met.size, mtime_ns=met.mtime_ns, inode=met.inode)
             with self.owner.book:
@@ -277,7 +277,8 @@ class Round:
                 self.owner.racy.discard(met.path)
 
     def hold(self, file: File) -> None:
-        """Keep the last committed version searchable; remember the file's state, so that it is reported once."""
+        """Keep the last committed version of a file with conflict markers in the index, and record the file's state,
+        so that it is not read by every scan."""
         path, row = file.path, self.rows.get(file.path)
         if row is not None and row.lent is not None:  # its earlier content stays searchable
             with self.owner.book:
@@ -320,7 +321,7 @@ class Round:
     # Gone files
 
     def gone(self, found: WalkResult, rested: set[str] | None) -> None:
-        """Remove absent files from the index, and commit deletions by the person."""
+        """Remove files that are gone from the index, and commit their deletion in the person's name."""
         owner = self.owner
         instead = below(found.instead)
         paths = [path for path in found.gone if path not in self.moved and not (path in self.tree and instead(path))]
@@ -360,8 +361,8 @@ class Round:
         owner.rest.forget_gone(self.out.waiting)
 
     def kept(self, found: WalkResult) -> None:
-        """Index notes as HEAD has them if something else is at their path (such as a link), or if they cannot be read.
-        Such notes do not count as deleted."""
+        """Give the index HEAD's version of notes that cannot be read, or have something else (such as a link) at their
+        path, if it lacks them. Such notes do not count as deleted."""
         for path in [*hidden(found, self.tree), *sorted(self.guard.refused & self.tree.keys())]:
             if path not in self.rows:
                 with self.guard.file(path):
@@ -381,10 +382,9 @@ class Round:
     # Output: to the index and to the history
 
     def feed(self) -> None:
-        """Give the index the collected files, in batches.
+        """Give the collected files to the index, in batches.
 
-        Changed and deleted paths go in the same call, so that a moved note is not a copy of itself, or missing,
-        until the next.
+        One call contains changed and deleted paths, so that a moved note is never there twice, or missing.
         """
         if self.anew != self.owner.anew:
             raise BegunAnew("the index was begun anew during the scan", hint="it is scanned again by itself")
@@ -432,8 +432,8 @@ class Round:
         return done
 
     def finish(self) -> bool:
-        """Tell the index the commit up to which it is complete. False if HEAD has moved meanwhile, which schedules
-        another scan."""
+        """Tell the index the commit up to which it is complete, if it is. If HEAD has moved meanwhile, schedule
+        another scan and return False."""
         owner = self.owner
         if owner.stays(self.moved_on):
             self.out.wait("", 0.0)

@@ -1,5 +1,5 @@
-"""Walk the vault and list the files that differ from what is known, by `stat` alone; the result of a scan; and which files
-scans have met."""
+"""Walk the vault and list the files whose `stat` differs from the known one. Also the result of a scan, and a record of
+the files that scans have examined."""
 
 from __future__ import annotations
 
@@ -19,25 +19,28 @@ from ormahd.vault.excluded import Excluded, is_note_name
 
 
 class ScanAborted(Unavailable):
-    """The vault was not read to its end, because Ormah is stopping."""
+    """The scan ended before it had read the whole vault, because Ormah is stopping."""
 
     def __init__(self) -> None:
         super().__init__("the vault was not read to its end: Ormah is stopping", hint="`ormahctl up` starts it again")
 
 
 class ScanResult(Struct):
-    """The result of a scan: numbers of files, paths with reasons, and when to scan again (`time.monotonic`), or
-    None."""
+    """The result of a scan.
+
+    `skipped`: (path, reason). `waiting_until`: when to scan again, in `time.monotonic()`; None: no need. `problems`:
+    findings for `doctor`.
+    """
 
     indexed: int = 0
-    """Files that were indexed without a commit: they are in the history already, or plain text."""
+    """The number of files that were indexed without a commit: the history has them already, or is not to have them."""
     adopted: int = 0
     edited: int = 0
-    """Files that a person edited or moved, and that were committed."""
+    """The number of files that a person edited or moved, and that were committed."""
     removed: int = 0
     skipped: list[tuple[str, str]] = field(default_factory=list)
     waiting: set[str] = field(default_factory=set)
-    """Files that are not at rest yet, or that wait for git."""
+    """The paths of files that are not at rest yet, or wait for another git to end. "": the whole folder."""
     waiting_until: float | None = None
     problems: list[dict[str, Any]] = field(default_factory=list)
 
@@ -56,18 +59,18 @@ class ScanResult(Struct):
 
 
 STRIDE = 64
-"""Number of files that are examined before giving way to urgent work."""
+"""The number of files of a folder that are examined between two calls of `priority.give`."""
 MARKER = ".ormah/vault.toml"
-"""A file without which the folder is not the vault: the mount point of an unmounted disk is an empty folder."""
+"""If this file is missing, the vault counts as missing: the mount point of an unmounted disk is an empty folder."""
 
 
 NS = 2**63 - 1
-"""Limit for times, in nanoseconds before and after 1970: the range of SQLite's integers. Some file systems store later
-times."""
+"""The largest distance from 1970, in nanoseconds, that an mtime may have here: the largest integer in SQLite. Some file
+systems store later times."""
 
 
 class FileStat(Struct, frozen=True):
-    """A file's stat. `changed_ns`: the later of mtime and ctime."""
+    """What is known of a file by its stat alone. `changed_ns`: the later of mtime and ctime."""
 
     path: str
     size: int
@@ -77,27 +80,25 @@ class FileStat(Struct, frozen=True):
 
 
 class WalkResult(Struct):
-    """The result of a walk. Paths are posix and relative to the vault's root."""
+    """The result of a walk. Paths are posix and relative to the vault's root. "Known" means known to the index."""
 
     changed: dict[str, FileStat] = field(default_factory=dict)
     """New files and those whose stat differs from what is known."""
     gone: list[str] = field(default_factory=list)
     """Known paths that do not exist any more, or are excluded now."""
     skipped: list[tuple[str, str]] = field(default_factory=list)
-    """(path, reason) of what could not be examined. Known notes below it do not count as gone."""
+    """(path, reason) of what was not read as a note, for `doctor`."""
     instead: dict[str, str] = field(default_factory=dict)
-    """{path: kind} of links, pipes, devices and the like, at paths where a note or a folder with notes may be
-    expected."""
+    """{path: what is there} of links, pipes, devices and the like, where a note or a folder of notes may have been."""
     passed_by: list[str] = field(default_factory=list)
-    """Files and folders that could not be examined, or are another repository: known notes below them keep their
-    state."""
+    """Paths that could not be examined, or that are another repository. Known notes there do not count as gone."""
     files: int = 0
     present: set[str] = field(default_factory=set)
-    """Every note that exists, known or not."""
+    """The paths of all notes that exist, known or not."""
 
 
 def mtime_ns(found: os.stat_result) -> int:
-    """Return a file's mtime in nanoseconds, limited to the range of `NS`."""
+    """Return a file's mtime in nanoseconds, limited to the range from -`NS` to `NS`."""
     return max(-NS, min(found.st_mtime_ns, NS))
 
 
@@ -110,7 +111,7 @@ def differs(row: FileState, met: FileStat) -> bool:
 
 
 def homes(paths: Iterable[str]) -> set[str]:
-    """Return all folders that contain one of these files, directly or below."""
+    """Return all folders that contain one of these files, directly or in subfolders."""
     found: set[str] = set()
     for path in paths:
         folder = path.rpartition("/")[0]
@@ -121,13 +122,13 @@ def homes(paths: Iterable[str]) -> set[str]:
 
 
 def below(tops: Collection[str]) -> Callable[[str], bool]:
-    """Return a function: whether a path is one of `tops` or below one."""
+    """Return a function that tells whether a path is one of `tops`, or below one."""
     exact, prefixes = set(tops), tuple(top + "/" for top in tops)
     return lambda path: path in exact or path.startswith(prefixes)
 
 
 def check_root(root: Path) -> None:
-    """Raise Unavailable if the vault is missing, so that this is never taken for the deletion of all notes."""
+    """Raise Unavailable if the vault is missing, because otherwise all its notes would count as deleted."""
     if not (root / MARKER).is_file():
         what = "is gone" if not root.is_dir() else f"lacks {MARKER}"
         raise Unavailable(
@@ -146,10 +147,11 @@ def walk(
     doubted: Collection[str] = (),
     max_bytes: int | None = None,
 ) -> WalkResult:
-    """Compare the folder with `known`; with `paths` (files or folders, existing or not) only these.
+    """Find the files of the folder that differ from `known` ({path: state}); with `paths` examine only these files and
+    folders, existing or not.
 
-    `doubted`: paths that count as changed whatever their stat. Raises Unavailable if the vault is missing, also if
-    it disappears during the walk.
+    `doubted`: paths that count as changed even if their stat is the same. Raises Unavailable if the vault is missing or
+    disappears during the walk.
     """
     check_root(root)
     excluded.refresh()
@@ -163,8 +165,8 @@ def walk(
 
 
 def unseen(found: WalkResult, tree: Iterable[str], known: Collection[str], excluded: Excluded) -> list[str]:
-    """Return the notes in HEAD (`tree`) that neither the folder nor the index has: they were deleted while no daemon
-    ran."""
+    """Return the paths of HEAD (`tree`) that are notes and are neither in the folder nor in the index (`known`): they
+    were deleted while no daemon ran."""
     shields = tuple(path + "/" for path, _ in found.skipped)
     names = {path for path, _ in found.skipped}
     return [
@@ -176,9 +178,9 @@ def unseen(found: WalkResult, tree: Iterable[str], known: Collection[str], exclu
 
 
 def hidden(found: WalkResult, tree: Iterable[str]) -> list[str]:
-    """Return the notes in HEAD (`tree`) that are hidden by something else at their path, or cannot be read.
+    """Return the paths of HEAD (`tree`) that are notes, and where the walk found something else or could not look.
 
-    Each such place is added to `found.skipped` with the number of notes that it hides.
+    Each thing in the place of notes is added to `found.skipped`, with the number of these notes.
     """
     if not found.instead and not found.passed_by:
         return []
@@ -218,8 +220,8 @@ class _Walker:
         self.out.passed_by.append(path)
 
     def stands_instead(self, path: str, why: str, *, said: bool = True) -> None:
-        """Record something that is not a note. Notes of HEAD at or below its path do not count as deleted
-        (`Round.gone`)."""
+        """Record what is at a path instead of a note or folder, so that HEAD's notes there do not count as deleted
+        (`Round.gone`). `said`: also report it."""
         if said:
             self.out.skipped.append((_shown(path), why))
         self.out.instead[path] = why
@@ -240,7 +242,7 @@ class _Walker:
             level = self.allowed(below)
 
     def folder(self, folder: str) -> list[str]:
-        """Examine the files of one folder. Return its subfolders."""
+        """Examine the files of one folder, and return the paths of its subfolders."""
         prefix = folder + "/" if folder else ""
         inner: list[str] = []
         notes: list[os.DirEntry[str]] = []
@@ -288,8 +290,10 @@ class _Walker:
         return inner
 
     def allowed(self, folders: list[str]) -> list[str]:
-        """Return the folders without template folders and those that git ignores. Folders with known notes stay: git
-        does not ignore tracked files."""
+        """Return those of `folders` that are to be walked: not templates, and not ignored by git.
+
+        Folders with known notes count as not ignored, because git does not ignore tracked files.
+        """
         for folder in folders:
             if not _is_text(folder):
                 self.skip(_shown(folder), "the folder's name is not UTF-8")
@@ -328,10 +332,9 @@ class _Walker:
             self.out.changed[path] = seen(path, found)
 
     def settle(self) -> None:
-        """Ask git once about all files that may be ignored (tracked files never are), and skip files that are too
-        large.
+        """Move the new files that git does not ignore to `out.changed`, and then skip the files that are too large.
 
-        A known file that git ignores now counts as gone.
+        If ignore files changed, git is asked about the known files as well; those that it now ignores count as gone.
         """
         ignored = self.excluded.by_git([*self.fresh, *self.old])
         for path, state in self.fresh.items():
@@ -389,7 +392,8 @@ class _Walker:
         self.missing(sorted(gone - self.out.present))
 
     def lstat(self, path: str) -> os.stat_result | None:
-        """Return the stat of `path`; None if it does not exist, or a link or another repository is above it."""
+        """Return the stat of `path`; None if it does not exist, or one of its folders is a link or another
+        repository."""
         try:
             return os.lstat(self.base + "/" + path) if self.passable(path.rpartition("/")[0]) else None
         except (FileNotFoundError, NotADirectoryError):
@@ -399,7 +403,7 @@ class _Walker:
             return None
 
     def passable(self, folder: str) -> bool:
-        """Whether `folder` and all folders above it are neither links nor other repositories. Cached for one walk."""
+        """Whether neither `folder` nor a folder above it is a link or another repository. Cached for one walk."""
         if not folder:
             return True
         known = self.ways.get(folder)
@@ -435,25 +439,26 @@ def _is_text(path: str) -> bool:
 
 
 GRAIN_NS = 20_000_000
-"""Nanoseconds by which a file system's time may lag behind the clock."""
+"""The largest number of nanoseconds by which the times of files may lag behind the clock."""
 
 
 class MetFiles:
-    """The files of one vault that scans have met: tells a file that is newer than every scan from one that the index has
-    lost. Not thread-safe.
+    """Records which files scans have met, that is, examined. A file that the index lacks is new if no scan met it;
+    else the index has lost it. Not thread-safe.
 
-    What is older than the last scan of the whole folder was met by it, so only the paths of newer files are kept.
+    The last scan of the whole folder met all older files, so only the paths of newer ones are kept.
     """
 
     def __init__(self) -> None:
         self._since: int | None = None
-        """When that scan began, in nanoseconds since 1970; None: there was none."""
+        """When the last scan of the whole folder began, in nanoseconds since 1970; None: there was none."""
         self._now: set[str] = set()
         self._before: set[str] = set()
-        """Paths that were met between that scan and the one before: some may be from while it ran."""
+        """Paths that were met between the last two scans of the whole folder, some perhaps while the last one ran."""
 
     def whole(self, begun: int, changed: Mapping[str, FileStat]) -> None:
-        """Record a scan of the whole folder. `begun`: when, in nanoseconds; `changed`: the files that differ from the index."""
+        """Record a scan of the whole folder. `begun`: when it began, in nanoseconds since 1970. `changed`: the files
+        that differ from the index."""
         self._since = begun - GRAIN_NS
         self._before = self._now
         self._now = {path for path, found in changed.items() if found.changed_ns >= self._since}
@@ -463,7 +468,7 @@ class MetFiles:
         self._now |= set(paths)
 
     def lacks(self, path: str, ctime_ns: int) -> bool:
-        """Whether no scan can have met this file. False as long as the whole folder was not scanned."""
+        """Whether no scan has met the file with this ctime. False before the first scan of the whole folder."""
         return (
             self._since is not None and ctime_ns >= self._since and path not in self._now and path not in self._before
         )

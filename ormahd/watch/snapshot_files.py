@@ -1,4 +1,4 @@
-"""The files of an earlier state of the vault, as the reconciler would index them if that state were the present."""
+"""The files of the vault at an earlier commit, in the form in which the reconciler would index them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ormahd.watch.reconciler import Reconciler
 
 
 class CommitFiles:
-    """The vault at one commit. `files`: {path relative to the root: blob id} of files that can be notes."""
+    """The vault's files in one commit. `files`: {path relative to the root: blob id} of those that can be notes."""
 
     def __init__(self, vault: Vault, reconciler: Reconciler, commit: str) -> None:
         self._vault = vault
@@ -29,28 +29,30 @@ class CommitFiles:
         }  # fmt: skip
 
     def read(self, files: Sequence[tuple[str, str]]) -> Iterator[bytes]:
-        """Yield the bytes of the given files, (path, blob id), in order."""
+        """Yield the bytes of each of `files`, given as (path, blob id), as they would be in the folder."""
         for (path, oid), (_, data) in zip(files, read_blobs(self._vault.git, [oid for _, oid in files]), strict=True):
             yield self._vault.conversion.checked_out(path, oid) if self._vault.attributes.words(path) else data
 
     def file(self, path: str) -> bytes | None:
-        """Return the bytes of any file of the vault in this state, or None."""
+        """Return the bytes of any file of the vault in this commit; None if there is none at `path`."""
         oid = self._tree.get(path)
         return None if oid is None else self._vault.blob(oid, path)
 
     def indexed(self, path: str, data: bytes) -> bytes:
-        """Return what the index gets of a file: only the text if the file was not to be a memory (the setting
-        `vault.adopt`)."""
+        """Return the bytes to index for a file.
+
+        A note that Ormah never wrote, and that the present choices (`vault.adopt`) do not adopt, is indexed without its
+        frontmatter, and so without its id.
+        """
         if self._ours(path):
             return data
         note = parse(data, path)
         return data if note.kind is not NoteKind.NOTE else b"\n" + note.content.encode()
 
     def lent(self, path: str, data: bytes) -> tuple[str | None, str | None]:
-        """Return the id under which a file was indexed without containing it (None: no such file), and its folder's
-        space.
+        """Return (the id for a file that is only indexed and contains none, None for other files; its folder's space).
 
-        The present choices of what to adopt are used.
+        The present choices of what to adopt decide, not those at that commit.
         """
         context, note = self._reconciler.context, parse(data, path)
         if note.kind is not NoteKind.FOREIGN and self._ours(path):

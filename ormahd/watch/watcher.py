@@ -1,11 +1,11 @@
-"""Watch the vault's folder, wait until a changed file rests, and start the reconciler.
+"""Watch the vault's folder, wait until a changed file is at rest, and start the reconciler.
 
 Events come from watchdog's observer for this system (inotify, FSEvents, kqueue), recursively below the added folders.
-Only watchdog's documented interface is used. On Linux it silently skips folders for which the kernel has no watches
-left; `add` and `check` detect that by requesting one more watch. An observer that dies is created again.
+Only watchdog's documented interface is used. On Linux watchdog silently skips folders for which the kernel has no
+watches left; `add` and `check` detect that by requesting one more watch. An observer that dies is replaced.
 
-The kernel may drop events, so a full scan also runs at an interval. Without room for watches, scans run every few
-seconds. Scans are spaced so that they use at most a fifth of a core.
+The kernel may drop events, so a full scan also runs at a fixed interval. If the kernel has no watches left, scans run
+every few seconds. Scans are spaced so that they use at most a fifth of a core.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ KINDS: list[type[FileSystemEvent]] = [
     DirCreatedEvent, DirDeletedEvent, DirModifiedEvent, DirMovedEvent, FileCreatedEvent, FileDeletedEvent, FileModifiedEvent,
     FileMovedEvent,
 ]  # fmt: skip
-"""The events to receive: all except opening, reading and closing a file."""
+"""The kinds of events to receive: all except the opening, reading and closing of a file."""
 CHANGES: list[type[FileSystemEvent]] = [kind for kind in KINDS if kind is not DirModifiedEvent]
-"""The same without the event that a folder gets whenever a file in it is created or deleted, which has an event of its own."""
+"""`KINDS` without the event of a folder in which a file was created or deleted: the file has an event of its own."""
 
 Told = Callable[[str, bool], None]
-"""Called with (absolute path, whether it is a folder)."""
+"""A function that is called for each event, with (absolute path, whether it is a folder)."""
 
 
 class FolderEvents(FileSystemEventHandler):
-    """Calls `told` for each change below the added folders, until `stop`."""
+    """Calls `told` for each change at or below the added folders, from a thread of its own, until `stop`."""
 
     def __init__(self, told: Told, kinds: list[type[FileSystemEvent]] = KINDS) -> None:
-        """Raises OSError if the system has no room for a watcher."""
+        """Raises OSError if the system's limits allow no further watcher."""
         self._told = told
         self._kinds = kinds
         self._observer = Observer()
@@ -64,8 +64,8 @@ class FolderEvents(FileSystemEventHandler):
         """{folder: its device and inode when it was added}."""
 
     def add(self, folder: str) -> None:
-        """Watch a folder and everything below it. Raises OSError if it is missing, or the system has no room for so
-        many watches."""
+        """Watch a folder and everything below it. Raises OSError if it is missing, or the system's limits do not allow
+        so many watches."""
         if folder in self._folders:
             return
         identity = _identity(folder)
@@ -74,7 +74,7 @@ class FolderEvents(FileSystemEventHandler):
         self.check()
 
     def check(self) -> None:
-        """Raise OSError if the system has no room for a watch."""
+        """Raise OSError if the system's limits allow no further watch: some folders may then be unwatched (Linux)."""
         if not sys.platform.startswith("linux"):
             return
         for folder in self._folders:
@@ -88,7 +88,7 @@ class FolderEvents(FileSystemEventHandler):
 
     @property
     def alive(self) -> bool:
-        """Whether events still come, and for the folders that are at these paths now."""
+        """Whether all threads run, and no added folder was replaced by another one at its path."""
         threads = [self._observer, *self._observer.emitters]
         return all(thread.is_alive() for thread in threads) and not any(map(self._replaced, self._folders))
 
@@ -110,16 +110,17 @@ def _identity(folder: str) -> tuple[int, int]:
 
 
 POLL_S = 2.0
-"""Seconds between scans without a watcher, so that an edit is still found within 3 s of rest."""
+"""Seconds between scans while nothing is watched, so that an edit is found at most 3 s after the file is at rest."""
 BACKOFF_S = (1.0, 60.0)
-"""Seconds until a dead source is created again: after the first time, and at most. A source that lived longer than
-the second value resets the delay."""
+"""Seconds until a source of events that died is replaced: the first delay, and the longest. The delay doubles each
+time, and starts again if a source lived longer than the longest delay."""
 
 log = logging.getLogger(__name__)
 
 
 class Watches:
-    """The source of events for one vault. Called from the watcher's thread."""
+    """Creates, checks and replaces the source of events (`FolderEvents`) for one vault. Called from the watcher's
+    thread."""
 
     def __init__(self, vault: Vault, told: Told, make: Callable[[Told], FolderEvents]) -> None:
         self._root = os.fspath(vault.root)
@@ -131,7 +132,7 @@ class Watches:
         self._wait = BACKOFF_S[0]
         self.git_dirs = {os.fspath(vault.git.git_dir), os.fspath(vault.git.common)}
         self.why_none: str | None = None
-        """Why there is no source, so that scans run instead; None while there is one."""
+        """Why the folder is not watched and scans run every `POLL_S` instead; None while it is watched."""
 
     @property
     def state(self) -> str:
@@ -140,15 +141,15 @@ class Watches:
         return "starting" if self._source is None else "watching"
 
     def unwell(self) -> bool:
-        """Whether `mend` has something to do."""
+        """Whether it is time to call `mend`: the source died, or there is none and the delay is over."""
         if self._source is None:
             return self._retry_at <= time.monotonic()
         return not self._source.alive
 
     def mend(self) -> bool:
-        """Create the source, or replace one that died. True if a new one was created.
+        """Create the source if there is none, or replace it if it died. Return whether a new one was created.
 
-        If the system has no room for one, `why_none` says so, and a later call tries again.
+        If the system's limits do not allow one, `why_none` says so, and a later call tries again.
         """
         now = time.monotonic()
         if self._source is not None:
@@ -176,7 +177,7 @@ class Watches:
         return True
 
     def check(self) -> None:
-        """Switch to polling if the system had no room to watch a new folder."""
+        """Stop watching and poll instead if the system's limits may have left a new folder unwatched."""
         try:
             if self._source is not None:
                 self._source.check()
@@ -184,7 +185,7 @@ class Watches:
             self._give_up(exc)
 
     def _give_up(self, error: OSError) -> None:
-        """Stop the source and poll for a while, because the system has no room for watches."""
+        """Stop the source, because the system's limits do not allow enough watches, and poll until the next try."""
         self.end()
         why = error.strerror or str(error)
         if why != self.why_none:
@@ -200,17 +201,16 @@ class Watches:
 
 
 GAP_S = (0.2, 2.0)
-"""Seconds from the start of a scan to the start of the next: at least, and at most. In between, `TIMES` the expected
-duration."""
+"""The shortest and the longest time in seconds from the start of a scan to the earliest start of the next. Between
+these limits it is `TIMES` the expected duration of a scan."""
 TIMES = 4
 
 
 class ScanThrottle:
-    """Spaces scans. The expected duration of a scan is the shorter one of the last two of its kind (some paths, or
-    everything).
+    """Computes how soon the next scan may begin, from the durations of earlier ones.
 
-    Kinds are separate so that an edit need not wait long after a full scan; the shorter one, so that one slow scan
-    does not delay the next.
+    The expected duration is the shorter of the last two of its kind (of some paths, or of everything): so an edit need
+    not wait long after a full scan, and one slow scan does not delay the next.
     """
 
     def __init__(self) -> None:
@@ -218,7 +218,7 @@ class ScanThrottle:
         self._took = {False: (0.0, 0.0), True: (0.0, 0.0)}
 
     def may(self, everything: bool) -> float:
-        """Return when the next scan of some paths, or of everything, may begin."""
+        """Return the earliest time (`time.monotonic`) of the next scan of some paths or, with `everything`, of all."""
         return self._began + max(GAP_S[0], min(GAP_S[1], TIMES * min(self._took[everything])))
 
     def begin(self, now: float) -> None:
@@ -229,17 +229,17 @@ class ScanThrottle:
 
 
 HEARTBEAT_S = 5.0
-"""Seconds between two checks that the source of events is alive."""
+"""The longest time in seconds between two checks whether the source of events is alive."""
 PATIENCE_S = 10.0
-"""The most seconds between two scans of files that wait for a busy repository."""
+"""The longest time in seconds between two scans while files wait for another git to end."""
 STARVED_S = 30.0
-"""Seconds after which a repository with constant events is checked anyway."""
+"""Seconds after the first event in the git directory at which the repository is checked, even if events go on."""
 MANY = 5000
-"""The number of changed paths from which a full scan is faster."""
+"""The number of changed paths above which everything is scanned, because that is faster."""
 
 
 class Watcher:
-    """A thread, from `start` to `stop`. `alive` and `state` are for health reports; `poke` requests a full scan."""
+    """A thread that watches and scans the vault, from `start` to `stop`. `alive` and `state` are for health reports."""
 
     def __init__(
         self,
@@ -269,7 +269,7 @@ class Watcher:
         self._gaps = ScanThrottle()
         self._thread: threading.Thread | None = None
         self.scans = 0
-        """Scans since `start`."""
+        """The number of scans since `start`."""
 
     # Called from other threads
 
@@ -279,7 +279,7 @@ class Watcher:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread and its source; a running scan ends at its next file."""
+        """Stop the thread and its source of events, and wait for it. A running scan aborts at its next file."""
         with self._wake:
             self._stopping = True
             self._wake.notify_all()
@@ -304,7 +304,7 @@ class Watcher:
 
     @property
     def alive(self) -> bool:
-        """Whether edits are found as they happen (also by polling)."""
+        """Whether edits are found soon after they happen, by watching or by polling."""
         thread = self._thread
         return thread is not None and thread.is_alive() and self._trouble is None
 
@@ -366,7 +366,7 @@ class Watcher:
                 self._wake.notify_all()
 
     def _turn(self) -> None:
-        """Do one round: restore the source, wait for something to do, do it."""
+        """Repair the source of events if needed, wait until a scan is due, and run it."""
         if self._watches.mend():
             self.poke()
         if self._watches.why_none:
@@ -393,10 +393,10 @@ class Watcher:
             self._watches.check()
 
     def _next(self) -> tuple[list[str], bool, bool] | None:
-        """Wait until a scan is due. Return the paths at rest, whether to scan everything, and whether the repository
-        changed.
+        """Wait until something is due. Return (paths to scan, whether to scan everything, whether to check the
+        repository because of events in the git directory).
 
-        None: check the source first.
+        None: stop, or repair the source first.
         """
         quiet = self._settings.quiet_seconds
         with self._wake:
@@ -430,12 +430,13 @@ class Watcher:
         return paths, everything, moved
 
     def _scans_again(self) -> float:
-        """Return when the next full scan is due without any event."""
+        """Return when (`time.monotonic`) the next full scan is due if there is no event."""
         return time.monotonic() + (POLL_S if self._watches.why_none else self._settings.scan_seconds)
 
     def _due(self, quiet: float) -> tuple[float, float]:
-        """Return when a scan of some paths is due, and when a full scan, or a check of the repository that may
-        request one, is due."""
+        """Return (when a scan of some paths is due, when a full scan or a check of the repository is due).
+
+        Times are those of `time.monotonic`; infinity: never."""
         some = min((last + quiet for last in self._pending.values()), default=math.inf)
         moved = math.inf if self._git_event is None else self._git_due(self._git_event, quiet)
         return max(some, self._gaps.may(False)), max(min(self._full_at, moved), self._gaps.may(True))
@@ -446,7 +447,7 @@ class Watcher:
         return min(last + quiet, first + STARVED_S)
 
     def _come_back(self, result: ScanResult) -> None:
-        """Schedule another scan for files that were not at rest or could not be committed."""
+        """Schedule a scan for the files that waited in this one: not at rest yet, or another git was at work."""
         if result.waiting_until is None:
             self._held, self._patience = False, 1.0
             return
@@ -463,7 +464,7 @@ class Watcher:
                     self._full_at = min(self._full_at, until)
 
     def _failed(self, why: str) -> None:
-        """Log a failed scan once, and retry with a full scan after an increasing delay."""
+        """Wait after a failed scan, longer each time in a row; then a full scan is due. Log the reason if it is new."""
         if why != self._trouble:
             log.warning("the vault cannot be followed at the moment: %s", why)
         self._trouble = why
