@@ -73,10 +73,10 @@ def _turn() -> Iterator[None]:
 
 
 def give() -> None:
-    """Wait while urgent work runs in other threads, at most `LONGEST_S`. Return at once if this thread's work is urgent.
+    """Wait while urgent work runs, at most `LONGEST_S`. Return at once if this thread itself does urgent work.
 
-    Shortly after urgent work, sleep as long as this thread has used the processor since its last call, at most `REST_S`.
-    Do not call it while holding a lock that urgent work may need.
+    Shortly after urgent work, sleep as long as this thread has used the processor since its last call, at most
+    `REST_S`. Do not call it while holding a lock that urgent work may need.
     """
     if getattr(_mine, "goes", False):
         return
@@ -138,8 +138,8 @@ def patient() -> None:
     """Set this thread, and the threads and processes that it starts, not to preempt others on waking (SCHED_BATCH,
     Linux).
 
-    Threads that pass the GIL to each other wake very often. Each time they would preempt a process such as the hook of a
-    prompt, which is just starting.
+    Threads that pass the GIL to each other wake very often, and would each time preempt a process that is just
+    starting, such as the hook of a prompt.
     """
     _waking(eager=False)
 

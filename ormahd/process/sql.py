@@ -1,8 +1,8 @@
-"""SQLite: connections, statements that read or write many rows at once, and the files of a database.
+"""SQLite: statements that read or write many rows at once, and the files and errors of a database.
 
 Python's sqlite3 module releases the GIL at each row. Getting it back is slow while other threads are busy, so that
-reading row by row takes many times as long. The databases can be rebuilt (index, state): functions here handle their
-log files, obstacles at their paths, and their errors.
+reading row by row takes many times as long. Functions here therefore read many rows as one value. Others deal with a
+database's log files, with things in the place of its files, and with its errors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOG: Final = ("-wal", "-shm")
 
 class DatabaseFault(StrEnum):
     DAMAGED = "damaged"
-    """The file is corrupt: it is set aside, and a new one is created."""
+    """The file is corrupt, truncated or replaced: it is set aside, and a new one is created."""
     NO_ROOM = "no room"
     """The disk is full, read-only or failing: existing data is intact, but nothing more can be written."""
     OTHER = "other"
@@ -41,7 +41,7 @@ _SAID: Final = ("no such table", "could not decode", "malformed", "not a databas
 
 
 def fault_of(error: sqlite3.Error) -> DatabaseFault:
-    """Return what `error` says about the database file."""
+    """Return which fault of the database file `error` shows."""
     code = getattr(error, "sqlite_errorcode", 0)
     said = str(error).lower()
     if code in _SHORT or code & 0xFF in _DAMAGED or any(words in said for words in _SAID):
@@ -52,21 +52,21 @@ def fault_of(error: sqlite3.Error) -> DatabaseFault:
 
 
 def files(path: Path) -> list[Path]:
-    """Return the paths of the database and of SQLite's files beside it, whether they exist or not."""
+    """Return the paths of the database `path` and of SQLite's log files beside it, whether they exist or not."""
     return [path.with_name(path.name + end) for end in ("", *_LOG)]
 
 
 def drop_log(path: Path) -> None:
-    """Delete SQLite's files beside the database. Raises OSError."""
+    """Delete SQLite's log files beside the database `path`. Raises OSError."""
     for file in files(path)[1:]:
         own_files.remove(file)
 
 
 def clear(path: Path) -> list[str]:
-    """Create the database's folder, and set aside whatever is at the paths of its files and is not a file.
+    """Make it possible to open the database `path`: create its folder, and set aside what is in the place of its files
+    or of the folder. Return a sentence about each thing that was set aside.
 
-    A log without its database is deleted, because SQLite would apply it to a new database. Returns a sentence about
-    each thing set aside. Raises OSError.
+    A log file without a database is deleted, because SQLite would apply it to a new database. Raises OSError.
     """
     said = [own_files.make_way_for_folder(path.parent)]
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ def clear(path: Path) -> list[str]:
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """Return the device and inode of the file, to detect its replacement; None if it does not exist."""
+    """Return (device, inode) of a file, which shows later whether it was replaced; None if it does not exist."""
     try:
         found = path.lstat()
     except OSError:
@@ -88,37 +88,39 @@ def identity(path: Path) -> tuple[int, int] | None:
 T = TypeVar("T")
 
 Snapshot = Callable[[], sqlite3.Connection]
-"""Returns a connection with a read snapshot. The snapshot begins at the first call, so that answers from memory need
-none."""
+"""A function that returns a connection with a read transaction. The transaction begins at the first call, so that an
+answer from memory needs none."""
 
 SOME = 500
-"""The most ids in one `IN (…)`."""
+"""The largest number of values in one `IN (…)`."""
 SIZES = (1, 2, 4, 8, 16, 32, 64, 125, 250, SOME)
-"""The allowed numbers of ids in an `IN (…)`. With few different statements SQLite's statement cache is used, and
-compiling is saved."""
+"""The only numbers of values that an `IN (…)` has. So there are few different statements, which stay compiled in the
+statement cache."""
 VALUES = 900
-"""The most parameters in one statement: older SQLite allows 999."""
+"""The largest number of parameters in one statement; older versions of SQLite allow 999."""
 
 
 def exact(number: str) -> str:
-    """Return SQL for a floating-point column as text with full precision: JSON and SQLite's own texts have only 15
-    digits."""
+    """Return an SQL expression for the floating-point expression `number` as text with 17 digits, which is exact.
+
+    JSON functions and casts of SQLite give only 15.
+    """
     return f"printf('%!.17g', {number})"
 
 
 def marks(values: Collection[object]) -> str:
-    """Return the question marks for an `IN (…)`."""
+    """Return as many question marks as there are `values`, for an `IN (…)`."""
     return ", ".join("?" * len(values))
 
 
 def chunks(values: Sequence[T], size: int = SOME) -> list[Sequence[T]]:
-    """Split `values`, because SQLite limits the number of parameters in one statement."""
+    """Split `values` into parts of at most `size`, because SQLite limits the number of parameters of a statement."""
     return [values[at : at + size] for at in range(0, len(values), size)]
 
 
 def sets(values: Sequence[T], size: int = SOME) -> list[Sequence[T]]:
-    """Like `chunks`, for an `IN (…)`: each chunk is padded to one of `SIZES` by repeating its last value, which
-    changes no result."""
+    """Split `values` into parts for an `IN (…)`. Each part is extended to one of `SIZES` by repeating its last value,
+    which changes no result."""
     return [_filled(some) for some in chunks(values, size)]
 
 
@@ -128,14 +130,14 @@ def _filled(some: Sequence[T]) -> Sequence[T]:
 
 
 def table(connection: sqlite3.Connection, names: Sequence[str], rest: str, values: Sequence[object]) -> list[list[Any]]:
-    """Return the rows of `SELECT {names} {rest}`, in any order: texts, integers, NULL; floating-point numbers
-    through `exact`."""
+    """Return the rows of `SELECT {names} {rest}`, in any order. Values are texts, integers or None; wrap floating-point
+    columns in `exact`."""
     found = connection.execute(f"SELECT json_group_array(json_array({', '.join(names)})) {rest}", values).fetchone()
     return msgspec.json.decode(found[0], type=list[list[Any]])
 
 
 def put(connection: sqlite3.Connection, into: str, rows: Sequence[Sequence[object]], *, more: str = "") -> None:
-    """Execute `{into} VALUES (…), (…), … {more}` for rows of equal length."""
+    """Execute `{into} VALUES (…), (…), … {more}` for `rows`, which have equal lengths."""
     for some in chunks(rows, VALUES // len(rows[0])) if rows else ():
         one = f"({marks(rows[0])})"
         connection.execute(f"{into} VALUES {', '.join([one] * len(some))} {more}", [*itertools.chain(*some)])
@@ -144,7 +146,7 @@ def put(connection: sqlite3.Connection, into: str, rows: Sequence[Sequence[objec
 def among(
     connection: sqlite3.Connection, statement: str, values: Sequence[object], *, first: Sequence[object] = ()
 ) -> None:
-    """Execute a statement that ends in `IN` for all `values`; `first`: the parameters before them."""
+    """Execute `statement`, which ends in `IN`, with all `values`. `first`: the statement's earlier parameters."""
     for some in sets(values):
         connection.execute(f"{statement} ({marks(some)})", (*first, *some))
 
@@ -152,7 +154,7 @@ def among(
 def columns(
     connection: sqlite3.Connection, names: Sequence[str], rest: str, values: Sequence[object]
 ) -> list[list[str]]:
-    """Return these columns of the rows of `SELECT … {rest}` as lists of texts, in the same order.
+    """Return the columns `names` of the rows of `SELECT … {rest}`: for each a list of texts, all in the same order.
 
     The values must be numbers, or texts without spaces, and never NULL.
     """
@@ -162,7 +164,8 @@ def columns(
 
 
 def lookup(connection: sqlite3.Connection, key: str, value: str, rest: str, values: Sequence[object]) -> dict[str, int]:
-    """Return `{text without spaces: integer}` from two columns."""
+    """Return `{key: value}` of the rows of `SELECT {key}, {value} {rest}`. Keys are texts without spaces, values
+    integers."""
     keys, numbers = columns(connection, (key, value), rest, values)
     return dict(zip(keys, map(int, numbers), strict=True))
 
@@ -170,8 +173,10 @@ def lookup(connection: sqlite3.Connection, key: str, value: str, rest: str, valu
 def scored(
     connection: sqlite3.Connection, select: str, values: Sequence[object]
 ) -> tuple[list[str], NDArray[np.float64]]:
-    """Return the keys (as in `columns`) and scores of the rows of `select`, in order. Scores are exact to 1e-15;
-    equal ones stay equal."""
+    """Return (keys, scores) of the rows of `select`, in its order; it has the columns `key` and `score`.
+
+    Keys are texts without spaces. Scores are exact, so that equal ones stay equal.
+    """
     # The inner LIMIT keeps SQLite from flattening the subquery: bm25 is not allowed in an aggregate query.
     found = connection.execute(
         f"SELECT group_concat(key, ' '), group_concat({exact('score')}, ' ') FROM (SELECT * FROM ({select}) LIMIT -1)",
@@ -184,7 +189,7 @@ def scored(
 
 
 def blobs(connection: sqlite3.Connection, key: str, blob: str, rest: str, values: Sequence[object]) -> dict[int, bytes]:
-    """Return `{integer: bytes}` from two columns."""
+    """Return `{key: blob}` of the rows of `SELECT {key}, {blob} {rest}`. Keys are integers, values bytes."""
     keys, lengths, joined = connection.execute(
         f"SELECT group_concat({key}, ' '), group_concat(length({blob}), ' '), CAST(group_concat({blob}, '') AS BLOB) {rest}",
         values,

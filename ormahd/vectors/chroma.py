@@ -1,8 +1,8 @@
-"""Chroma, an approximate nearest-neighbour index of vectors. The only module that imports it.
+"""Chroma, an approximate nearest-neighbour index of vectors. No other module imports it.
 
-Chroma holds nothing that SQLite does not: it may be dropped at any time, and is filled again from the embedding cache
-without embedding anything. Two marks, kept on both sides, tell whether Chroma is in the state last written:
-`generation` (random, set when the collection is made) and `position` (incremented by each write).
+Everything in Chroma is also in SQLite: its files may be deleted at any time, and it is filled again from the embedding
+cache without embedding anything. Two values, stored in Chroma and in SQLite, show whether Chroma is in the state last
+written: `generation` (random, set when the collection is created) and `position` (incremented by each write).
 
 Single writes are slow, so they are batched in the background; until then the matrix in memory is searched exactly.
 """
@@ -26,16 +26,15 @@ from ormahd.process import own_files
 from ormahd.settings import VectorSettings
 
 SEARCH_EF = 200
-"""Number of candidates that the HNSW graph keeps during a search. More gives better recall and takes longer."""
+"""The number of candidates that a search of the HNSW graph keeps. More of them give better recall and take longer."""
 SYNC_THRESHOLD = 1000
-"""Number of writes after which Chroma saves its graph. Small values make it rewrite the graph often (MemPalace
+"""The number of writes after which Chroma saves its graph. With small values it rewrites the graph often (MemPalace
 #2106)."""
 UNCLEAN_ENDS = 3
-"""If the process ended so many times in a row without closing Chroma, Chroma may be the cause, and its files are
-deleted."""
+"""If so many processes in a row ended without closing Chroma, its files are deleted, because they may be the cause."""
 BLOAT = 3.0
-"""The graph is rebuilt if its files take so many times what the current vectors need: Chroma never frees deleted
-vectors."""
+"""The graph is rebuilt if its files take so many times the space that the current vectors need, because Chroma never
+frees deleted vectors."""
 BYTES_PER_VECTOR = 2500
 _ROOM = 20_000_000
 _PAGE = 2000
@@ -44,12 +43,15 @@ log = logging.getLogger(__name__)
 
 
 class ChromaTrouble(Exception):
-    """Chroma failed. The caller drops the collection, or continues without it."""
+    """Chroma failed. The caller deletes its files and fills it again, or continues without it."""
 
 
 @contextlib.contextmanager
 def _guarded(what: str) -> Iterator[None]:
-    """Turn whatever the native library raises into ChromaTrouble, including Rust panics, which are no `Exception`."""
+    """Raise ChromaTrouble for any error of Chroma in the block, including Rust panics, which are no `Exception`.
+
+    `what`: the verb for the message, as in "Chroma failed to {what}".
+    """
     try:
         yield
     except BaseException as error:
@@ -59,7 +61,10 @@ def _guarded(what: str) -> Iterator[None]:
 
 
 class Chroma:
-    """One collection of pieces, with ids `<node id>:<n>`, in cosine space. One thread writes, any may search."""
+    """One collection with the vectors of pieces, under the ids `<node id>:<n>`, compared by cosine.
+
+    Only one thread may write; any thread may search.
+    """
 
     def __init__(self, directory: Path, settings: VectorSettings, fingerprint: str) -> None:
         self._directory = directory / "chroma"
@@ -76,8 +81,10 @@ class Chroma:
         return self._settings.url is None
 
     def open(self) -> tuple[str, int] | None:
-        """Open the collection. Return its generation and position, or None if there is no usable one. Raises
-        ChromaTrouble."""
+        """Open the collection. Return its (generation, position); None if there is none yet, or it lacks them.
+
+        If an embedded Chroma fails, its files are deleted, and it is opened again. Raises ChromaTrouble.
+        """
         self._shut()
         if self.embedded:
             with _guarded("open"):
@@ -117,7 +124,7 @@ class Chroma:
             return None
 
     def make(self) -> str:
-        """Replace the collection by an empty one at position 0. Return its generation."""
+        """Create an empty collection at position 0, in place of the present one. Return its generation."""
         with _guarded("make a collection"):
             from chromadb.errors import NotFoundError
 
@@ -139,8 +146,7 @@ class Chroma:
         return generation
 
     def wipe(self) -> None:
-        """Delete the files of an embedded Chroma, which never frees deleted vectors. On a server, `make` deletes the
-        collection."""
+        """Close Chroma and, if it is embedded, delete its files: it never frees the space of deleted vectors itself."""
         with self._lock:
             self._shut()
             if self.embedded:
@@ -148,7 +154,7 @@ class Chroma:
                 self._remove()
 
     def drop_others(self) -> None:
-        """Delete collections of other models of this index."""
+        """Delete the collections that this index has with vectors of other embedding models."""
         with _guarded("drop old collections"):
             prefix = self._name[: self._name.rindex("-") + 1]
             for collection in self._client.list_collections():
@@ -156,7 +162,8 @@ class Chroma:
                     self._client.delete_collection(collection.name)
 
     def write(self, ids: Sequence[str], vectors: Float, gone: Sequence[str], generation: str, position: int) -> None:
-        """Set vectors (float32[n, dimensions]) by id, delete the ids `gone`, and store the position reached."""
+        """Delete the ids `gone`, set the vector of each of `ids` (`vectors`: float32[n, dimensions]), and store
+        `generation` and `position`."""
         with self._lock, _guarded("write"):
             if gone:
                 self._collection.delete(ids=list(gone))
@@ -165,7 +172,7 @@ class Chroma:
             self._collection.modify(metadata={"generation": generation, "position": position})
 
     def search(self, vector: Float, limit: int) -> list[str]:
-        """Return the ids of the nearest pieces, best first; fewer than `limit` only if the collection holds fewer."""
+        """Return the ids of the `limit` nearest pieces, nearest first; fewer only if the collection has fewer."""
         collection = self._collection
         with _guarded("search"):
             found = collection.query(
@@ -178,7 +185,7 @@ class Chroma:
             return int(self._collection.count())
 
     def contents(self) -> Iterator[tuple[str, Float]]:
-        """Yield every id with its vector, for `verify`."""
+        """Yield (id, vector) of every piece, for `verify`."""
         offset = 0
         while True:
             with self._lock, _guarded("read"):  # during a write there are ids without vectors
@@ -189,14 +196,15 @@ class Chroma:
             offset += _PAGE
 
     def bytes(self) -> int:
-        """Return the bytes that the collection takes on this machine's disk."""
+        """Return the size of the files of an embedded Chroma, in bytes."""
         return sum(file.stat().st_size for file in self._directory.rglob("*") if file.is_file())
 
     def bloated(self, pieces: int) -> bool:
         return self.embedded and self.bytes() > BLOAT * BYTES_PER_VECTOR * pieces + _ROOM
 
     def settled(self) -> None:
-        """Forget unclean ends of the process: called when everything is written, which shows that Chroma works."""
+        """Start to count unclean ends (`UNCLEAN_ENDS`) from 0 again. Called when all vectors are written, which shows
+        that Chroma works."""
         if self.embedded:
             with contextlib.suppress(OSError):
                 own_files.remove(self._mark)
@@ -214,8 +222,10 @@ class Chroma:
                 client.close()
 
     def _clear(self) -> None:
-        """Delete anything at Chroma's paths that is not a regular file or folder: Chroma would block on a FIFO for
-        ever."""
+        """Delete what is at Chroma's paths and is neither a regular file nor a folder: Chroma would block on a FIFO.
+
+        If something like that is inside Chroma's folder, the whole folder is deleted.
+        """
         for path in (self._directory, self._mark):
             there = own_files.kind(path)
             wanted = "a folder" if path == self._directory else "a file"
@@ -228,8 +238,8 @@ class Chroma:
             self._remove()
 
     def _count_start(self) -> None:
-        """Count this start. After several without a clean close the files are deleted, because a crash in Chroma would
-        repeat."""
+        """Count this start in the file `_mark`, which a clean close deletes. If the count has reached `UNCLEAN_ENDS`,
+        delete Chroma's files, because damaged ones could crash each process."""
         try:
             ends = int(own_files.read(self._mark))
         except (OSError, ValueError):
@@ -246,8 +256,8 @@ class Chroma:
 
 
 def _forget_failed(directory: Path) -> None:
-    """Remove Chroma's cached client for this path: it is cached even if it failed to start, and would be returned
-    again."""
+    """Remove the client for `directory` from Chroma's cache. Chroma caches it even if it failed to start, and would
+    return it again."""
     from chromadb.api.shared_system_client import SharedSystemClient
 
     for kept in ("_identifier_to_system", "_identifier_to_refcount"):
@@ -265,8 +275,7 @@ def _client(chromadb: Any, directory: Path, settings: VectorSettings) -> Any:
 
 
 def server_of(url: str | None) -> str | None:
-    """Return host and port of a Chroma server, for display, without a name or password in its URL; None without a
-    server."""
+    """Return `host:port` of a Chroma server's URL, without user name and password, for display; None without a URL."""
     if url is None:
         return None
     host, port, _ = _address(url)
@@ -274,7 +283,7 @@ def server_of(url: str | None) -> str | None:
 
 
 def _address(url: str) -> tuple[str | None, int, bool]:
-    """Return host, port, and whether the connection uses TLS."""
+    """Return (host, port, whether to use TLS) of a Chroma server's URL."""
     parts = urlsplit(url)
     secure = parts.scheme == "https"
     return parts.hostname, parts.port or (443 if secure else 8000), secure

@@ -1,10 +1,10 @@
-"""All vectors in memory, and exact nearest neighbours by matrix product: float32, one row for each piece of a note.
+"""All vectors in memory (float32, one row per piece of a note), and exact nearest neighbours by matrix product.
 
 The product only ranks. Returned cosines are computed row by row and rounded, so that they do not depend on what else is
 compared at the same time, nor on how the index was built.
 
-Rows are written once and never changed, so readers need no lock while they compute. A note that changes gets new rows;
-when a quarter of the rows is dead, the living ones are copied into new blocks.
+Rows are written once and never changed, so readers need no lock while they compute. A note that changes gets new rows,
+and its old ones are dead. When a quarter of the rows is dead, the others are copied into new blocks.
 """
 
 from __future__ import annotations
@@ -21,35 +21,38 @@ from numpy.typing import NDArray
 from ormahd.embedding.token_vectors import Float, Half
 
 SPARE = 8
-"""A search also examines one additional row for every `SPARE` nodes asked for."""
+"""A search first examines one row more than the requested number of nodes for every `SPARE` of them."""
 BLOCK = 65_536
-"""Number of rows in one allocation (100 MB at 384 dimensions; the system provides memory only as it is written)."""
+"""The number of rows in one block (100 MB at 384 dimensions, of which the system provides what is written)."""
 STEP = 4096
-"""Number of rows copied or scored in one go."""
+"""The number of rows that are scored at a time, which limits the size of temporary copies."""
 DEAD = 0.25
-"""If a larger share of the rows is dead, the living ones are copied into new blocks."""
+"""If more than this share of the rows is dead (replaced or removed), the others are copied into new blocks."""
 DECIMALS = 6
-"""Number of decimals of returned cosines. Stored vectors have 16 bits, which are good for three or four."""
+"""The number of decimals of returned cosines. Stored vectors have 16-bit numbers, which justify three or four."""
 ROUNDED = 2.0 * 10**-DECIMALS
-"""Difference of two cosines below which rounding, or another order of computation, may swap their ranks."""
+"""Two cosines that differ by less may change places by rounding, or by another order of computation."""
 _NOWHERE = (-1, 0)
-"""The place of a node without vectors."""
+"""The (first row, number of rows) used for a node without vectors."""
 
 Places = Mapping[str, tuple[int, int]]
-"""Node id to (first row, number of rows)."""
+"""{node id: (first row, number of rows)}."""
 
 
 class MatrixView(Struct, frozen=True):
-    """The rows as of one moment. Blocks may be filled beyond `used`; the view does not see that."""
+    """The rows of a `Matrix` at one moment.
+
+    `owners`: the node id of each row. `used`: the number of rows; rows after it were added later and are ignored.
+    """
 
     blocks: tuple[Float, ...]
     owners: Sequence[str]
     dead: NDArray[np.bool_]
-    """Whether each row belongs to no node any more."""
+    """For each row, whether it is dead: its node was removed or has newer rows."""
     used: int
 
     def rows(self, rows: NDArray[np.int64]) -> Float:
-        """Return a copy of some rows."""
+        """Return copies of the rows with these numbers: float32[len(rows), dimensions]."""
         if len(self.blocks) == 1:
             return self.blocks[0].take(rows, axis=0)
         size, dimensions = self.blocks[0].shape
@@ -61,7 +64,7 @@ class MatrixView(Struct, frozen=True):
         return found
 
     def products(self, vectors: Float) -> Float:
-        """Return the dot product of every row with each vector: float32[rows, vectors]."""
+        """Return the dot products of all rows with each of `vectors`: float32[rows, vectors]."""
         size = len(self.blocks[0])
         parts = [block[: self.used - number * size] @ vectors.T for number, block in enumerate(self.blocks)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -74,7 +77,7 @@ class MatrixSnapshot(Struct, frozen=True):
     view: MatrixView
 
     def vectors(self, node_id: str) -> Float | None:
-        """Return float32[pieces, dimensions] of one node; None if it has no vectors."""
+        """Return the vectors of a node: float32[pieces, dimensions]; None if it has none."""
         place = self.places.get(node_id)
         return None if place is None else self.view.rows(np.arange(place[0], place[0] + place[1]))
 
@@ -83,7 +86,7 @@ class Matrix:
     """Vectors by node id; a node has one row for each piece of its text."""
 
     def __init__(self, dimensions: int, *, quick: int = 0, block: int = BLOCK) -> None:
-        """`quick`: maximum number of rows for which a search compares all of them. `block`: rows in one allocation."""
+        """`quick`: the largest number of rows at which the property `quick` is true. `block`: the rows per block."""
         self.dimensions = dimensions
         self._quick = quick
         self._block = block
@@ -108,17 +111,19 @@ class Matrix:
 
     @property
     def quick(self) -> bool:
-        """Whether there are few enough rows that comparing all of them is faster than asking Chroma."""
+        """Whether there are so few rows that comparing all of them is faster than a search in Chroma."""
         return self._used <= self._quick
 
     @property
     def memory(self) -> int:
-        """Bytes of the vectors."""
+        """The bytes of all rows, dead ones included."""
         return 4 * self._used * self.dimensions
 
     def put(self, items: Iterable[tuple[str, Half]]) -> None:
-        """Set the vectors (float16[pieces, dimensions]) of nodes. Only one thread at a time may call `put` or
-        `remove`."""
+        """Set the vectors of nodes. `items`: (node id, float16[pieces, dimensions]).
+
+        Only one thread at a time may call `put` or `remove`.
+        """
         with self._lock:
             for node_id, vectors in items:
                 self._forget(node_id)
@@ -138,7 +143,7 @@ class Matrix:
             self._dead[place[0] : place[0] + place[1]] = True
 
     def _append(self, node_id: str, vectors: Half | Float) -> None:
-        """Append the rows of a node. Their numbers are consecutive, even across two blocks."""
+        """Append the rows of a node. Their numbers are consecutive, even if they are in two blocks."""
         self._places[node_id] = (self._used, len(vectors))
         self._owners += [node_id] * len(vectors)
         self._live += len(vectors)
@@ -168,7 +173,7 @@ class Matrix:
         return MatrixView(tuple(self._blocks), self._owners, self._dead, self._used)
 
     def vectors(self, node_id: str) -> Float | None:
-        """Return float32[pieces, dimensions] of one node; None if it has no vectors."""
+        """Return the vectors of a node: float32[pieces, dimensions]; None if it has none."""
         with self._lock:
             place, view = self._places.get(node_id), self._view()
         return None if place is None else view.rows(np.arange(place[0], place[0] + place[1]))
@@ -188,14 +193,14 @@ class Matrix:
             return list(self._places)
 
     def cosines(self, vector: Float, ids: Sequence[str]) -> dict[str, float]:
-        """Return the cosine of `vector` (unit) and the nearest piece of each node. Nodes without vectors are left
-        out."""
+        """Return {node id: cosine of `vector`, a unit vector, with the nearest piece of the node}. Nodes without
+        vectors are left out."""
         ids = list(dict.fromkeys(ids))
         found = self.similarities(vector[None], ids)[:, 0].tolist()
         return {node_id: cosine for node_id, cosine in zip(ids, found, strict=True) if not math.isnan(cosine)}
 
     def similarities(self, vectors: Float, ids: Sequence[str]) -> NDArray[np.float64]:
-        """Return the cosines of several unit vectors and the nearest piece of each node.
+        """Return for each node and each of the unit vectors `vectors` the cosine with the node's nearest piece.
 
         Shape float64[len(ids), len(vectors)]; NaN for nodes without vectors.
         """
@@ -210,11 +215,12 @@ class Matrix:
         return found
 
     def nearest(self, vector: Float, limit: int) -> list[tuple[str, float]]:
-        """Return the nearest nodes as (id, cosine of the nearest piece), best first, ties by id."""
+        """Return the `limit` nodes nearest to `vector` as (id, cosine with the nearest piece), nearest first, then by
+        id."""
         return self.nearest_each(vector[None], limit)[0]
 
     def nearest_each(self, vectors: Float, limit: int) -> list[list[tuple[str, float]]]:
-        """Search with several vectors (float32[k, dimensions]) as `nearest` does, in one pass over the rows."""
+        """Return what `nearest` returns for each of `vectors` (float32[k, dimensions]), with one pass over the rows."""
         with self._lock:
             view, places = self._view(), self._places
         if not view.used or limit < 1:
@@ -229,9 +235,10 @@ class Matrix:
 def _nearest(
     view: MatrixView, places: Places, products: Float, vector: Float, limit: int, cosines: Callable[[Float, Sequence[str]], Mapping[str, float]],
 ) -> list[tuple[str, float]]:  # fmt: skip
-    """Return the nearest nodes, given the products of all rows of `view` with `vector`.
+    """Return the `limit` nodes nearest to `vector` as (id, cosine), nearest first.
 
-    `cosines` computes cosines of current vectors, for nodes that changed after the view was taken.
+    `products`: the dot products of all rows of `view` with `vector`. `cosines`: `Matrix.cosines`, for nodes that have
+    newer vectors than the view.
     """
     looked = limit + limit // SPARE + 1
     while True:
@@ -253,9 +260,10 @@ def _nearest(
 def _owned(
     view: MatrixView, places: Places, rows: NDArray[np.int64], exact: NDArray[np.float64]
 ) -> tuple[list[tuple[float, str]], list[str]]:
-    """Return the nodes of these rows (nearest row first) with their best cosine, as (-cosine, id), nearest first.
+    """Return the nodes of these rows as (-cosine of the nearest row, id), nearest first; and those of them that have
+    newer vectors than the view.
 
-    Also return the nodes among them that have newer vectors, which the view does not hold.
+    `rows` are ordered from the nearest; `exact`: their cosines. Dead rows count only for nodes of the second kind.
     """
     best: dict[str, float] = {}
     changed: list[str] = []
@@ -274,13 +282,14 @@ def _owned(
 def row_by_row(rows: Float, vectors: Float) -> NDArray[np.float64]:
     """Return `rows @ vectors.T`, rounded, with each number computed separately.
 
-    The last bits of a matrix product depend on the size of the matrices.
+    A matrix product would not do, because its last bits depend on the sizes of the matrices.
     """
     return np.asarray(np.vecdot(rows[:, None], vectors), np.float64).round(DECIMALS)
 
 
 def _scores(view: MatrixView, places: Sequence[tuple[int, int]], vectors: Float) -> NDArray[np.float64]:
-    """Return the best cosine of each place (first row, number of rows) with each vector: float64[places, vectors]."""
+    """Return for each place (first row, number of rows) the largest cosine of its rows with each vector:
+    float64[places, vectors]."""
     if not places:
         return np.empty((0, len(vectors)))
     starts, counts = np.array(places, np.int64).T

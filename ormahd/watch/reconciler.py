@@ -153,8 +153,7 @@ class Reconciler:
         self.head: str | None = None
         """The last commit that is known here: HEAD before the last walk, or a later commit of our own."""
         self.told: str | None = None
-        """The commit up to which the index is complete; None: unknown. If HEAD is there, an event in `.git` needs no
-        scan."""
+        """The commit up to which the index is complete; None: unknown. At HEAD, events in `.git` need no scan."""
         self.walked: str | None = None
         """The commit that the last walk saw as HEAD, replaced by each later commit of our own on top of it."""
         vault.listen(self._committed)
