@@ -24,7 +24,7 @@ _UNSET: Final = frozenset({"unspecified", "unset", ""})
 _UTF8: Final = frozenset({"utf-8", "utf8"})
 _SYSTEM: Final = "/etc/gitattributes"
 _SIZE: Final = 1_000_000
-"""Bytes of an attributes file that are read; git itself reads no more than 100 MB."""
+"""The number of bytes that are read of an attributes file; git itself reads no more than 100 MB."""
 _MOST: Final = 20_000
 """The largest number of paths whose rules are cached; at more, the cache is cleared."""
 _State = tuple[tuple[int, int, int], ...]

@@ -47,7 +47,7 @@ _QUIET: Final = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 """Environment in which git does not read the person's own configuration: an error there is no damage of the
 repository."""
 MOST: Final = 1_000_000
-"""Bytes of a reflog that are read, from its end."""
+"""The number of bytes that are read of a reflog, from its end."""
 WHOLE: Final = 64
 """The largest number of files that are remembered as undamaged."""
 
@@ -55,7 +55,7 @@ log = logging.getLogger(__name__)
 
 
 class GitMender:
-    """Repairs one repository. Thread-safe; the caller of `index` must hold git's index.lock."""
+    """Repairs the git directory of one repository. Thread-safe; the caller of `index` must hold git's index.lock."""
 
     def __init__(self, top: Path, git_dir: Path, common: Path, refs: RefFiles) -> None:
         self._top = top

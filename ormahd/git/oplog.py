@@ -139,7 +139,7 @@ def _trailers_from(lines: Sequence[str]) -> int:
 def is_structure(text: str) -> bool:
     """Whether `text` occurs in the fixed words of Ormah's trailers, such as `Ormah-Op` or the kinds of ops.
 
-    A search for such a text finds it in the messages of ops that do not mention it.
+    If a commit message contains such a text, it need not be about a memory.
     """
     keys = "\n".join(
         ["Ormah-Op: ", "Ormah-Kind: ", "Ormah-Source: ", "Ormah-Run: ", "Ormah-Nodes: ", *Kind, "agent:", "job:"]
@@ -148,13 +148,13 @@ def is_structure(text: str) -> bool:
 
 
 class Kept(StrEnum):
-    """How much of a commit message stays when a memory is purged. Words that identify it are removed in any case."""
+    """How much of a commit message stays when a memory is purged. Words that identify the memory never stay."""
 
     ALL = "all"
     SUBJECT = "subject"
-    """For an op about another memory, whose body mentions a link to the purged one."""
+    """The subject stays: for an op about another memory, whose body mentions a link to the purged one."""
     NOTHING = "nothing"
-    """For an op about the purged memory."""
+    """Neither subject nor body stays: for an op about the purged memory."""
 
 
 def purged(text: str, forgotten: Forgotten, kept: Kept) -> str:

@@ -45,7 +45,8 @@ CONFIG = {
 }
 """Configuration of every git that Ormah runs, whatever the person has configured.
 
-By default git 2.39 fsyncs none of these. Hooks, signing and automatic gc are left to the person's own commands.
+By default git 2.39 does not fsync loose objects, refs and the index. Hooks, signing and automatic gc are left to the
+person's own commands.
 """
 
 
@@ -66,7 +67,10 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def executable() -> str:
-    """Return the path of git, or its name if it is not found. The variable is GitPython's, so that both use one git."""
+    """Return the path of git, or its name if it is not found.
+
+    GitPython reads the same variable, so that both use the same git.
+    """
     name = os.environ.get("GIT_PYTHON_GIT_EXECUTABLE") or "git"
     found = _find(name, os.environ.get("PATH"))
     if not os.access(found, os.X_OK):  # git was installed elsewhere meanwhile

@@ -25,9 +25,9 @@ class RefFiles:
         self._head = git_dir / "HEAD" if self.plain else git_dir / "reftable" / "tables.list"
 
     def mark(self) -> object:
-        """Return a value that changes whenever HEAD names another branch; None if HEAD's file has no stat.
+        """Return a value that changes whenever HEAD names another branch: times, size and inode of HEAD's file.
 
-        It consists of the file's times, size and inode.
+        None if the file has no stat; the caller then has to ask git.
         """
         try:
             found = os.stat(self._head)

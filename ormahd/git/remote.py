@@ -329,7 +329,7 @@ class Network:
         return self._git.resolve(remote.tracking)
 
     def push(self, remote: Remote, commit: str, progress: Progress) -> bool:
-        """Push a commit to the remote's branch. Return False if that branch has moved, so that it is no fast-forward.
+        """Push a commit to the remote's branch. Return False if that branch has moved: it would be no fast-forward.
 
         Raises Unreachable; Conflict if the remote refuses.
         """

@@ -23,7 +23,7 @@ BROKEN: Final = 0
 
 
 class Signals:
-    """Handlers for SIGTERM, SIGINT and SIGHUP, which `wait` returns. Create it in the main thread.
+    """Handles SIGTERM, SIGINT and SIGHUP: `wait` returns those that came. Create it in the main thread.
 
     A second SIGTERM or SIGINT ends the process at once; writes that were acknowledged survive that.
     """

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ormahd.embedding.token_vectors import Float, Half
 
 SPARE = 8
-"""A search first examines one row more than the requested number of nodes for every `SPARE` of them."""
+"""A search for `limit` nodes first examines `limit` + `limit` // `SPARE` + 1 rows."""
 BLOCK = 65_536
 """The number of rows in one block (100 MB at 384 dimensions, of which the system provides what is written)."""
 STEP = 4096
@@ -83,7 +83,7 @@ class MatrixSnapshot(Struct, frozen=True):
 
 
 class Matrix:
-    """Vectors by node id; a node has one row for each piece of its text."""
+    """The vectors of all nodes, as rows of a matrix. A node has one row for each piece of its text."""
 
     def __init__(self, dimensions: int, *, quick: int = 0, block: int = BLOCK) -> None:
         """`quick`: the largest number of rows at which the property `quick` is true. `block`: the rows per block."""

@@ -129,7 +129,7 @@ _PASSED_BY = frozenset({"intent", "tmp", "conflicts"})
 
 
 class OwnData(Struct):
-    """What the reconciler remembers between scans about the vault's own data: the card and the lines files in
+    """What the reconciler remembers between scans about the vault's own data: the card and the `.jsonl` files in
     `.ormah/`."""
 
     since: str | None = None
@@ -151,10 +151,10 @@ class _Differs(Struct):
 
 
 def bring_in_own_data(scan: Round) -> None:
-    """Commit the card and the lines files in `.ormah/` where the folder differs from HEAD.
+    """Commit the card and the `.jsonl` files in `.ormah/` where the folder differs from HEAD.
 
-    They differ if a person edited them, or moved the branch without the files (`git reset --mixed`). A lines file then
-    gets the lines of both sides (`merge_file`).
+    They differ if a person edited them, or moved the branch without the files (`git reset --mixed`). A `.jsonl` file
+    then gets the lines of both sides (`merge_file`).
     """
     owner, vault, own = scan.owner, scan.vault, scan.owner.own
     head = owner.walked
@@ -189,7 +189,7 @@ def _later(scan: Round, seconds: float) -> None:
 
 
 def _own_paths(scan: Round) -> set[str]:
-    """Return the paths of the card and of all lines files that are in HEAD or in the folder."""
+    """Return the paths of the card and of all `.jsonl` files in `.ormah/` that are in HEAD or in the folder."""
     found = {path for path in scan.tree if path == CARD or (path.startswith(f"{DATA}/") and is_lines(path))}
     top = os.path.join(scan.vault.root, DATA)
     with scan.guard.file(DATA):

@@ -41,12 +41,12 @@ OURS_S = 1.0
 """The longest time in seconds that a scan waits until a commit of Ormah's own is reported, because otherwise it would
 walk the whole folder needlessly."""
 FEW = 10
-"""Up to so many paths, git is asked about each whether it is ignored. Of more, folders with files of HEAD are left out,
-because git compares each with its whole index."""
+"""The number of paths up to which git is asked about each whether it is ignored. Beyond it, git is not asked about
+folders with files of HEAD, because it compares each with its whole index."""
 LEAST_FILES = 200
-"""Number of files that `Reconciler.files` reads at least before it lets a waiting scan run, so that it ends."""
+"""`Reconciler.files` reads at least so many files before it lets a waiting scan run, so that it makes progress."""
 MOST_WALKS = 100
-"""About how often `Reconciler.files` walks the folder at most. It walks it again after each scan that it lets run."""
+"""`Reconciler.files` walks the folder again after each scan that it lets run, but about so many times at most."""
 
 
 class _ScanLock:
@@ -93,7 +93,7 @@ class Reconciler:
     """Brings changes in the folder into history and index. Thread-safe; one scan runs at a time."""
 
     undecided: frozenset[str] = frozenset()
-    """Unchanged files that need a new decision; it could not be carried out yet."""
+    """Unchanged files that need a new decision, which no scan could carry out yet."""
     asked: Mapping[str, str] = MappingProxyType({})
     """{path of a file that a request is adopting: id of the request's run}."""
 
@@ -139,7 +139,7 @@ class Reconciler:
         self.overlay: dict[str, FileState] = {}
         self.racy: set[str] = set()
         self.wrote: set[str] = set()
-        """Files of our own commits that no scan has read since. Their content may be the content before the commit."""
+        """Files that our own commits wrote and no scan has compared with HEAD since: the old bytes may be back."""
         self.during: dict[str, str | None] = {}
         """{path: sha256} of the files that our own commits wrote since the scan began; None: deleted, or written by a
         sync. These commits update the index themselves."""
@@ -568,7 +568,7 @@ class Reconciler:
         self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], *, head: str | None,
         notes: Mapping[str, Note | None] | None = None,
     ) -> None:  # fmt: skip
-        """Update the index. `head`: the commit up to which the index is then complete; None: it may not be."""
+        """Update the index. `head`: the commit up to which the index is then complete (None: as before)."""
         self._apply(upserts, removals, head=head, notes=notes)
         self.told = head or self.told
         with self.book:

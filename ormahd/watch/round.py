@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 BATCH = 500
 """The largest number of files in one update of the index, and in one commit."""
 BATCH_BYTES = 32_000_000
-"""Bytes of notes in memory from which they are given to the index and committed."""
+"""Once the notes collected in memory have so many bytes, they are given to the index and committed."""
 COLD_NS = 10_000_000_000
 """The first scan of a process reads files again whose mtime is at most so many nanoseconds before the newest one."""
 MASS = 20
@@ -125,8 +125,8 @@ class Round:
         return self.out
 
     def walk(self) -> tuple[WalkResult, set[str] | None]:
-        """Walk the folder. Return the result and, of the paths in it that are gone, those known to be at rest (None:
-        none)."""
+        """Walk the folder. Return (the result, those of its absent paths that are known to be at rest; None: no such
+        paths)."""
         owner = self.owner
         settings = owner.settings
         if owner.cold:
@@ -432,7 +432,7 @@ class Round:
         return done
 
     def finish(self) -> bool:
-        """Tell the index the commit up to which it is complete, if it is. If HEAD has moved meanwhile, schedule
+        """If the index now has everything of HEAD, record HEAD in it. If HEAD has moved during the scan, schedule
         another scan and return False."""
         owner = self.owner
         if owner.stays(self.moved_on):
