@@ -75,8 +75,8 @@ class Backfill:
             )  # fmt: skip
 
     def close(self, seconds: float) -> bool:
-        """End the thread as soon as it has read the present file; the next start of the daemon continues. Return False if it
-        has not ended after `seconds`."""
+        """End the thread as soon as it has read the present file; the next start of the daemon continues. Return
+        False if it has not ended after `seconds`."""
         self._leaving.set()
         thread = self._thread
         if thread is not None:

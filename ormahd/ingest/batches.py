@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from ormahd.sessions.archive import Archived
 
 BATCH: Final = 12_000
-"""Maximum characters of one batch as JSON: few enough for a small local model, and for an agent's client not to cut them."""
+"""Maximum characters of one batch as JSON: few enough for a small local model and for the client of an agent."""
 LONGEST: Final = 5_000
 """Maximum characters of one turn that are shown: its beginning and its end. A longer turn has a pasted file or log."""
 BEFORE: Final = 2
-"""Number of read turns that are shown before the unread ones, so that the model understands what an answer refers to."""
+"""Number of read turns that are shown before the unread ones, so that the model understands an answer."""
 BEFORE_CHARACTERS: Final = 600
 GAP: Final = "\n[…]\n"
 TITLE: Final = 200
@@ -35,8 +35,8 @@ WHO: Final = {"user": "person", "assistant": "agent"}
 
 
 class ShownTurn(Struct, frozen=True):
-    """A turn as shown to a model. `turn`: its number in the batch. `read`: whether it was read before; it is then shown only
-    so that the model understands the other turns."""
+    """A turn as shown to a model. `turn`: its number in the batch. `read`: whether it was read before; it is then
+    shown only so that the model understands the other turns."""
 
     turn: int
     who: str
@@ -46,8 +46,8 @@ class ShownTurn(Struct, frozen=True):
 
 
 class TurnBatch(Struct, frozen=True):
-    """Some turns of one session. `keys`: the keys of the shown turns, in order. `fresh`: the keys of those that are unread.
-    `end`: the number of turns of the session that are read once this batch is."""
+    """Some turns of one session. `keys`: the keys of the shown turns, in order. `fresh`: the keys of those that are
+    unread. `end`: the number of turns of the session that are read once this batch is."""
 
     turns: tuple[ShownTurn, ...]
     keys: tuple[str, ...]
@@ -56,8 +56,8 @@ class TurnBatch(Struct, frozen=True):
 
 
 class Remembered(Struct, frozen=True):
-    """A memory as a model proposes it. `turns`: the numbers of the turns that say it; the first is that in which it was said.
-    `corrects`: words of an earlier fact that this one makes wrong."""
+    """A memory as a model proposes it. `turns`: the numbers of the turns that say it; the first is that in which it
+    was said. `corrects`: words of an earlier fact that this one makes wrong."""
 
     turns: Sequence[int]
     type: NodeType
@@ -88,14 +88,14 @@ def batches(some: UnreadTurns, most: int = BATCH) -> Iterator[TurnBatch]:
 
 
 def show(keys: Sequence[str], turns: Mapping[str, Archived], fresh: Collection[str]) -> tuple[ShownTurn, ...]:
-    """Return the turns with these keys in the form for a model, numbered by their position in `keys`. Keys that `turns` no
-    longer has are left out; the numbers of the others stay. `fresh`: the keys of unread turns."""
+    """Return the turns with these keys in the form for a model, numbered by their position in `keys`. Keys that
+    `turns` no longer has are left out; the numbers of the others stay. `fresh`: the keys of unread turns."""
     return tuple(_shown(turns[key], at, read=key not in fresh) for at, key in enumerate(keys, 1) if key in turns)
 
 
 def candidates(batch: TurnBatch, found: Sequence[Remembered]) -> list[MemoryCandidate]:
-    """Return the memories that a model proposes as candidates, with keys of turns in place of numbers. Numbers of turns that
-    are not in the batch are dropped; the checks refuse a candidate that has no turn left."""
+    """Return the memories that a model proposes as candidates, with keys of turns in place of numbers. Numbers of
+    turns that are not in the batch are dropped; the checks refuse a candidate that has no turn left."""
     return [
         MemoryCandidate(
             one.type, shortened(one.title, TITLE), one.content, one.confidence,

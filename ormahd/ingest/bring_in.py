@@ -1,7 +1,7 @@
 """Archives the sessions of a file: reads its turns, leaves some out, redacts secrets, and stores the rest.
 
-Turns are recognised by their keys, so that a file may be read again, in parts, or after it was rewritten. A dry run does the
-same without storing anything.
+Turns are recognised by their keys, so that a file may be read again, in parts, or after it was rewritten. A dry run
+does the same without storing anything.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ class _Taking(Struct):
     seen: set[str] | None
     """The keys of the turns that a dry run has counted so far; None if it is no dry run."""
     ending: str = ""
-    """The agent's last answer as reported by a hook; "" if no hook reported one. The file may lack this answer, or have it
-    without a sign that it is complete."""
+    """The agent's last answer as reported by a hook; "" if no hook reported one. The file may lack this answer, or
+    have it without a sign that it is complete."""
     least: int = 1
-    """Minimum number of prompts: with fewer, nothing of the document is archived, unless one of its sessions already is."""
+    """Minimum number of prompts: with fewer, the document is not archived, unless one of its sessions already is."""
     prompts: int = 0
     tail: SessionTurn | None = None
     """The last turn that was read so far."""
@@ -83,7 +83,7 @@ class _Taking(Struct):
     untitled: set[str] = field(default_factory=set)
     """Sessions of which a turn is left out. They get no title, because it might reveal that turn."""
     told: dict[str, str] = field(default_factory=dict)
-    """Key of an answer -> the key under which the same answer is archived if a hook reported it before the file had it."""
+    """Key of an answer -> the key that the same answer has if a hook reported it before the file had it."""
     waiting: list[SessionTurn] = field(default_factory=list)
     sessions: set[str] = field(default_factory=set)
     unentitled: set[str] = field(default_factory=set)
@@ -98,10 +98,11 @@ def look(
     ormah: Ormah, path: str, *, dry_run: bool, progress: Progress, unnamed: bool = False, propose: Propose | None = None,
     foreseen: Callable[[IngestedFile, Touched], None] = lambda *_: None, files: Sequence[Path] | None = None,
 ) -> IngestPathResult:  # fmt: skip
-    """Return the files at a path that may hold conversations. With `dry_run`, read each, and say what would be archived.
+    """Return the files at a path that may hold conversations. With `dry_run`, read each, and say what would be
+    archived.
 
-    `foreseen` adds to a result the memories that would be made from the file. `files`: the files, if the caller has already
-    found them.
+    `foreseen` adds to a result the memories that would be made from the file. `files`: the files, if the caller has
+    already found them.
 
     Raises:
         BadRequest: there is nothing at this path, or archiving is switched off.
@@ -135,8 +136,8 @@ def ingest(
     propose: Propose | None = None,
     touched: Touched | None = None,
 ) -> IngestedFile:
-    """Archive the sessions of one file, and add those that got turns to `touched`. `source`: the way in under which the file
-    is counted. `propose`: is called with the facts in an export of another program's memories.
+    """Archive the sessions of one file, and add those that got turns to `touched`. `source`: the way in under which
+    the file is counted. `propose`: is called with the facts in an export of another program's memories.
 
     Raises:
         BadRequest: there is no such file, or archiving is switched off.
@@ -200,8 +201,8 @@ def take(
     propose: Propose | None = None,
     touched: Touched | None = None,
 ) -> IngestedFile:
-    """Archive the sessions of a file, and return the result. With `seen` it is a dry run: nothing is stored, and the keys of
-    the turns are added to `seen`."""
+    """Archive the sessions of a file, and return the result. With `seen` it is a dry run: nothing is stored, and the
+    keys of the turns are added to `seen`."""
     return settling(ormah, path, seen=seen, unnamed=unnamed, progress=progress, propose=propose, touched=touched)[0]
 
 
@@ -219,8 +220,8 @@ def settling(
 ) -> tuple[IngestedFile, bool]:
     """Do the same as `take`, and also return whether the file ends with a complete answer.
 
-    `ending`: the agent's last answer as reported by a hook; it is archived even if the file does not have it yet. `least`:
-    minimum number of prompts; a file of new sessions with fewer is left for later.
+    `ending`: the agent's last answer as reported by a hook; it is archived even if the file does not have it yet.
+    `least`: minimum number of prompts; a file of new sessions with fewer is left for later.
     """
     out = IngestedFile(str(path))
     settled = True
@@ -271,8 +272,8 @@ def _add(touched: Touched, taking: _Taking) -> None:
 
 
 def _project(path: Path) -> str | None:
-    """Return the project's folder for a chat of Gemini CLI, from a file beside it, as the chat itself does not name it. None
-    for any other file."""
+    """Return the project's folder for a chat of Gemini CLI, from a file beside it, as the chat itself does not name
+    it. None for any other file."""
     file = path.parent.parent / ".project_root"
     try:
         return file.read_text("utf-8", "replace").strip()[:4096] or None if path.parent.name == "chats" else None
@@ -334,8 +335,8 @@ def _unheard(ormah: Ormah, harness: str, taking: _Taking) -> bool:
 
 
 def _heard(taking: _Taking, turn: SessionTurn) -> SessionTurn:
-    """Record a turn in `taking`, and return it. An answer that is still open is returned as closed if a hook reported exactly
-    this text as the last answer."""
+    """Record a turn in `taking`, and return it. An answer that is still open is returned as closed if a hook reported
+    exactly this text as the last answer."""
     if turn.cwd is not None:
         taking.homes.setdefault(turn.session, turn.cwd)
     if turn.role == "user":
@@ -370,8 +371,8 @@ def _count(taking: _Taking) -> None:
 
 
 def _left_out(ormah: Ormah, taking: _Taking, turn: SessionTurn) -> bool:
-    """Return whether a turn is left out: its session is one of the judge's own, or began in an excluded folder, or is in one
-    at this turn."""
+    """Return whether a turn is left out: its session is one of the judge's own, or began in an excluded folder, or is
+    in one at this turn."""
     if turn.session in taking.judging:
         return True
     for cwd in {taking.homes.get(turn.session), turn.cwd} - {None}:
@@ -384,8 +385,8 @@ def _left_out(ormah: Ormah, taking: _Taking, turn: SessionTurn) -> bool:
 
 
 def _keep(ormah: Ormah, harness: str, taking: _Taking, *, titled: bool) -> None:
-    """Archive those turns in `taking.waiting` that are not archived yet. `titled`: no more turns follow, so that it is known
-    which sessions may have a title; their titles are stored as well."""
+    """Archive those turns in `taking.waiting` that are not archived yet. `titled`: no more turns follow, so that it
+    is known which sessions may have a title; their titles are stored as well."""
     turns, taking.waiting = taking.waiting, []
     keys = [turn.key for turn in turns]
     known = ormah.sessions.known([*keys, *(taking.told[key] for key in keys if key in taking.told)]) | (

@@ -48,8 +48,8 @@ class AgentMemory(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _HandedOut(Struct, frozen=True):
-    """The record of a batch that was given to an agent, kept with the receipt. `path`: the session's file in the archive;
-    `keys`: the keys of the shown turns; `fresh`: those of the turns that were unread."""
+    """The record of a batch that was given to an agent, kept with the receipt. `path`: the session's file in the
+    archive; `keys`: the keys of the shown turns; `fresh`: those of the turns that were unread."""
 
     batch_id: str
     path: str
@@ -61,8 +61,8 @@ class AgentReading:
     """Makes batches of unread turns for an agent, and commits the memories that the agent finds in them."""
 
     def __init__(self, ormah: Ormah, *, judge: bool, conflicts: Callable[[], None] = lambda: None) -> None:
-        """`judge`: whether a judge is configured; with `extraction.by` = `auto` it reads the sessions, and no agent does.
-        `conflicts`: is called when a new memory seems to replace an older one."""
+        """`judge`: whether a judge is configured; with `extraction.by` = `auto` it reads the sessions, and no agent
+        does. `conflicts`: is called when a new memory seems to replace an older one."""
         by = ormah.settings.extraction.by
         self._on = by == "agent" or (by == "auto" and not judge)
         self._ormah = ormah
@@ -73,8 +73,8 @@ class AgentReading:
         return self._on and next(iter(self._open()), None) is not None
 
     def hand_out(self, characters: int) -> tuple[list[ExtractionBatch], list[dict[str, Any]]]:
-        """Return (batches, records of them to keep with the receipt). The batches have at most `characters` together; those of
-        the newest sessions come first."""
+        """Return (batches, records of them to keep with the receipt). The batches have at most `characters` together;
+        those of the newest sessions come first."""
         shown: list[ExtractionBatch] = []
         kept: list[dict[str, Any]] = []
         left = min(characters, CHARACTERS)
@@ -110,8 +110,8 @@ class AgentReading:
     ) -> tuple[int, list[RefusedItem], list[str]]:
         """Commit the memories that an agent found, one commit for each batch. A batch without a memory counts as read.
 
-        `kept`: the records from `hand_out`; `items`: the agent's memories. Return (number of memories made, refused items,
-        commits).
+        `kept`: the records from `hand_out`; `items`: the agent's memories. Return (number of memories made, refused
+        items, commits).
 
         Raises:
             VaultBusy: another process holds git. What was stored so far stays.
@@ -151,8 +151,8 @@ class AgentReading:
         ]  # fmt: skip
 
     def _batches(self, kept: Sequence[Mapping[str, Any]]) -> list[tuple[_HandedOut, SessionTail | None, TurnBatch]]:
-        """Return (record, session, batch with the turns that are still archived) for each batch of a receipt. The session is
-        None if it is no longer archived or may no longer be read."""
+        """Return (record, session, batch with the turns that are still archived) for each batch of a receipt. The
+        session is None if it is no longer archived or may no longer be read."""
         tails = {one.path: one for one in readable(self._ormah)}
         found = []
         for row in kept:

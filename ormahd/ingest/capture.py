@@ -1,8 +1,8 @@
 """Archives sessions while they are going on: hooks report that a transcript has grown, and a thread reads it.
 
 A hook may be called before the harness has written the answer to the file. The file is then read again for up to two
-seconds; after that, the answer is archived as the hook reported it. A file whose last answer is still incomplete is read
-again once nothing was written to it for a while.
+seconds; after that, the answer is archived as the hook reported it. A file whose last answer is still incomplete is
+read again once nothing was written to it for a while.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class _Wish(Struct, frozen=True):
 
 
 class Capture:
-    """A thread that archives the transcripts named by hooks and by the watcher, one at a time. Thread-safe; `hear` returns at
-    once."""
+    """A thread that archives the transcripts named by hooks and by the watcher, one at a time. Thread-safe; `hear`
+    returns at once."""
 
     def __init__(
         self, ormah: Ormah, first: Callable[[], None] = lambda: None, archived: Callable[[], None] = lambda: None
@@ -60,7 +60,7 @@ class Capture:
         self._waiting: dict[Path, _Wish] = {}
         """File -> the request to read it, for the files to be read now."""
         self._later: dict[Path, tuple[float, _Wish]] = {}
-        """File -> (`time.monotonic` at which to read it again, request), for files that end with an incomplete answer."""
+        """File -> (`time.monotonic` at which to read it again, request), for files with an incomplete answer."""
         self._changed = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="capture", daemon=True)
@@ -78,8 +78,8 @@ class Capture:
         return not self._thread.is_alive()
 
     def hear(self, harness: str, session: str | None, path: str | None, ending: str) -> None:
-        """Queue a transcript that a hook reported as grown. `path` None: find the file by the session's id. `ending`: the
-        agent's last answer, "" if not reported."""
+        """Queue a transcript that a hook reported as grown. `path` None: find the file by the session's id. `ending`:
+        the agent's last answer, "" if not reported."""
         if not self._ormah.settings.sessions.keep:
             return
         file = Path(path) if path else _of_session(harness, session)
@@ -118,7 +118,7 @@ class Capture:
             self._guarded(lambda file=file, wish=wish: self._read(file, wish))  # type: ignore[misc]
 
     def _expire(self) -> None:
-        """Delete archived sessions that are older than `sessions.keep_days`. The archive does this at most once an hour."""
+        """Delete archived sessions that are older than `sessions.keep_days`. Does so at most once an hour."""
         self._ormah.sessions.expire()
 
     def _guarded(self, act: Callable[[], None]) -> None:
@@ -145,7 +145,7 @@ class Capture:
         return None
 
     def _read(self, file: Path, wish: _Wish) -> None:
-        """Archive the sessions of a file. If a hook reported the last answer, wait up to `SETTLES` until the file has it."""
+        """Archive the sessions of a file. If a hook reported an answer, wait up to `SETTLES` until the file has it."""
         ending = wish.ending
         least = self._ormah.settings.sessions.min_turns if wish.source == "watcher" else 1
         end = time.monotonic() + SETTLES
@@ -175,8 +175,8 @@ class Capture:
 
 
 def _of_session(harness: str, session: str | None) -> Path | None:
-    """Return the transcript of a session of Codex, whose hooks may report no path. None for any other harness, or if there is
-    no such file."""
+    """Return the transcript of a session of Codex, whose hooks may report no path. None for any other harness, or if
+    there is no such file."""
     home = known_home()
     if harness != "codex" or session is None or home is None or not _ID.fullmatch(session):
         return None

@@ -1,4 +1,5 @@
-"""Checks the memories that extraction proposes, be it by rules or by a model. Each is accepted, or refused for a reason.
+"""Checks the memories that extraction proposes, be it by rules or by a model. Each is accepted, or refused for a
+reason.
 
 The number of refusals is counted by reason.
 """
@@ -56,8 +57,8 @@ REPEATED: Final = 0.75
 """Share of a candidate's words that must be in a whispered memory for the candidate to count as its repetition. All its
 names and numbers must be in that memory too."""
 SAME_TURN: Final = 0.5
-"""The same share for a memory that came from the same turn. It is lower, because a model puts into other words what rules
-have already found there."""
+"""The same share for a memory that came from the same turn. It is lower, because a model puts into other words what
+rules have already found there."""
 TAGS: Final = 10
 _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 ORIGIN: Final = "session"
@@ -87,7 +88,7 @@ class Checks:
         """Number of accepted candidates that seem to replace an older memory."""
 
     def check(self, one: MemoryCandidate, origin: Origin, turns: Mapping[str, Archived]) -> PlannedMemory | str:
-        """Return the memory to store, or the reason why the candidate is refused. `turns`: key -> turn of the session."""
+        """Return the memory to store, or the reason why the candidate is refused. `turns`: key -> turn."""
         first = turns.get(one.turns[0]) if one.turns else None
         found: list[str] = []
         title = " ".join((clean(self._ormah, one.title, found) or "").split())[:MAX_TITLE]
@@ -120,8 +121,8 @@ class Checks:
     def _repeats(
         self, title: str, content: str, kind: NodeType, space: str | None, turn: str, origin: Origin
     ) -> str | None:
-        """Return the reason (`KNOWN` or `WHISPERED`) why a text is not new; None if it is new. Count in `replaces` if it
-        seems to replace an older memory."""
+        """Return the reason (`KNOWN` or `WHISPERED`) why a text is not new; None if it is new. Count in `replaces` if
+        it seems to replace an older memory."""
         now = self._ormah.moment()
         near = self._near(title, content)
         told = whispers.told_in(self._ormah.state, key_of(origin.session) or "")
@@ -169,8 +170,8 @@ def note_of(one: PlannedMemory, updated: datetime) -> bytes:
 
 
 def _relation(older: tuple[str | None, str, NodeType], content: str, newer: Statement, cosine: float) -> Relation:
-    """Return how a new text relates to an older memory, given as (title, content, type). `newer`: the statement that was
-    read from the new text; `cosine`: the similarity of the two."""
+    """Return how a new text relates to an older memory, given as (title, content, type). `newer`: the statement that
+    was read from the new text; `cosine`: the similarity of the two."""
     if statement(older[1]) == statement(content):
         return Relation.SAME
     verdict = compare(read(*older), newer, cosine).verdict

@@ -50,16 +50,16 @@ NICE: Final = 10
 LOOK_S: Final = 120.0
 """Seconds after which unread sessions are looked for, even if no turns were archived."""
 RESTED: Final = timedelta(minutes=10)
-"""Time without a new turn after which a session rests, and the judge reads its unread turns. A call after each answer would
-cost too much."""
+"""Time without a new turn after which a session rests, and the judge reads its unread turns. A call after each answer
+would cost too much."""
 PARTLY: Final = 3
-"""Number of failures in a row after which the usable part of an answer is accepted, because this judge does no better."""
+"""Number of failures in a row after which the usable part of an answer is accepted, as this judge does no better."""
 MUCH: Final = 6_000
 """Characters of unread turns from which the judge reads a session that does not rest yet."""
 PAUSE: Final = timedelta(minutes=1)
 LONGEST_PAUSE: Final = timedelta(hours=6)
-"""The longest time for which a session that could not be read is left alone. It begins with `PAUSE` and doubles with each
-failure in a row."""
+"""The longest time for which a session that could not be read is left alone. It begins with `PAUSE` and doubles with
+each failure in a row."""
 
 
 class Extraction:
@@ -68,8 +68,8 @@ class Extraction:
     def __init__(
         self, ormah: Ormah, *, asker: Asker | None = None, conflicts: Callable[[], None] = lambda: None
     ) -> None:
-        """`asker`: by which the judge is asked; None if no judge is configured. `conflicts` is called when a new memory seems
-        to replace an older one."""
+        """`asker`: by which the judge is asked; None if no judge is configured. `conflicts` is called when a new
+        memory seems to replace an older one."""
         self._ormah = ormah
         self._asker = asker
         self._conflicts = conflicts
@@ -97,7 +97,8 @@ class Extraction:
         self._thread.start()
 
     def stop(self, seconds: float) -> bool:
-        """End the thread as soon as it has read the present session. Return False if it has not ended after `seconds`."""
+        """End the thread as soon as it has read the present session. Return False if it has not ended after
+        `seconds`."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -112,8 +113,8 @@ class Extraction:
             self._changed.notify_all()
 
     def _committed(self, some: Sequence[Committed]) -> None:
-        """Wake the thread if an op deleted notes. It then writes tombstones for deleted memories at once, while the state
-        still has a record of them."""
+        """Wake the thread if an op deleted notes. It then writes tombstones for deleted memories at once, while the
+        state still has a record of them."""
         if any(change.data is None for done in some for change in done.changes):
             self.wake()
 
@@ -156,8 +157,8 @@ class Extraction:
         return made
 
     def _ask_about_all(self) -> int:
-        """Have the judge read all sessions that are due, newest first, including those that become due in the meantime. Return
-        the number of memories made."""
+        """Have the judge read all sessions that are due, newest first, including those that become due in the
+        meantime. Return the number of memories made."""
         tried: set[str] = set()
         made = 0
         while not self._stopping:
@@ -183,8 +184,8 @@ class Extraction:
         return sum(len(one.text) for one in some.turns[some.start :]) >= MUCH
 
     def waiting(self, *, also_failed: bool = False) -> list[SessionTail]:
-        """Return the sessions with unread turns, newest first. Those that are left alone after a failure are included only
-        with `also_failed`."""
+        """Return the sessions with unread turns, newest first. Those that are left alone after a failure are included
+        only with `also_failed`."""
         way: Way | None = "model" if self._ormah.settings.extraction.by == "agent" else self.way
         if way is None:
             return []
@@ -195,8 +196,7 @@ class Extraction:
         ]
 
     def _guarded(self, tail: SessionTail) -> Learning | None:
-        """Read one session. If that fails, record the failure, so that it is tried again later, and return None. Raises
-        JudgeGone."""
+        """Read one session. If that fails, record the failure for another try, and return None. Raises JudgeGone."""
         way = self.way
         assert way is not None
         try:
@@ -235,8 +235,8 @@ class Extraction:
         return found
 
     def _ask_about(self, some: UnreadTurns) -> Learning:
-        """Have the judge read the unread turns of a session in batches. The memories of a batch are committed before the next
-        batch is asked about."""
+        """Have the judge read the unread turns of a session in batches. The memories of a batch are committed before
+        the next batch is asked about."""
         asker = self._asker
         assert asker is not None
         whole, run = Learning(), self._ormah.new_run()
@@ -260,8 +260,8 @@ class Extraction:
     # ------------------------------------------------------------ with a command
 
     def read_all(self, out: IngestedFile, touched: Touched) -> None:
-        """Read the sessions in `touched`, which got turns from a file, and add the memories made to `out`. If the judge reads,
-        only count these sessions as unread and wake the thread."""
+        """Read the sessions in `touched`, which got turns from a file, and add the memories made to `out`. If the
+        judge reads, only count these sessions as unread and wake the thread."""
         way = self.way
         if way is None or not touched:
             return
@@ -275,8 +275,8 @@ class Extraction:
                 _count(out, found, dry=False)
 
     def foreseeing(self) -> Callable[[IngestedFile, Touched], None]:
-        """Return a function for a dry run over several files. It adds to the result of each file the memories that would be
-        made from it."""
+        """Return a function for a dry run over several files. It adds to the result of each file the memories that
+        would be made from it."""
         way = self.way
         checks = Checks(self._ormah, "rules") if way == "rules" else None
 
@@ -311,8 +311,8 @@ class Extraction:
         return LearningHealth(by, why, sources)
 
     def sources(self, since: str = "") -> dict[str, SourceCounts]:
-        """Return harness -> its numbers: memories made and candidates refused from the month `since` (`YYYY-MM`) on, sessions
-        with unread turns now, and their errors."""
+        """Return harness -> its numbers: memories made and candidates refused from the month `since` (`YYYY-MM`) on,
+        sessions with unread turns now, and their errors."""
         record = Extractions(self._ormah.state)
         counts = record.counts(since)
         way = self.way
@@ -349,8 +349,8 @@ def _count(out: IngestedFile, found: Learning, *, dry: bool) -> None:
 
 
 def _is_open(known: SessionProgress | None, tail: SessionTail, now: datetime | None) -> bool:
-    """Return whether a session has unread turns. With a time `now`, return False for a session that is left alone at that
-    time because it failed."""
+    """Return whether a session has unread turns. With a time `now`, return False for a session that is left alone at
+    that time because it failed."""
     if known is None:
         return True
     if known.plan is None and known.until[:1] == (tail.key,):

@@ -1,7 +1,8 @@
 """Watches folders outside the vault: reports files that changed and were not written to since, and unreadable folders.
 
-Events come from watchdog through `watch.watcher.FolderEvents`. Because events can be lost, each folder is also scanned when
-it is first found, and at intervals. A folder that is missing, moved or unreadable is tried again with growing pauses.
+Events come from watchdog through `watch.watcher.FolderEvents`. Because events can be lost, each folder is also
+scanned when it is first found, and at intervals. A folder that is missing, moved or unreadable is tried again with
+growing pauses.
 """
 
 from __future__ import annotations
@@ -47,13 +48,13 @@ class FolderListener(Protocol):
         """Is called when a whole folder has to be looked through for changes."""
 
     def troubled(self, wrong: dict[str, str]) -> None:
-        """Is called when other folders than before cannot be watched, or for other reasons. `wrong`: all of them now, path ->
-        reason."""
+        """Is called when other folders than before cannot be watched, or for other reasons. `wrong`: all of them now,
+        path -> reason."""
 
 
 class _Watched:
-    """The state of one folder. `scan_at`, `try_at`: `time.monotonic` of the next scan, and of the next try if the folder is
-    not `there`."""
+    """The state of one folder. `scan_at`, `try_at`: `time.monotonic` of the next scan, and of the next try if the
+    folder is not `there`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -69,8 +70,8 @@ class FolderWatch:
     def __init__(
         self, name: str, folders: Sequence[Path], listener: FolderListener, *, quiet: float, optional: bool = False
     ) -> None:
-        """`quiet`: seconds without a write after which a changed file is reported. `optional`: a folder that does not exist
-        is not reported as trouble."""
+        """`quiet`: seconds without a write after which a changed file is reported. `optional`: a folder that does not
+        exist is not reported as trouble."""
         self._optional = optional
         self._folders = [_Watched(path) for path in dict.fromkeys(folders)]
         self._listener = listener
@@ -93,7 +94,7 @@ class FolderWatch:
 
     @property
     def state(self) -> str:
-        """Whether the folders are watched, or only scanned because the system allows no more watches; in words for people."""
+        """Whether the folders are watched, or only scanned as the system allows no more watches; in words."""
         return "scanning at an interval" if self._polls else "watching"
 
     def start(self) -> None:
@@ -169,8 +170,8 @@ class FolderWatch:
             self._guarded(lambda file=file, folder=folder: self._listener.changed(folder, file))  # type: ignore[misc]
 
     def _rested(self) -> list[tuple[Path, Path]]:
-        """Wait until a changed file or a scan is due, at most until the next heartbeat. Return (file, its folder) for the
-        changed files to report now."""
+        """Wait until a changed file or a scan is due, at most until the next heartbeat. Return (file, its folder) for
+        the changed files to report now."""
         with self._changed:
             now = time.monotonic()
             due = [at + self._quiet for _, at in self._pending.values()]
@@ -187,7 +188,7 @@ class FolderWatch:
             return rested
 
     def _look(self) -> None:
-        """Check whether each folder exists and can be read, watch those that can, and report changes to the listener."""
+        """Check whether each folder exists and can be read, and watch it if it can. Report changes to the listener."""
         now = time.monotonic()
         wrong: dict[str, str] = {}
         for one in self._folders:
@@ -214,8 +215,8 @@ class FolderWatch:
             self._listener.troubled(wrong)
 
     def _watch(self) -> None:
-        """Make sure that events arrive for all folders that exist. If the system allows no more watches, have the folders
-        scanned more often instead."""
+        """Make sure that events arrive for all folders that exist. If the system allows no more watches, have the
+        folders scanned more often instead."""
         now = time.monotonic()
         if self._source is not None and not self._source.alive:
             self._source.stop()

@@ -113,8 +113,9 @@ class Hippocampus(FolderSource):
     def _gone(self, folder: Path, files: list[Path], *, emptied: bool = False) -> None:
         """Move the memories of deleted files to the archive.
 
-        Only files that this machine has read count, because other files may be on another machine of the person. If a folder
-        lost all its files at once (`emptied`), it may be a disk that is not mounted: the memories then stay as they are.
+        Only files that this machine has read count, because other files may be on another machine of the person. If a
+        folder lost all its files at once (`emptied`), it may be a disk that is not mounted: the memories then stay as
+        they are.
         """
         known = [file for file in files if not file.exists() and self._ormah.sessions.was_read(cursor(file))]
         self._wrong.pop(str(folder), None)

@@ -116,8 +116,8 @@ class Intake:
         return self._log.numbers((self._ormah.clock() - MONTH).date().isoformat())
 
     def findings(self) -> list[Finding]:
-        """Return findings for `status`: folders that cannot be read, a judge that should read sessions and is not configured,
-        and kinds of lines of transcripts that no reader knows."""
+        """Return findings for `status`: folders that cannot be read, a judge that should read sessions and is not
+        configured, and kinds of lines of transcripts that no reader knows."""
         found = [
             Finding("warning", f"{one.path} cannot be watched since {one.since[:16]}: {one.why}",
                     mend="make it readable, or take it out of the settings; it is tried again by itself")

@@ -1,7 +1,8 @@
-"""Makes memories from one archived session: finds its unread turns, checks the candidates, and commits the accepted ones.
+"""Makes memories from one archived session: finds its unread turns, checks the candidates, and commits the accepted
+ones.
 
-Each read becomes one commit. Before it, the memories are stored in the state as a plan, with their ids. After a crash the
-plan is completed, so that no memory is lost or made twice.
+Each read becomes one commit. Before it, the memories are stored in the state as a plan, with their ids. After a crash
+the plan is completed, so that no memory is lost or made twice.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class _Patient(tuple[SessionTurn, ...]):
 
 
 class UnreadTurns(Struct, frozen=True):
-    """A session with its unread turns. `turns`: all its turns, read ones too; `start`: index of the first unread one."""
+    """A session with its unread turns. `turns`: all its turns, read ones too; `start`: index of the first unread."""
 
     tail: SessionTail
     turns: tuple[Archived, ...]
@@ -65,8 +66,8 @@ class UnreadTurns(Struct, frozen=True):
 
     @property
     def shown(self) -> Sequence[SessionTurn]:
-        """The unread turns with up to `BEFORE` read turns before them. With these, the result does not depend on where the
-        last read happened to end."""
+        """The unread turns with up to `BEFORE` read turns before them. With these, the result does not depend on
+        where the last read happened to end."""
         return _Patient(said(self.tail, one) for one in self.turns[max(0, self.start - BEFORE) :])
 
     @property
@@ -74,15 +75,15 @@ class UnreadTurns(Struct, frozen=True):
         return {one.key for one in self.turns[self.start :]}
 
     def until(self, end: int | None = None) -> tuple[str, ...]:
-        """Return the position to store once the turns before index `end` (None: all) are read: the keys of the last of these
-        turns, the last one first."""
+        """Return the position to store once the turns before index `end` (None: all) are read: the keys of the last
+        of these turns, the last one first."""
         read = self.turns if end is None else self.turns[:end]
         return tuple(one.key for one in reversed(read[-KEYS_KEPT:]))
 
 
 class Learning(Struct):
-    """The result of a read: memories to commit, reason -> number of refused candidates, and how many memories seem to replace
-    an older one."""
+    """The result of a read: memories to commit, reason -> number of refused candidates, and how many memories seem to
+    replace an older one."""
 
     memories: list[PlannedMemory] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
@@ -99,7 +100,7 @@ def said(tail: SessionTail, one: Archived) -> SessionTurn:
 
 
 def unread(ormah: Ormah, tail: SessionTail, way: Way, *, more: Sequence[Line] = ()) -> UnreadTurns:
-    """Return a session with its unread turns. `more`: turns to add to the archived ones, which a dry run would archive."""
+    """Return a session with its unread turns. `more`: turns that a dry run would archive."""
     turns = tuple(ormah.sessions.turns_of(tail.path))
     turns += tuple(
         Archived(0, one.key, 0, at, one.role, one.time, one.text) for at, one in enumerate(more, len(turns) + 1)
@@ -111,8 +112,8 @@ def unread(ormah: Ormah, tail: SessionTail, way: Way, *, more: Sequence[Line] = 
 
 
 def readable(ormah: Ormah) -> list[SessionTail]:
-    """Return the sessions that may be read for memories, newest first. Sessions that began in a folder that is excluded now
-    are left out."""
+    """Return the sessions that may be read for memories, newest first. Sessions that began in a folder that is
+    excluded now are left out."""
     patterns = ormah.settings.sessions.exclude
     excluded: dict[str, bool] = {}
 
@@ -125,8 +126,8 @@ def readable(ormah: Ormah) -> list[SessionTail]:
 
 
 def take_up(ormah: Ormah, way: Way) -> int:
-    """Restore the positions in sessions that were read before the state was lost. Each is set to the last turn from which the
-    vault has a memory.
+    """Restore the positions in sessions that were read before the state was lost. Each is set to the last turn from
+    which the vault has a memory.
 
     Memories whose ids the state does not have show that it was lost. Return the number of sessions.
     """
@@ -156,8 +157,8 @@ def propose(
     *,
     fresh: set[str] | None = None,
 ) -> Learning:
-    """Check the candidates found in a session. Those that come from no unread turn are ignored. `fresh`: the keys of the
-    unread turns; None: all turns that `some` has as unread."""
+    """Check the candidates found in a session. Those that come from no unread turn are ignored. `fresh`: the keys of
+    the unread turns; None: all turns that `some` has as unread."""
     out = Learning()
     turns = {one.key: one for one in some.turns}
     fresh = some.fresh if fresh is None else fresh
@@ -200,7 +201,7 @@ def learn(
 def carry_out(
     ormah: Ormah, tail: SessionTail, way: Way, plan: ExtractionPlan, caller: Caller, *, run: str | None = None
 ) -> Outcome | None:
-    """Commit those memories of a plan that the vault does not have yet, and store the plan's position in the session."""
+    """Commit those memories of a plan that the vault does not have yet, and store the plan's position."""
     done = None
     if plan.memories:
         if any(one.space for one in plan.memories):
@@ -266,8 +267,8 @@ def _body(tail: SessionTail, new: Sequence[PlannedMemory], plan: ExtractionPlan)
 
 
 def bury_the_missing(ormah: Ormah) -> int:
-    """Write tombstones for extracted memories that were deleted without an op, such as by a person or a `git revert`, so that
-    they are not made again.
+    """Write tombstones for extracted memories that were deleted without an op, such as by a person or a `git revert`,
+    so that they are not made again.
 
     Return the number of tombstones.
     """

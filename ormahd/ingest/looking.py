@@ -27,7 +27,8 @@ def look_at(
     """Return the conversations and documents at a path. With `dry_run`, also what would become of each.
 
     Raises:
-        BadRequest: there is nothing at this path, or it is in the vault, or it holds conversations and archiving is switched off.
+        BadRequest: there is nothing at this path; or it is in a folder of Ormah itself; or it has conversations while
+            archiving is switched off.
     """
     place = named(params.path)
     if params.kind not in {"", CONVERSATION, DOCUMENT}:
@@ -63,8 +64,8 @@ def look_at(
 
 
 def ingest_document(ormah: Ormah, params: IngestDocumentParams, caller: Caller) -> IngestedDocument:
-    """Bring the memories of a document up to date. If the file was read before and is deleted now, move its memories to the
-    archive.
+    """Bring the memories of a document up to date. If the file was read before and is deleted now, move its memories
+    to the archive.
 
     Raises:
         BadRequest: there is nothing at this path, or it is in the vault.

@@ -1,4 +1,4 @@
-"""Finds the past sessions of this machine, and estimates what it would cost to archive them and to read them for memories."""
+"""Finds the past sessions of this machine, and estimates the cost of archiving them and reading them for memories."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ CHARACTERS_A_TOKEN: Final = 4
 
 
 def past(ormah: Ormah, folders: Sequence[str], *, exact: bool, progress: Progress) -> PastResult:
-    """Return the transcripts in these folders that are not archived yet, newest first, with an estimate of what archiving them
-    takes. `folders` empty: those of all known agents. `exact`: read every file for the numbers, not only a sample.
+    """Return the transcripts in these folders that are not archived yet, newest first, with an estimate of what
+    archiving them takes. `folders` empty: those of all known agents. `exact`: read every file for the numbers, not
+    only a sample.
 
     Raises:
         BadRequest: archiving is switched off, or a path is not absolute.
@@ -111,7 +112,7 @@ def unreadable(folder: Path) -> str | None:
 
 
 def cost(ormah: Ormah, sessions: int, characters: int) -> JudgeCost:
-    """Return what it would cost to have the judge read so many sessions with so many characters: calls, tokens and days."""
+    """Return the calls, tokens and days that the judge would need to read so many sessions and characters."""
     limits = ormah.settings.judge
     calls = max(sessions, ceil(characters / BATCH))
     tokens = characters // CHARACTERS_A_TOKEN + calls * A_CALL

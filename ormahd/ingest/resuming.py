@@ -1,10 +1,10 @@
 """Continues the reading of a transcript that has grown where the last read ended, if nothing before can have changed.
 
-A place is the offset at which the last prompt begins, with a hash of the bytes just before it. The next read begins there
-only if these bytes are unchanged, and no later line takes back earlier turns. In Claude Code's transcripts, each later line
-must follow the prompt or a later line; in Codex's, no later line may roll turns back. Otherwise, such as after a rewind, a
-compaction or a rewrite, the whole file is read, and the keys of the turns show which are new. Gemini CLI writes changed
-messages again and may replace all, so its chats are always read whole.
+A place is the offset at which the last prompt begins, with a hash of the bytes just before it. The next read begins
+there only if these bytes are unchanged, and no later line takes back earlier turns. In Claude Code's transcripts,
+each later line must follow the prompt or a later line; in Codex's, no later line may roll turns back. Otherwise, such
+as after a rewind, a compaction or a rewrite, the whole file is read, and the keys of the turns show which are new.
+Gemini CLI writes changed messages again and may replace all, so its chats are always read whole.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ WORTH: Final = 1 << 16
 
 
 def begin(ormah: Ormah, source: str, stream: BinaryIO, found: str, reading: Reading) -> None:
-    """Move the stream to where the read begins, and set `reading` accordingly: at the stored place of the source if it is
-    still valid, else at the start. `found`: the format of the source."""
+    """Move the stream to where the read begins, and set `reading` accordingly: at the stored place of the source if
+    it is still valid, else at the start. `found`: the format of the source."""
     goes_on = _GOES_ON.get(found)
     place = ormah.sessions.place(source) if goes_on is not None else None
     if goes_on is not None and place is not None and _stands(stream, place) and goes_on(stream, place):
@@ -49,8 +49,8 @@ def _stands(stream: BinaryIO, place: SourcePlace) -> bool:
 
 
 def _digest(stream: BinaryIO, offset: int) -> str:
-    """Return a text made of the hash of the last `BEFORE` bytes before an offset and their number, so that it also differs if
-    the file is now shorter."""
+    """Return a text made of the hash of the last `BEFORE` bytes before an offset and their number, so that it also
+    differs if the file is now shorter."""
     begin = max(0, offset - BEFORE)
     stream.seek(begin)
     data = stream.read(offset - begin)
@@ -71,8 +71,8 @@ def _is_not_rolled_back(stream: BinaryIO, place: SourcePlace) -> bool:
 
 
 def _hangs_on(stream: BinaryIO, place: SourcePlace) -> bool:
-    """Return whether the parent of each line after a place is the line just before the place, or another line after it. So
-    no line continues an older branch."""
+    """Return whether the parent of each line after a place is the line just before the place, or another line after
+    it. So no line continues an older branch."""
     known = {place.leaf}
     stream.seek(place.offset)
     for line in objects(stream, Reading()):

@@ -32,7 +32,7 @@ _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 
 
 class SourceDocument(Struct, frozen=True):
-    """A file, or a member of a zip, as a stream. `name`: its name without its endings; `member`: its path in the zip, or ""."""
+    """A file, or a member of a zip, as a stream. `name`: its name without its endings; `member`: path in the zip."""
 
     name: str
     member: str
@@ -55,7 +55,8 @@ def is_session_file(path: Path) -> bool:
 def walk(folder: Path, without: tuple[Path, ...]) -> list[Path]:
     """Return the files in a folder that may hold sessions, oldest first. Folders in `without` are left out.
 
-    A `.json` file is left out if there is a `.jsonl` file of the same name: Gemini CLI then wrote the chat anew as lines.
+    A `.json` file is left out if there is a `.jsonl` file of the same name: Gemini CLI then wrote the chat anew as
+    lines.
     """
     found: list[tuple[int, Path]] = []
     for place, folders, names in os.walk(folder):
@@ -73,8 +74,8 @@ def walk(folder: Path, without: tuple[Path, ...]) -> list[Path]:
 
 @contextmanager
 def documents(path: Path) -> Iterator[Iterator[SourceDocument]]:
-    """Open a file, and yield an iterator of its documents: the file itself, or the members of a zip, decompressed. Their
-    streams can seek. Raises OSError."""
+    """Open a file, and yield an iterator of its documents: the file itself, or the members of a zip, decompressed.
+    Their streams can seek. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     with open(fd, "rb") as opened:
         if not stat.S_ISREG(os.fstat(fd).st_mode):

@@ -1,8 +1,8 @@
 """Finds the JSON answer in a judge's output, and checks it against a closed schema.
 
-A model may surround its answer with a code fence, prose that has braces, or its thoughts. So a JSON decoder is tried at
-every `{` and `[`. Of the values that fit the schema, the one with the most usable items is taken; of several such values
-the last one, because a model writes its drafts first.
+A model may surround its answer with a code fence, prose that has braces, or its thoughts. So a JSON decoder is tried
+at every `{` and `[`. Of the values that fit the schema, the one with the most usable items is taken; of several such
+values the last one, because a model writes its drafts first.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class AnswerReading(Struct, frozen=True):
-    """The usable items of an answer, in the order of the answer. `faults`: what was wrong with the rest. `found`: whether
-    there was a list of items at all."""
+    """The usable items of an answer, in the order of the answer. `faults`: what was wrong with the rest. `found`:
+    whether there was a list of items at all."""
 
     items: tuple[Any, ...]
     faults: tuple[str, ...]
@@ -72,8 +72,8 @@ def schema(item: type[Struct]) -> dict[str, Any]:
 
 
 def _readings(text: str, item: type[Struct]) -> Iterator[AnswerReading]:
-    """Yield a reading for each JSON value in `text` that has the form of an answer. If there are items that stand alone,
-    outside any list, yield last a reading of all of them together."""
+    """Yield a reading for each JSON value in `text` that has the form of an answer. If there are items that stand
+    alone, outside any list, yield last a reading of all of them together."""
     single = []
     for value in _values(text):
         reading = _fitted(value, item)
@@ -106,13 +106,13 @@ def _refuse(name: str) -> Any:
 
 
 def _escaped(text: str) -> str:
-    r"""Return `text` with each backslash doubled that begins no escape of JSON, because models write `\d` and `C:\Users`
-    without escaping them."""
+    r"""Return `text` with each backslash doubled that begins no escape of JSON, because models write `\d` and
+    `C:\Users` without escaping them."""
     return "\\\\".join(_BAD_ESCAPE.sub(r"\\\\", part) for part in _PAIR.split(text))
 
 
 def _fitted(value: Any, item: type[Struct]) -> AnswerReading | None:
-    """Return the reading of a JSON value as an answer: an object with the key `KEY`, or a bare list. None if it is neither."""
+    """Return the reading of a JSON value as an answer: an object with the key `KEY`, or a bare list. Else None."""
     if isinstance(value, Mapping):
         if KEY in value:
             extra = sorted(set(value) - {KEY})

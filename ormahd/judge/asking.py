@@ -3,9 +3,10 @@
 The question is redacted and sent. An answer that does not fit the schema is sent back once to be repaired. Costs and
 failures are recorded.
 
-A failure raises one of two exceptions. `JudgeGone`: the judge failed, or the budget is used up. A judge that failed is not
-asked for a while, so that nothing waits for it. `Unusable`: the judge answered, but not even its repaired answer can be
-used; only the questions of this batch stay open. No question is lost: the caller asks it again another day.
+A failure raises one of two exceptions. `JudgeGone`: the judge failed, or the budget is used up. A judge that failed
+is not asked for a while, so that nothing waits for it. `Unusable`: the judge answered, but not even its repaired
+answer can be used; only the questions of this batch stay open. No question is lost: the caller asks it again another
+day.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ LONGEST_WAIT_S: Final = 30.0
 again but left alone for that time."""
 PAUSE: Final = timedelta(minutes=1)
 LONGEST_PAUSE: Final = timedelta(hours=1)
-"""The longest time for which a judge that failed is left alone. It begins with `PAUSE` and doubles with each failure in a
-row."""
+"""The longest time for which a judge that failed is left alone. It is `PAUSE` at first, and doubles with each
+failure."""
 LONGEST_ASKED: Final = timedelta(days=1)
 """The longest time for which a judge is left alone at its own request. If a pause seems to be longer, the clock was set
 back, and the pause is ignored."""
@@ -56,17 +57,17 @@ SHOWN: Final = 2_000
 
 
 class Unusable(JudgeGone):
-    """The judge answered, but neither its answer nor the repaired one fits the schema. Only the questions of this batch stay
-    open."""
+    """The judge answered, but neither its answer nor the repaired one fits the schema. Only the questions of this
+    batch stay open."""
 
 
 class JudgeQuestion(Struct, frozen=True):
     """A batch of questions for a judge. `task`: a name for status and log. `item`: the type of the items of the answer.
 
-    `data`: plain dicts, lists and scalars, sent as JSON. Before that, every text in it is redacted, and signs that could
-    address the model are replaced. `numbers`: one number for each entry of the list `data`; the answer must have an item
-    with this number as its field `q`. None: the answer may have any number of items, even none. `whole`: if any part of the
-    answer cannot be used, the answer counts as unusable, because that part would be lost.
+    `data`: plain dicts, lists and scalars, sent as JSON. Before that, every text in it is redacted, and signs that
+    could address the model are replaced. `numbers`: one number for each entry of the list `data`; the answer must
+    have an item with this number as its field `q`. None: the answer may have any number of items, even none. `whole`:
+    if any part of the answer cannot be used, the answer counts as unusable, because that part would be lost.
     """
 
     task: str
@@ -116,8 +117,8 @@ class JudgeLimits(Struct, frozen=True):
 
 
 class Asker:
-    """Asks one judge, one batch at a time. Thread-safe. `sleep` waits for some seconds, and returns True if the daemon stops
-    in that time."""
+    """Asks one judge, one batch at a time. Thread-safe. `sleep` waits for some seconds, and returns True if the
+    daemon stops in that time."""
 
     def __init__(
         self, transport: Transport, ledger: Ledger, limits: JudgeLimits, *, clock: Callable[[], datetime],
@@ -151,7 +152,7 @@ class Asker:
 
         Raises:
             Unusable: nothing of the answer can be used.
-            JudgeGone: no answer came; or the judge was not asked, because it failed recently or the day's budget is used up.
+            JudgeGone: no answer came; or the judge was not asked: it failed recently, or the day's budget is used up.
         """
         keys = _keys(question)
         with self._lock:
@@ -180,7 +181,7 @@ class Asker:
             return trial.items
 
     def attempt(self, question: JudgeQuestion) -> JudgeCall:
-        """Ask the judge for a person who wants to try it, even while it is left alone. Raises JudgeGone if no answer comes."""
+        """Ask the judge for a person who wants to try it, even while it is left alone. Raises JudgeGone."""
         with self._lock:
             trial = self._ask(question)
             if trial.usable:
@@ -218,8 +219,8 @@ class Asker:
         )  # fmt: skip
 
     def _call(self, task: str, prompt: str, form: Mapping[str, Any]) -> tuple[JudgeReply, int, int, bool]:
-        """Send a prompt, several times if another try may help. Return (answer, tokens, number of calls, whether the judge
-        reported the tokens)."""
+        """Send a prompt, several times if another try may help. Return (answer, tokens, number of calls, whether the
+        judge reported the tokens)."""
         guess = _estimated(prompt)
         tries = 0
         while True:
@@ -249,7 +250,8 @@ class Asker:
             return said, tokens, tries, said.tokens is not None
 
     def _afford(self, tokens: int) -> str:
-        """Return today's date if the day's budget has room for a call with a prompt of `tokens`. Raises JudgeGone if not."""
+        """Return today's date if the day's budget has room for a call with a prompt of `tokens`. Else raises
+        JudgeGone."""
         day = self._clock().date().isoformat()
         calls, spent = self._ledger.spent(day)
         if calls >= self.limits.calls:
@@ -286,8 +288,8 @@ class Asker:
 
 
 def _prompt(question: JudgeQuestion, form: Mapping[str, Any]) -> str:
-    """Return the whole prompt: the mark of the judge's own sessions, the instructions, the data between two marker lines, and
-    the JSON schema `form` of the answer."""
+    """Return the whole prompt: the mark of the judge's own sessions, the instructions, the data between two marker
+    lines, and the JSON schema `form` of the answer."""
     data = json.dumps(_safe(question.data), ensure_ascii=False, indent=1)
     return "\n".join([
         MARK, question.instructions, "",
@@ -319,8 +321,8 @@ def _repair(prompt: str, said: str, why: str, missing: list[int]) -> str:
 
 
 def _safe(value: Any) -> Any:
-    """Return a copy of `value` (plain dicts, lists and scalars). In every text, secrets are redacted, and signs that could
-    address the model are replaced (`harmless`)."""
+    """Return a copy of `value` (plain dicts, lists and scalars). In every text, secrets are redacted, and signs that
+    could address the model are replaced (`harmless`)."""
     if isinstance(value, str):
         return harmless(redact(value).text)
     if isinstance(value, Mapping):
@@ -338,8 +340,8 @@ def _estimated(text: str) -> int:
 
 
 def _usable(reading: answers.AnswerReading, question: JudgeQuestion) -> dict[int, Any]:
-    """Return number -> item, for the items that can be used. Different items with the same number are all left out, because
-    it is unknown which one is meant."""
+    """Return number -> item, for the items that can be used. Different items with the same number are all left out,
+    because it is unknown which one is meant."""
     if question.numbers is None:
         return dict(enumerate(reading.items))
     found: dict[int, Any] = {}

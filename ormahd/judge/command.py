@@ -1,8 +1,8 @@
 """Runs a program as the judge: it reads the prompt from its stdin, and its stdout is the answer.
 
 The program runs in an empty folder of its own, in a process group that is killed at the end, and with a mark in its
-environment (`judge.own_sessions`). The presets are the headless modes of coding agents: without tools, without hooks, and
-if the agent has an option for that, without saving the session.
+environment (`judge.own_sessions`). The presets are the headless modes of coding agents: without tools, without hooks,
+and if the agent has an option for that, without saving the session.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ormahd.judge.transport import ANSWER_BYTES, POLL_S, Failed, JudgeReply, Sto
 STDERR_BYTES: Final = 16_384
 """How many of the last bytes of stderr are kept. Its last line is reported as the reason of a failure."""
 DRAIN_S: Final = 1.0
-"""Seconds for which output is still read after the program has ended: a child process may keep the pipe open for ever."""
+"""Seconds for which output is still read after the program has ended: a child process may keep the pipe open."""
 PIECE: Final = 65_536
 OF_A_SESSION: Final = frozenset({
     "CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_EXECPATH",
@@ -43,8 +43,8 @@ OURS: Final = "ORMAH_"
 
 
 class Preset(Struct, frozen=True):
-    """The command line of a coding agent's headless mode: `words`, the model after `model_flag`, and `last`. `read` finds the
-    answer in its output; `environ`: variables to add."""
+    """The command line of a coding agent's headless mode: `words`, the model after `model_flag`, and `last`. `read`
+    finds the answer in its output; `environ`: variables to add."""
 
     words: tuple[str, ...]
     model_flag: str
@@ -206,8 +206,8 @@ _LATE: Final = "no answer came in time (judge.timeout_seconds)"
 
 
 def _environ() -> dict[str, str]:
-    """Return the environment for the program: the daemon's, without the variables of an agent's session and of Ormah, and
-    with the mark of the judge's own sessions."""
+    """Return the environment for the program: the daemon's, without the variables of an agent's session and of Ormah,
+    and with the mark of the judge's own sessions."""
     kept = {name: value for name, value in os.environ.items() if name not in OF_A_SESSION and not name.startswith(OURS)}
     return kept | {VARIABLE: "1", "NO_COLOR": "1"}
 
@@ -285,6 +285,6 @@ PRESETS: Final[Mapping[str, Preset]] = {
         ("--prompt", "Answer the question above, with nothing but its JSON."), {"GEMINI_CLI_TRUST_WORKSPACE": "true"},
     ),
 }  # fmt: skip
-"""Value of `judge.command` -> the headless mode of that coding agent. Claude Code: `--safe-mode` leaves out hooks, plugins
-and CLAUDE.md, and keeps the sign-in. Codex: `-` is stdin. Gemini CLI has no flag that prevents saving the session; Ormah's
-hooks in it do nothing because of the mark in the environment."""
+"""Value of `judge.command` -> the headless mode of that coding agent. Claude Code: `--safe-mode` leaves out hooks,
+plugins and CLAUDE.md, and keeps the sign-in. Codex: `-` is stdin. Gemini CLI has no flag that prevents saving the
+session; Ormah's hooks in it do nothing because of the mark in the environment."""

@@ -1,4 +1,4 @@
-"""Asks a judge by HTTP, at an endpoint with OpenAI's chat completions: Ollama, llama.cpp, LM Studio, or a hosted one."""
+"""Asks a judge by HTTP, at an endpoint with OpenAI's chat completions: Ollama, llama.cpp, LM Studio or others."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _ERRNO = re.compile(r"^\[Errno -?\d+\] ")
 _AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 """HTTP statuses of a server that is overloaded or restarting, so that another try may help."""
 _NO_SCHEMA: Final = frozenset({400, 422})
-"""HTTP statuses by which a server may refuse a request because it does not support schemas. The request is then sent again
-without a schema."""
+"""HTTP statuses by which a server may refuse a request because it does not support schemas. The request is then sent
+again without a schema."""
 _HINTS: Final = {
     401: "the key is missing or wrong (judge.key_variable, judge.key_file)",
     403: "the key may not use this model",
@@ -40,8 +40,8 @@ _HINTS: Final = {
 
 
 class Endpoint:
-    """A transport that sends prompts to `judge.url`. It follows no redirect, so that prompts and the key go to the configured
-    address only."""
+    """A transport that sends prompts to `judge.url`. It follows no redirect, so that prompts and the key go to the
+    configured address only."""
 
     def __init__(self, settings: JudgeSettings) -> None:
         self._settings = settings
@@ -125,7 +125,8 @@ class _Refused(Exception):
 class _HttpCall:
     """One HTTP request, made in a thread of its own, so that the caller can give up at any moment.
 
-    The timeouts of an HTTP client apply to each single read: with a server that sends a byte a second they never expire.
+    The timeouts of an HTTP client apply to each single read: with a server that sends a byte a second they never
+    expire.
     """
 
     def __init__(self, url: str, body: bytes, headers: Mapping[str, str], end: float) -> None:
@@ -176,7 +177,7 @@ class _HttpCall:
 
         seconds = max(0.1, self._end - time.monotonic())
         limits = httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
-        # A proxy in the environment is meant for the internet: a prompt to a server on this machine must not go through it.
+        # A proxy in the environment is meant for the internet: a prompt to this machine must not go through it.
         outside = not _is_here(urlsplit(self._url).hostname or "")
         with (
             httpx.Client(timeout=limits, follow_redirects=False, trust_env=outside) as client,

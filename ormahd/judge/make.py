@@ -25,7 +25,7 @@ TRIAL: Final = JudgeQuestion(
     ],
     SameAnswer, (1, 2),
 )  # fmt: skip
-"""The batch of two questions that `ormahctl judge test` asks. It has no data of the person; `RIGHT` has the right answers."""
+"""The batch of two questions that `ormahctl judge test` asks. It has no data of the person. `RIGHT` has the answers."""
 RIGHT: Final = (True, False)
 
 
@@ -33,8 +33,8 @@ def asker(
     kind: str, settings: JudgeSettings, state: Path, ledger: Ledger, *, clock: Callable[[], datetime],
     stopping: Callable[[], bool], sleep: Callable[[float], bool],
 ) -> Asker | None:  # fmt: skip
-    """Return an asker for the judge that the settings name; None if there is none. `kind`: the value of `jobs.judge`; `state`:
-    the state directory; `stopping`: whether the daemon stops; `clock`, `sleep`: see `Asker`."""
+    """Return an asker for the judge that the settings name; None if there is none. `kind`: the value of `jobs.judge`;
+    `state`: the state directory; `stopping`: whether the daemon stops; `clock`, `sleep`: see `Asker`."""
     transport: Transport
     if kind == "command":
         transport = Command(settings.command, settings.model, state / FOLDER)

@@ -14,11 +14,11 @@ from ormahd.text.quoting import harmless, shortened
 from ormahd.text.secrets import MARGIN, redact
 
 WHOLE: Final = 6_000
-"""Maximum characters of a memory in a question about duplicates. No question is asked about a longer one: the merged text
-would replace all of it, while the model saw only a part."""
+"""Maximum characters of a memory in a question about duplicates. No question is asked about a longer one: the merged
+text would replace all of it, while the model saw only a part."""
 SHORT: Final = 2_000
-"""Characters of a memory that are shown in questions about links and conflicts, where only its claim matters (REFERENCE C
-3.2)."""
+"""Characters of a memory that are shown in questions about links and conflicts, where only its claim matters
+(REFERENCE C 3.2)."""
 CALL: Final = 24_000
 """Maximum characters of memories in one call: about 7,000 tokens, because small local models can read 8,000."""
 
@@ -137,11 +137,12 @@ class ModelJudge:
         self, task: str, instructions: str, asked: Sequence[Any], show: Callable[[Any], dict[str, Any]], item: type[Struct],
         verdict: Callable[[Any, Any], Verdict], *, fits: Callable[[Any], bool] = lambda _: True,
     ) -> list[Verdict | None]:  # fmt: skip
-        """Ask one question about each entry of `asked`, in as many calls as the texts need. Return the verdicts in order;
-        None for an entry that got no usable answer, or for which `fits` is false, so that it was not asked about.
+        """Ask one question about each entry of `asked`, in as many calls as the texts need. Return the verdicts in
+        order; None for an entry that got no usable answer, or for which `fits` is false, so that it was not asked
+        about.
 
         Raises:
-            JudgeGone: the judge did not answer a call. The answers to earlier calls are lost; their questions stay open too.
+            JudgeGone: the judge did not answer a call. Answers to earlier calls are lost; their questions stay open.
         """
         verdicts: list[Verdict | None] = [None] * len(asked)
         for batch in _calls([(at, show(one)) for at, one in enumerate(asked) if fits(one)]):
@@ -158,7 +159,7 @@ class ModelJudge:
 
 
 def _calls(shown: Sequence[tuple[int, dict[str, Any]]]) -> Iterator[list[tuple[int, dict[str, Any]]]]:
-    """Divide the questions into calls: each has at least one question, and at most `CALL` characters if it has several."""
+    """Divide the questions into calls: each has at least one question, and several only up to `CALL` characters."""
     batch: list[tuple[int, dict[str, Any]]] = []
     size = 0
     for one in shown:

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Final
 
 VARIABLE: Final = "ORMAH_JUDGING"
-"""The variable that is 1 in the environment of a command that runs as the judge. `ormahctl/shim/prompt.py` has a copy of
-this name."""
+"""The variable that is 1 in the environment of a command that runs as the judge. `ormahctl/shim/prompt.py` has a copy
+of this name."""
 FOLDER: Final = "judge"
 """Name of the folder in the state directory in which such a command runs."""
 MARK: Final = "<!-- ormah:judge -->"
@@ -32,8 +32,8 @@ def is_own_session(
 ) -> bool:  # fmt: skip
     """Return whether a session is one of the judge's own. The caller passes those of the signs that it knows.
 
-    `cwd`: the session's working directory. `transcript`: the path of its transcript. `text`: its first prompt. `environ`:
-    the environment of a process that runs in it.
+    `cwd`: the session's working directory. `transcript`: the path of its transcript. `text`: its first prompt.
+    `environ`: the environment of a process that runs in it.
     """
     if environ is not None and environ.get(VARIABLE):
         return True

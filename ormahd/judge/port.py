@@ -41,8 +41,8 @@ class Pair(Struct, frozen=True):
 
 
 class Duplicate(Struct, frozen=True):
-    """The verdict whether two memories say the same. `title` and `content`: the merged text; None: the memory that stays
-    keeps its text."""
+    """The verdict whether two memories say the same. `title` and `content`: the merged text; None: the memory that
+    stays keeps its text."""
 
     same: bool
     title: str | None
@@ -51,22 +51,22 @@ class Duplicate(Struct, frozen=True):
 
 
 class Linked(Struct, frozen=True):
-    """The verdict how memory `a` of a pair relates to `b`: supports, part_of, depends_on or related_to. None: not at all."""
+    """The verdict how memory `a` of a pair relates to `b`: supports, part_of, depends_on or related_to; or None."""
 
     edge: EdgeType | None
     reason: str
 
 
 class Contrast(Struct, frozen=True):
-    """The verdict whether two memories contradict each other. `evolution`: the later memory replaced the earlier belief.
-    `tension`: the person holds both, and they contradict each other. `none`: they do not."""
+    """The verdict whether two memories contradict each other. `evolution`: the later memory replaced the earlier
+    belief. `tension`: the person holds both, and they contradict each other. `none`: they do not."""
 
     kind: Literal["evolution", "tension", "none"]
     reason: str
 
 
 class Summary(Struct, frozen=True):
-    """The verdict on a cluster: the text of one memory that summarises it. `content` None: its memories do not belong
+    """The verdict on a cluster: the text of one memory that summarises it. `content` None: they do not belong
     together."""
 
     title: str | None

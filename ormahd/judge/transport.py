@@ -22,9 +22,9 @@ QUOTED: Final = 160
 class Failed(Exception):
     """The judge gave no answer that could be read.
 
-    `again`: whether another try may help soon, as when a server restarts. `wait`: seconds for which the judge asked not to
-    be called. `rude`: whether it replied with something that is no answer, such as HTML. `sent`: whether the prompt was
-    sent, so that the call may have cost something.
+    `again`: whether another try may help soon, as when a server restarts. `wait`: seconds for which the judge asked
+    not to be called. `rude`: whether it replied with something that is no answer, such as HTML. `sent`: whether the
+    prompt was sent, so that the call may have cost something.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Stopping(Exception):
 
 
 class JudgeReply(Struct, frozen=True):
-    """The answer of a judge. `tokens`: the tokens of prompt and answer, as reported by the judge; None if it reports none."""
+    """The answer of a judge. `tokens`: the tokens of prompt and answer, as reported by the judge, or None."""
 
     text: str
     tokens: int | None

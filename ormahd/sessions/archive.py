@@ -65,8 +65,8 @@ class SessionRow(Struct, frozen=True):
 
 
 class SessionTail(Struct, frozen=True):
-    """A session with the time and key of its last turn. `path`: the session's file, relative to the archive's folder; it
-    identifies the session. `turns`: the number of its turns."""
+    """A session with the time and key of its last turn. `path`: the session's file, relative to the archive's folder;
+    it identifies the session. `turns`: the number of its turns."""
 
     path: str
     id: str
@@ -86,8 +86,8 @@ class SourceState(Struct, frozen=True):
 
 
 class SourcePlace(Struct, frozen=True):
-    """The offset in a transcript at which the next read may begin (`ingest/resuming.py`). `digest`: hash of the bytes just
-    before the offset. `leaf`: what that read must know of the lines before the offset (`Reading.resume`)."""
+    """The offset in a transcript at which the next read may begin (`ingest/resuming.py`). `digest`: hash of the bytes
+    just before the offset. `leaf`: what that read must know of the lines before the offset (`Reading.resume`)."""
 
     offset: int
     digest: str
@@ -95,8 +95,7 @@ class SourcePlace(Struct, frozen=True):
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """Open the database file. If it cannot be opened, return a database in memory, which the caller fills from the
-    archive's files."""
+    """Open the database file. If it cannot be opened, return a database in memory, which the caller fills."""
     try:
         db = sqlite3.connect(path, check_same_thread=False)
         os.chmod(path, 0o600)
@@ -196,8 +195,8 @@ class SessionArchive:
                 self._db = None
 
     def _catch_up(self, db: sqlite3.Connection) -> None:
-        """Bring the database up to date with the files. New lines are added. Sessions whose files are gone, or shorter than
-        before, are removed (and read again)."""
+        """Bring the database up to date with the files. New lines are added. Sessions whose files are gone, or
+        shorter than before, are removed (and read again)."""
         known = {path: (number, size) for path, number, size in db.execute("SELECT path, number, size FROM session")}
         there: dict[str, int] = {}
         for folder in sorted(self._folder.iterdir()) if self._folder.is_dir() else ():
@@ -216,8 +215,7 @@ class SessionArchive:
                 self._take_in(db, path, taken)
 
     def _take_in(self, db: sqlite3.Connection, path: str, start: int) -> None:
-        """Add to the database the rows of the file `path` (relative to the archive's folder) that begin at or after the
-        offset `start`."""
+        """Add to the database the rows of a file from the offset `start` on. `path`: relative to the folder."""
         head: SessionHead | None = None
         lines: list[Line] = []
         end = start
@@ -233,8 +231,8 @@ class SessionArchive:
             db.execute("UPDATE session SET size = ? WHERE number = ?", (end, number))
 
     def _session(self, db: sqlite3.Connection, path: str, head: SessionHead | None) -> int | None:
-        """Store the description `head` of a session in the database, if there is one. Return the session's number; None if
-        the database has no session for the file `path`."""
+        """Store the description `head` of a session in the database, if there is one. Return the session's number;
+        None if the database has no session for the file `path`."""
         if head is not None:
             db.execute(
                 "INSERT INTO session (path, id, harness, cwd, title, source, turns, size) VALUES (?, ?, ?, ?, ?, ?, 0, 0) "
@@ -283,8 +281,8 @@ class SessionArchive:
             return _known(db, keys) | self._purged.among(keys)
 
     def of_sessions(self, turns: Mapping[str, str]) -> set[str]:
-        """Return the keys of those `turns` (key -> id of a session) that are archived under that very session. A turn that a
-        fork shares with its parent session is archived under only one of the two."""
+        """Return the keys of those `turns` (key -> id of a session) that are archived under that very session. A turn
+        that a fork shares with its parent session is archived under only one of the two."""
         found: set[str] = set()
         with self._opened() as db:
             for some in sql.sets(sorted(turns)):
@@ -349,8 +347,8 @@ class SessionArchive:
             db.execute("UPDATE session SET size = ? WHERE path = ?", (size, path))
 
     def expire(self) -> int:
-        """Delete sessions whose last turn is older than `keep_days` and whose file was not written since then either. Does
-        this at most once an hour. Return the number of sessions deleted."""
+        """Delete sessions whose last turn is older than `keep_days` and whose file was not written since then either.
+        Does this at most once an hour. Return the number of sessions deleted."""
         now = self._clock()
         if not self._keep_days or (self._expired is not None and now - self._expired < timedelta(hours=1)):
             return 0
@@ -378,8 +376,8 @@ class SessionArchive:
         return sum(holds(text.encode("utf-8", "replace")) for (text,) in priority.giving(texts))
 
     def purge(self, holds: Callable[[bytes], bool]) -> int:
-        """Delete the text of every turn for which `holds` is true. The turn's key stays, so that the turn is not archived
-        again. Delete such titles too. Return the number of turns whose text was deleted."""
+        """Delete the text of every turn for which `holds` is true. The turn's key stays, so that the turn is not
+        archived again. Delete such titles too. Return the number of turns whose text was deleted."""
         with self._opened() as db:
             for number, title in db.execute("SELECT number, title FROM session WHERE title IS NOT NULL").fetchall():
                 if holds(title.encode("utf-8", "replace")):
@@ -451,7 +449,7 @@ class SessionArchive:
         return None if row is None else SourcePlace(*row)
 
     def keep_place(self, source: str, place: SourcePlace) -> None:
-        """Store where the next read of a source may begin. The caller has stored all turns before that place durably."""
+        """Store where the next read of a source may begin. All turns before that place must be durable."""
         with self._opened() as db:
             row = (source, place.offset, place.digest, place.leaf)
             db.execute("INSERT OR REPLACE INTO place (source, start, digest, leaf) VALUES (?, ?, ?, ?)", row)
@@ -470,8 +468,8 @@ class SessionArchive:
     def search(
         self, query: str, limit: int, *, after: str | None = None, before: str | None = None
     ) -> list[tuple[Archived, float]]:
-        """Return the turns that share words with a query as (turn, BM25 score), best first. `after`, `before`: only turns
-        between these ISO times in UTC."""
+        """Return the turns that share words with a query as (turn, BM25 score), best first. `after`, `before`: only
+        turns between these ISO times in UTC."""
         terms = query_terms(query)
         with self._opened() as db:
             (rows,) = db.execute("SELECT coalesce(max(number), 0) FROM turn").fetchone()
@@ -499,7 +497,7 @@ class SessionArchive:
         return found
 
     def around(self, turn: Archived) -> list[Archived]:
-        """Return the exchange to which a turn belongs: the person's turn and what the agent answered, at most four turns."""
+        """Return the exchange to which a turn belongs: the person's turn and the answers, at most four turns."""
         select = f"SELECT {TURN} FROM turn WHERE session = ? AND text IS NOT NULL"
         with self._opened() as db:
             asked = turn.place

@@ -11,8 +11,8 @@ from ormahd import paths
 
 
 def is_excluded(folder: str, patterns: Iterable[str]) -> bool:
-    """Return whether one of `patterns` (those of `sessions.exclude`) matches `folder` or a folder above it. Symbolic links are
-    followed."""
+    """Return whether one of `patterns` (those of `sessions.exclude`) matches `folder` or a folder above it. Symbolic
+    links are followed."""
     folders = {folder, os.path.realpath(folder)}
     return any(
         fnmatch.fnmatchcase(one, pattern) or fnmatch.fnmatchcase(one, f"{pattern}/*")

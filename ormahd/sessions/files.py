@@ -48,7 +48,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def word_of(session: str) -> str:
-    """Return a session's id in a form that fits into the field `from` of a note: without white space, and not too long."""
+    """Return a session's id in the form for the field `from` of a note: without white space, and not too long."""
     return "_".join(session.split())[:1_000] or "-"
 
 
@@ -65,7 +65,7 @@ def encoded(rows: Sequence[SessionHead | Line]) -> bytes:
 
 
 def read(file: Path, start: int = 0) -> Iterator[tuple[int, SessionHead | Line]]:
-    """Yield (offset of the line's end, row) for each complete line from offset `start` on. Invalid lines are skipped."""
+    """Yield (offset of the line's end, row) for each complete line from offset `start` on. Skips invalid lines."""
     with open(file, "rb") as opened:
         opened.seek(start)
         at = start

@@ -21,8 +21,8 @@ BESIDE: Final = 400
 
 
 class PassageVectors:
-    """A cache: text of a passage -> its vectors. The least recently used are dropped first. Thread-safe; nothing is written
-    to disk."""
+    """A cache: text of a passage -> its vectors. The least recently used are dropped first. Thread-safe; nothing is
+    written to disk."""
 
     def __init__(self, most: int = BYTES) -> None:
         self._most = most

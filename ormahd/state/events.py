@@ -1,4 +1,5 @@
-"""The stream of events of a running daemon. The last ones are kept in memory, so that a client can ask for those it missed.
+"""The stream of events of a running daemon. The last ones are kept in memory, so that a client can ask for those it
+missed.
 
 Publishing takes microseconds and never waits for a reader: it appends to a ring buffer and wakes the server's loop.
 """
@@ -63,7 +64,7 @@ class EventStream:
             self.wake()
 
     def after(self, number: int) -> list[tuple[int, MemoryEvent]] | None:
-        """Return the events after `number` as (number, event), oldest first. None if some of them are no longer kept."""
+        """Return the events after `number` as (number, event), oldest first. None if some are no longer kept."""
         with self._lock:
             missed = self._last - number
             if not 0 <= missed <= len(self._ring):
@@ -71,8 +72,8 @@ class EventStream:
             return [(self._last + at + 1, self._ring[at]) for at in range(-missed, 0)]
 
     def number_of(self, id_: str) -> int | None:
-        """Return the number of the event with this id. None if the id is of another run of the daemon, or if events after it
-        are no longer kept.
+        """Return the number of the event with this id. None if the id is of another run of the daemon, or if events
+        after it are no longer kept.
 
         Raises:
             BadRequest: `id_` does not have the form of an event's id.

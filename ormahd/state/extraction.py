@@ -1,7 +1,7 @@
 """The record of extraction, which reads archived sessions for memories.
 
-It holds how far each session was read, how many memories that made, and plans that may not be committed yet. The database
-may be lost: each note names the turn it comes from, so no memory is made twice.
+It holds how far each session was read, how many memories that made, and plans that may not be committed yet. The
+database may be lost: each note names the turn it comes from, so no memory is made twice.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Way = Literal["rules", "model"]
 """Who reads: the rules, or a model (the judge or an agent)."""
 MADE: Final = "made"
 KEYS_KEPT: Final = 50
-"""How many of the last read turns are stored, by their keys. The position is found again by any of them, because a rewind
-may take back the very last ones."""
+"""How many of the last read turns are stored, by their keys. The position is found again by any of them, because a
+rewind may take back the very last ones."""
 
 
 class PlannedMemory(Struct, frozen=True):
@@ -63,7 +63,7 @@ class SessionProgress(Struct, frozen=True):
 
 
 class SourceCounts(Struct):
-    """Numbers of one source: memories made, candidates refused (reason -> number), sessions with unread turns, and errors."""
+    """Numbers of one source: memories made, candidates refused (reason -> number), unread sessions, and errors."""
 
     made: int = 0
     refused: dict[str, int] = field(default_factory=dict)
@@ -126,8 +126,8 @@ class Extractions:
         self._put(session, way, until[:KEYS_KEPT], 0, None, None)
 
     def failed(self, session: str, way: Way, reason: str, *, again: bool = False) -> None:
-        """Record that a read failed, and keep the position before it. `again`: the session was not at fault, so it is not
-        left alone for a while."""
+        """Record that a read failed, and keep the position before it. `again`: the session was not at fault, so it is
+        not left alone for a while."""
         before = self.of(session, way)
         plan = None if before is None or before.plan is None else msgspec.json.encode(before.plan).decode()
         self._put(
@@ -147,7 +147,7 @@ class Extractions:
             return dict(db.execute("SELECT node_id, turn FROM extracted"))
 
     def drop(self, node_ids: Iterable[str]) -> None:
-        """Delete these memories from the record of those made. Their tombstones are written, so it is no longer needed."""
+        """Delete these memories from the record of those made. Called once they have tombstones."""
         with self._state.transaction() as db:
             db.executemany("DELETE FROM extracted WHERE node_id = ?", [(one,) for one in node_ids])
 

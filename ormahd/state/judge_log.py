@@ -65,8 +65,8 @@ class JudgeLog:
             )
 
     def about(self, who: str) -> None:
-        """Note that the settings name the judge `who` now. If it was another one before, delete its problems and its open
-        questions. The costs stay, because the budget is one for all judges."""
+        """Note that the settings name the judge `who` now. If it was another one before, delete its problems and its
+        open questions. The costs stay, because the budget is one for all judges."""
         with self._state.transaction() as db:
             row = db.execute("SELECT value FROM judge_mark WHERE name = 'who'").fetchone()
             if row is not None and row[0] == who:
@@ -109,7 +109,7 @@ class JudgeLog:
         return None if row is None else datetime.fromisoformat(row[0])
 
     def keep(self, task: str, keys: Collection[str], reason: str) -> None:
-        """Record that the questions with these keys stay open, and why. `task`: the name of the task that asked them."""
+        """Record that the questions with these keys stay open, and why. `task`: the task that asked them."""
         now = self._state.clock().isoformat()
         with self._state.transaction() as db:
             db.executemany(
@@ -124,8 +124,8 @@ class JudgeLog:
             db.executemany("DELETE FROM judge_open WHERE key = ?", [(key,) for key in keys])
 
     def left_open(self) -> list[LeftOpen]:
-        """Return the number of open questions of each task. A question that was not asked again for `OPEN_FOR` is dropped,
-        because its memories have changed."""
+        """Return the number of open questions of each task. A question that was not asked again for `OPEN_FOR` is
+        dropped, because its memories have changed."""
         old = (self._state.clock() - OPEN_FOR).isoformat()
         with self._state.transaction() as db:
             db.execute("DELETE FROM judge_open WHERE last < ?", (old,))

@@ -1,9 +1,9 @@
 """Proposals, verdicts on judged texts, and maintenance receipts of this machine.
 
-Decisions on proposals are stored in the vault (`model/decision.py`), so that a rejected proposal does not return when the
-state is lost; the status stored here is updated from them. A verdict is stored by the hashes of the texts in question: a
-memory whose text changed is judged again, one that was only moved is not. A receipt lists the questions that an agent was
-given, as ids and keys of texts; at most one receipt is open at a time.
+Decisions on proposals are stored in the vault (`model/decision.py`), so that a rejected proposal does not return when
+the state is lost; the status stored here is updated from them. A verdict is stored by the hashes of the texts in
+question: a memory whose text changed is judged again, one that was only moved is not. A receipt lists the questions
+that an agent was given, as ids and keys of texts; at most one receipt is open at a time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ormahd.process import sql
 from ormahd.state.state import State
 
 BORN: Final = "born"
-"""Id of a row in the table of receipts that is no receipt: its time is when maintenance of this vault was first requested."""
+"""Id of a row in the table of receipts that is no receipt: its time is when maintenance was first requested."""
 RECEIPTS_KEPT: Final = 200
 """Number of settled receipts that are kept. If an agent uses one of them a second time, the error can say so."""
 
@@ -127,13 +127,13 @@ class Verdicts:
             )
 
     def forget(self, question: str, texts: Sequence[str]) -> None:
-        """Delete a verdict, so that the question is asked again. Called when its effect was undone or could not be applied."""
+        """Delete a verdict, so that the question is asked again. Called if its effect was undone or failed."""
         with self._state.transaction() as db:
             db.execute("DELETE FROM verdict WHERE question = ? AND texts = ?", (question, _key(texts)))
 
     def unseen(self, job: str, texts: Mapping[str, str]) -> list[str]:
-        """Return the ids of those nodes whose current text the job has not examined yet, in the order of `texts` (node id ->
-        text key)."""
+        """Return the ids of those nodes whose current text the job has not examined yet, in the order of `texts`
+        (node id -> text key)."""
         seen: dict[str, str] = {}
         ids = list(texts)
         with self._state.transaction() as db:
@@ -159,7 +159,7 @@ STALE = "stale"
 """Status of a proposal of which a memory has changed or is gone. A job may make the proposal again."""
 STATUSES = (PENDING, APPROVED, REJECTED, STALE)
 KEPT = 300
-"""Number of proposals that are kept after they were decided or became stale. The decisions themselves are in the vault."""
+"""Number of proposals that are kept after they were decided or became stale. The decisions are in the vault."""
 MIN_PREFIX = 4
 SHOWN = 20
 """Maximum number of ids that an error lists."""

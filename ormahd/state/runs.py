@@ -44,8 +44,7 @@ class Runs:
         self._state = state
 
     def born(self, jobs: list[str]) -> None:
-        """Mark runs that never ended as cut off, and register new jobs as if they had just run, so that none is due at
-        once."""
+        """Mark runs that never ended as cut off, and register new jobs as just run, so that none is due at once."""
         now = self._state.clock().isoformat()
         with self._state.transaction() as db:
             db.execute("UPDATE job_run SET ended = ?, error = ? WHERE ended IS NULL", (now, CUT_OFF))
@@ -105,7 +104,8 @@ class Runs:
         )  # fmt: skip
 
     def latest(self, job: str) -> datetime | None:
-        """Return when the job last began, or if it never did, when it was registered. The next run is due from this time.
+        """Return when the job last began, or if it never did, when it was registered. The next run is due from this
+        time.
 
         A run that was stopped does not count. None if the job is unknown.
         """

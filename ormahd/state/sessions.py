@@ -1,7 +1,8 @@
-"""Sessions of agents: the last prompts of each (redacted), the memories that its context holds, and the folder in which it
-began.
+"""Sessions of agents: the last prompts of each (redacted), the memories that its context holds, and the folder in
+which it began.
 
-They are stored in the database only, with no copy in memory: a restart loses nothing, and a purge leaves nothing behind.
+They are stored in the database only, with no copy in memory: a restart loses nothing, and a purge leaves nothing
+behind.
 """
 
 from __future__ import annotations
@@ -95,9 +96,9 @@ def add(
 ) -> bool:
     """Store a prompt of a session, and which memories its context now holds. Return whether the session is new.
 
-    `spoken`: the prompt, or None to store no text; the last `keep` are kept. `counted`: whether it counts as a prompt.
-    `holds`: key of a memory -> how the context holds it. `lasting`: those ways of holding that are not replaced when the
-    memory is shown again in another way.
+    `spoken`: the prompt, or None to store no text; the last `keep` are kept. `counted`: whether it counts as a
+    prompt. `holds`: key of a memory -> how the context holds it. `lasting`: those ways of holding that are not
+    replaced when the memory is shown again in another way.
     """
     with state.transaction() as db:
         row = db.execute("SELECT holds FROM session WHERE session_id = ?", (session_id,)).fetchone()
@@ -137,7 +138,7 @@ def hush(state: State, session_id: str) -> None:
 
 
 def began(state: State, session_id: str) -> str | None:
-    """Return the folder in which a session began; None if it is unknown, or if the state cannot be read (which is logged)."""
+    """Return the folder in which a session began; None if it is unknown, or if the state cannot be read."""
     try:
         with state.transaction() as db:
             return _began(db, session_id)
@@ -169,8 +170,8 @@ def _began(db: sqlite3.Connection, session_id: str) -> str | None:
 
 
 def prune(state: State, *, now: datetime, days: float) -> int:
-    """Delete sessions that had no prompt for `days`, and the oldest ones beyond `MOST_SESSIONS`. Also delete folders that
-    were stored more than `days` ago for sessions that are not kept. Return the number of sessions deleted."""
+    """Delete sessions that had no prompt for `days`, and the oldest ones beyond `MOST_SESSIONS`. Also delete folders
+    that were stored more than `days` ago for sessions that are not kept. Return the number of sessions deleted."""
     with state.transaction() as db:
         old = db.execute("DELETE FROM session WHERE last < ?", (_iso(now - timedelta(days=days)),)).rowcount
         many = db.execute(

@@ -47,8 +47,8 @@ class SourceLog:
         self._state = state
 
     def count(self, source: str, numbers: Mapping[str, int], *, came: bool = True) -> None:
-        """Add `numbers` (what -> number) to today's counts of a source. `came`: also store the present time as the one when
-        something last came from this source."""
+        """Add `numbers` (what -> number) to today's counts of a source. `came`: also store the present time as the
+        one when something last came from this source."""
         now = self._state.clock()
         day = now.date().isoformat()
         with self._state.transaction() as db:
@@ -69,8 +69,8 @@ class SourceLog:
             db.executemany("INSERT OR REPLACE INTO session_source (session, source) VALUES (?, ?)", rows)
 
     def learned(self, session: str, memories: int, refused: Mapping[str, int]) -> None:
-        """Count the memories made from a session, and the candidates refused, for the source that last brought turns of it.
-        `refused`: reason in words -> number."""
+        """Count the memories made from a session, and the candidates refused, for the source that last brought turns
+        of it. `refused`: reason in words -> number."""
         with self._state.transaction() as db:
             row = db.execute("SELECT source FROM session_source WHERE session = ?", (session,)).fetchone()
         if row is not None:
@@ -87,8 +87,8 @@ class SourceLog:
         return found
 
     def mark(self, source: str, name: str, value: str) -> None:
-        """Store a present value of a source under a name, with the time since when it holds. The mark `last` always gets the
-        present time."""
+        """Store a present value of a source under a name, with the time since when it holds. The mark `last` always
+        gets the present time."""
         now = self._state.clock().isoformat(timespec="seconds")
         with self._state.transaction() as db:
             db.execute(
@@ -120,7 +120,7 @@ class SourceLog:
             return dict(db.execute("SELECT source, time FROM source_mark WHERE name = ?", (LAST,)))
 
     def troubled(self, source: str, wrong: Mapping[str, str]) -> None:
-        """Store which paths of a source cannot be read now (path -> reason). This replaces all that was stored before."""
+        """Store which paths of a source cannot be read now (path -> reason). This replaces what was stored."""
         with self._state.transaction() as db:
             known = [
                 name
@@ -144,8 +144,8 @@ class SourceLog:
         return found
 
     def unknown(self, formats: Sequence[str], kinds: Mapping[str, int]) -> None:
-        """Store kinds of lines and parts that no reader knows (kind -> number in one file). Of several files, the largest
-        number is kept."""
+        """Store kinds of lines and parts that no reader knows (kind -> number in one file). Of several files, the
+        largest number is kept."""
         now = self._state.clock().isoformat(timespec="seconds")
         name = ", ".join(formats) or "?"
         with self._state.transaction() as db:

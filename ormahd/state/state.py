@@ -263,8 +263,8 @@ VERSION = len(_STEPS)
 
 
 def bring_up(db: sqlite3.Connection) -> int:
-    """Migrate the database to `VERSION` in one transaction; a newer database is left unchanged. Return the version that it
-    had before."""
+    """Migrate the database to `VERSION` in one transaction; a newer database is left unchanged. Return the version
+    that it had before."""
     (found,) = db.execute("PRAGMA user_version").fetchone()
     if found < VERSION:
         steps = "".join(_STEPS[found:])
@@ -315,7 +315,7 @@ class StateFile:
         return True
 
     def _in_memory(self, why: str, kept: sqlite3.Connection | None = None) -> sqlite3.Connection:
-        """Return a database in memory: a copy of `kept` if given, else of the file; an empty one if that cannot be read."""
+        """Return a database in memory: a copy of `kept` if given, else of the file, or empty if it cannot be read."""
         if self.trouble is None:
             log.warning("%s cannot be written (%s); what happens is kept in memory until it can", self.path, why)
         self.trouble = why
@@ -341,8 +341,8 @@ class StateFile:
         return db
 
     def mend(self, error: sqlite3.DatabaseError) -> bool:
-        """Handle an error of SQLite. If the file was at fault, replace it by a new file or a copy in memory, and return True:
-        the caller must then repeat its transaction."""
+        """Handle an error of SQLite. If the file was at fault, replace it by a new file or a copy in memory, and
+        return True: the caller must then repeat its transaction."""
         fault = fault_of(error)
         if fault is DatabaseFault.OTHER or self.trouble is not None:
             return False
@@ -359,8 +359,8 @@ class StateFile:
         return True
 
     def look(self) -> None:
-        """Check that the database file is in its place. Write it again if it was removed or replaced, or if it could not be
-        written before."""
+        """Check that the database file is in its place. Write it again if it was removed or replaced, or if it could
+        not be written before."""
         if self.trouble is None and identity(self.path) == self._identity:
             return
         new = self.path.with_name(self.path.name + ".new")
@@ -443,7 +443,8 @@ class State:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Yield the database for one transaction. It is committed at the end of the block, or rolled back if the block raises.
+        """Yield the database for one transaction. It is committed at the end of the block, or rolled back if the
+        block raises.
 
         Raises BegunAnew if the file was damaged or can no longer be written. The next call then uses the replacement.
         """
@@ -468,7 +469,7 @@ class State:
         return why and f"{self.path} cannot be written ({why}); what happens is kept in memory until it can"
 
     def look(self) -> None:
-        """Check that the database file is in its place. Write it again if it was removed, or could not be written before."""
+        """Check that the database file is in its place. Write it again if it was removed or could not be written."""
         with self._lock:
             self._file.look()
 
@@ -477,8 +478,8 @@ class State:
         return self._clock
 
     def touch(self, node_ids: Sequence[str], *, how: str, session_id: str | None, at: datetime | None = None) -> None:
-        """Record that these nodes were used. `how`: recall, whisper, get or feedback; `at`: default now. A job folds these
-        uses in."""
+        """Record that these nodes were used. `how`: recall, whisper, get or feedback; `at`: default now. A job folds
+        these uses in."""
         now = (at or self._clock()).isoformat()
         with self.transaction() as db:
             rows = [(node_id, now, how, session_id) for node_id in node_ids]
@@ -512,13 +513,13 @@ class State:
             return {date.fromisoformat(day) for (day,) in db.execute("SELECT day FROM active_day")}
 
     def accesses(self) -> list[tuple[int, str, str, str]]:
-        """Return the uses not yet folded in, oldest first, as (number of the use, node id, ISO time, how). `how` is recall,
-        whisper, get or feedback."""
+        """Return the uses not yet folded in, oldest first, as (number of the use, node id, ISO time, how). `how` is
+        recall, whisper, get or feedback."""
         with self.transaction() as db:
             return list(db.execute("SELECT id, node_id, time, how FROM access ORDER BY id"))
 
     def folding(self, upto: int, run: str) -> None:
-        """Record that this run is about to fold in the uses up to and including number `upto`. Called before the commit."""
+        """Record that this run is about to fold in the uses up to and including number `upto`, before the commit."""
         with self.transaction() as db:
             db.execute("UPDATE access SET run = ? WHERE id <= ?", (run, upto))
 
@@ -528,8 +529,8 @@ class State:
             return [row[0] for row in db.execute("SELECT DISTINCT run FROM access WHERE run IS NOT NULL")]
 
     def folded(self, run: str, *, held: bool = True) -> None:
-        """Record the end of a run that folds uses in. `held`: whether the vault now has them. If so they are deleted here,
-        else the next run folds them in."""
+        """Record the end of a run that folds uses in. `held`: whether the vault now has them. If so they are deleted
+        here, else the next run folds them in."""
         done = "DELETE FROM access WHERE run = ?" if held else "UPDATE access SET run = NULL WHERE run = ?"
         with self.transaction() as db:
             db.execute(done, (run,))
@@ -552,8 +553,8 @@ class State:
             )
 
     def scour(self, holds: Callable[[bytes], bool]) -> int:
-        """Delete every row of any table that has a value for which `holds` is true. Rewrite the file, so that no freed page
-        still has such a value.
+        """Delete every row of any table that has a value for which `holds` is true. Rewrite the file, so that no
+        freed page still has such a value.
 
         Return the number of rows deleted.
         """

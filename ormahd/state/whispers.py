@@ -1,8 +1,8 @@
 """The whisper log: each prompt, with the memories that were considered for it; and the review questions.
 
-Prompts that were answered with silence are logged as well. When a memory is judged, the log says for which prompt it was
-considered. Prompts are redacted and kept for some days. A review question asks an agent whether a memory that was not
-shown would have been of use. Any judgement on that memory counts as the answer.
+Prompts that were answered with silence are logged as well. When a memory is judged, the log says for which prompt it
+was considered. Prompts are redacted and kept for some days. A review question asks an agent whether a memory that was
+not shown would have been of use. Any judgement on that memory counts as the answer.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ INJECTED = frozenset({"full", "title", "preference"})
 KEPT = 2_000
 """Number of characters of a prompt that are kept: enough to recognise it and to embed it again."""
 REDACTED = KEPT + 1_000
-"""Number of characters of a prompt that are searched for secrets. It is more than are kept, so that a secret across the end
-of the kept part is still recognised."""
+"""Number of characters of a prompt that are searched for secrets. It is more than are kept, so that a secret across
+the end of the kept part is still recognised."""
 SHOWN = 10
 """Maximum number of ids that an error lists."""
 LOOKED_AT = 500
@@ -80,8 +80,8 @@ class Logged(Struct, frozen=True):
 
 
 class Figures(Struct, frozen=True):
-    """Statistics of the log since its first prompt (`since`; None: the log is empty): numbers of prompts and of whispers,
-    and reason -> number of silences."""
+    """Statistics of the log since its first prompt (`since`; None: the log is empty): numbers of prompts and of
+    whispers, and reason -> number of silences."""
 
     since: datetime | None
     prompts: int
@@ -153,8 +153,8 @@ _LOGGED = (
 
 
 def latest(state: State, prefix: str) -> Logged:
-    """Return the most recent entry of the log in which a memory was considered. `prefix`: the memory's id, or a prefix that
-    is unique among the logged ids.
+    """Return the most recent entry of the log in which a memory was considered. `prefix`: the memory's id, or a
+    prefix that is unique among the logged ids.
 
     Raises Ambiguous or NotFound.
     """
@@ -167,11 +167,11 @@ def latest(state: State, prefix: str) -> Logged:
 
 
 def considered(state: State, event: str, prefix: str) -> Logged:
-    """Return the entry of the log for one memory in one whisper. `event`: the id of the whisper; `prefix`: the memory's id or
-    a prefix of it.
+    """Return the entry of the log for one memory in one whisper. `event`: the id of the whisper; `prefix`: the
+    memory's id or a prefix of it.
 
-    Raises NotFound if there is no such whisper, or if it did not consider the memory. Raises Ambiguous if the prefix fits
-    several memories of the whisper.
+    Raises NotFound if there is no such whisper, or if it did not consider the memory. Raises Ambiguous if the prefix
+    fits several memories of the whisper.
     """
     candidates = candidates_of(state, event)
     if not candidates and not _known(state, event):
@@ -195,8 +195,8 @@ def held_back(
 ) -> list[tuple[int, str]]:
     """Return the memories that were considered for prompts since `since` but never shown, most relevant first.
 
-    Each is (id of a row of the log, node id); the row is that of the prompt for which the memory was most relevant. Counts
-    only prompts of this space (None: without a space), only relevances of at least `least`, and only the last
+    Each is (id of a row of the log, node id); the row is that of the prompt for which the memory was most relevant.
+    Counts only prompts of this space (None: without a space), only relevances of at least `least`, and only the last
     `LOOKED_AT` prompts.
     """
     with state.transaction() as db:
@@ -222,7 +222,7 @@ def row(state: State, number: int) -> Logged | None:
 
 
 def claim_use(state: State, event: str, node_id: str) -> bool:
-    """Mark a memory of a whisper (`event`) as used. Return False if it was marked before, so that no use counts twice."""
+    """Mark a memory of a whisper (`event`) as used. Return False if it was marked before, so that none counts twice."""
     with state.transaction() as db:
         done = db.execute(
             "UPDATE whisper_log SET used = 1 WHERE event = ? AND node_id = ? AND used = 0", (event, node_id)
@@ -256,8 +256,8 @@ def figures(state: State) -> Figures:
 
 
 def prune(state: State, days: float) -> int:
-    """Delete prompts older than `days`, with the memories considered for them, `SLICE` prompts in each transaction. Return
-    the number of prompts deleted."""
+    """Delete prompts older than `days`, with the memories considered for them, `SLICE` prompts in each transaction.
+    Return the number of prompts deleted."""
     before, gone = _iso(state.clock() - timedelta(days=days)), 0
     while True:
         with state.transaction() as db:
@@ -354,8 +354,8 @@ class LoggedMemory(Struct, frozen=True):
 
 
 def prompts(state: State, *, since: datetime | None, before: datetime | None, space: str | None, limit: int) -> list[LoggedPrompt]:  # fmt: skip
-    """Return the prompts between two times, newest first. `space`: only prompts of this space; "global": only prompts without
-    a space; None: all."""
+    """Return the prompts between two times, newest first. `space`: only prompts of this space; "global": only prompts
+    without a space; None: all."""
     conditions, values = ["1"], list[Any]()
     for sign, bound in ((">=", since), ("<=", before)):
         if bound is not None:
@@ -399,8 +399,8 @@ def last(state: State, *, spoken: str) -> LoggedPrompt | None:
 
 
 def surfaced(state: State, node_id: str, *, event: str, surfaced_in: str) -> None:
-    """Record a review question: the whisper `surfaced_in` asked about a memory that the earlier whisper `event` considered
-    but did not show."""
+    """Record a review question: the whisper `surfaced_in` asked about a memory that the earlier whisper `event`
+    considered but did not show."""
     with state.transaction() as db:
         db.execute(
             "INSERT INTO review_log (node_id, event, surfaced_in, time) VALUES (?, ?, ?, ?)",
@@ -420,8 +420,8 @@ def answer(state: State, node_id: str) -> bool:
 
 
 def resting(state: State, *, since: datetime, unanswered: int) -> set[str]:
-    """Return the ids of the memories that no review question should ask about now. A question about them was asked since
-    `since`, or at least `unanswered` questions about them got no answer."""
+    """Return the ids of the memories that no review question should ask about now. A question about them was asked
+    since `since`, or at least `unanswered` questions about them got no answer."""
     with state.transaction() as db:
         select = "SELECT node_id FROM review_log GROUP BY node_id HAVING max(time) >= ? OR sum(answered IS NULL) >= ?"
         return set(sql.columns(db, ("node_id",), f"FROM ({select})", (_iso(since), unanswered))[0])
@@ -435,8 +435,8 @@ def counts(state: State) -> tuple[int, int]:
 
 
 def told_in(state: State, session_id: str) -> set[str]:
-    """Return the ids of the memories that an agent got in a session: those whispered, and those that its context is recorded
-    to hold. Older ones may be missing, because the log and the record are pruned."""
+    """Return the ids of the memories that an agent got in a session: those whispered, and those that its context is
+    recorded to hold. Older ones may be missing, because the log and the record are pruned."""
     with state.transaction() as db:
         rows = db.execute(
             "SELECT DISTINCT l.node_id FROM whisper_event e JOIN whisper_log l USING (event) "

@@ -1,1 +1,1 @@
-"""Documents: text, markdown and PDF files, in sections that become memories and follow their file."""
+"""Makes memories from the sections of documents (text, markdown and PDF files), and updates them with the file."""

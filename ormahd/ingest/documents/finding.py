@@ -1,4 +1,4 @@
-"""Tells which files of a path hold conversations and which are documents."""
+"""Finds the files at a path, and decides which of them hold conversations and which are documents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ormahd.ingest.sources import documents, walk
 CONVERSATION: Final = "conversation"
 DOCUMENT: Final = "document"
 NOT_HERE: Final = frozenset({"node_modules", "__MACOSX", "__pycache__", "venv"})
-"""Folders without documents of a person; nor are those whose names begin with a dot."""
+"""Names of folders in which no documents are looked for. Folders whose names begin with a dot are skipped as well."""
 HEAD: Final = 65_536
 
 
@@ -28,10 +28,8 @@ class FoundFiles(Struct, frozen=True):
 
 
 def divide(place: Path, kind: str, without: tuple[Path, ...]) -> FoundFiles:
-    """Return the files at a path. `kind`: `conversation`, `document`, or "" to tell it by what is in each file.
-
-    `without`: folders that are left out.
-    """
+    """Return the files at a path, divided into conversations and documents. `kind`: `conversation` or `document` if
+    all files are of this kind, "" to decide by the content of each file. `without`: folders to leave out."""
     if not place.is_dir():
         kind = kind or kind_of(place)
         return FoundFiles([place] if kind == CONVERSATION else [], [place] if kind == DOCUMENT else [])
@@ -48,7 +46,7 @@ def divide(place: Path, kind: str, without: tuple[Path, ...]) -> FoundFiles:
 
 
 def walk_documents(folder: Path, without: Iterable[Path] = (), endings: tuple[str, ...] = DOCUMENTS) -> list[Path]:
-    """Return the files in a folder that may be documents, judged by their names, in the order of their paths."""
+    """Return the files in a folder that may be documents, judged by their names and sorted by path."""
     left_out = set(without)
     found = []
     for place, folders, names in os.walk(folder):
@@ -66,16 +64,17 @@ def hidden(name: str) -> bool:
 
 
 def kind_of(file: Path) -> str:
-    """Return what a file holds: a conversation, if a reader knows its structure, else a document.
+    """Return `CONVERSATION` if a reader of transcripts knows the structure of a file, else `DOCUMENT`.
 
-    A text in markdown that only mentions a speaker somewhere is a document: a conversation begins with one. A file that cannot be
-    opened is a document, whose reader says why.
+    JSON and zip files are always conversations. A markdown file is one only if it begins with a speaker such as
+    `User:`. Of a file that cannot be opened, the ending of its name decides; the error is reported when the file is
+    read.
     """
     try:
         with documents(file) as found:
             for one in found:
                 if one.member:
-                    return CONVERSATION  # a zip
+                    return CONVERSATION  # the file is a zip, thus an export
                 head = one.stream.read(HEAD)
                 one.stream.seek(0)
                 if head.startswith(PDF_MARK):
@@ -102,6 +101,6 @@ def _begins_with_speaker(head: bytes) -> bool:
 
 
 def _of_agent(folder: Path) -> bool:
-    """Return whether a folder is one in which an agent keeps transcripts: its texts there are no documents of the person."""
+    """Return whether a folder is in a folder of an agent's transcripts. Text files there are no documents."""
     homes = [place for _, place in paths.transcript_folders()]
     return any(folder == home or home in folder.parents for home in homes)

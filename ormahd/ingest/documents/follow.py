@@ -1,7 +1,9 @@
-"""Makes memories follow a file: what is new there is added here, what was edited there is edited here, what is gone there is archived here.
+"""Keeps the memories made from a document up to date with its file.
 
-Nothing is ever written into the file. A memory that was edited here stays as it is. A memory that was forgotten or undone here does not
-come back while its section says the same. Each file is one commit.
+A new section becomes a memory. If a section was edited, its memory is edited too. If a section is gone, its memory
+moves to the archive. Nothing is ever written into the file. A memory that was edited in the vault is not changed any
+more. A memory that was forgotten or undone is not made again while its section stays the same. Each file is updated
+in one commit.
 """
 
 from __future__ import annotations
@@ -32,26 +34,27 @@ if TYPE_CHECKING:
     from ormahd.vault.transaction import Transaction
 
 GONE: Final = "gone-from-file"
-"""The tag of a memory that is archived because its section is gone."""
+"""The tag of a memory that was moved to the archive because its section is gone from the file."""
 STEP: Final = 128
-"""Texts that are embedded between two progress reports."""
+"""Number of texts that are embedded at once."""
 ADD, UPDATE, ARCHIVE, RESTORE, MOVE = "added", "updated", "archived", "restored", "moved"
 SAME, KEPT, FORGOTTEN, KNOWN = "same", "kept", "forgotten", "known"
 CHANGES: Final = (ADD, UPDATE, ARCHIVE, RESTORE, MOVE)
 
 
 class FollowStep(Struct, frozen=True):
-    """What happens to one section, or to the memory of one that is gone."""
+    """What is to be done for one section, or for the memory of a section that is gone. `does`: one of the words
+    above, such as `added`; `node_id`: the memory, if there is one already."""
 
     does: str
     section: Section | None = None
     node_id: str | None = None
     here: str = ""
-    """The title of the memory that it concerns."""
+    """The present title of the memory; "" if there is none yet."""
 
 
 class _Follower(Struct, frozen=True):
-    """A memory that follows a section."""
+    """A memory that was made from a section of a file. `gone`: whether it has the tag `GONE`."""
 
     id: str
     origin: FileOrigin
@@ -59,7 +62,7 @@ class _Follower(Struct, frozen=True):
     tier: Tier
     gone: bool
     edited: bool
-    """Whether the memory does not say any more what stood in the file."""
+    """Whether the memory was edited in the vault: its text differs from the section from which it was made."""
 
 
 def follow(
@@ -72,9 +75,10 @@ def follow(
     dry_run: bool,
     run: str | None,
 ) -> IngestedDocument:
-    """Bring the memories of one file up to date. `read`: the file to read; `path`: the one to follow, None for a text without a place.
+    """Bring the memories of one file up to date. `read`: the file to read; `path`: the file that the memories name as
+    their origin, None for a text that has no file of its own.
 
-    `space`: of new memories; if it is not given, that of the project in which the file is.
+    `space`: the space of new memories; if not given, that of the project in which the file lies.
     """
     out = IngestedDocument(str(path) if path else "-", run=run or (None if dry_run else ormah.new_run()))
     name = path.stem if path else "A text"
@@ -102,16 +106,17 @@ def follow(
 
 
 def let_go(ormah: Ormah, path: Path, caller: Caller, *, run: str | None, dry_run: bool = False) -> IngestedDocument:
-    """Archive the memories of a file that is gone."""
+    """Move the memories of a deleted file to the archive."""
     out = IngestedDocument(str(path), status="gone", run=run or (None if dry_run else ormah.new_run()))
     _carry_out(ormah, path, [], caller, None, out, dry_run=dry_run)
     return out
 
 
 def gone_from(ormah: Ormah, folder: Path, there: Collection[Path]) -> list[Path]:
-    """Return the files that memories follow, that were in a folder and are not there any more.
+    """Return the files from which memories were made that were in a folder and are deleted now. `there`: the files in
+    the folder now.
 
-    Only files that this machine has read: another one may have them.
+    Only files that this machine has read count, because other files may be on another machine of the person.
     """
     kept = {short(file) for file in there}
     before = f"{short(folder)}/"
@@ -120,12 +125,12 @@ def gone_from(ormah: Ormah, folder: Path, there: Collection[Path]) -> list[Path]
 
 
 def cursor(file: Path) -> str:
-    """Return the name of a document among the sources that were read."""
+    """Return the name under which `SessionArchive.is_read` knows a document."""
     return f"document:{file}"
 
 
 def followed(ormah: Ormah) -> dict[str, list[str]]:
-    """Return {path, as in `FileOrigin`: ids of the memories that follow it}."""
+    """Return path of a file, as in `FileOrigin` -> ids of the memories that were made from it."""
     found: dict[str, list[str]] = {}
     for node_id, said_in in ormah.index.extracted().items():
         origin = origin_of(said_in)
@@ -143,9 +148,9 @@ def _space(ormah: Ormah, folder: Path, *, settle: bool) -> str | None:
 
 
 def plan(ormah: Ormah, path: Path | None, sections: Sequence[Section], space: str | None) -> list[FollowStep]:
-    """Return what is to be done, in the order of the sections; gone ones come last.
+    """Return what is to be done, in the order of the sections; after them, for the memories of sections that are gone.
 
-    A section is known again by its title and text, else by its place.
+    The memory of a section is found by the section's title and text, or if these changed, by its place.
     """
     listed = followed(ormah)
     known = _followers(ormah, listed.get(short(path), []) if path else [])
@@ -197,13 +202,14 @@ def _followers(ormah: Ormah, ids: Sequence[str]) -> list[_Follower]:
 
 
 def _orphans(ormah: Ormah, listed: dict[str, list[str]]) -> dict[str, _Follower]:
-    """Return {key: memory} of files that are gone: a file that was renamed has the same sections under another path."""
+    """Return key of a section -> its memory, for all deleted files. A file that was renamed has the same sections
+    under a new path, so its memories are found here."""
     ids = [node for path, some in listed.items() if not FileOrigin(path, "", "").file.exists() for node in some]
     return {one.origin.key: one for one in _followers(ormah, ids)}
 
 
 def _forgotten(ormah: Ormah, section: Section) -> bool:
-    """Return whether a person took this very text away before."""
+    """Return whether there is a tombstone for this section or its text: a person forgot or undid its memory."""
     tombstones = ormah.learned.forgotten()
     return tombstones.turn(section.key) or tombstones.statement(statement(section.text))
 

@@ -1,4 +1,7 @@
-"""Where a memory of a file comes from, as its note's `from` says it: the file, the section, and the key of the text that stood there."""
+"""The origin of a memory made from a file, as stored in the field `from` of its note.
+
+It has the path of the file, the place of the section, and the key of the section's text at that time.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,15 @@ from ormahd.note.write import text as scalar_text
 
 SCHEME: Final = "file://"
 LONGEST_PATH: Final = 650
-"""Characters of a path that fits into a note."""
+"""Maximum number of characters of a path in `from`."""
 LONGEST_PLACE: Final = 300
 
 _LINE = re.compile(rb"^from:[^\r\n]*", re.MULTILINE)
 
 
 class FileOrigin(Struct, frozen=True):
-    """`path`: absolute, with `~` for the home folder. `place`: the section's headings. `key`: of its title and text."""
+    """The origin of a memory made from a file. `path`: absolute, with `~` for the home folder. `place`: the section's
+    headings. `key`: the key of the section's title and text."""
 
     path: str
     place: str
@@ -29,7 +33,7 @@ class FileOrigin(Struct, frozen=True):
 
     @property
     def written(self) -> str:
-        """The value of `from`."""
+        """Return the origin as a value of the field `from`."""
         return f"{SCHEME}{_packed(self.path)}#{_packed(self.place)[:LONGEST_PLACE]}#{self.key}"
 
     @property
@@ -38,7 +42,7 @@ class FileOrigin(Struct, frozen=True):
 
 
 def origin_of(said_in: str | None) -> FileOrigin | None:
-    """Return the origin that `from` says; None if the memory comes from no file."""
+    """Return the origin that a value of the field `from` states; None if the memory was not made from a file."""
     if said_in is None or not said_in.startswith(SCHEME):
         return None
     path, _, rest = said_in.removeprefix(SCHEME).partition("#")
@@ -55,17 +59,17 @@ def short(path: Path) -> str:
 
 
 def same_place(one: str, other: str) -> bool:
-    """Return whether two places are one; a long one is stored cut."""
+    """Return whether two places are equal up to the length to which places are cut when they are stored."""
     return _packed(one)[:LONGEST_PLACE] == _packed(other)[:LONGEST_PLACE]
 
 
 def with_origin(data: bytes, origin: FileOrigin) -> bytes:
-    """Return a note's bytes with another `from`."""
+    """Return a note's bytes with the value of its field `from` replaced."""
     return _LINE.sub(lambda _: f"from: {scalar_text(origin.written)}".encode(), data, count=1)
 
 
 def _packed(text: str) -> str:
-    """Return a text without spaces and `#`, readable otherwise."""
+    """Return a text with white space, `%`, `#` and unprintable characters percent-encoded; all else stays readable."""
     return "".join(
         quote(sign, safe="") if sign.isspace() or sign in "%#" or not sign.isprintable() else sign for sign in text
     )

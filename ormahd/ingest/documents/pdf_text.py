@@ -1,4 +1,5 @@
-"""`python -m ormahd.ingest.documents.pdf_text FILE`: print the text of a PDF as JSON. A process of its own, because a PDF may be hostile.
+"""`python -m ormahd.ingest.documents.pdf_text FILE`: print the text of a PDF as JSON. A process of its own, because a
+PDF may be hostile.
 
 It prints `{"pages": [text, ...], "outline": [[title, page from 0], ...], "title": ...}`, or `{"error": why}`.
 """
@@ -13,23 +14,23 @@ import sys
 from typing import Any, Final
 
 MEMORY: Final = 2 << 30
-"""Bytes of address space that the process may have."""
+"""Maximum address space of the process in bytes."""
 PAGES: Final = 5_000
 
 
 def read(file: str) -> dict[str, Any]:
-    """Return what is printed."""
+    """Return the object that is printed as JSON: the pages, outline and title of a PDF, or an error."""
     from pypdf import PdfReader
     from pypdf.errors import PyPdfError
 
-    logging.disable(logging.CRITICAL)  # it logs each of a file's faults
+    logging.disable(logging.CRITICAL)  # the library logs every fault of a file
     try:
         reader = PdfReader(file, strict=False)
         if reader.is_encrypted and not reader.decrypt(""):
             return {"error": "it is encrypted: save a copy without a password"}
         pages = [page.extract_text() or "" for page in reader.pages[:PAGES]]
         outline: list[list[Any]] = []
-        with contextlib.suppress(Exception):  # it is decoration, and often broken
+        with contextlib.suppress(Exception):  # the outline is optional, and often broken
             outline = [
                 [one.title, reader.get_destination_page_number(one)]
                 for one in reader.outline

@@ -1,4 +1,4 @@
-"""Reads a file as a document: tells by its content what it is, and returns its sections."""
+"""Reads a document, and returns its sections. The content of the file decides whether it is a PDF or text."""
 
 from __future__ import annotations
 
@@ -18,37 +18,38 @@ from ormahd.note.markdown import conflict_line
 from ormahd.text.harness import strip
 
 LARGEST: Final = 10_000_000
-"""Bytes of a document."""
+"""Maximum size of a text document in bytes."""
 LARGEST_PDF: Final = 100_000_000
 PDF_SECONDS: Final = 120.0
 PDF_MARK: Final = b"%PDF-"
 DOCUMENTS: Final = (".md", ".markdown", ".txt", ".pdf")
-"""Endings of the files in a folder that may be documents; a file that is named may have any ending."""
+"""Endings of the files in a folder that may be documents. A file that a person names may have any ending."""
 MARKDOWN: Final = (".md", ".markdown")
 _STRANGE: Final = 0.01
-"""Share of characters that are no UTF-8, from which a file counts as no text."""
+"""Largest share of undecodable characters with which a file still counts as text."""
 
 
 class Unreadable(Exception):
-    """A file is no document. The message says why."""
+    """A file cannot be read as a document. The message says why, in words for people."""
 
 
 class OpenedDocument(Struct, frozen=True):
-    """A document that was read. `kind`: markdown or pdf."""
+    """The sections of a document that was read. `kind`: markdown (any text) or pdf."""
 
     kind: str
     sections: list[Section]
 
 
 Cleaned = Callable[[str], str]
-"""Returns a text without secrets. It gets a text as it stands in the file: marks that are taken away could make a secret unknown."""
+"""A function that returns a text with secrets redacted. It is called with the text as it is in the file: once marks of
+markdown are removed, a secret might no longer be recognised."""
 
 
 def read_document(path: Path, name: str, cleaned: Cleaned = str) -> OpenedDocument:
-    """Return the sections of a file. `name`: what it is called where it has no title.
+    """Read a file, and return its sections. `name`: the title to use if the document has none.
 
     Raises:
-        Unreadable: it cannot be read, or is no document; the message says why.
+        Unreadable: the file cannot be read, or is no document.
     """
     data = _bytes(path)
     if data.startswith(PDF_MARK):
@@ -94,7 +95,7 @@ def _text(data: bytes) -> str:
 
 
 def _of_pdf(path: Path, name: str, cleaned: Cleaned) -> list[Section]:
-    """Return the sections of a PDF: by its outline if it has one, else a section a page."""
+    """Return the sections of a PDF: one for each entry of its outline if it has several, else one for each page."""
     found = _pages(path)
     pages = [cleaned(page) for page in found["pages"]]
     title = plain_heading(cleaned(found["title"])) or name

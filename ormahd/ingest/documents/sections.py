@@ -1,6 +1,7 @@
-"""Divides a text into sections by its headings. Pure.
+"""Divides a text into sections by its headings. Pure functions.
 
-Headings are those of markdown: `#` marks, or a line that is underlined with `=` or `-`. Headings inside fenced code do not count.
+Headings are those of markdown: a line with `#` marks, or a line underlined with `=` or `-`. Headings in fenced code
+do not count.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from msgspec import Struct
 from ormahd.model.node import MAX_TITLE
 
 LEAST: Final = 10
-"""Characters of a section that says something."""
+"""Minimum number of characters of a section. Shorter ones are left out, because they say nothing."""
 LONGEST: Final = 6_000
-"""Characters of a section that becomes one memory; a longer one is divided between paragraphs."""
+"""Maximum number of characters of a section. A longer one is divided into several."""
 MOST: Final = 5_000
-"""Number of sections of one file."""
+"""Maximum number of sections of one file."""
 
 _ATX = re.compile(r" {0,3}(?P<marks>#{1,6})(?:[ \t]+(?P<text>.*?))?(?:[ \t]+#+)?[ \t]*")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-{2,})[ \t]*")
@@ -33,7 +34,8 @@ _MARKS = re.compile(r"(?<!\w)[*_]{1,3}(?=\S)|(?<=\S)[*_]{1,3}(?!\w)|`")
 
 
 class Section(Struct, frozen=True):
-    """A part of a file. `place`: its headings from the outermost, by which it is known again; `title`: the last of them."""
+    """A section of a file. `place`: its headings from the outermost on, by which it is recognised after an edit;
+    `title`: the innermost of these headings."""
 
     place: str
     title: str
@@ -41,24 +43,25 @@ class Section(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """The key of title and text: 24 hexadecimal digits."""
+        """The key of the section's title and text: a hash of 24 hexadecimal digits."""
         return key_of(self.title, self.text)
 
 
 class _Open(Struct):
-    """A section that is being read."""
+    """A section while it is being read. `headings`: (level, text) of each of its headings."""
 
     headings: tuple[tuple[int, str], ...]
     lines: list[str]
 
 
 def key_of(title: str | None, text: str) -> str:
-    """Return the key of a title and a text, as a memory has them."""
+    """Return the key of the title and the text of a section, or of the memory made from it."""
     return hashlib.blake2b(f"{title or ''}\0{text}".encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 def sections(text: str, name: str) -> list[Section]:
-    """Return the sections of a text in markdown. What stands before the first heading has the file's title, or its `name`."""
+    """Return the sections of a markdown text. The part before the first heading gets the title in the file's
+    frontmatter, or `name` if there is none."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
     text, title = _without_front(text)
     found = ((tuple(heading for _, heading in one.headings), "\n".join(one.lines)) for one in _read(text))
@@ -66,7 +69,8 @@ def sections(text: str, name: str) -> list[Section]:
 
 
 def divided(parts: Sequence[tuple[Sequence[str], str]]) -> list[Section]:
-    """Return sections of (headings, text), with empty ones left out and long ones divided. A place that repeats is numbered."""
+    """Return sections made from parts, which are (headings, text). Empty parts are left out, long ones are divided,
+    and places that occur several times are numbered."""
     seen: Counter[str] = Counter()
     found: list[Section] = []
     for headings, body in parts:
@@ -83,7 +87,8 @@ def divided(parts: Sequence[tuple[Sequence[str], str]]) -> list[Section]:
 
 
 def _without_front(text: str) -> tuple[str, str]:
-    """Return a text without its frontmatter, and the title that stands there; a letterhead between two rules is text."""
+    """Return (text without its frontmatter, title in the frontmatter or ""). Lines between two rules that have not
+    the form of frontmatter, such as a letterhead, stay in the text."""
     found = _FRONT.match(text)
     if found is None or not all(_FRONT_LINE.fullmatch(line) for line in found["block"].splitlines()):
         return text, ""
@@ -118,7 +123,8 @@ def _read(text: str) -> Iterator[_Open]:
 
 
 def _heading(line: str, before: Sequence[str]) -> tuple[int, str]:
-    """Return (level, text) of the heading that a line is or ends; level 0 if it is none."""
+    """Return (level, text) of a heading if a line is one, or underlines the last line of `before`; else level 0.
+    `before`: the lines of the section so far."""
     found = _ATX.fullmatch(line)
     if found is not None:
         text = plain_heading(found["text"] or "")
@@ -132,13 +138,14 @@ def _heading(line: str, before: Sequence[str]) -> tuple[int, str]:
 
 
 def plain_heading(text: str) -> str:
-    """Return a heading without marks of markdown, on one line."""
+    """Return a heading as one line of plain text, without marks of markdown."""
     text = _LINK.sub(lambda found: found["text"] or found["name"] or "", text)
     return " ".join(_MARKS.sub("", text).split())
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Yield a text in pieces of at most `LONGEST` characters, cut between paragraphs, else lines, else words."""
+    """Yield a text in parts of at most `LONGEST` characters. It is cut between paragraphs if possible, else between
+    lines, else between words."""
     while len(text) > LONGEST:
         end = LONGEST
         for mark in ("\n\n", "\n", " "):

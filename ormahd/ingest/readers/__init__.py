@@ -1,1 +1,2 @@
-"""Readers of transcripts and exports, one format a file: they take bytes and yield turns, and know no disk, clock or index."""
+"""Readers of transcripts and exports, one module for each format. They take a stream of bytes and yield turns; they
+use no disk, clock or index."""

@@ -1,4 +1,4 @@
-"""The items of a large JSON array, one at a time."""
+"""Reads the objects of a large JSON file one at a time, so that the file is never whole in memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CHUNK: Final = 1 << 16
 
 
 class Repaired:
-    """A stream in UTF-8: bytes that are none are replaced, and UTF-16 is decoded by its mark."""
+    """A stream that yields valid UTF-8: invalid bytes are replaced, and UTF-16 with a byte order mark is converted."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -21,8 +21,8 @@ class Repaired:
         self._rest = b""
 
     def read(self, size: int = -1) -> bytes:
-        """Return at least one byte and about `size` of them; none at the end."""
-        if size == 0:  # ijson asks whether these are bytes
+        """Return about `size` bytes, at least one; b"" only at the end of the stream."""
+        if size == 0:  # ijson reads 0 bytes to see whether the stream yields bytes or text
             return b""
         while True:
             chunk = self._stream.read(size if size > 0 else CHUNK)
@@ -37,7 +37,8 @@ class Repaired:
 
 
 def items(stream: BinaryIO, reading: Reading) -> Iterator[dict[str, Any]]:
-    """Yield the objects of an array (or the one object there is). Where it breaks off, that is counted as damage."""
+    """Yield the objects of a JSON array, or the single object of which a stream consists. If the stream breaks off,
+    that is counted as damage."""
     import ijson
 
     if size := first_sign(stream):
@@ -53,8 +54,8 @@ def items(stream: BinaryIO, reading: Reading) -> Iterator[dict[str, Any]]:
 
 
 def members(stream: BinaryIO, reading: Reading, name: str) -> Iterator[dict[str, Any]]:
-    """Yield the objects in the list `name` of the one object there is, one at a time, and at last that object without its lists
-    and maps. Where it breaks off, that is counted as damage."""
+    """Yield the objects in the list `name` of the single object of which a stream consists, one at a time. Then yield
+    that object itself, with only its scalar fields. If the stream breaks off, that is counted as damage."""
     import ijson
 
     item = f"{name}.item"
@@ -78,7 +79,7 @@ def members(stream: BinaryIO, reading: Reading, name: str) -> Iterator[dict[str,
 
 
 def first_sign(stream: BinaryIO) -> bytes:
-    """Return the first byte of a stream that says something, and go back to its beginning."""
+    """Return the first byte of a stream that is no white space, or b"". Seek back to the beginning."""
     found = Repaired(stream).read(4096).lstrip()[:1]
     stream.seek(0)
     return found

@@ -1,4 +1,5 @@
-"""ChatGPT's export: an array of conversations, each a tree of messages whose `current_node` ends the branch that is shown."""
+"""Reads ChatGPT's export: an array of conversations. Each is a tree of messages; `current_node` names the last
+message of the branch that ChatGPT shows."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ _PRIVATE = re.compile(r"[\ue000-\uf8ff]")
 
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
-    """Yield the turns of all conversations that may be remembered."""
+    """Yield the turns of all conversations, except those that are marked as not to be remembered."""
     for talk in items(stream, reading):
         if not isinstance(talk.get("mapping"), dict):
             reading.unknown["conversation without messages"] += 1
@@ -63,7 +64,7 @@ def _conversation(talk: dict[str, Any], reading: Reading) -> Iterator[SessionTur
 
 
 def _shown(talk: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the messages of the branch that is shown, from its root to its leaf, each with its node's id."""
+    """Return the messages of the branch that ChatGPT shows, from root to leaf, as (id of its node, message)."""
     nodes = talk["mapping"]
     at = talk.get("current_node")
     if at not in nodes:
@@ -87,7 +88,7 @@ def _shown(talk: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _instructions(nodes: dict[str, Any], reading: Reading) -> None:
-    """Take the custom instructions, which every conversation repeats, as facts to propose."""
+    """Add the person's custom instructions to `reading.facts`. Every conversation repeats them; each is added once."""
     for node in nodes.values():
         content = node.get("message", {}).get("content") if isinstance(node, dict) and node.get("message") else None
         if not isinstance(content, dict) or content.get("content_type") != "user_editable_context":
@@ -107,7 +108,8 @@ def _instructions(nodes: dict[str, Any], reading: Reading) -> None:
 
 
 def _said(message: dict[str, Any], reading: Reading) -> tuple[str, str]:
-    """Return (role, text) of a message that one side said to the other; an empty text for any other."""
+    """Return (role, text) of a message between the person and ChatGPT. The text is "" for any other, such as a tool
+    call."""
     role = text_at(message, "author", "role") or ""
     about = message.get("metadata")
     about = about if isinstance(about, dict) else {}

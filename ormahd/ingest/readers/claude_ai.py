@@ -1,4 +1,4 @@
-"""Claude.ai's export: an array of conversations, each a list of messages that may form a tree."""
+"""Reads Claude.ai's export: an array of conversations, each with a list of messages that may form a tree."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def _conversation(talk: dict[str, Any], reading: Reading) -> Iterator[SessionTur
 
 
 def _shown(talk: dict[str, Any], reading: Reading) -> list[dict[str, Any]]:
-    """Return the messages in order; of a tree the branches that are shown, one a root."""
+    """Return the messages of a conversation in order. If they form trees, return one branch of each tree: that of the
+    current leaf, or else the one with the newest message."""
     messages = [one for one in talk["chat_messages"] if isinstance(one, dict)]
     by_id = {one["uuid"]: one for one in messages if isinstance(one.get("uuid"), str)}
     if not any(one.get("parent_message_uuid") in by_id for one in messages):
@@ -77,7 +78,7 @@ def _upwards(by_id: dict[str, dict[str, Any]], leaf: Any) -> set[str]:
 
 
 def _newest(by_id: dict[str, dict[str, Any]]) -> dict[str, str]:
-    """Return for each message the time of the newest one below it."""
+    """Return id of a message -> time of the newest message in the tree below it, itself included."""
     found: dict[str, str] = {}
     for name, one in by_id.items():
         time = iso_time(one.get("created_at")) or ""
@@ -87,7 +88,7 @@ def _newest(by_id: dict[str, dict[str, Any]]) -> dict[str, str]:
 
 
 def _text(message: dict[str, Any], reading: Reading) -> str:
-    """Return a message's text blocks, else its flat text."""
+    """Return the text of a message: that of its text blocks, or if it has none, of its field `text`."""
     content = message.get("content")
     texts = []
     for part in content if isinstance(content, list) else ():

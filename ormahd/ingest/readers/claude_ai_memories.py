@@ -1,4 +1,4 @@
-"""The memories in Claude.ai's export: what Claude has remembered of the person. They hold no conversation."""
+"""Reads the memories in Claude.ai's export, which are facts about the person, and no conversation."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ NAME: Final = "claude-ai-memories"
 KEYS: Final = frozenset({"conversations_memory", "project_memories", "memory_files"})
 ORIGIN: Final = "memories of Claude.ai"
 LEAST: Final = 15
-"""Characters of a paragraph that says something."""
+"""Minimum number of characters of a paragraph. Shorter ones are left out, because they say nothing."""
 
 _HEADING = re.compile(r"(?:#{1,6}[ \t]+|\*\*)(?P<title>[^\n*]{1,100}?)(?:\*\*)?:?[ \t]*(?:\n|$)")
 _BULLET = re.compile(r"^\s*[-*•]\s+", re.MULTILINE)
 
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
-    """Yield no turn; add each paragraph of the memories to the facts."""
+    """Yield no turns, but add each paragraph of the memories to `reading.facts`."""
     yield from ()
     for account in items(stream, reading):
         _take(text_at(account, "conversations_memory") or "", "Claude remembered", reading)
@@ -34,7 +34,8 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
 
 
 def _take(text: str, title: str, reading: Reading) -> None:
-    """Add each paragraph, or each item of a list, under the heading above it."""
+    """Add each paragraph of a text, or each item of a list in it, to `reading.facts`. Its title is the heading above
+    it, or `title` if there is none."""
     heading = title
     for paragraph in re.split(r"\n\s*\n", said(text)):
         lines = paragraph.strip()

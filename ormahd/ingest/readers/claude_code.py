@@ -1,8 +1,9 @@
-"""Claude Code's transcripts: `~/.claude/projects/**.jsonl`, a tree of lines.
+"""Reads Claude Code's transcripts: `~/.claude/projects/**.jsonl`, whose lines form a tree.
 
-A person's prompt is a `user` line without any of the signs of a tool's result, of injected text or of a sub-agent; or, typed while
-Claude worked, an `attachment` of the kind `queued_command`. An answer is the text of the last `assistant` message before the next prompt;
-one message is spread over several lines with the same id. Branches that a rewind left behind are withdrawn.
+A person's prompt is a `user` line that has no sign of a tool's result, of injected text or of a sub-agent. A prompt
+that was typed while Claude worked is an `attachment` of the kind `queued_command`. An answer is the text of the last
+`assistant` message before the next prompt; a message may be spread over several lines with the same id. Branches that
+a rewind has left are reported as withdrawn.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ KEPT_BOOKS: Final = frozenset(
         *("content-replacement", "task-summary", "attribution-snapshot", "speculation-accept", "started", "result"),
     ]
 )
-"""Kinds of lines that keep Claude's own books: no conversation."""
+"""Kinds of lines that Claude Code writes for its own use, and that have no part of the conversation."""
 BLOCKS: Final = frozenset(
     [
         *("text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image", "document"),
@@ -35,13 +36,13 @@ BLOCKS: Final = frozenset(
     ]
 )
 _END: Final = frozenset({"end_turn", "stop_sequence", "max_tokens", "refusal"})
-"""Reasons to stop after which an answer is whole."""
+"""Values of `stop_reason` after which an answer is complete."""
 _COMMAND = re.compile(r"<command-name>\s*(?P<name>[^<]*?)\s*</command-name>")
 _ARGUMENTS = re.compile(r"<command-args>(?P<args>.*?)</command-args>", re.DOTALL)
 
 
 class _Line(Struct):
-    """What one line adds: a prompt, or text of an answer."""
+    """The content of one line: a prompt, or a part of an answer. `whole`: whether it completes the answer."""
 
     uuid: str | None
     role: str
@@ -50,25 +51,26 @@ class _Line(Struct):
     session: str
     cwd: str | None
     message: str = ""
-    """The id of the answer that the line is a part of."""
+    """The id of the message of which the line is a part; "" for a prompt."""
     whole: bool = False
     root: bool = False
-    """True for a prompt that says that nothing came before it."""
+    """Whether the line is a prompt with an explicit null as its parent: the conversation begins with it."""
     at: int = 0
     """Offset of the line in its file."""
     parent: str | None = None
-    """The line that a prompt follows."""
+    """The `uuid` of the line that comes before this one in the tree."""
 
 
 class _Tree(Struct):
-    """The lines by `uuid`, as far as it takes to tell the branch that counts."""
+    """The tree of lines: `parents`: uuid -> uuid of the parent; `leaf`: the newest line; `by_message`: id of a
+    message -> uuid of its first line."""
 
     parents: dict[str, str | None] = field(default_factory=dict)
     leaf: str | None = None
     by_message: dict[str, str] = field(default_factory=dict)
 
     def live(self) -> set[str]:
-        """Return the lines from the newest one up to its root."""
+        """Return the live branch: the uuids of the lines from the newest one up to its root."""
         found: set[str] = set()
         at = self.leaf
         while at is not None and at not in found:
@@ -77,7 +79,7 @@ class _Tree(Struct):
         return found
 
     def left(self, uuid: str, live: set[str]) -> bool:
-        """Return whether a line stands on a branch that leaves the live one; a tree of its own does not."""
+        """Return whether a line is on a branch that leaves the live branch somewhere. A line of another tree is not."""
         seen: set[str] = set()
         at: str | None = uuid
         while at is not None and at not in live and at not in seen:
@@ -87,7 +89,7 @@ class _Tree(Struct):
 
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
-    """Yield the turns of a transcript in the order of its lines."""
+    """Yield the turns of a transcript in the order of its lines, without those on branches that a rewind has left."""
     tree = _Tree()
     found: list[_Line] = []
     for line in objects(stream, reading):
@@ -125,7 +127,7 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
 
 
 def _book(line: dict[str, Any], kind: Any, reading: Reading) -> None:
-    """Take titles from a line of Claude's own books; count one of an unknown kind."""
+    """Store the session's title if a line without conversation has one; count the line if its kind is unknown."""
     if kind not in KEPT_BOOKS and not (isinstance(kind, str) and kind.startswith("file-history-")):
         reading.unknown[f"line {str(kind)[:40]}"] += 1
     title = text_at(line, "customTitle") or text_at(line, "aiTitle")
@@ -141,7 +143,7 @@ def _grow(tree: _Tree, line: dict[str, Any]) -> None:
     tree.parents[uuid] = text_at(line, "parentUuid") or text_at(line, "logicalParentUuid")
     message = text_at(line, "message", "id")
     if line["type"] == "assistant" and message:
-        # blocks of one message that hang side by side are one branch
+        # lines of one message may have the same parent: they are no branches, so hang them below the first of them
         before = tree.by_message.setdefault(message, uuid)
         if before != uuid and tree.parents[uuid] == tree.parents.get(before):
             tree.parents[uuid] = before
@@ -150,7 +152,7 @@ def _grow(tree: _Tree, line: dict[str, Any]) -> None:
 
 
 def _heard(line: dict[str, Any], reading: Reading) -> _Line | None:
-    """Return what a line says; None if that is nothing of the conversation."""
+    """Return the prompt or the part of an answer in a line; None if the line has no part of the conversation."""
     kind = line["type"]
     if kind == "system":
         return None
@@ -192,7 +194,7 @@ def _line(
 
 
 def _prompt(line: dict[str, Any], reading: Reading) -> str:
-    """Return the text of a `user` line that a person typed; "" for every other."""
+    """Return the text of a `user` line if a person typed it; "" otherwise. Count by reason why a line is left out."""
     message = line.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     origin = line.get("origin")
@@ -213,7 +215,7 @@ def _prompt(line: dict[str, Any], reading: Reading) -> str:
 
 
 def _queued(line: dict[str, Any], reading: Reading) -> str:
-    """Return a prompt that was typed while Claude worked; "" for every other attachment."""
+    """Return the text of an attachment if it is a prompt that a person typed while Claude worked; "" otherwise."""
     found = line.get("attachment")
     if not isinstance(found, dict) or found.get("type") != "queued_command":
         reading.dropped["attachment"] += 1
@@ -227,7 +229,7 @@ def _queued(line: dict[str, Any], reading: Reading) -> str:
 
 
 def _command(text: str) -> str:
-    """Return a slash command with what was said to it; "" if the text is none, or nothing was said to it."""
+    """Return a slash command with its arguments as text; "" if `text` is no slash command, or one without arguments."""
     if not text.lstrip().startswith("<command-"):
         return ""
     name, args = _COMMAND.search(text), _ARGUMENTS.search(text)
@@ -259,7 +261,8 @@ def _count_blocks(content: Any, reading: Reading) -> None:
 
 
 def _turns(lines: list[_Line], *, rested: bool) -> Iterator[SessionTurn]:
-    """Yield prompts, and after each run of answers its last one with text."""
+    """Yield a turn for each prompt, and one for the last message with text before the next prompt. `rested`: no program
+    writes to the file any more, so that the last answer is complete."""
     answer: list[_Line] = []
     for one in lines:
         if one.role == "user":

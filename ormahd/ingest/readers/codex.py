@@ -1,8 +1,10 @@
-"""Codex CLI's rollouts: `~/.codex/sessions/**/rollout-*.jsonl`, of every era.
+"""Reads the transcripts of Codex CLI, which it calls rollouts: `~/.codex/sessions/**/rollout-*.jsonl`, of all its
+versions.
 
-The first ones hold bare items; later ones wrap each line as `{timestamp, type, payload}`. What a person typed stands in
-`user_message` events (or completed `UserMessage` items); where a turn has none, in `user` messages without what Codex put there. A
-turn is closed by `task_complete`. A fork repeats its parent's history first, and a sub-agent's file holds nothing of a person.
+In the first versions each line is a bare item; later ones wrap each line as `{timestamp, type, payload}`. What a
+person typed is in `user_message` events (or completed `UserMessage` items). If a turn of Codex has none, it is in
+`user` messages, from which the text added by Codex is removed. `task_complete` ends a turn of Codex. The file of a
+fork begins with a copy of its parent's history; that of a sub-agent has nothing that a person wrote.
 """
 
 from __future__ import annotations
@@ -63,10 +65,10 @@ EVENTS: Final = frozenset(
         *("shutdown_complete", "thread_name_updated", "mcp_list_tools_response", "undo_completed", "model_reroute"),
     ]
 )
-"""Events that say nothing of the conversation."""
+"""Known events that have no part of the conversation."""
 TEXTS: Final = ("input_text", "output_text", "text", "Text")
 ROLLED_BACK: Final = b"thread_rolled_back"
-"""The event that takes turns back."""
+"""The event by which the person takes back the last turns."""
 _ENDED: Final = frozenset({"task_complete", "turn_complete"})
 _BEGUN: Final = frozenset({"task_started", "turn_started"})
 _CWD = re.compile(r"<cwd>(.*?)</cwd>", re.DOTALL)
@@ -78,7 +80,8 @@ class _Asked(Struct):
 
 
 class _Exchange(Struct):
-    """One turn of Codex: what was asked in it, and its answer. `typed` goes before `heard`: the first are events, the second items."""
+    """One turn of Codex: prompts and an answer. `typed`: the prompts from events; `heard`: the prompts from items,
+    which are used only if `typed` is empty. `turn_id`: "" if the rollout names none; `number`: counted from 1."""
 
     turn_id: str
     number: int
@@ -86,13 +89,13 @@ class _Exchange(Struct):
     typed: list[_Asked] = field(default_factory=list)
     heard: list[_Asked] = field(default_factory=list)
     chosen: list[_Asked] = field(default_factory=list)
-    """What the person answered to questions of the agent."""
+    """The person's answers to questions of the agent."""
     answer: _Asked | None = None
     begun: bool = False
     at: int = 0
-    """Offset of the line that began it."""
+    """Offset of the line with which the exchange began."""
     before: tuple[int, str | None] = (0, None)
-    """What the rollout had counted, and its folder, before that line."""
+    """The rollout's `counted` and `cwd` before that line."""
     closed: bool = False
     aborted: bool = False
 
@@ -101,18 +104,18 @@ class _Rollout(Struct):
     session: str
     cwd: str | None
     forked_at: float | None = None
-    """Unix seconds at which a fork was made, as long as its parent's history is repeated."""
+    """When the fork was made, in Unix seconds, while the copy of its parent's history is being read; else None."""
     exchanges: list[_Exchange] = field(default_factory=list)
     counted: int = 0
     at: int = 0
     """Offset of the line that is being read."""
     back: list[_Exchange] = field(default_factory=list)
-    """Exchanges that were rolled back."""
+    """Exchanges that the person took back."""
     questions: set[str] = field(default_factory=set)
-    """Calls by which the agent asked the person something."""
+    """Ids of the tool calls by which the agent asked the person something."""
 
     def now(self) -> _Exchange:
-        """Return the exchange that lines belong to; a new one after a closed one."""
+        """Return the exchange to which the present line belongs: the last one, or a new one if the last is closed."""
         if not self.exchanges or self.exchanges[-1].closed:
             self.begin("")
         return self.exchanges[-1]
@@ -129,7 +132,8 @@ class _Rollout(Struct):
 
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
-    """Yield the turns of a rollout, or those from the exchange on at which the last read ended."""
+    """Yield the turns of a rollout. If the stream stands at the place where an earlier read ended, yield only the
+    turns from there on."""
     rollout = resumed(reading.known)
     for line in objects(stream, reading):
         if rollout is None:
@@ -157,7 +161,8 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
 
 
 def resumed(known: str) -> _Rollout | None:
-    """Return a rollout of which an earlier read knows the beginning; None at the beginning of a file."""
+    """Return a rollout with the values that an earlier read has stored (`Reading.known`); None if there are none,
+    because the file is read from its beginning."""
     try:
         session, counted, cwd = msgspec.json.decode(known, type=tuple[str, int, str | None])
     except msgspec.DecodeError:
@@ -166,7 +171,7 @@ def resumed(known: str) -> _Rollout | None:
 
 
 def _opened(line: dict[str, Any], reading: Reading) -> _Rollout | None:
-    """Return a rollout by its first line; None for a sub-agent's. The first head of a session in a file is its own."""
+    """Return a rollout with the session that the first line of a file states; None for a sub-agent's file."""
     head = line.get("payload") if line.get("type") == "session_meta" else line if "type" not in line else None
     if not isinstance(head, dict):
         return _Rollout(_by_name(reading), reading.cwd)
@@ -184,13 +189,13 @@ def _opened(line: dict[str, Any], reading: Reading) -> _Rollout | None:
 
 
 def _by_name(reading: Reading) -> str:
-    """Return a session's id by the name of its file: `rollout-<time>-<id>`."""
+    """Return the session's id from the name of the file, which is `rollout-<time>-<id>`."""
     found = re.search(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$", reading.name)
     return found[0] if found else reading.name
 
 
 def _seconds(turn_id: str) -> float | None:
-    """Return the time of a UUIDv7 in Unix seconds; None for any other id."""
+    """Return the time contained in an id in Unix seconds; None if the id is no UUIDv7."""
     plain = turn_id.replace("-", "")
     if len(plain) != 32 or plain[12] != "7":
         return None
@@ -201,7 +206,7 @@ def _seconds(turn_id: str) -> float | None:
 
 
 def _wrapped(rollout: _Rollout, kind: str, payload: dict[str, Any], time: str | None, reading: Reading) -> None:
-    """Take in a line of the eras with an envelope."""
+    """Process a line of the later versions, which wrap each line. `kind`: the line's `type`; `payload`: its content."""
     if kind not in LINES:
         reading.unknown[f"line {kind[:40]}"] += 1
         return
@@ -227,7 +232,7 @@ def _wrapped(rollout: _Rollout, kind: str, payload: dict[str, Any], time: str | 
 
 
 def _bare(rollout: _Rollout, line: dict[str, Any], reading: Reading) -> None:
-    """Take in a line of the first era."""
+    """Process a line of the first versions, which is a bare item."""
     if "record_type" in line or "type" not in line:
         return
     if str(line["type"]) not in ITEMS | LINES:
@@ -264,7 +269,7 @@ def _event(rollout: _Rollout, what: str, payload: dict[str, Any], time: str | No
 
 
 def _roll_back(rollout: _Rollout, number: Any, reading: Reading) -> None:
-    """Take the last exchanges back that a person spoke in."""
+    """Move the last exchanges to `rollout.back`, until `number` exchanges with a prompt of the person are moved."""
     left = number if isinstance(number, int) and not isinstance(number, bool) else 0
     while left > 0 and rollout.exchanges:
         gone = rollout.exchanges.pop()
@@ -314,7 +319,7 @@ def _message(rollout: _Rollout, item: dict[str, Any], time: str | None, reading:
 
 
 def _human(item: dict[str, Any]) -> Any:
-    """Return the parts of a message that a person wrote, where Codex says whose they are; else all."""
+    """Return the parts of a `user` message that the person wrote, if Codex states who wrote each; else all."""
     content = item.get("content")
     about = item.get("internal_chat_message_metadata_passthrough")
     kinds = about.get("content_item_kinds") if isinstance(about, dict) else None
@@ -328,7 +333,8 @@ def _written(text: str, reading: Reading) -> str:
 
 
 def _open_for(rollout: _Rollout) -> _Exchange:
-    """Return the exchange that a prompt belongs to. Where turns have no begin, one begins after each answer."""
+    """Return the exchange to which a new prompt belongs. If the rollout does not mark where turns begin, a new
+    exchange begins with the first prompt after an answer."""
     now = rollout.now()
     return rollout.begin("") if now.answer is not None and not now.begun else now
 
@@ -337,7 +343,7 @@ def _ask(rollout: _Rollout, text: str, time: str | None) -> None:
     if not text:
         return
     now = rollout.now()
-    repeated = bool(now.heard) and now.heard[-1].text == text  # the event that follows an item of the same prompt
+    repeated = bool(now.heard) and now.heard[-1].text == text  # Codex writes one prompt as an item, then as an event
     (now if repeated else _open_for(rollout)).typed.append(_Asked(text, time))
 
 
@@ -350,7 +356,7 @@ def _reply(rollout: _Rollout, text: str | None, time: str | None) -> None:
 
 
 def _chosen(output: Any) -> str:
-    """Return the words of a person's answer to a question of the agent's."""
+    """Return the text of a person's answer to a question of the agent, from the output of that tool call."""
     if isinstance(output, str):
         value = decoded(output.encode("utf-8", "replace"))
         return _chosen(value) if isinstance(value, dict | list) else output

@@ -1,4 +1,4 @@
-"""Which format a stream has, told by its structure and never by its name; and its reader."""
+"""Finds the format of a stream by its structure, never by a file's name. `READERS` has the reader of each format."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ READERS: Final[dict[str, Reader]] = {
     one.NAME: one.read for one in (claude_code, codex, gemini, chatgpt, claude_ai, claude_ai_memories, plain)
 }
 LOOKED_AT: Final = 60
-"""Lines that are looked at: books may stand before the first prompt."""
+"""Number of JSON lines that are examined: several lines without conversation may come before the first prompt."""
 
 
 def format_of(stream: BinaryIO) -> str | None:
-    """Return the name of the reader for a stream, and go back to its beginning; None if no reader knows it."""
+    """Return the name of a stream's format; None if no reader knows it. Seek back to the beginning."""
     try:
         return _format(stream)
     finally:
@@ -45,7 +45,7 @@ def _format(stream: BinaryIO) -> str | None:
 
 
 def _of_line(line: dict[str, Any]) -> str | None:
-    """Return the format that a line of JSON belongs to; None if many have such lines."""
+    """Return the format of a transcript that has this JSON line; None if the line does not show it."""
     kind = line.get("type")
     headed = "sessionId" in line and ("projectHash" in line or "startTime" in line)
     if kind is None and (headed or "$rewindTo" in line or "$set" in line):
@@ -70,7 +70,7 @@ def _of_line(line: dict[str, Any]) -> str | None:
 
 
 def too_long(stream: BinaryIO) -> int | None:
-    """Return the number of the first line that is too long to be read; None if there is none. Go back to the beginning."""
+    """Return the number, from 1, of the first line that is too long to be read; None if there is none. Seek back."""
     reading = Reading()
     for _ in lines(stream, reading):
         pass
@@ -80,7 +80,8 @@ def too_long(stream: BinaryIO) -> int | None:
 
 
 def _of_long_line(stream: BinaryIO, reading: Reading) -> str | None:
-    """Return the format by the first line that is too long to be read, of which only the names and kinds of its fields are looked at."""
+    """Return the format of a stream, judged by the first line that is too long to be read. Only the outermost fields
+    of that line are read. None if there is no such line, or it does not show the format."""
     import ijson
 
     if reading.too_long_at is None:
@@ -108,12 +109,12 @@ def _of_long_line(stream: BinaryIO, reading: Reading) -> str | None:
 
 
 def _array(stream: BinaryIO) -> str | None:
-    """Return the format of an export by the keys of its first conversation."""
+    """Return the format of an export that is a JSON array, judged by the keys of its first object."""
     return _by_keys(stream, depth=2)
 
 
 def _object(stream: BinaryIO) -> str | None:
-    """Return the format of one object over many lines, by its keys."""
+    """Return the format of a stream that is a single JSON object over many lines, judged by its keys."""
     return _by_keys(stream, depth=1)
 
 

@@ -1,7 +1,7 @@
-"""Gemini CLI's chats: `~/.gemini/tmp/<project>/chats/session-*.jsonl`, and `.json` of before.
+"""Reads Gemini CLI's chats: `~/.gemini/tmp/<project>/chats/session-*.jsonl`, and the `.json` files of older versions.
 
-A message is written again under its id when tokens or tool calls are added; `$rewindTo` takes messages back, and `$set.messages`
-replaces all. What hooks added stands in the person's own message as an element.
+A message is written again under the same id when tokens or tool calls are added. `$rewindTo` takes messages back, and
+`$set.messages` replaces all. Text that hooks added is an element in the person's own message.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ class _Chat(Struct):
     begun: str | None = None
     subagent: bool = False
     broken: bool = False
-    """Whether it is one object, and ends before its end."""
+    """Whether the chat is a single JSON object that breaks off before its end."""
     messages: dict[str, _Message | None] = field(default_factory=dict)
-    """By id, in order; None for what is nothing of the conversation."""
+    """Id -> message, in order; None for a message that is no part of the conversation."""
     back: dict[str, _Message] = field(default_factory=dict)
-    """Messages that were taken back."""
+    """Id -> message, for those that the person took back."""
 
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
-    """Yield the turns of a chat, once its last line told what became of its messages."""
+    """Yield the turns of a chat. It is read to its end first, because later lines may change or take back messages."""
     chat = _Chat()
     for line in _parts(stream, reading, chat):
         _take(chat, line, reading)
     if chat.broken and not chat.session:
-        return  # broken off before it said whose turns these are: they would count as others when it is whole
+        return  # the session's id is missing: the turns would get other keys than when the file is complete
     if chat.subagent:
         reading.dropped["sub-agent"] += 1
         return
@@ -63,8 +63,8 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
 
 
 def _parts(stream: BinaryIO, reading: Reading, chat: _Chat) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a chat; of the one object of former versions, what its lines would be. An object over many lines, or of
-    more than a line may have, is read message by message."""
+    """Yield the lines of a chat as JSON objects. A chat of older versions is a single object: yield its messages and
+    its other fields as if they were lines. If it is not in one line that can be read, it is read in parts."""
     first = next((one for one in lines(stream, Reading()) if one.strip()), b"")
     stream.seek(0)
     if not isinstance(decoded(first), dict):
@@ -107,7 +107,7 @@ def _head(chat: _Chat, line: dict[str, Any]) -> None:
 
 
 def _rewind(chat: _Chat, to: Any, reading: Reading) -> None:
-    """Take back a message and all after it; all, where it is not known."""
+    """Move the message with the id `to` and all later ones to `chat.back`; all messages if the id is unknown."""
     numbers = list(chat.messages)
     place = numbers.index(str(to)) if str(to) in chat.messages else 0
     for number in numbers[place:]:
@@ -138,7 +138,8 @@ def _put(chat: _Chat, line: dict[str, Any], reading: Reading) -> None:
 
 
 def _prompt(line: dict[str, Any], reading: Reading) -> str:
-    """Return what a person typed in a `user` message; "" for a tool's result, a command and what a program added."""
+    """Return the text that a person typed in a `user` message; "" if it is a tool's result, a command, or text that a
+    program added."""
     shown = texts_of(line.get("displayContent"), ("text",))
     text = _HOOK.sub("", shown or texts_of(line.get("content"), ("text",))).strip()
     if not text:

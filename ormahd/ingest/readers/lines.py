@@ -1,4 +1,4 @@
-"""Complete lines and JSON objects of a stream of bytes, whatever is broken in it."""
+"""Reads the lines and the JSON objects of a stream of bytes, and skips what is damaged."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ormahd.ingest.readers.turns import Reading
 
 CHUNK: Final = 1 << 20
 LONGEST: Final = 16 << 20
-"""Bytes of a line that is read; a longer one is a pasted file or an image, and is counted."""
+"""Maximum size in bytes of a line that is read. A longer line has a pasted file or an image; it is only counted."""
 
 _decode = msgspec.json.Decoder().decode
 
 
 def lines(stream: BinaryIO, reading: Reading) -> Iterator[bytes]:
-    """Yield the lines of a stream without their ends; one that is too long is counted and left out. `reading.at` is the offset of
-    the line, if it was the offset of the stream before.
+    """Yield the lines of a stream without their line ends. Lines that are too long are skipped and counted.
+    `reading.at` is kept at the offset of the present line; the caller has set it to the offset of the stream.
 
-    The last one comes too if it has no end: the reader that parses it sees whether it is whole.
+    The last line is yielded even without a line end: whoever parses it notices whether it is complete.
     """
     kept: list[bytes] = []
     size = 0
@@ -55,7 +55,7 @@ def _leave_out(reading: Reading) -> None:
 
 
 def number_of(stream: BinaryIO, offset: int) -> int:
-    """Return the number, from 1, of the line that begins at `offset`, and leave the stream at it or behind it."""
+    """Return the number, from 1, of the line that begins at `offset`. The stream is read up to there."""
     stream.seek(0)
     found = 1
     while offset > 0 and (chunk := stream.read(min(CHUNK, offset))):
@@ -65,7 +65,8 @@ def number_of(stream: BinaryIO, offset: int) -> int:
 
 
 def objects(stream: BinaryIO, reading: Reading) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects of a stream that has one a line. A half-written last line is left for the next time."""
+    """Yield the JSON objects of a stream that has one in each line. Other lines count as damaged, except the last
+    one: it may be half written, and is read the next time."""
     broken = 0
     for line in lines(stream, reading):
         reading.damaged += broken
@@ -81,7 +82,8 @@ def objects(stream: BinaryIO, reading: Reading) -> Iterator[dict[str, Any]]:
 
 
 def decoded(data: bytes) -> Any:
-    """Return the JSON value of `data`; None if it is none. Bytes that are no UTF-8, and lone surrogates, are replaced."""
+    """Return the JSON value that `data` encodes; None if it is no JSON. Bytes that are not UTF-8, and lone
+    surrogates, are replaced."""
     try:
         return _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -93,7 +95,7 @@ def decoded(data: bytes) -> Any:
 
 
 def _whole(value: Any) -> Any:
-    """Return `value` with lone surrogates replaced in all its texts."""
+    """Return a copy of a JSON value with lone surrogates replaced in all its strings."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
     if isinstance(value, list):

@@ -1,4 +1,5 @@
-"""A conversation as plain text: each turn begins with `User:` or `Assistant:` (also Human, You, Me, AI, Bot) at the start of a line."""
+"""Reads a conversation in plain text. Each turn begins with `User:` or `Assistant:` at the start of a line, or with a
+name such as Human, You, Me, AI or Bot."""
 
 from __future__ import annotations
 
@@ -17,14 +18,16 @@ SPEAKER: Final = re.compile(
     re.IGNORECASE,
 )
 TELLING: Final = 100
-"""Characters from the beginning that tell one conversation from another."""
+"""Number of characters at the beginning of a conversation that distinguish it from others."""
 _PERSON: Final = frozenset({"user", "human", "you", "me"})
 
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
-    """Yield the turns of a text. A turn's key covers all before it, so that the text may grow or get another name.
+    """Yield the turns of a text. A turn's key is made from its text and all turns before it, so that the file may
+    grow or be renamed.
 
-    The session is told by the first turns, as many as `TELLING` characters need: many conversations begin with a greeting.
+    The session's id is made from as many of the first turns as have `TELLING` characters. The very first turn is not
+    enough, because many conversations begin with a greeting.
     """
     begun: list[tuple[Role, str, str]] = []
     session, before, read_so_far = "", "", 0

@@ -1,4 +1,4 @@
-"""A turn of a conversation, what a reader is told about a source, and what it counts on the way."""
+"""The types that all readers share: a turn of a conversation, and a reader's input and counts."""
 
 from __future__ import annotations
 
@@ -16,74 +16,76 @@ from ormahd.text.harness import strip
 Role = Literal["user", "assistant"]
 
 MOST: Final = 100_000
-"""Characters of a turn that are kept: more than anybody types, less than a pasted log."""
+"""Maximum characters of a turn that are kept: more than anybody types, fewer than a pasted log has."""
 GAP: Final = "\n…\n"
 
 
 class SessionTurn(Struct, frozen=True):
-    """What one side said. `closed` is false while an answer may still grow."""
+    """A turn: one prompt of the person, or one answer of the agent. `closed`: False while an answer may still grow."""
 
     role: Role
     text: str
     time: str | None
-    """ISO 8601 in UTC; None where the source does not say."""
+    """ISO 8601 in UTC; None if the source does not state it."""
     session: str
     key: str
-    """The same for the same turn, whatever happens to the file: it may grow, shrink, be rewritten, renamed, forked or compacted."""
+    """Identifies the turn. It stays the same when the file is extended, cut, rewritten, renamed, forked or
+    compacted."""
     cwd: str | None = None
     closed: bool = True
 
 
 class ExportedFact(Struct, frozen=True):
-    """What another program remembered of the person, or was told about the person: to be proposed, not to be believed."""
+    """A fact about the person that another program had stored. It may be wrong, so it is only proposed as a memory."""
 
     title: str
     text: str
     type: Literal["fact", "preference"]
     origin: str
-    """Where it stood, in words."""
+    """Where the fact was found, in words for people."""
 
 
 class Reading(Struct):
-    """What a reader is told about a source, and what it found there beside turns."""
+    """The input of a reader about its source, and its results other than turns."""
 
     name: str = ""
-    """The file's name without its endings: the session's id where the lines do not say it."""
+    """The file's name without its endings. It is the session's id if the lines do not state one."""
     cwd: str | None = None
-    """The project's folder, where only the place of the file tells it."""
+    """The project's folder, if it is known from the path of the file; the lines may state another one."""
     at: int = 0
     """Offset of the line that is being read."""
     resume: tuple[int, str] | None = None
-    """Where the next read may begin, in a format that allows it: an offset, and what that read has to know of the lines before. Of
-    Claude Code the last prompt, and the id of the line before it; of Codex the last exchange, and its session."""
+    """Where the next read may begin: (offset, what that read must know of the lines before). Claude Code: the last
+    prompt, and the id of the line before it. Codex: the last exchange, and values of the rollout. Else None."""
     known: str = ""
-    """What an earlier read stored with the place where this one begins; "" at the beginning of the file."""
+    """The second value of `resume` as stored by the earlier read that this one continues; "" if the file is read from
+    its beginning."""
     rested: bool = True
-    """True if no program writes the file any more: an answer at its end is then closed."""
+    """Whether no program writes to the file any more. An answer at its end is then complete."""
     unknown: Counter[str] = field(default_factory=Counter)
-    """Kinds of lines and parts that no reader knows, counted."""
+    """Kind of lines or parts that no reader knows -> their number."""
     dropped: Counter[str] = field(default_factory=Counter)
-    """What was left out on purpose, counted by reason."""
+    """Reason -> number of lines or parts that were left out on purpose."""
     damaged: int = 0
-    """Lines that could not be read."""
+    """Number of lines that could not be parsed."""
     too_long: int = 0
-    """Lines that are longer than `lines.LONGEST`."""
+    """Number of lines that are longer than `lines.LONGEST`."""
     too_long_at: int | None = None
-    """Offset of the first of them."""
+    """Offset of the first line that is too long."""
     titles: dict[str, str] = field(default_factory=dict)
-    """Titles of sessions, where the source has some."""
+    """Session -> its title, for sessions to which the source gives one."""
     facts: list[ExportedFact] = field(default_factory=list)
     withdrawn: dict[str, str] = field(default_factory=dict)
-    """Turns that the person took back, by a rewind or a roll-back: {key: session in which that was}."""
+    """Key of a turn that the person took back by a rewind or a roll-back -> the session in which that happened."""
 
 
 def key_of(*parts: object) -> str:
-    """Return a turn's key, made of what identifies it in its format."""
+    """Return the key of a turn: a hash of the parts that identify the turn in its format."""
     return hashlib.blake2b("\x1f".join(map(str, parts)).encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
 def iso_time(value: Any) -> str | None:
-    """Return a time (ISO text or Unix seconds) as ISO text in UTC; None if it is none."""
+    """Return a time (ISO text, or Unix time in seconds or milliseconds) as ISO text in UTC; None if it is none."""
     try:
         if isinstance(value, bool) or value is None:
             return None
@@ -99,7 +101,8 @@ def iso_time(value: Any) -> str | None:
 
 
 def typed(text: str, reading: Reading, program: str) -> str:
-    """Return what a person wrote in `text`, a prompt in a transcript of `program`; "" if a program wrote all of it."""
+    """Return the part of a prompt that a person wrote; "" if a program wrote all of it, which is counted. `program`:
+    the agent in whose transcript the prompt is."""
     prompt = harness.read(text, program, most=MOST)
     if prompt.author is harness.Author.PERSON or (
         prompt.author is harness.Author.COMMAND and prompt.text.startswith("#")
@@ -110,13 +113,15 @@ def typed(text: str, reading: Reading, program: str) -> str:
 
 
 def said(text: str) -> str:
-    """Return a text of a chat without what we injected into it, and without lone surrogates; bounded."""
+    """Return a text of a conversation without whispers and other text that Ormah put into it, and without lone
+    surrogates. A text longer than `MOST` is cut in its middle."""
     text = strip(text.encode("utf-8", "replace").decode("utf-8")).strip()
     return text if len(text) <= MOST else text[: MOST // 2] + GAP + text[-MOST // 2 :]
 
 
 def texts_of(parts: Any, kinds: Iterable[str]) -> str:
-    """Return the text of a message's content: a string, a part, or a list of parts of which those of `kinds` have text."""
+    """Return the text of a message's content, which is a string, a part, or a list of parts. Only parts whose `type`
+    is in `kinds` count."""
     if isinstance(parts, str):
         return parts
     if isinstance(parts, dict):
@@ -133,14 +138,14 @@ def texts_of(parts: Any, kinds: Iterable[str]) -> str:
 
 
 def text_at(value: Any, *path: str) -> str | None:
-    """Return the text that lies at `path` in nested objects; None if there is none."""
+    """Return the string at `path` in nested dicts; None if there is none, or if it is empty."""
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value if isinstance(value, str) and value else None
 
 
 def with_last_answers(turns: Iterable[SessionTurn]) -> Iterator[SessionTurn]:
-    """Yield the turns of one conversation with only the last of the agent's answers to each turn of the person."""
+    """Yield the turns of one conversation. Of several answers in a row, only the last one is yielded."""
     answer: SessionTurn | None = None
     for turn in turns:
         if turn.role == "assistant":

@@ -1,7 +1,9 @@
-"""Find memories in a conversation by rules: what a person says is to be remembered, decided, preferred or wrong.
+"""Finds memories in a conversation by rules: sentences in which the person asks to remember something, states a
+decision, a preference or a fact, or corrects the agent.
 
-English, German, Spanish, French; a language is a file in `words/`. Precision before recall: a sentence that needs the conversation to be
-understood, or that holds for the moment only, is no memory. Only what the person wrote counts. Pure, and linear in the length of the turns.
+Languages are English, German, Spanish and French; each is a file in `words/`. Precision comes before recall: a
+sentence that cannot be understood without the conversation, or that holds for the moment only, is no memory. Only
+what the person wrote counts. Pure functions, in time linear in the length of the turns.
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ from ormahd.ingest.rules.phrases import LANGUAGES, load
 from ormahd.ingest.rules.prose import SaidSentence, sentences
 
 CONFIDENCE: Final = 0.6
-"""Confidence of a memory that a rule found."""
+"""The confidence of every memory that a rule finds."""
 
 
 def candidates(turns: Sequence[SessionTurn], *, today: datetime) -> list[MemoryCandidate]:
-    """Return the memories that a person states in a session. `today`: the day of turns that have no time."""
+    """Return the memories that the person's turns in a session state. `today`: the date of turns without a time."""
     memories: dict[str, MemoryCandidate] = {}
     for turn in turns:
         if turn.role != "user":
@@ -29,9 +31,9 @@ def candidates(turns: Sequence[SessionTurn], *, today: datetime) -> list[MemoryC
         day, before, listing = _day(turn, today), "", ""
         for sentence in sentences(turn.text):
             if _guarded("playing", sentence):
-                return list(memories.values())  # what is said in a role play is no memory, and nobody says when it ends
+                return list(memories.values())  # a role play begins, and nothing shows where it ends: read no further
             if _guarded("writing", sentence):
-                break  # the text that is to be written follows
+                break  # the rest of the turn is the subject or the draft of a text to be written
             if not (sentence.item and listing):
                 listing = listed(sentence)
                 if listing:

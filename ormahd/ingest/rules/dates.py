@@ -1,4 +1,4 @@
-"""Make relative dates in a sentence absolute: "tomorrow" becomes "on 2026-11-28". Pure."""
+"""Replaces relative dates in a sentence by absolute ones: "tomorrow" becomes "on 2026-11-28". Pure functions."""
 
 from __future__ import annotations
 
@@ -15,31 +15,36 @@ _MONTHS: Final = {"m": 1, "y": 12}
 
 
 class DateWords(Struct, frozen=True):
-    """Words for dates of one language. `_` is a space within a phrase; phrases are separated by spaces."""
+    """The words for dates in one language. Each field is a list of phrases separated by spaces; `_` stands for a
+    space inside a phrase."""
 
     days: str
-    """`phrase=number of days from today`."""
+    """Entries `phrase=n`: the phrase means the day n days from today."""
     spans: str
-    """`phrase=w+1` (weeks), `m-1` (months), `y+1` (years), counted from the present one."""
+    """Entries such as `phrase=w+1`: a week (`w`), month (`m`) or year (`y`), counted from the present one."""
     weekdays: str
-    """Names, from Monday; `|` between several of one day."""
+    """The names of the days from Monday on; `|` separates several names of one day."""
     weekday: str
-    """Phrases with `{day}`: `=+` the one after today, `=-` the one before, `=~` the next one unless it means all of them."""
+    """Phrases with `{day}` for the name of a day. `=+`: the next such day; `=-`: the last such day; `=~`: the next such
+    day, or every such day if the sentence is about a habit."""
     counted: str
-    """Phrases with `{n}` and `{unit}`: `=+` from today on, `=-` before today."""
+    """Phrases with `{n}` for a number and `{unit}`. `=+`: so long after today; `=-`: so long before today."""
     units: str
-    """`word=d`, `w`, `m` or `y`."""
+    """Entries `word=d`, `=w`, `=m` or `=y`: words for days, weeks, months and years."""
     numbers: str
-    """Words for one to twelve; `|` between several of one number."""
+    """The words for the numbers from one to twelve; `|` separates several words for one number."""
     lead: str
-    """Words before a date that stay as they are, such as "by"; elsewhere `on` and `within` come before it."""
+    """Words before a date that are kept, such as "by". Before a date without such a word, the form `on`, `week` or
+    `within` is used, in which `{}` stands for the date."""
     on: str
     week: str
     within: str
     months: str
-    """From January."""
+    """The names of the months from January on."""
     vague: str
-    """Phrases that depend on the day but name none, or no year; `{month}`, `{date}`. `said` is added."""
+    """Phrases whose meaning depends on the day but cannot be made absolute, such as dates without a year. `{month}`
+    and `{date}` stand for the name of a month and a day of a month. The text `said`, with the date, is added to the
+    sentence."""
     said: str
 
 
@@ -47,7 +52,8 @@ _DateMeaning: TypeAlias = Callable[[re.Match[str], date], tuple[str, str] | None
 
 
 class _DateForm(Struct, frozen=True):
-    """A pattern for dates, and what a match means: the ISO text and the form it takes (`on`, `week` or `within`)."""
+    """A pattern for relative dates. `means` returns (ISO date, form: `on`, `week` or `within`) for a match, or None
+    if its date is unclear. `recurs`: whether it may mean every such day."""
 
     pattern: re.Pattern[str]
     means: _DateMeaning
@@ -55,7 +61,8 @@ class _DateForm(Struct, frozen=True):
 
 
 def absolute(text: str, words: DateWords, day: date, *, recurring: bool) -> str:
-    """Return `text`, said on `day`, with absolute dates. `recurring`: "on Friday" means every Friday and stays."""
+    """Return `text` with relative dates made absolute. `day`: when it was said. `recurring`: keep phrases such as "on
+    Friday", because they mean every Friday."""
     vague = False
     for found in _patterns(words):
         if recurring and found.recurs:
@@ -118,7 +125,7 @@ def _compiled(words: DateWords) -> Iterator[_DateForm]:
 def _weekday(day: date, weekday: int, sign: str) -> tuple[str, str] | None:
     ahead = (weekday - day.weekday()) % 7
     if sign == "+" and 0 < ahead < 7 - day.weekday():
-        return None  # "next Friday", said on a Tuesday: this week's or the next one's
+        return None  # "next Friday", said on a Tuesday, may mean that of this week or that of the next
     if sign == "-":
         return (day - timedelta((day.weekday() - weekday) % 7 or 7)).isoformat(), "on"
     return (day + timedelta(ahead or 7)).isoformat(), "on"
@@ -132,7 +139,8 @@ def _span(day: date, meant: str) -> tuple[str, str] | None:
 
 
 def _shifted(day: date, unit: str, count: int) -> tuple[str, str] | None:
-    """Return the day, or for months and years the month or year, `count` units away; None if no calendar has it."""
+    """Return (ISO text, form) of the date `count` units from `day`: a day for days and weeks, else a month or a year.
+    None if it is outside the calendar."""
     try:
         if unit in _DAYS:
             return (day + timedelta(_DAYS[unit] * count)).isoformat(), "on"
@@ -146,7 +154,7 @@ def _shifted(day: date, unit: str, count: int) -> tuple[str, str] | None:
 def _pattern(form: str, words: DateWords) -> re.Pattern[str]:
     lead = _any(word.replace("_", " ") for word in words.lead.split())
     first, _, rest = form.replace("_", " ").partition(" ")
-    if first in words.lead.split():  # "by Friday" keeps its "by"
+    if first in words.lead.split():  # a form such as "by {day}" brings its own word, which is kept
         return re.compile(rf"(?<![\w'-])(?P<lead>{first}\s){rest}(?![\w'-])", re.IGNORECASE)
     return re.compile(rf"(?<![\w'-])(?P<lead>(?:{lead})\s)?{form.replace('_', ' ')}(?![\w'-])", re.IGNORECASE)
 

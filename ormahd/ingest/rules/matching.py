@@ -1,4 +1,4 @@
-"""Find the phrase of a rule in a sentence, and make of the sentence a memory that can be read alone. Pure."""
+"""Finds the phrase of a rule in a sentence, and turns the sentence into a memory that can be understood alone. Pure."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from ormahd.ingest.rules.voice import about_user, quoted, reported, says_i, thir
 from ormahd.model.node import NodeType
 
 TITLE: Final = 70
-"""Characters of the longest title."""
+"""Maximum number of characters of a title."""
 SHORT: Final = 3
-"""Words of a sentence in which a pronoun at the end means something said before: "we decided to drop it"."""
+"""If a phrase is followed by at most so many words, and the last is a pronoun, the pronoun means something said
+before: "we decided to drop it". The sentence is then no memory."""
 LEAST: Final = 2
-"""Letters that a memory needs behind the phrase by which it was found."""
+"""Minimum number of letters after the phrase by which a memory is found."""
 CLAUSES: Final = 4
-"""Number of clauses of a sentence that are read."""
+"""Maximum number of breaks in a sentence, such as commas and conjunctions, after which a further clause is read."""
 BEHIND: Final = SentenceRule("behind", ())
 ENDING: Final = SentenceRule("ending", (), type=NodeType.PREFERENCE, lasting=True)
 VERBS: Final = frozenset({"habit", "ich", "yo", "je"})
-"""Lists of verbs in the first person."""
+"""The lists of a language's file that have verbs in the first person."""
 _WORD: Final = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 _QUOTES: Final = re.compile('["“”„«»]')
 _PLACE: Final = re.compile(r"<(\w+)>")
@@ -43,7 +44,7 @@ class FoundMemory(Struct, frozen=True):
 
 
 class _Told(Struct, frozen=True):
-    """What a phrase makes of a clause."""
+    """The memory that a phrase makes from a clause, before its dates are made absolute and its title is written."""
 
     type: NodeType
     content: str
@@ -51,9 +52,9 @@ class _Told(Struct, frozen=True):
 
 
 def found(sentence: SaidSentence, before: str, day: date) -> list[FoundMemory]:
-    """Return the memories that a sentence, said on `day`, states: none, one, seldom two.
+    """Return the memories that a sentence states: none, one, or rarely two. `day`: when it was said.
 
-    `before`: the sentence before it, which "Remember that." means.
+    `before`: the sentence before it, to which "Remember that." refers.
     """
     for language in LANGUAGES:
         memories = list(_reader(sentence, language, day).read(sentence.text, sentence.plain, before))
@@ -73,7 +74,7 @@ def listed(sentence: SaidSentence) -> str:
 
 
 def item(sentence: SaidSentence, language: str, day: date) -> list[FoundMemory]:
-    """Return the memory that an item of such a list states."""
+    """Return the memory that an item of an announced list states, in a list, or []. `language`: from `listed`."""
     memory = _reader(sentence, language, day).item(sentence.text)
     return [] if memory is None else [memory]
 
@@ -86,14 +87,15 @@ def _reader(sentence: SaidSentence, language: str, day: date) -> _Reader:
 
 
 class _Reader(Struct, frozen=True):
-    """Reads one sentence in one language. `phrases`: those of which a word stands in the sentence."""
+    """Reads one sentence in one language. `phrases`: the phrases that have a word in common with the sentence, in the
+    order of the file; `day`: when the sentence was said."""
 
     speech: RuleLanguage
     phrases: Sequence[RulePhrase]
     day: date
 
     def read(self, text: str, plain: str, before: str) -> Iterator[FoundMemory]:
-        """Yield the memories that the sentence states."""
+        """Yield the memories that a sentence states. `plain`: its plain form; `before`: the sentence before it."""
         guards = self.speech.guards
         for pattern, rule in ((self.speech.behind, BEHIND), (self.speech.ending, ENDING)):
             end = pattern.search(plain)
@@ -122,12 +124,13 @@ class _Reader(Struct, frozen=True):
                     return
 
     def item(self, text: str) -> FoundMemory | None:
-        """Return the memory that an item of a list states, of which was said that it is to be remembered."""
+        """Return the memory that an item of a list states, if the person asked to remember the list."""
         memory = next(self.read(text, plain_form(text), ""), None)
         return memory or self._stated(text, BEHIND)
 
     def _matched(self, text: str, plain: str, start: int) -> Iterator[tuple[RulePhrase, re.Match[str], int]]:
-        """Yield the phrases at the beginning of a clause, their words, and where what belongs to them ends."""
+        """Yield (phrase, match, end) for each phrase with which the clause at `start` begins. `end`: where the text
+        that belongs to the phrase ends in the sentence."""
         opened = self.speech.guards["opening"].match(plain[start:]) is not None
         for phrase in self.phrases:
             match = phrase.pattern.match(f" {plain[start:]}")
@@ -144,7 +147,7 @@ class _Reader(Struct, frozen=True):
                 yield phrase, match, stop
 
     def _clauses(self, plain: str) -> Iterator[int]:
-        """Yield where the clauses of a sentence begin, without the words that lead to them."""
+        """Yield the offsets at which the clauses of a sentence begin, after leading words such as "ok" or "also"."""
         yield 0
         lead = self.speech.lead.match(plain)
         start = lead.end() if lead else 0
@@ -179,12 +182,12 @@ class _Reader(Struct, frozen=True):
         return self._finished(self._said(clause, rest, match, phrase), corrects="", lasting=rule.lasting)
 
     def _own(self, phrase: RulePhrase) -> bool:
-        """Whether a phrase is about the user."""
+        """Return whether the memories that a phrase makes are about the user."""
         instead = phrase.instead or ""
         return instead.startswith(self.speech.voice.user) or self.speech.voice.of in instead
 
     def _unfit(self, rest: str, phrase: RulePhrase, match: re.Match[str]) -> bool:
-        """Whether what stands behind a phrase cannot be understood alone, or is too little."""
+        """Return whether `rest`, the text after a phrase, cannot be understood alone or is too short for a memory."""
         plain = plain_form(rest)
         words = _WORD.findall(plain)
         between = match.groupdict().get("between") or ""
@@ -206,11 +209,12 @@ class _Reader(Struct, frozen=True):
         return self.speech.guards["pointing"].match(between.strip() or plain) is not None
 
     def _points(self, plain: str) -> bool:
-        """Whether words point to what was said or shown before."""
+        """Return whether a text refers to something that was said or shown before."""
         return self.speech.guards["points"].search(plain) is not None or self.speech.this.search(plain) is not None
 
     def _stated(self, text: str, rule: SentenceRule) -> FoundMemory | None:
-        """Return the memory of a statement that other words say is one, by `rule`."""
+        """Return the memory that a statement makes; None if it is unfit. `rule`: that of the words around it, such as
+        "remember that", which say that it is to be remembered or is a correction."""
         lead = self.speech.lead.match(plain_form(text))
         rest = self._bare(text[lead.end() if lead else 0 :])
         plain = plain_form(rest)
@@ -242,7 +246,8 @@ class _Reader(Struct, frozen=True):
         return self._finished(what, corrects=wrong, lasting=rule.lasting)
 
     def _reported(self, rest: str, clause: str) -> FoundMemory | None:
-        """Return the memory of a clause with its verb at the end: "dass der Port 8443 ist"."""
+        """Return the memory that a subordinate clause with its verb at the end makes, such as "dass der Port 8443
+        ist". `rest`: the text after the conjunction."""
         if not self._stands(rest):
             return None
         voice = self.speech.voice
@@ -258,7 +263,7 @@ class _Reader(Struct, frozen=True):
         )
 
     def _stands(self, text: str) -> bool:
-        """Whether a statement can be understood alone."""
+        """Return whether a statement can be understood without the sentences around it."""
         plain = plain_form(text)
         guards = self.speech.guards
         words = _WORD.findall(plain)
@@ -272,7 +277,7 @@ class _Reader(Struct, frozen=True):
         )
 
     def _inner(self, rest: str) -> _Told | None:
-        """Return what another rule makes of a statement."""
+        """Return the memory that a rule makes from a statement inside the text of another rule, if one fits."""
         plain = plain_form(rest)
         for phrase in self.phrases:
             match = None if phrase.rule.wraps else phrase.pattern.match(f" {plain}")
@@ -284,7 +289,7 @@ class _Reader(Struct, frozen=True):
         return None
 
     def _said(self, clause: str, rest: str, match: re.Match[str], phrase: RulePhrase) -> _Told:
-        """Return the memory of a phrase and of what stands behind it."""
+        """Return the memory that a phrase makes. `clause`: the whole clause; `rest`: the text after the phrase."""
         voice = self.speech.voice
         instead = phrase.instead or ""
         own = self._own(phrase)
@@ -304,14 +309,16 @@ class _Reader(Struct, frozen=True):
         return FoundMemory(what.type, title, content, what.about_self, corrects)
 
     def _bare(self, rest: str, *, whole: bool = False) -> str:
-        """Return what stands behind a phrase, without courtesies and the full stop; without the conjunction unless `whole`."""
+        """Return the text after a phrase without courtesies such as "please" at its end, and without the full stop. A
+        conjunction at its beginning is removed too, unless `whole`."""
         conjunction = None if whole else self.speech.conjunction.match(plain_form(rest))
         rest = rest[conjunction.end() if conjunction else 0 :].lstrip(" ,:–—-")
         tail = self.speech.tail.search(plain_form(rest))
         return (rest[: tail.start()] if tail else rest).rstrip(" .!?…,;:–—-")
 
     def _title(self, content: str) -> str:
-        """Return what a memory says, without the user as its subject, without reasons and brackets."""
+        """Return a title for a memory: its content without "The user" at the beginning, without reasons and brackets,
+        and cut to `TITLE` characters."""
         voice = self.speech.voice
         said = voice.said.partition("{}")[0]
         title = content
@@ -329,7 +336,8 @@ class _Reader(Struct, frozen=True):
 
 
 def _filled(instead: str, match: re.Match[str], clause: str, third_person: Callable[[str], str]) -> str:
-    """Return what takes the place of a phrase, with the words that were found of its lists and choices."""
+    """Return the text that replaces a phrase: `instead`, with each `<name>` replaced by the word of the clause that
+    matched this list or choice. Verbs in the first person are passed through `third_person`."""
 
     def word(place: re.Match[str]) -> str:
         name = f"c{place[1]}" if place[1].isdigit() else place[1]
@@ -340,16 +348,16 @@ def _filled(instead: str, match: re.Match[str], clause: str, third_person: Calla
 
 
 def _asks(plain: str) -> bool:
-    """Whether a sentence is a question."""
+    """Return whether a sentence is a question."""
     return plain.rstrip(" \"')").endswith("?") or plain.startswith("¿")
 
 
 def _capitals(match: re.Match[str], clause: str) -> bool:
-    """Whether the words of a phrase that have to be names are written like names."""
+    """Return whether every word that matched `<cap>` in a phrase has a capital in the clause, as names have."""
     places = [name for name in match.groupdict() if name.startswith("cap")]
     return all(f" {clause}"[match.start(name) :][:1].isupper() for name in places)
 
 
 def _sentence(text: str) -> str:
-    """Return a text as a sentence, with a capital and a full stop."""
+    """Return a text with a capital at its beginning and a full stop at its end."""
     return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "!", "”", '."', "»", "“")) else ".")

@@ -1,10 +1,13 @@
-"""Read the phrases of a language's file and find them in a sentence.
+"""Reads a language's file in `words/`, and compiles its phrases to patterns that find them in a sentence.
 
-A phrase is a row of words: `a|b` is one of several, `a?` may be missing, `a_b` is two words, `<list>` is a word of a list of the file, `:` a
-colon or a dash, `…` up to four words, `…+` any number, `$` the end of the sentence, `,` a comma, `&a|b` words that come next and stay, `<word>` any word, `<cap>` a word with a capital.
+A phrase is a row of words: `a|b` is one of several words, `a?` an optional word, `a_b` two words, `<list>` a word of
+a list of the file, `:` a colon or a dash, `…` up to four words, `…+` up to thirty words, `$` the end of the sentence,
+`,` a comma, `&a|b` words that must follow but are no part of the phrase, `<word>` any word, `<cap>` a word with a
+capital.
 
-What stands behind `=>` takes the place of the phrase in the memory: `<list>` is the word that was found, `<0>` what was found of the first
-`a|b`, `<between>` what stood for the first dots, `=` the whole phrase. Without `=>` the phrase is left out.
+The text after `=>` replaces the phrase in the memory. In it, `<list>` is the word of that list that was found, `<0>`
+the word found for the first `a|b`, `<between>` the words found for the first dots, and `=` alone the whole phrase.
+Without `=>` the phrase is left out of the memory.
 """
 
 from __future__ import annotations
@@ -34,104 +37,105 @@ _PART: Final = re.compile(r"<(\w+)>")
 
 
 class SentenceRule(Struct, frozen=True):
-    """What a phrase at the beginning of a clause means."""
+    """A rule: phrases (`say`) that may begin a clause, and which kind of memory (`type`) the clause then makes."""
 
     name: str
     say: tuple[str, ...]
     type: NodeType = NodeType.FACT
     wraps: bool = False
-    """Whether what stands behind the phrase is the memory, to be read by the other rules."""
+    """Whether the text after the phrase is the memory, as after "remember that". Other rules may apply to it."""
     asked: bool = False
-    """Whether the phrase is a request in the form of a question."""
+    """Whether the phrase also counts in a question, as in "could you remember that …?"."""
     opens: bool = False
-    """Whether the phrase begins like a question or a condition."""
+    """Whether the phrase counts even if the clause begins like a question or a condition, where others do not."""
     lasting: bool = False
-    """Whether the phrase says that it holds from that day on."""
+    """Whether the phrase says that the memory holds from that day on, as "from now on" does."""
     careful: bool = False
-    """Whether what follows has to be a lasting statement; news of the moment are none."""
+    """Whether the text after the phrase is a memory only if it holds for long, and not if it is news of the moment."""
     corrects: bool = False
-    """Whether the phrase says that something said before is wrong."""
+    """Whether the phrase says that an earlier statement is wrong."""
     denies: bool = False
-    """Whether it is a correction only with what is wrong: ", not 8080"."""
+    """Whether it is a correction only if the sentence also names what is wrong: ", not 8080"."""
     unless: str = ""
-    """Words that must not be the next ones."""
+    """Words that must not follow the phrase."""
 
 
 class RulePhrase(Struct, frozen=True):
     order: int
-    """Its place in the file: the first that fits counts."""
+    """The position of the phrase in the file. Of several phrases that fit, the first is used."""
     rule: SentenceRule
     pattern: re.Pattern[str]
     instead: str | None
-    """What takes the place of the phrase; None: nothing; "=": the phrase itself."""
+    """The text that replaces the phrase in the memory; None: the phrase is left out; "=": it stays."""
     unless: frozenset[str]
 
 
 class RuleGuards(Struct, frozen=True):
-    """Words that make a sentence no memory. Each is a list of phrases, separated by spaces."""
+    """Words by which a sentence is recognised as no memory. Each field is a list of phrases, separated by spaces."""
 
     opening: str
-    """At the beginning of a sentence."""
+    """Phrases at the beginning of a clause."""
     before: str
-    """Anywhere before the phrase of a rule."""
+    """Phrases anywhere before the phrase of a rule."""
     anywhere: str
     passing: str = ""
-    """Words about the state of the moment, for rules that are `careful`."""
+    """Words about the state of the moment. They count for rules that are `careful`."""
     work: str = ""
-    """In a correction: it is about the work at hand."""
+    """Words in a correction that show that it is about the present work only."""
     general: str = ""
-    """First words of a saying; one with a number is none."""
+    """First words of a saying or commonplace. A sentence with a number is not taken for one."""
     pointing: str = ""
-    """First words of a memory that point to something said before."""
+    """Words at the beginning of a memory that refer to something said before."""
     points: str = ""
-    """Anywhere in a memory, likewise."""
+    """Words anywhere in a memory that refer to something said before."""
     writing: str = ""
-    """Verbs that ask for a text to be written, and nouns of such texts: "write … email"."""
+    """Verbs that ask the agent to write a text: "write an email". They count with a noun of `texts` after them."""
     texts: str = ""
     today: str = ""
-    """Anywhere in a decision of the user alone: it is about the work at hand."""
+    """Words in a decision or goal of the user alone that show that it is about the present work only."""
     playing: str = ""
-    """Phrases that begin a role play."""
+    """Phrases with which a role play begins."""
 
 
 class RuleLanguage(Struct, frozen=True):
-    """A language's file, compiled."""
+    """The content of a language's file, with its phrases compiled to patterns."""
 
     language: str
     phrases: Mapping[str, Sequence[RulePhrase]]
-    """By a word that a sentence must have; "" for phrases without a certain word."""
+    """Word -> phrases that can only match a sentence with this word; "" -> phrases that need no certain word."""
     guards: Mapping[str, re.Pattern[str]]
     voice: RuleVoice
     dates: DateWords
     since: str
-    """What follows an instruction that holds from a day on."""
+    """The text that is added to an instruction that holds from a day on; `{}` stands for the date."""
     lead: re.Pattern[str]
     tail: re.Pattern[str]
     joins: re.Pattern[str]
-    """Where a clause of a sentence may begin."""
+    """Matches what is before a new clause in a sentence: a punctuation mark or a conjunction."""
     conjunction: re.Pattern[str]
     request: re.Pattern[str]
-    """Where a request begins that follows what a person says about themselves."""
+    """Matches where a request begins after a statement of the person about themselves."""
     cut: re.Pattern[str]
-    """Where a request or a remark begins that follows a memory in its sentence."""
+    """Matches where a request or a remark begins after a memory in the same sentence."""
     behind: re.Pattern[str]
-    """At the end of a sentence: "remember that"."""
+    """Matches phrases such as "remember that" at the end of a sentence."""
     ending: re.Pattern[str]
-    """At the end of a sentence: "from now on"."""
+    """Matches phrases such as "from now on" at the end of a sentence."""
     listing: re.Pattern[str]
-    """In a sentence that ends with a colon: the items of the list below are memories."""
+    """Matches a sentence with a colon at its end that announces a list of memories."""
     imperatives: re.Pattern[str]
-    """First words of an instruction."""
+    """Matches the first word of an instruction."""
     unsure: re.Pattern[str]
-    """Words that make an intention of what would be a lasting instruction."""
+    """Matches words such as "might" that turn a lasting instruction into a mere intention."""
     this: re.Pattern[str]
-    """A word that points to what lies before the speaker, "this money"; "this year" and "this project" do not."""
+    """Matches "this" with a word that only the conversation explains, as in "this money", but not "this year" or "this
+    project"."""
     denial: re.Pattern[str]
-    """Before what is wrong: ", not 8080"."""
+    """Matches the word before what is wrong: ", not 8080"."""
     being: re.Pattern[str]
-    """Verbs that a correction needs: "the port is 8443"."""
+    """Matches verbs of which a correction needs one, such as "is" in "the port is 8443"."""
     reason: re.Pattern[str]
-    """Where the reason of a sentence begins: a title ends there."""
+    """Matches words such as "because", where a reason begins. A title is cut there."""
 
 
 class _LanguageFile(Struct, frozen=True):
@@ -161,7 +165,7 @@ class _LanguageFile(Struct, frozen=True):
 
 @cache
 def load(language: str) -> RuleLanguage:
-    """Return a language's phrases, read at first use."""
+    """Return the compiled content of a language's file. It is read at the first call."""
     text = resources.files(__package__).joinpath("words", f"{language}.toml").read_text("utf-8")
     file = convert(tomllib.loads(text), _LanguageFile)
     phrases: dict[str, list[RulePhrase]] = {}
@@ -209,7 +213,8 @@ def load(language: str) -> RuleLanguage:
 
 
 def words(listed: str, lists: Mapping[str, str]) -> list[str]:
-    """Return the words and phrases of a list; `<name>` stands for another list of the file."""
+    """Return the words and phrases of a list as it stands in a language's file. `<name>` includes another list of
+    that file; `lists`: name -> list."""
     found: list[str] = []
     for word in listed.split():
         other = _PART.fullmatch(word)
@@ -218,7 +223,8 @@ def words(listed: str, lists: Mapping[str, str]) -> list[str]:
 
 
 def _compiled(row: Sequence[str], lists: Mapping[str, str]) -> tuple[re.Pattern[str], list[str]]:
-    """Return a phrase as a pattern, for a text that begins with a space, and the words of which a sentence needs one."""
+    """Return (pattern of a phrase, words of which a sentence needs one to match; [""] if none). The pattern is for a
+    text with a space before it."""
     source, needed, choices = "", [""], 0
     for slot in row:
         if slot in _BETWEEN:
@@ -254,12 +260,12 @@ def _compiled(row: Sequence[str], lists: Mapping[str, str]) -> tuple[re.Pattern[
 
 
 def _any(listed: Sequence[str]) -> re.Pattern[str]:
-    """Return a pattern for one of some phrases as whole words; without phrases, one that never matches."""
+    """Return a pattern that matches any of the phrases as whole words. If there are none, it never matches."""
     return re.compile(rf"(?<![\w'-])(?:{_alternatives(listed)}){_END}" if listed else r"(?!)")
 
 
 def _pair(verbs: Sequence[str], nouns: Sequence[str]) -> re.Pattern[str]:
-    """Return a pattern for a verb and a noun up to six words later."""
+    """Return a pattern that matches one of the verbs with one of the nouns after it, at most six words between them."""
     return re.compile(
         rf"(?<![\w'-])(?:{_alternatives(verbs)})\s(?:\S{{1,40}}\s){{0,6}}?(?:{_alternatives(nouns)}){_END}"
     )

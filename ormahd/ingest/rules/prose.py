@@ -1,4 +1,7 @@
-"""What a person wrote in a turn, as sentences: without code, quotations, logs, stack traces and tables. Pure, linear in the text."""
+"""Finds the sentences that a person wrote in a turn, without code, quotations, logs, stack traces and tables.
+
+Pure functions, in time linear in the length of the text.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +12,28 @@ from typing import Final
 from msgspec import Struct
 
 READ: Final = 3_000
-"""Characters at the beginning and at the end of a long turn that are read: what lies between was pasted."""
+"""Number of characters that are read at the beginning and at the end of a long turn. The middle was pasted."""
 LONGEST: Final = 400
-"""Characters of the longest sentence that is read."""
+"""Maximum number of characters of a sentence. Longer ones are left out."""
 LETTERS: Final = 0.55
-"""Smallest share of letters and spaces in a line of prose."""
+"""Minimum share of letters and spaces in a line of prose."""
 DOCUMENT: Final = 800
-"""Characters from which a turn may hold a document that was pasted."""
+"""Minimum number of characters of a turn that may contain a pasted document."""
 MARKS: Final = 2
-"""Number of headings and links from which it does."""
+"""Number of headings and links from which such a turn counts as one with a pasted document."""
 WRAPPED: Final = 50
-"""Characters of the shortest line that may have been wrapped."""
+"""Minimum number of characters of a line that may have been wrapped in the middle of a sentence."""
 CONFIG: Final = 3
-"""Number of lines `key: value` in a row from which they are a pasted configuration."""
+"""Number of lines of the form `key: value` in a row from which they count as a pasted configuration."""
 
 
 class SaidSentence(Struct, frozen=True):
-    """A sentence of a person. `plain` is `text` in small letters and with straight quotes; both have the same length."""
+    """A sentence that a person wrote. `plain`: the `plain_form` of `text`, which has the same length."""
 
     text: str
     plain: str
     item: bool = False
-    """Whether it is an item of a list."""
+    """Whether the sentence is in an item of a list or in a heading."""
 
 
 _MARKS: Final = str.maketrans(
@@ -52,7 +55,7 @@ _ABBREVIATIONS: Final = "e.g i.e etc vs z.b z bzw ca ggf nr dr mr mrs ms st p ex
 _ORDINAL: Final = (
     "jan feb mär apr mai jun jul aug sep okt nov dez und bis oder klasse stock woche tag mal platz halbjahr quartal"
 )
-"""Beginnings of words that follow a German ordinal, as in "14. september"."""
+"""Beginnings of words that may follow a German ordinal, as in "14. september". No sentence ends before them."""
 _SPLIT: Final = re.compile(
     "".join(rf"(?<!\b(?i:{re.escape(one)})\.)" for one in _ABBREVIATIONS.split())
     + r"(?:(?<!\d\.)(?<=[.!?…])[\"')\]»”“]?\s+|(?<=[?!])(?=[A-ZÄÖÜÉÈ¿¡])|(?:(?<=\.\d\.)|(?<=\.\d\d\.)|(?<=\d\d\d\.))\s+|"
@@ -64,7 +67,7 @@ _TAGS: Final = re.compile(r"<(\w[\w-]{0,40})[^<>]{0,200}>.{0,20000}?</\1>", re.D
 
 
 def sentences(text: str) -> Iterator[SaidSentence]:
-    """Yield the sentences that a person wrote."""
+    """Yield the sentences that a person wrote in a turn. `text`: the whole turn."""
     if len(text) > 2 * READ:
         text = f"{text[:READ]}\n…\n{text[-READ:]}"
     text = _TAGS.sub("\n", _SURROGATE.sub("\ufffd", text))
@@ -80,7 +83,7 @@ def sentences(text: str) -> Iterator[SaidSentence]:
 
 
 def _own_words(text: str) -> str:
-    """Return a turn without the document that it holds: of one with headings or links only the first and last paragraph."""
+    """Return a turn without a pasted document in it: of a turn that seems to have one, the first and last paragraph."""
     if len(text) < DOCUMENT or sum(1 for _ in _MARKUP.finditer(text)) < MARKS:
         return text
     paragraphs = [one for one in re.split(r"\n\s*\n", text) if one.strip()]
@@ -88,7 +91,7 @@ def _own_words(text: str) -> str:
 
 
 def _joined(lines: Iterator[tuple[int, str]]) -> Iterator[str]:
-    """Yield lines; those that were wrapped in the middle of a sentence are joined."""
+    """Yield the lines, given as (number, line), with those joined that were wrapped in the middle of a sentence."""
     kept, last = "", -2
     for at, line in lines:
         if at == last + 1 and len(kept) >= WRAPPED and kept.rstrip()[-1:] not in ".!?:;…" and _GOES_ON.match(line):
@@ -101,7 +104,7 @@ def _joined(lines: Iterator[tuple[int, str]]) -> Iterator[str]:
 
 
 def plain_form(text: str) -> str:
-    """Return a text in small letters and with straight quotes; it keeps its length."""
+    """Return a text in lower case, with straight quotes and plain spaces. Its length does not change."""
     lowered = text.translate(_MARKS).lower()
     return (
         lowered
@@ -116,7 +119,7 @@ def _sentence(text: str, plain: str, *, item: bool) -> Iterator[SaidSentence]:
 
 
 def _prose(lines: list[str]) -> Iterator[tuple[int, str]]:
-    """Yield the lines of natural language, each with its number."""
+    """Yield (number, line) for the lines that are natural language."""
     fenced = False
     trace = False
     for at, line in enumerate(lines):
@@ -137,7 +140,7 @@ def _prose(lines: list[str]) -> Iterator[tuple[int, str]]:
 
 
 def _configured(lines: list[str], at: int) -> bool:
-    """Whether a line is one of several `key: value` lines in a row."""
+    """Return whether the line at index `at` is one of at least `CONFIG` lines of the form `key: value` in a row."""
     if not _KEY_VALUE.match(lines[at]):
         return False
     first = last = at

@@ -1,4 +1,4 @@
-"""Tell in the third person what a person says about themselves. Pure."""
+"""Turns sentences in the first person into the third person: "I live in Ulm" becomes "The user lives in Ulm". Pure."""
 
 from __future__ import annotations
 
@@ -12,42 +12,43 @@ from ormahd.ingest.rules.prose import plain_form
 
 
 class RuleVoice(Struct, frozen=True, eq=False):
-    """Words for the third person in one language."""
+    """The words of one language by which the first person is turned into the third. Lists are separated by spaces."""
 
     user: str
-    """The user, as the subject at the beginning."""
+    """The subject with which a sentence about the user begins, such as "The user"."""
     of: str
-    """Words by which a memory says that something is the user's."""
+    """Words such as "the user's", by which a memory says that something belongs to the user."""
     again: str
-    """The user, as the subject of a further clause; "" if such a sentence is quoted. English verbs keep their form after "they"."""
+    """The subject for the user in a further clause of the sentence, such as "they"; "" if a sentence with such a
+    clause is quoted instead."""
     said: str
-    """How a sentence is quoted that cannot be told in the third person."""
+    """The form in which a sentence is quoted if it cannot be put into the third person; `{}`: the sentence."""
     i: str
-    """Pronouns of the first person before a verb, such as `i`."""
+    """The pronouns of the first person that come before a verb, such as `i`."""
     verbs: str
-    """`first>third` forms of verbs."""
+    """Entries `first>third`: a verb in the first person and its form in the third."""
     adverbs: str
-    """Words that may stand between the pronoun and the verb."""
+    """Words that may come between the pronoun and the verb."""
     pronouns: dict[str, str]
-    """First person -> third person in a sentence about the user."""
+    """Word of the first person -> its replacement in a sentence whose subject is the user."""
     alone: dict[str, str]
-    """Likewise in a sentence that does not name the user."""
+    """Word of the first person -> its replacement in a sentence that does not name the user otherwise."""
     first: str
-    """Words in the first person: where one is left, the sentence is quoted."""
+    """Words of the first person. If one is left after the replacements, the sentence is quoted."""
     that: str = ""
-    """How a clause with its verb at the end is told, as in German."""
+    """The form for a clause with its verb at the end, as in German; `{}` stands for the clause."""
     joined: str = ""
-    """"And", after which a verb may have no pronoun: "I live here and work there"."""
+    """The word for "and", after which a verb of the first person may have no pronoun: "I live here and work there"."""
     keeps: str = ""
-    """Words after which a verb has no person: "to work here and live there"."""
+    """Words after which a verb is an infinitive and stays as it is: "to work here and live there"."""
     drops: bool = False
-    """Whether a sentence may begin with the verb, as in Spanish."""
+    """Whether a sentence may leave out the pronoun and begin with the verb, as in Spanish."""
     regular: bool = False
-    """Whether verbs that are not listed end with -s, as in English."""
+    """Whether verbs that are not in `verbs` get -s in the third person, as in English."""
 
 
 def third(verb: str, voice: RuleVoice) -> str:
-    """Return the third person of a verb."""
+    """Return the third person of a verb that is given in the first."""
     known = _verbs(voice.verbs).get(verb)
     if known is not None or not voice.regular:
         return known or verb
@@ -57,7 +58,8 @@ def third(verb: str, voice: RuleVoice) -> str:
 
 
 def about_user(text: str, voice: RuleVoice) -> str | None:
-    """Return a sentence whose subject is "I" as one about the user; None if it is no such sentence."""
+    """Return a sentence that begins with "I" and a verb as a sentence about the user. None if it does not begin so,
+    or cannot be put into the third person."""
     match = _subject(voice).match(plain_form(text))
     if match is None:
         return None
@@ -69,15 +71,15 @@ def about_user(text: str, voice: RuleVoice) -> str | None:
 
 
 def says_i(text: str, voice: RuleVoice) -> bool:
-    """Whether the first word of a sentence is "I"."""
+    """Return whether the first word of a sentence is a pronoun for "I"."""
     first = text.replace("'", "' ").split(" ", 1)[0].rstrip("'")
     return first in [one.rstrip("'") for one in voice.i.split()]
 
 
 def told(text: str, voice: RuleVoice, *, subject: bool) -> str | None:
-    """Return `text` without the first person; None if that takes more than other words for a few.
+    """Return `text` with the words of the first person replaced; None if some of them have no replacement.
 
-    `subject`: whether the sentence is already about the user.
+    `subject`: whether the user is the subject of the sentence.
     """
     changes = _changes(voice, subject=subject)
     kept: list[str] = []
@@ -94,9 +96,10 @@ def told(text: str, voice: RuleVoice, *, subject: bool) -> str | None:
 
 
 def reported(text: str, voice: RuleVoice) -> str | None:
-    """Return a clause with its verb at the end as a sentence; None if more than the verb is in the first person.
+    """Return a clause with its verb at the end as a main sentence in the third person; None if that is not possible.
 
-    "ich in Ulm wohne" becomes "Der Nutzer wohnt in Ulm"; with another subject the user says it.
+    "ich in Ulm wohne" becomes "Der Nutzer wohnt in Ulm". A clause with another subject is put into the form
+    `voice.that`.
     """
     words = text.split(" ")
     if words[0].lower() == voice.i and len(words) > 2:
@@ -108,13 +111,13 @@ def reported(text: str, voice: RuleVoice) -> str | None:
 
 
 def quoted(text: str, voice: RuleVoice) -> str:
-    """Return a sentence as something that the user said."""
+    """Return a sentence as a quotation of the user."""
     return voice.said.format(text[:1].upper() + text[1:] + ("" if text.endswith((".", "!")) else "."))
 
 
 @cache
 def _changes(voice: RuleVoice, *, subject: bool) -> Mapping[str, str]:
-    """Return words of the first person and what is said in their place."""
+    """Return word or words of the first person -> their replacement. `subject`: whether the user is the subject."""
     if not subject:
         return voice.alone
     found = dict(voice.pronouns)
@@ -134,7 +137,7 @@ def _verbs(listed: str) -> Mapping[str, str]:
 
 @cache
 def _subject(voice: RuleVoice) -> re.Pattern[str]:
-    """Return a pattern for "I", an adverb and a verb."""
+    """Return a pattern that matches "I", an optional adverb and a known verb at the beginning of a sentence."""
     pronouns = "|".join(re.escape(one) + ("" if one.endswith("'") else r"\s") for one in voice.i.split())
     between = "|".join(re.escape(one) for one in sorted(voice.adverbs.split(), key=len, reverse=True))
     forms = "|".join(map(re.escape, sorted(_verbs(voice.verbs), key=len, reverse=True)))
