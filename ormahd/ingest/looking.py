@@ -68,7 +68,7 @@ def ingest_document(ormah: Ormah, params: IngestDocumentParams, caller: Caller) 
     to the archive.
 
     Raises:
-        BadRequest: there is nothing at this path, or it is in the vault.
+        BadRequest: there is nothing at this path, or it is in a folder of Ormah itself.
     """
     given = Path(params.path)
     if given.is_absolute() and not given.exists() and ormah.sessions.was_read(cursor(given)):

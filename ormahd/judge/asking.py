@@ -250,8 +250,7 @@ class Asker:
             return said, tokens, tries, said.tokens is not None
 
     def _afford(self, tokens: int) -> str:
-        """Return today's date if the day's budget has room for a call with a prompt of `tokens`. Else raises
-        JudgeGone."""
+        """Return today's date if the day's budget has room for one more call of `tokens`; else raise JudgeGone."""
         day = self._clock().date().isoformat()
         calls, spent = self._ledger.spent(day)
         if calls >= self.limits.calls:

@@ -129,8 +129,8 @@ class Judgements(Struct, frozen=True, dict=True):
     ) -> Judgements:
         """Build the matrix from the judgements that can be compared with vectors of `model`; all others become `idle`.
 
-        A judgement can be compared if its vector was made with that model, or if its prompt was embedded again (`anew`:
-        vectors by the id of the line).
+        A judgement can be compared if its vector was made with that model, or if its prompt was embedded again.
+        `anew`: id of a judgement's line -> the new vector of its prompt.
         """
         rows: list[tuple[Judgement, bytes]] = []
         idle: list[Judgement] = []
@@ -161,7 +161,7 @@ class Judgements(Struct, frozen=True, dict=True):
 
     @cached_property
     def explicit(self) -> Mapping[str, tuple[tuple[int | None, Judgement], ...]]:
-        """Explicit judgements by memory: (row in the matrix or None if idle, judgement)."""
+        """Node id -> its explicit judgements as (row in the matrix or None if idle, judgement)."""
         found: dict[str, list[tuple[int | None, Judgement]]] = {}
         for place, one in (*enumerate(self.rows), *((None, one) for one in self.idle)):
             if one.source == "explicit":
@@ -227,6 +227,6 @@ class KeyedHashes:
 
 
 def _unit(matrix: Float) -> Float:
-    """Return the rows scaled to length 1; a row of zeros stays zero."""
+    """Return a matrix with each row scaled to length 1; a row of zeros stays zero."""
     lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
     return np.asarray(matrix / np.maximum(lengths, 1e-12)[:, None], np.float32)

@@ -292,7 +292,7 @@ def done(state: State, proposal_id: str, status: str, op: str | None) -> None:
 
 
 def counts(state: State) -> dict[str, int]:
-    """Return the number of proposals by stored status."""
+    """Return stored status -> number of proposals."""
     with state.transaction() as db:
         return dict(db.execute("SELECT status, count(*) FROM proposal GROUP BY status"))
 

@@ -116,7 +116,7 @@ class Runs:
         return _time(row[0]) if row[0] is not None else None
 
     def paused(self) -> dict[str, datetime]:
-        """Return the paused jobs, with the time when each was paused."""
+        """Return paused job -> the time when it was paused."""
         with self._state.transaction() as db:
             return {job: _time(since) for job, since in db.execute("SELECT job, since FROM job_pause")}
 

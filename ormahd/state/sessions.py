@@ -186,5 +186,5 @@ def prune(state: State, *, now: datetime, days: float) -> int:
 
 
 def _iso(time: datetime) -> str:
-    """Return the time in UTC with six decimals, so that texts sort as times do."""
+    """Return the time in UTC with six decimals, so that the texts sort in the order of the times."""
     return time.astimezone(UTC).isoformat(timespec="microseconds")
