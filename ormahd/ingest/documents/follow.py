@@ -43,8 +43,8 @@ CHANGES: Final = (ADD, UPDATE, ARCHIVE, RESTORE, MOVE)
 
 
 class FollowStep(Struct, frozen=True):
-    """What is to be done for one section, or for the memory of a section that is gone. `does`: one of the words
-    above, such as `added`; `node_id`: the memory, if there is one already."""
+    """What is to be done for one section, or for the memory of a section that is gone. `does`: one of the
+    constants above, such as `ADD`; `node_id`: the memory, if there is one already."""
 
     does: str
     section: Section | None = None

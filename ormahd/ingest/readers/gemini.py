@@ -64,7 +64,8 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
 
 def _parts(stream: BinaryIO, reading: Reading, chat: _Chat) -> Iterator[dict[str, Any]]:
     """Yield the lines of a chat as JSON objects. A chat of older versions is a single object: yield its messages and
-    its other fields as if they were lines. If it is not in one line that can be read, it is read in parts."""
+    its other fields as if they were lines. If the object
+    spans several lines, or its line is too long, it is read message by message."""
     first = next((one for one in lines(stream, Reading()) if one.strip()), b"")
     stream.seek(0)
     if not isinstance(decoded(first), dict):

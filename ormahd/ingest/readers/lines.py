@@ -12,7 +12,7 @@ from ormahd.ingest.readers.turns import Reading
 
 CHUNK: Final = 1 << 20
 LONGEST: Final = 16 << 20
-"""Maximum size in bytes of a line that is read. A longer line has a pasted file or an image; it is only counted."""
+"""Maximum size in bytes of a line that is read. A longer line has a pasted file or an image; it is skipped."""
 
 _decode = msgspec.json.Decoder().decode
 
