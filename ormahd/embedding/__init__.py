@@ -1,1 +1,1 @@
-"""Embedders: turn texts into vectors, on one of several runtimes."""
+"""Embedders turn texts into vectors. A model runs on ONNX Runtime or on torch."""

@@ -1,7 +1,7 @@
-"""Embedding models: which are on this machine, which can be had from where, and what one can do.
+"""Embedding models: which are on this machine, which can be downloaded, and what one can do.
 
-`listed` says which models are on this machine and which can be had from where; `fetch` brings one here, from a folder or,
-when a person asks for it, from the network; `report` loads one and says what it can do. Nothing else uses the network.
+`listed` lists them. `fetch` copies a model to this machine, from a folder or, if a person asks for it, from the
+network; nothing else uses the network. `report` loads a model and describes it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from ormahd.settings import EmbeddingSettings
 
 OFFLINE: Final = frozenset({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"})
 NOT_NEEDED: Final = ["*.onnx", "*.h5", "*.ot", "*.msgpack", "onnx/*", "openvino/*"]
-"""Files of a model for other libraries."""
+"""Patterns of a model's files that are not downloaded, because only other libraries use them."""
 
 
 class CatalogueModel(Struct, frozen=True):
-    """A model that can be had from the Hugging Face hub. `mb`: megabytes to download."""
+    """A known model on the Hugging Face hub. `mb`: megabytes to download."""
 
     name: str
     dimensions: int
@@ -73,25 +73,31 @@ SAMPLES: Final = (
     ("Korean", "차고 열쇠는 문 뒤에 걸려 있다."),
     ("Thai", "กุญแจโรงรถแขวนอยู่หลังประตู"),
 )
-"""A sentence of each language, by which `report` says whether the model reads it."""
+"""(language, sentence): `report` embeds each sentence to find out whether the model reads the language."""
 ROUNDS: Final = 5
-"""Queries that are timed, after one that is not."""
+"""Number of queries that `report` times, after one that is not timed."""
 
 
 class Listed(Struct, frozen=True):
-    """A model of `ormahctl model list`. `where`: its folder, None if it is not on this machine; `mb`: its size there, else
-    the size of the download."""
+    """A model in the output of `ormahctl model list`."""
 
     name: str
     where: str | None
+    """Its folder; None if it is not on this machine."""
     mb: int
+    """Its size in megabytes on this machine, else that of the download; 0 if unknown."""
     dimensions: int | None
     languages: str | None
     used: bool
+    """Whether the setting `embedding.model` names it."""
 
 
 class Report(Struct, frozen=True):
-    """What `ormahctl model check` found. `milliseconds`: for one query; `read`, `unread`: languages."""
+    """What `ormahctl model check` shows of a model.
+
+    `why`: why it runs on torch or in fp32, None if there is no reason to tell; `milliseconds`: time to embed one query;
+    `read`, `unread`: languages that it reads and does not read.
+    """
 
     name: str
     where: str
@@ -111,7 +117,7 @@ class Report(Struct, frozen=True):
 
 
 def listed(used: str) -> list[Listed]:
-    """Return the models on this machine, then those that can be had. `used`: the setting `embedding.model`."""
+    """Return the models on this machine, then known ones to download. `used`: the setting `embedding.model`."""
     known = {one.name: one for one in KNOWN}
     names = list(dict.fromkeys([DEFAULT_MODEL, *_here(), *([] if used == "hashing" else [used])]))
     found = []
@@ -142,9 +148,9 @@ def _mb(folder: Path) -> int:
 
 
 def fetch(name: str, source: Path | None) -> Path:
-    """Bring a model to this machine: from the folder `source`, else from the Hugging Face hub. Returns its folder.
+    """Copy a model from the folder `source`, or download it from the Hugging Face hub. Return its new folder.
 
-    Raises BadRequest, NotFound or Unavailable with a hint; a half copy never stays.
+    Raises BadRequest, NotFound or Unavailable with a hint. After an error no partial copy is left.
     """
     target = paths.own_models() / name
     if Path(name).is_absolute() or ".." in Path(name).parts or not re.fullmatch(r"[\w.-]+(?:/[\w.-]+)?", name):
@@ -165,7 +171,7 @@ def fetch(name: str, source: Path | None) -> Path:
 
 
 def _download(name: str, target: Path) -> None:
-    """Download in a process of its own: this one has told the libraries to stay offline."""
+    """Download a model in another process, because in this one the libraries are set to stay offline."""
     environ = {key: value for key, value in os.environ.items() if key not in OFFLINE}
     command = [sys.executable, "-P", "-m", "ormahd.embedding.catalogue", name, str(target)]
     done = subprocess.run(command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
@@ -184,7 +190,10 @@ def is_here(name: str) -> bool:
 
 
 def settings_for(settings: EmbeddingSettings, name: str | None) -> EmbeddingSettings:
-    """Return the settings with which a model is checked. Prefixes that are set belong to the model in use."""
+    """Return `settings` with the model `name`; unchanged if it is the model in use, or None.
+
+    The prefixes in the settings are for the model in use, so they are cleared for another one.
+    """
     if name is None or name == settings.model:
         return settings
     if not name.strip():
@@ -193,7 +202,9 @@ def settings_for(settings: EmbeddingSettings, name: str | None) -> EmbeddingSett
 
 
 def report(settings: EmbeddingSettings, directory: Path) -> Report:
-    """Load a model, compare it with sentence-transformers if that was never done, and say what it can do.
+    """Load the model that the settings name, and return what it can do.
+
+    A model that was never compared with sentence-transformers is compared first.
 
     Raises Unavailable, with a hint, if it is not on this machine or cannot be loaded.
     """
@@ -221,7 +232,7 @@ def report(settings: EmbeddingSettings, directory: Path) -> Report:
 
 
 def main(name: str, target: str) -> None:
-    """Download a model into a folder. The network is used here and nowhere else."""
+    """Download a model into a folder: the code of the other process (`_download`). Nothing else uses the network."""
     from huggingface_hub import snapshot_download
 
     snapshot_download(name, local_dir=target, ignore_patterns=NOT_NEEDED)

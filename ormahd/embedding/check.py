@@ -1,10 +1,9 @@
-"""Check that a model on ONNX Runtime gives the same vectors as sentence-transformers: once for each model, then
-recorded.
+"""Check that a model on ONNX Runtime gives the same vectors as with sentence-transformers. Each model is compared once.
 
 `python -m ormahd.embedding.check MODEL FILE KEY` loads the model both ways, compares vectors and token vectors, and
 writes a `CheckRecord` to FILE. It runs in a separate process, so that the daemon never loads torch. The default model's
-record is part of the package (`checked.json`; the command without arguments makes it again). Records of other models
-are kept in the cache directory, named by a hash of the model's files.
+record is part of the package (`checked.json`); the command without arguments writes it anew. Records of other models
+are stored in the cache directory, named by a hash of the model's files.
 """
 
 from __future__ import annotations
@@ -51,40 +50,46 @@ from ormahd.settings import EmbeddingSettings
 
 PACKAGED = "checked.json"
 LEAST = 0.99999
-"""Smallest cosine to the reference that passes. Rounding alone leaves 0.999999 or more."""
+"""Minimum cosine between a vector on ONNX Runtime and that of sentence-transformers. Rounding alone leaves 0.999999."""
 EIGHT_LEAST = 0.99
-"""Smallest cosine that passes for int8: its error is far smaller than the difference between two notes."""
+"""The same for int8. Its error is larger, but far smaller than the difference between two notes."""
 EVERY = 3
 """The comparison uses one in `EVERY` sentences of `calibration.txt`."""
 SECONDS = 900.0
 """Maximum time of a comparison, in seconds: enough for a model of two gigabytes on a slow machine."""
 FORMAT = 6
-"""Incremented when the graph, the rounding, the comparison or the record changes, so that every model is compared
+"""Version of the graph, the rounding, the comparison and the record. After a change of it every model is compared
 again."""
 
 log = logging.getLogger(__name__)
 
 
 class Probe(msgspec.Struct, frozen=True):
+    """A text with its reference vector. At each load the model must give nearly the same vector."""
+
     text: str
     vector: bytes
-    """The vector that sentence-transformers gives: unit, float32, little endian."""
+    """The unit vector that sentence-transformers gives, as bytes of little-endian float32."""
 
 
 class CheckRecord(msgspec.Struct, frozen=True):
+    """The result of a model's comparison, and the properties of the model that are needed to run it."""
+
     key: str
     """Hash of the model's files, see `key_of`."""
     refused: str | None = None
-    """Why the model runs on torch instead; then the other fields are not set."""
+    """Why the model has to run on torch. If set, the fields below are not; None if it runs on ONNX Runtime."""
     pooling: str = ""
     window: int = 0
     pad: int = 0
     query: str = ""
     document: str = ""
+    """`pooling` to `document`: the model's pooling and its `ModelProperties`."""
     texts: int = 0
+    """Number of texts that were compared."""
     vectors: float = 0.0
     tokens: float = 0.0
-    """`vectors` and `tokens`: the smallest cosines to the reference, of vectors and of token vectors, in fp32."""
+    """`vectors` and `tokens`: the smallest cosine to a reference vector, and to a reference token vector, in fp32."""
     eight: float = 0.0
     eight_tokens: float = 0.0
     """`eight` and `eight_tokens`: the same in int8; 0 if the model does not run in int8."""
@@ -94,7 +99,7 @@ class CheckRecord(msgspec.Struct, frozen=True):
 
 
 def tokenizer(folder: Path) -> Any:
-    """Return the model's tokenizer, without truncation and padding."""
+    """Return the tokenizer of the model in `folder`, without truncation and padding."""
     from tokenizers import Tokenizer
 
     stay_offline()
@@ -111,12 +116,12 @@ def tokenizer(folder: Path) -> Any:
 
 
 def key_of(lines: Sequence[str]) -> str:
-    """Return the key of a model's record, a hash of its `model_files.identity`."""
+    """Return the key of a model's record: a hash of its `model_files.identity` (`lines`) and of `FORMAT`."""
     return hashlib.sha256("\n".join([*lines, str(FORMAT)]).encode()).hexdigest()
 
 
 def record_of(folder: Path, key: str, directory: Path) -> CheckRecord:
-    """Return the record of a model: from the package, from `directory`, or made now by a comparison."""
+    """Return the record of a model, from the package or from `directory`. If neither has it, compare the model now."""
     packaged = read(_packaged(), key)
     if packaged is not None:
         return packaged
@@ -133,7 +138,7 @@ def _packaged() -> bytes:
 
 
 def read(data: bytes, key: str) -> CheckRecord | None:
-    """Parse a record. Return None if it is incomplete, or that of another model."""
+    """Return the record in `data`; None if it is incomplete or of another model."""
     try:
         found = msgspec.json.decode(data, type=CheckRecord)
     except msgspec.DecodeError:
@@ -142,7 +147,7 @@ def read(data: bytes, key: str) -> CheckRecord | None:
 
 
 def _compare_apart(folder: Path, key: str, file: Path) -> CheckRecord:
-    """Compare in a child process, which writes `file`. Raises Unavailable if that fails."""
+    """Compare the model in a child process, which writes the record to `file`. Raises Unavailable if that fails."""
     if importlib.util.find_spec("sentence_transformers") is None:
         why = "it was never compared with sentence-transformers, which is not installed"
         raise unfit(folder, why, fault=True, hint=EXTRA)
@@ -150,8 +155,8 @@ def _compare_apart(folder: Path, key: str, file: Path) -> CheckRecord:
     command = [sys.executable, "-P", "-m", "ormahd.embedding.check", str(folder), str(file), key]
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Nothing is ever written to its stdin, a pipe. When this process ends, however it ends, the child reads end of
-        # file.
+        # The child's stdin is a pipe to which nothing is written. However this process ends, the child then reads end
+        # of file.
         with (
             tempfile.TemporaryFile() as said,
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said) as child,
@@ -175,7 +180,10 @@ def _compare_apart(folder: Path, key: str, file: Path) -> CheckRecord:
 
 
 def compare(folder: Path, key: str) -> CheckRecord:
-    """Load the model both ways and compare. Takes seconds, or minutes for a large model."""
+    """Load the model on ONNX Runtime and with sentence-transformers, and return the result of the comparison.
+
+    Takes seconds, or minutes for a large model.
+    """
     from ormahd.embedding.model_files import Torch
 
     reference = Torch(folder, EmbeddingSettings(model=str(folder)))
@@ -218,7 +226,7 @@ def compare(folder: Path, key: str) -> CheckRecord:
 def _compare_eight(
     about: ModelProperties, onnx: OnnxRuntime, reference: Runtime, texts: Sequence[str]
 ) -> tuple[float, float]:
-    """Return the smallest cosines in int8, of vectors and of token vectors; 0 if the model does not run in int8."""
+    """Return (smallest cosine of vectors, of token vectors) between int8 and the reference; 0 if int8 does not run."""
     vectors = tokens = 1.0
     with tempfile.TemporaryDirectory() as place:
         try:
@@ -234,39 +242,42 @@ def _compare_eight(
 
 
 def measured(about: ModelProperties) -> list[NDArray[np.int64]]:
-    """Return the token ids of the texts on which activations are measured for int8. No text is also used for
-    comparison."""
+    """Return the token ids of the calibration texts on which int8's activations are measured. None of these texts is
+    used in the comparison."""
     texts = [line for at, line in enumerate(token_vectors.calibration()) if at % EVERY]
     return [np.array(ids_of(about.tokenizer.encode(text), about.window).ids, np.int64) for text in texts]
 
 
 def _encode(reference: Any, texts: Sequence[str]) -> Float:
-    """Embed texts with sentence-transformers' own method `encode`."""
+    """Return the unit vectors that `encode` of sentence-transformers gives."""
     reference.model.default_prompt_name = None
     made = reference.model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
     return np.asarray(made, np.float32)
 
 
 def one_pass(about: ModelProperties, runtime: Runtime, texts: Sequence[str]) -> tuple[Float, list[Float]]:
-    """Return vectors and token vectors of texts, each cut at the model's window."""
+    """Return (vectors, token vectors of each text) from one forward pass. Texts are cut at the model's window."""
     windows = [ids_of(about.tokenizer.encode(text), about.window) for text in texts]
     vectors, _, tokens = run(runtime, windows, about.pad)
     return vectors, tokens
 
 
 def least(one: Float, other: Float) -> float:
-    """Return the smallest cosine between corresponding rows, all of unit length; 1 if there are no rows."""
+    """Return the smallest cosine between a row of `one` and the same row of `other`; 1 if there are no rows.
+
+    All rows have unit length.
+    """
     return float(np.einsum("ij,ij->i", one, other, dtype=np.float64).min(initial=1.0))
 
 
 def write(record: msgspec.Struct, file: Path) -> None:
-    """Write the file atomically, so that a power cut or a full disk leaves no partial file."""
+    """Write a record to `file` atomically: a power cut or a full disk leaves no partial file."""
     with in_place(file) as opened:
         opened.write(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
 
 
 def _end_with_parent() -> None:
-    """Exit when stdin reaches end of file, which is when the parent process ends."""
+    """End this process when the parent process ends. Its end closes the pipe that is this process's stdin."""
     while os.read(0, 1):  # not sys.stdin: its lock would be held when the interpreter ends
         pass
     os._exit(1)
@@ -291,7 +302,7 @@ if __name__ == "__main__":
 TIMED = 4
 """Number of texts in one pass when int8 and fp32 are timed."""
 UNUSED_S = 60 * 86_400
-"""A file of int8 matrices that was not used for so many seconds is deleted when another one is made. All vaults of a
+"""Number of seconds after which an unused file of int8 matrices is deleted, when another one is made. All vaults of a
 person share these files."""
 LINES = 2
 """Number of calibration sentences in each timed text, which is then as long as a short note."""
@@ -308,7 +319,7 @@ class Opened(Struct, frozen=True):
 
 
 class Int8Record(msgspec.Struct, frozen=True):
-    """Stored data about a model's int8 matrices: their hash and their timing."""
+    """The stored facts about a model's int8 matrices on this machine."""
 
     sha256: str
     """The sha256 of the file of matrices."""
@@ -322,10 +333,10 @@ class Int8Record(msgspec.Struct, frozen=True):
 
 
 def open_onnx(folder: Path, lines: Sequence[str], directory: Path, precision: str) -> Opened:
-    """Load the model in `folder` on ONNX Runtime. `directory`: where records are kept; `precision`: the setting
-    `embedding.precision`.
+    """Load the model in `folder` on ONNX Runtime.
 
-    Raises Unavailable, with the reason, if the model does not give the same vectors there as with
+    `lines`: its `model_files.identity`; `directory`: where records are stored; `precision`: the setting
+    `embedding.precision`. Raises Unavailable, with the reason, if its vectors differ from those of
     sentence-transformers.
     """
     parts(folder)  # raises for an unsupported model, before a process is started
@@ -353,7 +364,7 @@ def open_onnx(folder: Path, lines: Sequence[str], directory: Path, precision: st
 
 
 def _as_probed(about: ModelProperties, runtime: Runtime, record: CheckRecord) -> float:
-    """Return the smallest cosine to the reference vectors in the record."""
+    """Return the smallest cosine between the vectors of the record's probes and those that `runtime` gives now."""
     return min(
         float(one_pass(about, runtime, [probe.text])[0][0] @ np.frombuffer(probe.vector, "<f4"))
         for probe in record.probes
@@ -363,7 +374,7 @@ def _as_probed(about: ModelProperties, runtime: Runtime, record: CheckRecord) ->
 def _in_eight_bits(
     about: ModelProperties, folder: Path, record: CheckRecord, directory: Path, precision: str
 ) -> tuple[OnnxRuntime, Int8Record] | str:
-    """Return the model in int8 with its timing, or the reason why it runs in fp32."""
+    """Return (the model in int8, its record), or the reason why the model runs in fp32."""
     if not min(record.eight, record.eight_tokens) >= EIGHT_LEAST:
         what = f"cosine {min(record.eight, record.eight_tokens):.4f}" if record.eight else "it does not run so"
         return f"eight bits lose too much of this model ({what})"
@@ -396,7 +407,10 @@ def _in_eight_bits(
 def _make(
     about: ModelProperties, folder: Path, record: CheckRecord, file: Path, kept: Int8Record | None
 ) -> tuple[OnnxRuntime, Int8Record]:
-    """Write the int8 matrices, their hash and their timing. A timing from before on this machine (`kept`) is reused."""
+    """Write the int8 matrices to `file`, and their record beside it. Return (the model in int8, its record).
+
+    `kept`: an earlier record on this machine, whose timing is used again; None: int8 and fp32 are timed now.
+    """
     full = OnnxRuntime(folder, record.pooling)
     eight = full.round_off(file, measured(about))
     for other in file.parent.glob("eight-*.bin"):
@@ -414,7 +428,7 @@ def _make(
 
 
 def _kept(file: Path) -> Int8Record | None:
-    """Read the stored data about the int8 matrices; None if it is missing or incomplete."""
+    """Return the stored record of int8 matrices; None if it is missing or incomplete."""
     try:
         return msgspec.json.decode(own_files.read(file), type=Int8Record)
     except (OSError, msgspec.DecodeError):

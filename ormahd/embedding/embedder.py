@@ -1,13 +1,9 @@
-"""The interface of an embedder, and the one that hashes words.
+"""The interface of an embedder, and `Hashing`, an embedder without a model. `model.py` has the one with a model.
 
-The interface of an embedder, which turns texts into vectors. Implementations: `model.py`, `hashing.py`; see
-`model.py`.
+An embedder returns for each text one vector (as the model pools it) and the vectors of its tokens.
 
-One forward pass gives the vector of a text (as the model pools it) and the vectors of its tokens.
-
-An embedder without meaning: words hashed to directions. For tests of everything else (crashes, scale, queues).
-
-Texts that share words are near each other, others are not; the same text always gets the same vectors.
+`Hashing` turns each word into a direction by its hash, without meaning. It is for tests of other things (crashes,
+scale, queues). Texts that share words are near each other, others are not; the same text always has the same vectors.
 """
 
 from __future__ import annotations
@@ -31,21 +27,25 @@ from ormahd.text.words import words
 
 
 class Piece(Struct, frozen=True):
-    """One window of a text: its vector (unit, float32[dimensions]), its token ids, and token vectors (int8[n,
-    late])."""
+    """The vectors of one piece of a text."""
 
     vector: Float
+    """Unit, float32[dimensions]."""
     token_ids: NDArray[np.uint32]
+    """The ids of its n tokens."""
     tokens: Int8
+    """The tokens' vectors, quantised: int8[n, late dimensions]."""
 
 
 class DocumentVectors(Struct, frozen=True):
+    """The vectors of a text."""
+
     pieces: tuple[Piece, ...]
-    """At least one, even for an empty text."""
+    """Its pieces; at least one, even for an empty text."""
 
     @property
     def vector(self) -> Float:
-        """One vector for the whole text: that of the only piece, or the normalised mean of all."""
+        """One vector for the whole text: the normalised mean of its pieces' vectors."""
         if len(self.pieces) == 1:
             return self.pieces[0].vector
         return np.asarray(
@@ -54,18 +54,20 @@ class DocumentVectors(Struct, frozen=True):
 
 
 class QueryVectors(Struct, frozen=True):
-    """The vectors of a query: its vector (unit, float32[dimensions]), its token ids, and token vectors (unit,
-    float32[m, late])."""
+    """The vectors of a query."""
 
     vector: Float
+    """Unit, float32[dimensions]."""
     token_ids: NDArray[np.uint32]
+    """The ids of its m tokens."""
     tokens: Float
+    """The tokens' vectors, projected to fewer dimensions: unit, float32[m, late dimensions]."""
     wide: Float
-    """The token vectors before projection to fewer dimensions: unit, float32[m, dimensions]."""
+    """The tokens' vectors before the projection: unit, float32[m, dimensions]."""
     read: float = 1.0
     """How well the model reads the text's language, from 0 to 1, see `reading.read_share`."""
     scale: Scale | None = None
-    """The scale of the model's similarities; None for the default model and for those without meaning."""
+    """The scale of the model's similarities; None for the default model and for `Hashing`."""
 
 
 class Embedder(Protocol):
@@ -77,7 +79,7 @@ class Embedder(Protocol):
     def served(self) -> EmbeddingHealth: ...
     @property
     def fingerprint(self) -> str:
-        """Identifies the vectors: two embedders with the same fingerprint give the same vectors."""
+        """Identifies the vectors: embedders with the same fingerprint give the same vectors for a text."""
         ...
 
     @property
@@ -87,13 +89,13 @@ class Embedder(Protocol):
     def embed_documents(
         self, texts: Sequence[str], headings: Sequence[str | None] | None = None, *, urgent: bool = False
     ) -> list[DocumentVectors]:
-        """Return the vectors of texts. A heading is embedded before each piece of its text. `urgent`: a request waits
-        for them."""
+        """Return the vectors of texts. `headings`: one per text or None, embedded before each piece of the text.
+        `urgent`: whether a request waits for the result."""
         ...
 
     def embed_query(self, text: str) -> QueryVectors: ...
     def give_back(self) -> None:
-        """Free memory that is not needed after bulk work."""
+        """Free memory that only bulk work needs."""
         ...
 
 
@@ -103,31 +105,31 @@ class ModelProperties(Struct, frozen=True):
     tokenizer: Any
     """A tokenizer of the package `tokenizers`, without truncation and padding."""
     window: int
-    """Tokens of a text in one forward pass, special tokens included."""
+    """Maximum number of tokens in a forward pass of one text, special tokens included."""
     pad: int
     """Id of the padding token."""
     query: str = ""
     document: str = ""
-    """`query` and `document`: prefixes that the model expects before a query and a document, if the settings name
-    none."""
+    """`query` and `document`: the prefixes that the model's files name for queries and documents; empty for none."""
 
 
 WINDOW = 256
 MOST = 64
 READ = WINDOW * MOST * 16
-"""Characters of a text at most that are read, as a model reads no more either."""
+"""Maximum number of characters of a text that are read. A real model has such a limit too."""
 DIMENSIONS = 384
 VOCABULARY = 30_000
 WORDS = 2_048
-"""Whose directions are remembered (5 MB)."""
+"""Number of words whose directions are cached (5 MB)."""
 _NONZERO = 8
-"""Components of a word's direction that are not zero: two words rarely share one."""
+"""Number of components of a word's direction that are not zero. Two words rarely have one in common."""
 _TOKEN = re.compile(r"[^\s\u0e00-\u109f\u1780-\u17ff\u2e80-\U0010ffff]{1,16}|\S")
-"""As a model's tokenizer counts: a letter of a script without spaces is one, and a long run of signs is several."""
+"""Matches a token, similar to a model's tokenizer: a letter of a script without spaces is one, a long run is
+several."""
 
 
 class Hashing:
-    """Feature hashing of words, in the shape of a real embedder."""
+    """An embedder by feature hashing of words, with the interface of a real one."""
 
     name = "hashing"
     served = EmbeddingHealth("hashing", "", "fp32", None, None, None, 0, None, None)
@@ -136,7 +138,7 @@ class Hashing:
     def __init__(self, late_dimensions: int = 128, *, salt: str = "") -> None:
         self.late_dimensions = late_dimensions
         self.salt = salt
-        """Another salt is another model: other vectors, another fingerprint."""
+        """Hashed with each word. With another salt the embedder gives other vectors, like another model."""
         self.fingerprint = f"hashing-{late_dimensions}-3{salt}"
 
     def embed_documents(
@@ -156,7 +158,7 @@ class Hashing:
         return made
 
     def give_back(self) -> None:
-        """There is nothing."""
+        """Do nothing: there is no memory to free."""
 
     def embed_query(self, text: str) -> QueryVectors:
         vector, ids, tokens = self._vectors(text)

@@ -1,4 +1,5 @@
-"""The usual families of embedding models: the text that they expect before queries and documents, and their pooling."""
+"""Common families of embedding models, each with its pooling and the prefixes that it expects in queries and
+documents."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ ASKED: Final = "Instruct: Given a question, retrieve notes that answer it\nQuery
 
 
 class Family(Struct, frozen=True):
-    """Models that were trained in one way. `pattern` is searched in a model's name or folder, in small letters."""
+    """Models that were trained in the same way. `pattern`: a regular expression for their names, in small letters."""
 
     name: str
     pattern: str
     pooling: str
-    """`mean` or `cls`. Used if the model's own files do not say it."""
+    """`mean` or `cls`; used if a model's own files do not name its pooling."""
     query: str = ""
     document: str = ""
 
@@ -39,5 +40,6 @@ FAMILIES: Final = (
 
 
 def family_of(*names: str) -> Family | None:
-    """Return the family of a model, by its name or else by that of its folder; None for a model of another kind."""
+    """Return the family of a model, found by the first of `names` (its name, its folder) that matches; None if none
+    does."""
     return next((one for name in names for one in FAMILIES if re.search(one.pattern, name.lower())), None)

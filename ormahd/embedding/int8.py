@@ -1,18 +1,19 @@
-"""A model with int8 matrices, used if that is faster on this processor and loses hardly any precision.
+"""A model with int8 matrices. It is used if it is faster on this processor and its vectors are nearly those of fp32.
 
-A pass over a query reads every matrix for a few tokens, so it is bound by memory, and int8 reads a quarter of the
-bytes. A pass over notes gains because int8 products are computed several at a time.
+A pass over a query reads every matrix for a few tokens, so its speed is limited by memory, and int8 has a quarter of
+the bytes. A pass over notes is faster because the processor computes several int8 products at a time.
 
-Activations are rounded as well. A few of their columns are always large, and would leave few steps for the others.
-SmoothQuant (arXiv:2211.10438) scales them down, and scales the columns of the matrix up instead. How large each column
-becomes is measured on some texts, and fixes the quantisation range. The output of Gelu has large values that differ
-between tokens, and is quantised token by token. So a text's vector does not depend on the texts in the same batch.
+Activations are quantised too. A few of their columns always have large values, which would leave few steps for the
+other columns. SmoothQuant (arXiv:2211.10438) scales these columns down, and the matrix's columns up instead. The
+largest value of each column is measured on calibration texts, and fixes the quantisation range. The output of Gelu
+has large values in other columns for each token, so it is quantised token by token. In both cases a text's vector
+does not depend on other texts in the same pass.
 
-Processors without VNNI add two products in a saturating 16-bit register. Each row's scale is therefore so large that no
-two neighbouring products can overflow (`PAIR`): sums are exact, and a text has the same vector on every processor.
+Processors without VNNI add two products in a 16-bit register that saturates. Each row's scale is therefore so large
+that the sum of two neighbouring products always fits (`PAIR`): a text has the same vector on every processor.
 
-Notes and queries are both embedded this way; retrieval is as good as with fp32 (`tests/bench/README.md`). The matrices
-are stored in a separate file, made once for each model.
+Notes and queries are both embedded this way; retrieval is as good as with fp32 (`tests/bench/README.md`). The
+matrices are stored in a separate file, which is made once for each model.
 """
 
 from __future__ import annotations
@@ -30,33 +31,35 @@ from ormahd.embedding.onnx_graph import FLOAT, INT8, INT64, POSITIONS, TOKENS, G
 from ormahd.embedding.token_vectors import Float
 
 MOST = 127
-"""The largest code of a weight."""
+"""Maximum code of a weight."""
 PAIR = 128
-"""Largest sum of two neighbouring codes of one sign: times 255, the largest activation code, it fits into 16 bits."""
+"""Maximum sum of two neighbouring codes of the same sign. Times 255 (the largest code of an activation) it fits into 16
+bits."""
 SHARE = 0.7
-"""Exponent of SmoothQuant: how much of the activations' range moves to the matrix. Values from 0.65 to 0.8 work
-alike."""
+"""Exponent of SmoothQuant: how much of the activations' range moves to the matrix. From 0.65 to 0.8 the results are the
+same."""
 SMALL = np.float32(1e-3)
-"""Minimum of a measured range. It avoids a division by zero for columns that were 0 in all measured texts."""
+"""Minimum of a column's range. It avoids a division by zero for columns that were 0 in all texts."""
 TURNS = 5
-"""How often each kind of pass is timed; the fastest one counts."""
+"""Number of times that each pass is timed. The shortest time counts."""
 PAYS = 0.8
-"""int8 is used if its pass takes at most this share of the time of an fp32 pass."""
+"""int8 is used if its pass takes at most this share of the time of the pass in fp32."""
 
 
 def quantise(matrix: Float) -> tuple[NDArray[np.int8], Float]:
-    """Quantise W[rows, columns]. Return the codes, int8[columns, rows], and the scales, float32[rows].
+    """Quantise a matrix W[rows, columns]. Return (codes, int8[columns, rows]; scales, float32[rows]).
 
-    Codes of columns 2n and 2n + 1, which the processor adds first, sum to at most PAIR if they have the same sign.
+    The processor adds the products of columns 2n and 2n + 1 first. If their codes have the same sign, they sum to at
+    most PAIR.
     """
-    # PAIR - 1, because each of the two may be rounded up by half a step.
+    # PAIR - 1, because rounding may add half a step to each of the two codes.
     scales = np.maximum(np.abs(matrix).max(axis=1) / np.float32(MOST), _pairs(matrix) / np.float32(PAIR - 1))
     codes = np.rint(matrix / np.where(scales > 0, scales, np.float32(1.0))[:, None])
     return np.ascontiguousarray(codes.astype(np.int8).T), scales.astype(np.float32)
 
 
 def _pairs(matrix: Float) -> Float:
-    """Return the largest sum of the values of one sign in columns 2n and 2n + 1, for each row: float32[rows]."""
+    """Return for each row the largest absolute sum of two values of the same sign in columns 2n and 2n + 1."""
     rows, columns = matrix.shape
     pairs = np.pad(matrix, ((0, 0), (0, columns % 2))).reshape(rows, -1, 2)
     above, below = np.maximum(pairs, 0).sum(axis=2), np.minimum(pairs, 0).sum(axis=2)
@@ -64,9 +67,9 @@ def _pairs(matrix: Float) -> Float:
 
 
 def evening(matrix: Float, largest: Float) -> Float:
-    """Return the SmoothQuant factors, float32[columns], for the activations that are multiplied with W[rows, columns].
+    """Return the SmoothQuant factors, float32[columns], of the activations that the matrix W[rows, columns] multiplies.
 
-    Activations multiplied by them are at most HALF. `largest`: the largest measured activation in each column.
+    `largest`: the largest measured activation of each column. Times its factor it is at most HALF.
     """
     column, largest = np.maximum(np.abs(matrix).max(axis=0), SMALL), np.maximum(largest, SMALL)
     smooth = column ** (1 - SHARE) / largest**SHARE
@@ -74,7 +77,7 @@ def evening(matrix: Float, largest: Float) -> Float:
 
 
 def seen(shape: Shape) -> dict[str, str]:
-    """Return, for each product whose inputs are scaled by `evening`, the name of these inputs in the fp32 graph."""
+    """Return `{name of a product: name of its input in the fp32 graph}`, for products whose inputs `evening` scales."""
     return {
         product.at: name
         for layer in range(shape.layers)
@@ -83,7 +86,7 @@ def seen(shape: Shape) -> dict[str, str]:
 
 
 def layout(shape: Shape, weights: Mapping[str, Weight]) -> tuple[dict[str, Int8Matrices], int]:
-    """Return the positions of each product's matrices in the file, and the file's size in bytes."""
+    """Return (`{name of a product: positions of its matrices in the int8 file}`, size of the file in bytes)."""
     even = seen(shape)
     found = {}
     at = 0
@@ -100,8 +103,10 @@ def layout(shape: Shape, weights: Mapping[str, Weight]) -> tuple[dict[str, Int8M
 
 
 def store(shape: Shape, weights: Mapping[str, Weight], source: Path, largest: Mapping[str, Float], file: Path) -> None:
-    """Write `file` atomically from the weights in `source`. `largest`: float32[columns], by the names that `seen`
-    returns."""
+    """Write the int8 matrices of the weights in `source` to `file`, atomically.
+
+    `largest`: `{name of an input (`seen`): largest measured activation of each column}`.
+    """
     mapped = np.memmap(source, np.uint8, "r")
 
     def read(name: str) -> Float:
@@ -126,8 +131,8 @@ def _products(shape: Shape) -> list[Product]:
 
 
 def seconds(passes: Sequence[Callable[[], object]]) -> list[float]:
-    """Return the least processor time of each pass, in seconds. They are timed in turns, so that other processes slow
-    all alike."""
+    """Return the shortest processor time of each pass, in seconds. Passes are timed in turns, so that other processes
+    slow them down equally."""
     best = [float("inf")] * len(passes)
     for _ in range(TURNS):
         for number, do in enumerate(passes):
@@ -140,37 +145,38 @@ def seconds(passes: Sequence[Callable[[], object]]) -> list[float]:
 OURS = "com.microsoft"
 """The domain of ONNX Runtime's own operators."""
 HALF = 127
-"""Largest absolute value of a scaled activation. Codes are 0 to 255, and an activation of 0 has the code HALF + 1."""
+"""Maximum absolute value of a scaled activation. Codes are 0 to 255; an activation of 0 has the code HALF + 1."""
 BELOW, ABOVE = 24, 231
-"""Number of codes for the values below 0, and above 0, of the output of Gelu."""
+"""Numbers of codes for values below 0 and above 0 in the output of Gelu."""
 LARGEST = 0.17 * ABOVE / BELOW
-"""Minimum range of a token's output of Gelu. Its negative values are never below -0.17, so they all have codes."""
+"""Minimum of the largest value that is assumed of a token's output of Gelu. With it the codes below 0 reach to
+-0.17, and Gelu is never less."""
 
 
 class Int8Matrices(Struct, frozen=True):
-    """The int8 matrices W[rows, columns] of one product, concatenated by rows."""
+    """Positions of the quantised matrix W[rows, columns] of a product. Several matrices are concatenated by rows."""
 
     codes: Weight
-    """int8[columns, rows]"""
+    """int8[columns, rows]: the codes of the weights."""
     scales: Weight
-    """float32[rows]: a weight is its code times its row's scale."""
+    """float32[rows]: a weight is its code × the scale of its row."""
     even: Weight | None
-    """float32[columns]: factors from `evening` for the activations; W was divided by them. None for the output of Gelu,
-    which is quantised token by token."""
+    """float32[columns]: the factors (`evening`) by which activations are multiplied and W was divided. None for the
+    output of Gelu, which is quantised token by token."""
 
 
 class Product(Struct, frozen=True):
-    """One matrix product of a layer."""
+    """A matrix product in a layer."""
 
     at: str
-    """Name of the product."""
+    """Its name in the graph."""
     parts: tuple[str, ...]
-    """Names of its matrices and biases, without `.weight` and `.bias`."""
+    """Names of its matrices in the model's file, without `.weight`, and of its biases, without `.bias`."""
 
 
 def products(layer: int) -> tuple[Product, ...]:
-    """Return the products of a layer: attention (query, key, value), attention output, first and second feed-forward
-    layer."""
+    """Return the products of a layer in order: attention (query, key and value in one), output of the attention, first
+    and second matrix of the feed-forward network."""
     at = f"encoder.layer.{layer}."
     each = f"{at}attention.self"
     return (
@@ -184,8 +190,8 @@ def graph(
 ) -> bytes:
     """Return the ONNX graph of the model with int8 products.
 
-    `eight`: the matrices of each product by name, stored in `file`; `inside`: all other weights, and a bias for each
-    product.
+    `eight`: `{name of a product: positions of its matrices}` in `file`; `inside`: `{name: (dimensions, bytes)}` of all
+    other weights, with one bias for each product.
     """
     made = GraphWriter()
     made.integers("thirds", [shape.width] * 3)
@@ -234,7 +240,7 @@ def _product(made: GraphWriter, here: str, at: str, eight: Mapping[str, Int8Matr
 
 
 def multiply(made: GraphWriter, codes: str, at: str, step: str, zero: str, bias: str = "") -> str:
-    """Add the product of `codes` (zero point `zero`, step `step`) with the matrix `at` to the graph. Return its
-    output's name."""
+    """Add to the graph the product of quantised activations (`codes`) with the matrix of the product `at`. Return the
+    name of the output. `step`, `zero`: names of the activations' scale and zero point."""
     given = [codes, f"{at}.codes", step, f"{at}.scales", zero, "", bias]
     return made.node("MatMulIntegerToFloat", given, f"{at}.product", OURS)

@@ -1,17 +1,14 @@
 """The embedder of a real model: load it, batch its forward passes, and turn texts into vectors.
 
-Batches forward passes: concurrent callers with a text or two each share one pass, since embedding texts together is
-faster.
+`load` returns the embedder that the settings name. A model runs on ONNX Runtime (`onnx.py`) if its vectors there equal
+those of sentence-transformers (`check.py`), else on torch (`model_files.Torch`). Importing this module imports none of
+these libraries.
 
-The first caller runs a pass at once. Callers that arrive meanwhile wait for its end; then the first of them runs one
-pass for all that wait.
+`Model` splits texts into windows of tokens, runs forward passes, and returns vectors.
 
-The embedder of a real model: splits texts into windows of tokens, runs forward passes, and returns vectors.
-
-Load the embedder that the settings name.
-
-A model runs on ONNX Runtime (`onnx.py`) if its vectors there equal those of sentence-transformers (`check.py`), else on
-torch (`torch_model.py`). Importing this module loads none of these libraries.
+`Together` batches passes: concurrent callers with a text or two each share one pass, because that is faster. The first
+caller runs a pass at once. Callers that arrive meanwhile wait for its end; then the first of them runs one pass for all
+that wait.
 """
 
 from __future__ import annotations
@@ -61,11 +58,10 @@ X = TypeVar("X")
 
 
 def fitting(waiting: list[X], lengths: Callable[[X], Sequence[int]], most: int) -> list[X]:
-    """Remove from the front of `waiting`, and return, as many items as fit into one pass of `most` tokens; at least
-    one.
+    """Remove the first items from `waiting` that fit into one pass of `most` tokens, at least one, and return them.
 
-    `lengths`: the tokens of each window of an item. Padding counts. The caller must keep other threads from changing
-    `waiting`.
+    `lengths`: returns the number of tokens of each window of an item. Padding counts too. The caller must keep other
+    threads from changing `waiting`.
     """
     batch: list[X] = []
     count = longest = 0
@@ -81,29 +77,33 @@ def fitting(waiting: list[X], lengths: Callable[[X], Sequence[int]], most: int) 
 
 
 class _Ticket(Struct, Generic[W, M], eq=False):
+    """A call of `Together` that waits for its results."""
+
     windows: Sequence[W]
     turn: threading.Event = field(default_factory=threading.Event)
-    """Set when the call is `over`, or its caller has to run the next pass."""
+    """Set when the call is over, or when its thread has to run the next pass."""
     over: bool = False
+    """Whether the results (`made`), or the `error` of the pass, are set."""
     made: list[M] | None = None
     error: BaseException | None = None
 
 
 class Together(Generic[W, M]):
-    """Batches calls of `forward`, which takes windows and returns as many results, in order. Safe from any thread."""
+    """Batches calls of `forward`, which returns one result for each window, in order. Thread-safe."""
 
     def __init__(self, forward: Callable[[Sequence[W]], list[M]], length: Callable[[W], int], *, most: int) -> None:
-        """`length`: tokens of a window; `most`: tokens in one pass, padding included."""
+        """`length`: returns the number of tokens of a window. `most`: maximum number of tokens in a pass, with
+        padding."""
         self._forward = forward
         self._length = length
         self._most = most
         self._lock = threading.Lock()
         self._busy = False
-        """Whether a pass is running; if not, no call waits."""
+        """Whether a pass is running. If none is, no call waits."""
         self._waiting: list[_Ticket[W, M]] = []
 
     def __call__(self, windows: Sequence[W]) -> list[M]:
-        """Return the results of `windows`. Raises what `forward` raised in the pass that they were part of."""
+        """Return the results for `windows`. If the pass that they were part of raised, raise the same."""
         ticket: _Ticket[W, M] = _Ticket(windows)
         with self._lock:
             self._waiting.append(ticket)
@@ -119,7 +119,8 @@ class Together(Generic[W, M]):
         return ticket.made
 
     def _run(self) -> None:
-        """Run one pass for as many waiting calls as fit, at least one; then wake the caller that runs the next."""
+        """Run one pass for as many waiting calls as fit, at least one. Then wake the caller that has to run the
+        next."""
         with self._lock:
             batch = fitting(self._waiting, lambda ticket: [*map(self._length, ticket.windows)], self._most)
         try:
@@ -142,43 +143,46 @@ class Together(Generic[W, M]):
 
 
 BATCH_SIZE = 32
-"""Maximum number of texts in one forward pass. More is no faster on a CPU and takes more memory."""
+"""Maximum number of texts in one forward pass. On a CPU more texts are not faster, and take more memory."""
 MAX_PIECES = 64
-"""Maximum number of pieces (windows) of one note that are embedded. The rest can be found by full text search only."""
+"""Maximum number of pieces of one note that are embedded. The rest of the note is found by full text search only."""
 PASS_TOKENS = 512
-"""Maximum number of tokens (padding included) in one forward pass. More is slower on a CPU."""
+"""Maximum number of tokens in one forward pass, with padding. On a CPU more tokens are slower."""
 STEP_TOKENS = 256
-"""The same limit for bulk work in int8. Longer passes gain little there, and a waiting request gets a core sooner."""
+"""The same for bulk work in int8. There longer passes gain little, and shorter ones give a waiting request a core
+sooner."""
 PASSES = 4
-"""Number of forward passes in one task. Their results are processed together, because each numpy call may wait for the
-interpreter's lock."""
+"""Maximum number of forward passes in one task. Their results are processed together, because each numpy call may wait
+for the GIL."""
 APART = 3
-"""Minimum number of texts for each core when a small urgent batch is divided among cores."""
+"""Minimum number of texts for each core when the texts of a small urgent batch are divided among cores."""
 MANY = 64
 """Number of texts above which several threads tokenize them."""
 TOKENIZED = 65_536
-"""Maximum number of characters tokenized in one call, each text counted as long as the longest. It bounds memory,
-because the tokenizer's results are many times as large as the text."""
+"""Maximum number of characters that are tokenized in one call, where each text counts as much as the longest. It limits
+memory, because the tokenizer's results are many times as large as the text."""
 HEADING_SHARE = 0.25
-"""Maximum share of the window for a heading, in each piece of a text that has several."""
+"""Maximum share of the window that the heading takes in each piece of a text with several pieces."""
 CHARACTERS_PER_TOKEN = 8
-"""Assumed maximum number of characters of a token. Text beyond what the pieces can then hold is not tokenized."""
+"""Assumed maximum number of characters of a token. By it a text is cut to what its pieces can contain, before it is
+tokenized."""
 BULK_NICE = 10
-"""Niceness added to threads that embed in bulk, so that a whisper during an import is not delayed on a busy machine."""
+"""Added to the niceness of threads that embed in bulk, so that they do not delay a whisper on a busy machine."""
 ASIDE_NICE = 5
-"""Niceness added to threads that embed urgent batches. They do not need the interpreter's lock; the threads that hold
-it, and git, run first, because many requests wait for those."""
+"""Added to the niceness of threads that embed urgent batches. They do not need the GIL. Threads that hold it, and git,
+shall run first, because many requests wait for these."""
 RECIPE = 2
-"""Incremented when texts are turned into vectors differently, so that cached vectors of both kinds are not mixed."""
+"""Version of how texts are turned into vectors. It is part of the fingerprint, so that vectors of different versions
+are not mixed."""
 
 log = logging.getLogger(__name__)
 
 
 class Model:
-    """A model from files on this machine, on the CPU.
+    """The embedder of a model whose files are on this machine. It runs on the CPU.
 
-    Each forward pass uses one core, and several run at once: bulk work in as many threads as the settings allow (at low
-    priority if no request waits), and queries at the same time.
+    Each forward pass uses one core, and several run at once. Bulk work uses as many threads as the settings allow, at
+    low priority; queries run at the same time in their callers' threads.
     """
 
     def __init__(
@@ -186,7 +190,7 @@ class Model:
         served: EmbeddingHealth,
     ) -> None:  # fmt: skip
         """`identity`: lines that identify the model and how it is computed; `directory`: where the PCA basis of token
-        vectors is kept."""
+        vectors and the scale of similarities are stored."""
         self.name = settings.model
         self.served = served
         self._batch = BATCH_SIZE
@@ -201,7 +205,7 @@ class Model:
             self._threads, "embed-aside", initializer=priority.step_back, initargs=(ASIDE_NICE,)
         )
         self._few = PASS_TOKENS * self._threads
-        """Tokens, padding included, that all threads together embed in one urgent batch."""
+        """Maximum number of tokens, with padding, of a small urgent batch. All threads together embed it in one go."""
         self._together = Together[Ids, Made](self._forward_aside, lambda window: len(window.ids), most=self._few)
         self._runtime = runtime
         self._tokenizer = about.tokenizer
@@ -222,7 +226,7 @@ class Model:
 
     @property
     def window(self) -> int:
-        """Tokens of a text in one forward pass."""
+        """Maximum number of tokens in a forward pass of one text."""
         return self._window
 
     @property
@@ -260,15 +264,15 @@ class Model:
         return QueryVectors(vectors[0], ids[0], self._small(wide[0]), wide[0], read, self._scale)
 
     def give_back(self) -> None:
-        """Free memory, see `embedder.Embedder`."""
+        """Free memory, see `Embedder.give_back`."""
         self._runtime.give_back()
 
     # Texts to windows
 
     def _windows_of_all(self, texts: Sequence[str], headings: Sequence[str | None], *, urgent: bool) -> list[list[Ids]]:
-        """Return `_windows` of each text. Many urgent texts are tokenized by several threads.
+        """Return the windows of each text (`_windows`). Several threads tokenize many urgent texts.
 
-        Bulk work uses one thread, because one of its batches is tokenized while another is embedded.
+        Bulk work uses one thread for that, because meanwhile another batch is embedded.
         """
         several = self._threads if urgent and len(texts) > MANY else 1
         if several == 1:
@@ -280,22 +284,22 @@ class Model:
         return found
 
     def _windows(self, texts: Sequence[str], headings: Sequence[str | None]) -> list[list[Ids]]:
-        """Return the token ids of each piece of each text, special tokens included, each at most as long as the
-        window."""
+        """Return the pieces of each text as windows of tokens, with special tokens."""
         heads = [self._prefix + (f"{heading}\n" if heading else "") for heading in headings]
         bodies = [text[: self._most * self._window * CHARACTERS_PER_TOKEN] for text in texts]
         found: list[list[Ids]] = []
         waiting = [head + body for head, body in zip(heads, bodies, strict=True)]
         while waiting:
             some = fitting(waiting, lambda text: [len(text)], TOKENIZED)
-            # `encode_batch` releases the interpreter's lock, also for one text; `encode` holds it.
+            # `encode_batch` releases the GIL, also for one text; `encode` holds it.
             for whole in self._tokenizer.encode_batch(some):
                 at = len(found)
                 found.append([ids_of(whole)] if len(whole.ids) <= self._window else self._pieces(heads[at], bodies[at]))
         return found
 
     def _pieces(self, head: str, body: str) -> list[Ids]:
-        """Split a text that is longer than the window into pieces, and return the window of each, with the heading."""
+        """Split a text that is longer than the window into pieces, and return them as windows. Each begins with
+        `head`."""
         room = self._window - self._specials
         alone = self._tokenizer.encode(head, add_special_tokens=False)
         if len(alone.ids) > room * HEADING_SHARE:
@@ -310,7 +314,7 @@ class Model:
     # Windows to vectors
 
     def _forward_all(self, windows: Sequence[Ids], *, urgent: bool) -> list[Made]:
-        """Run forward passes over windows of similar length. Return the results in the order of `windows`."""
+        """Return the results for `windows`, in order. Each forward pass takes windows of similar length."""
         order = sorted(range(len(windows)), key=lambda at: -len(windows[at].ids))
         few = urgent and bool(order) and len(order) * len(windows[order[0]].ids) <= self._few
         eight = self.served.precision == "int8"
@@ -350,8 +354,8 @@ class Model:
         return self._finished([forward_pass(self._runtime, windows, self._pad) for windows in passes])
 
     def _forward_aside(self, windows: Sequence[Ids]) -> list[Made]:
-        """Run forward passes on as many cores as are worth it. `windows` are sorted by length, so similar ones share a
-        pass."""
+        """Return the results for `windows`, in order. They are divided among as many cores as make it faster. `windows`
+        must be sorted by length, so that those in one pass are similar."""
         passes = -(-sum(len(window.ids) for window in windows) // PASS_TOKENS)
         parts = min(self._threads, max(passes, len(windows) // APART), len(windows))
         ends = [len(windows) * part // parts for part in range(parts + 1)]
@@ -367,8 +371,8 @@ class Model:
         return list(zip(vectors, ids, np.split(tokens, ends), strict=True))
 
     def _small(self, wide: Float) -> Float:
-        """Return token vectors (of any length) projected to the PCA basis, unit. While there is no basis, only
-        normalise them."""
+        """Return token vectors projected to the PCA basis, as unit vectors; before there is a basis, only
+        normalised."""
         return token_vectors.unit(wide) if self._basis is None else token_vectors.project(wide, self._basis)
 
     # Fingerprint and basis of the model
@@ -385,8 +389,8 @@ class Model:
         return sha.hexdigest()
 
     def _load_basis(self, directory: Path, dimensions: int) -> Float:
-        """Return the PCA basis of the token vectors from `directory`, which all vaults share. Compute it if missing or
-        damaged."""
+        """Return the PCA basis of token vectors from its file in `directory`. If that is missing or damaged, compute
+        the basis and write the file. All vaults share the directory."""
         path = directory / f"basis-{self.fingerprint[:16]}.npy"
         try:
             kept = np.load(path, allow_pickle=False)
@@ -403,7 +407,8 @@ class Model:
         return found
 
     def _load_scale(self, directory: Path) -> Scale:
-        """Return the scale of the model's similarities from `directory`. Measure it if missing or damaged."""
+        """Return the scale of the model's similarities from its file in `directory`. If that is missing or damaged,
+        measure the scale and write the file."""
         path = directory / f"scale-{self.fingerprint[:16]}.json"
         try:
             return msgspec.json.decode(path.read_bytes(), type=Scale)
@@ -417,14 +422,14 @@ class Model:
 
 
 Tokens = NDArray[Any]
-"""int8 codes in the PCA basis (`token_vectors.quantise`); before there is a basis, unit float32 vectors of the model's
-width."""
+"""Token vectors of a window: int8 codes in the PCA basis (`token_vectors.quantise`); before there is a basis, unit
+float32 vectors of the model's width."""
 Made = tuple[Float, NDArray[np.uint32], Tokens]
-"""Results for one window: its vector, its token ids, and its token vectors."""
+"""Results for one window: (vector, token ids, token vectors)."""
 
 
 def load(settings: EmbeddingSettings, directory: Path) -> Embedder:
-    """Return the embedder that the settings name. `directory`: where data computed for a model is kept.
+    """Load the embedder that the settings name. `directory`: where data computed for a model is stored.
 
     Takes half a second on ONNX Runtime, seconds on torch. For a model that was never compared with
     sentence-transformers, the first call also waits for that comparison, in another process.

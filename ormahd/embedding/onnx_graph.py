@@ -1,12 +1,12 @@
-"""Writes the encoder of the BERT family as an ONNX graph.
+"""Write an encoder of the BERT family as an ONNX graph.
 
 The architecture is small and fixed: word, position and type embeddings, then layers of attention and feed-forward
-(arXiv:1810.04805; RoBERTa and XLM-R differ in the first position). Exporting with torch would be slow, need two more
-packages, and write a second copy of the weights; here they stay in `model.safetensors`. `check.py` compares the results
-with sentence-transformers, so this module need not verify that a model is of this family.
+networks (arXiv:1810.04805; RoBERTa and XLM-R differ in the first position). An export with torch would be slow, need
+two more packages, and write a second copy of the weights; here they stay in `model.safetensors`. This module does not
+verify that a model has this architecture, because `check.py` compares its results with sentence-transformers.
 
-The word embeddings are not part of the graph: the caller looks the rows up. `int8.py` writes another graph of the same
-encoder, with int8 products.
+The word embeddings are not part of the graph: the caller looks the rows up. `int8.py` writes another graph of the
+same encoder, with int8 products.
 
 A graph is a protobuf message (onnx.proto3, github.com/onnx/onnx). The few fields used are encoded here.
 """
@@ -19,22 +19,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 OPSET = 20
-"""The first opset with Gelu; ONNX Runtime supports it since 1.17."""
+"""Version of ONNX's operators: the first one with Gelu. ONNX Runtime supports it since 1.17."""
 IR_VERSION = 9
 FLOAT, UINT8, INT8, INT64 = 1, 2, 3, 7
 """Values of `TensorProto.DataType`."""
 
 WORDS, POSITIONS, BIAS = "words", "positions", "bias"
-"""Inputs: rows of `TABLE`, float32[texts, tokens, width]; positions, int64[texts or 1, tokens]; and a float32 that
-broadcasts to [texts, heads, tokens, tokens], added to the attention scores (0, or a very small number for padding)."""
+"""Names of the inputs. WORDS: rows of `TABLE`, float32[texts, tokens, width]. POSITIONS: int64[texts or 1, tokens].
+BIAS: float32 that broadcasts to [texts, heads, tokens, tokens] and is added to the attention scores; 0, or the
+lowest number for padding."""
 TABLE = "embeddings.word_embeddings.weight"
-"""The word embeddings: half of a small model. They stay outside the graph, so that their memory can be freed."""
+"""Name of the word embeddings, half of a small model. They are not in the graph, so that their memory can be freed."""
 TOKENS = "tokens"
-"""The output: float32[texts * tokens, width], the vectors of the last layer."""
+"""Name of the output: the token vectors of the last layer, float32[texts * tokens, width]."""
 
 
 class Shape(Struct, frozen=True):
-    """The sizes of one encoder."""
+    """The sizes of an encoder."""
 
     layers: int
     heads: int
@@ -46,18 +47,19 @@ class Shape(Struct, frozen=True):
 
 
 class Weight(Struct, frozen=True):
-    """Position of one little-endian tensor in a file."""
+    """The position of a little-endian tensor in a file."""
 
     dims: tuple[int, ...]
     offset: int
     length: int
     """`offset` and `length` are in bytes."""
     kind: int = FLOAT
+    """Type of its numbers: `FLOAT`, `UINT8`, `INT8` or `INT64`."""
 
 
 def names(shape: Shape) -> list[str]:
-    """Return the names of the weights that the graph uses, as in transformers (without the prefix that some files
-    have)."""
+    """Return the names of the weights that the graph uses, as in the library transformers. Some files have a prefix
+    before them."""
     layer = [
         f"{part}.{kind}"
         for part in (
@@ -74,14 +76,14 @@ def names(shape: Shape) -> list[str]:
 
 
 def matrices(shape: Shape) -> list[str]:
-    """Return the names of the matrices that activations are multiplied with."""
+    """Return the names of the matrices by which activations are multiplied: the weights of all linear layers."""
     return [name for name in names(shape)[5:] if name.endswith(".weight") and "LayerNorm" not in name]
 
 
 def multiplied(layer: int) -> tuple[str, str, str]:
-    """Return the names, in `graph`, of three activations of a layer, each float32[texts * tokens, width].
+    """Return the names, in `graph`, of three activations of a layer: float32[texts * tokens, width] each.
 
-    They are multiplied with the matrices of the attention, of its output, and of the first feed-forward layer.
+    They are the inputs of the attention's matrices, of its output's matrix, and of the first feed-forward matrix.
     """
     at = f"encoder.layer.{layer}."
     before = f"encoder.layer.{layer - 1}.output.LayerNorm" if layer else "embeddings.LayerNorm"
@@ -89,10 +91,10 @@ def multiplied(layer: int) -> tuple[str, str, str]:
 
 
 def graph(shape: Shape, file: str, weights: Mapping[str, Weight], *, seen: Sequence[str] = ()) -> bytes:
-    """Return the model as an ONNX graph. `weights`: the position of each weight of `names` in `file` (a name without
-    folder).
+    """Return the encoder as an ONNX graph.
 
-    `seen`: names of activations to output besides `TOKENS` (see `multiplied`).
+    `file`: name of the weights' file, without folder; `weights`: `{name: position in this file}`; `seen`: names of
+    activations (`multiplied`) that are outputs besides `TOKENS`.
     """
     made = GraphWriter()
     each = shape.width // shape.heads
@@ -135,7 +137,7 @@ def _layer(made: GraphWriter, at: str, here: str, shape: Shape) -> str:
 
 
 class GraphWriter:
-    """Collects the encoded nodes and small constants of a graph."""
+    """Collects the nodes and constants of a graph, encoded in protobuf, and writes the graph (`model`)."""
 
     def __init__(self) -> None:
         self._nodes: list[bytes] = []
@@ -151,14 +153,14 @@ class GraphWriter:
     def nodes(
         self, op: str, inputs: Sequence[str], outputs: Sequence[str], domain: str = "", **attributes: float | Sequence[int]
     ) -> None:  # fmt: skip
-        """Add a node with several outputs."""
+        """Add a node: the operator `op` of `domain`, with the names of its inputs and outputs."""
         self._domains.add(domain)
         given = b"".join(_field(5, _attribute(name, value)) for name, value in attributes.items())
         ends = b"".join(_text(1, one) for one in inputs) + b"".join(_text(2, one) for one in outputs)
         self._nodes.append(ends + _text(3, outputs[0]) + _text(4, op) + given + _text(7, domain))
 
     def embed(self) -> str:
-        """Add the sum of word, position and first type embeddings: float32[texts, tokens, width]. Return its name."""
+        """Add the nodes that sum word, position and type embeddings (of type 0). Return the name of the sum."""
         self.integers("type", [0])
         self.node("Gather", ["embeddings.position_embeddings.weight", POSITIONS], "places")
         self.node("Gather", ["embeddings.token_type_embeddings.weight", "type"], "types")
@@ -166,7 +168,8 @@ class GraphWriter:
         return self.node("Add", ["placed", "types"], "typed")
 
     def dense(self, here: str, at: str) -> str:
-        """Add x · Wᵀ + b, with W[out, in] as torch stores it. Return the output's name."""
+        """Add the linear layer `at` with the input `here`: x · Wᵀ + b, W[out, in] as in torch. Return its output's
+        name."""
         return self.node("Gemm", [here, f"{at}.weight", f"{at}.bias"], f"{at}.out", transB=1)
 
     def normalise(self, here: str, at: str, epsilon: float) -> str:
@@ -188,9 +191,10 @@ class GraphWriter:
         self, shape: Shape, file: str, outside: Mapping[str, Weight], inside: Mapping[str, tuple[tuple[int, ...], bytes]],
         inputs: Mapping[str, int], outputs: Sequence[str],
     ) -> bytes:  # fmt: skip
-        """Return the encoded model. Weights are either `outside`, in `file`, or `inside`: dimensions and bytes.
+        """Return the encoded model.
 
-        `inputs`: names and types of the inputs besides `WORDS`.
+        `outside`: `{name: position in file}` of weights that stay there; `inside`: `{name: (dimensions, bytes)}` of
+        weights that the model contains; `inputs`: `{name: type}` of the inputs besides `WORDS`; `outputs`: names.
         """
         there = [
             _tensor(name, one.kind, one.dims) + _pair("location", file) + _pair("offset", str(one.offset))
@@ -231,7 +235,7 @@ def _attribute(name: str, value: float | Sequence[int]) -> bytes:
     return _text(1, name) + b"".join(_number(8, one) for one in value) + _number(20, 7)
 
 
-# Protobuf: a key (field number and wire type), then a varint, or a length and bytes
+# Protobuf: each field is a key (field number and wire type), then a varint, or a length and bytes
 
 
 def _key(number: int, kind: int) -> bytes:

@@ -1,7 +1,7 @@
-"""How well a model reads a text: from the letters that its tokens cover, and the tokens that it does not know.
+"""How well a model reads a text, computed from the number of letters in each token, and from unknown tokens.
 
-A model cuts a language that it learned into pieces of words, and one that it did not learn into single letters or unknown
-tokens. Two texts of one script that is not read look alike to it, whatever they say.
+A model's tokenizer cuts a language that the model learned into words and parts of words, and another one into single
+letters or unknown tokens. Texts in a language that the model does not read have similar vectors, whatever they say.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ from typing import Final
 from ormahd.text.words import is_letter, is_unspaced
 
 READABLE: Final = 0.5
-"""Share below which the vectors of a text say nothing, and its words decide alone."""
+"""Minimum of `read_share` for a text that the model reads. Below it, vectors are not used, only words."""
 UNKNOWN: Final = frozenset({"[UNK]", "<unk>", "<UNK>"})
-"""Tokens that stand for text outside of a model's vocabulary."""
+"""Tokens that stand for a text that is not in a model's vocabulary."""
 SPACED: Final = (1.4, 2.2)
 UNSPACED: Final = (1.0, 1.3)
-"""Letters a token at which a script with and without spaces is not read, and at which it is. A token of the default
-model has 4 letters of English, 3 of German, 1.2 of Russian; one of a multilingual model has 3.5 of Russian, 1.7 of Chinese."""
+"""(letters per token at which a text is not read, letters per token at which it is), for scripts with (`SPACED`) and
+without spaces (`UNSPACED`). The default model has 4 letters per token in English, 3 in German, 1.2 in Russian; a
+multilingual one has 3.5 in Russian and 1.7 in Chinese."""
 
 
 def read_share(text: str, start: int, offsets: Sequence[tuple[int, int]], tokens: Sequence[str]) -> float:
-    """Return how much of `text`, from `start` on, a model reads: 0 to 1; 1 for a text without letters.
+    """Return how well a model reads `text` from `start` on, from 0 to 1. A text without letters gives 1.
 
-    `offsets`, `tokens`: where each token stands in the text, and the token itself.
+    `tokens`: the tokens of the text; `offsets`: (start, end) of each in the text.
     """
     covered: list[set[int]] = [set(), set()]
     counts = [0, 0]

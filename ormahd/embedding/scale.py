@@ -1,8 +1,8 @@
-"""The scale of a model's similarities: how alike two texts are to it that have nothing to do with each other.
+"""The scale of a model's similarities: which similarities it gives to unrelated texts.
 
-Unrelated texts have a cosine of 0.1 with the default model and of 0.75 with e5, so one number cannot be a gate for both.
-For each model the similarities of unrelated calibration texts are measured once, and a similarity is converted, by their
-quantiles, to what it would be with the default model, for which the whisper's gate was fitted.
+Two unrelated texts have a cosine of 0.1 with the default model and of 0.75 with e5, so the same number cannot be a
+limit for both. For each model the similarities of unrelated calibration texts are measured once. By their quantiles a
+similarity is converted to that of the default model, for which all limits, such as the whisper's gate, were chosen.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from ormahd.embedding.embedder import DocumentVectors, QueryVectors
 
 EVERY: Final = 11
-"""One in so many calibration texts is compared with the others."""
+"""One in `EVERY` calibration texts is used for the measurement."""
 QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 POWER: Final = 2.0
-"""As in the search (`search.gather.POWER`)."""
+"""Exponent of the mean in late interaction, the same as in the search (`search.gather.POWER`)."""
 APART: Final = 1e-4
-"""Least distance of two quantiles."""
+"""Minimum distance between two quantiles when they are interpolated."""
 
 
 class Scale(Struct, frozen=True):
-    """Quantiles of the similarities of unrelated texts: of vectors (`cosine`) and by late interaction (`late`)."""
+    """Quantiles of a model's similarities of unrelated texts: of their cosines, and of their late interactions."""
 
     cosine: tuple[float, ...]
     late: tuple[float, ...]
@@ -37,16 +37,17 @@ class Scale(Struct, frozen=True):
 USUAL: Final = Scale(
     cosine=(-0.065, -0.0172, 0.0296, 0.08, 0.1949, 0.2514), late=(0.0719, 0.1074, 0.1324, 0.1785, 0.2782, 0.3517)
 )
-"""That of the default model; `tests/contract/test_scale.py` measures it again."""
+"""The scale of the default model. `tests/contract/test_scale.py` measures it again."""
 
 
 def texts() -> list[str]:
-    """Return the calibration texts that are compared."""
+    """Return the calibration texts whose similarities are measured."""
     return calibration()[::EVERY]
 
 
 def measure(queries: Sequence[QueryVectors], documents: Sequence[DocumentVectors]) -> Scale:
-    """Return the scale of a model, by its vectors of `texts()`, as questions and as notes."""
+    """Return the scale of a model. `queries`, `documents`: its vectors of `texts()`, embedded as queries and as
+    notes."""
     cosine, late = [], []
     for at, query in enumerate(queries):
         for other, document in enumerate(documents):
@@ -66,26 +67,30 @@ def _quantiles(values: Sequence[float]) -> tuple[float, ...]:
 
 
 def usual_cosine(scale: Scale, value: float) -> float:
-    """Return the cosine that the default model would have given."""
+    """Return the cosine of the default model that corresponds to `value`, a cosine of the model with this scale."""
     return _convert(value, scale.cosine, USUAL.cosine)
 
 
 def usual_late(scale: Scale, value: float) -> float:
-    """Return the late interaction that the default model would have given."""
+    """Return the late interaction of the default model that corresponds to `value`, one of the model with this
+    scale."""
     return _convert(value, scale.late, USUAL.late)
 
 
 def own_cosine(scale: Scale | None, value: float) -> float:
-    """Return the cosine of a model that means as much as `value` with the default model (`scale` None)."""
+    """Return the cosine of the model with this scale that corresponds to `value`, a cosine of the default model.
+
+    `scale` None: the model is the default one.
+    """
     return value if scale is None else float(np.interp(value, [-1.0, *USUAL.cosine, 1.0], _rising(scale.cosine)))
 
 
 def _convert(value: float, own: Sequence[float], usual: Sequence[float]) -> float:
-    """Convert by the quantiles, linearly between them; the same text (1) and the opposite (-1) keep their values."""
+    """Convert a similarity from the scale `own` to the scale `usual`, linearly between quantiles. 1 and -1 stay."""
     return float(np.interp(value, _rising(own), [-1.0, *usual, 1.0]))
 
 
 def _rising(own: Sequence[float]) -> list[float]:
-    """Return quantiles that rise strictly, between those of the opposite and the same text."""
+    """Return -1, the quantiles and 1, raised where needed so that each is larger than the one before."""
     rising = np.maximum.accumulate(np.array([-1.0, *own], np.float64)) + APART * np.arange(len(own) + 1)
     return [*rising.tolist(), max(1.0, float(rising[-1]) + APART)]

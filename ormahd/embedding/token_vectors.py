@@ -1,18 +1,15 @@
-"""From a text's tokens to small vectors: cut the text into windows, run the model once, and quantise each token's vector.
+"""Token vectors: split a text into pieces, run a model on them, and make the vectors of their tokens small.
 
-Small token vectors: projected by a fixed PCA basis, rotated, and quantised to 4 bits per dimension.
+`split` cuts a text that is longer than the model's window into overlapping pieces, at the best place near the end of
+each. It uses the positions of tokens in the text, so it works with any tokenizer.
 
-Late interaction compares each token of a query with each token of a note (ColBERT, arXiv:2004.12832). A model's token
-vectors fill only part of its space, so part of the dimensions is enough. The basis is computed from fixed texts, not
-from the vault, and captures less than a basis of the vault would; many dimensions with few bits each make up for that.
-A fixed random rotation before quantisation spreads each vector evenly, so that one step size fits all dimensions.
+`run` and `forward_pass` run one forward pass of a model over windows of tokens.
 
-Split a text that is longer than the model's window into overlapping pieces, cut at the best place near the end of
-each.
-
-Works on token positions in the text, so it fits any tokenizer.
-
-One forward pass of a model: from windows of tokens to their vectors and token vectors.
+Late interaction compares each token of a query with each token of a note (ColBERT, arXiv:2004.12832). For that, token
+vectors are projected to fewer dimensions by a fixed PCA basis, rotated, and quantised to 4 bits per dimension. A
+model's token vectors fill only part of its space, so fewer dimensions are enough. The basis is computed from fixed
+texts. One computed from the vault would fit better; many dimensions with few bits each make up for that. The
+rotation, random but fixed, spreads each vector evenly, so that one step size fits all dimensions.
 """
 
 from __future__ import annotations
@@ -33,39 +30,40 @@ Int8 = NDArray[np.int8]
 DIMENSIONS = 256
 """Number of dimensions of a projected token vector. With 4 bits each, a token takes 128 bytes."""
 LEVELS = 7
-"""Number of quantisation steps on either side of 0. Four bits would allow a code -8, which is not used."""
+"""Number of quantisation steps above 0, and below 0. The code -8 of four bits is not used."""
 SOME = 512
-"""Number of token vectors multiplied in one go."""
+"""Number of stored token vectors that are multiplied at once."""
 REACH = 3.0
-"""The outermost step in standard deviations of a component. The 0.3 % of components beyond are clipped."""
+"""The outermost step, in standard deviations of a component. The 0.3 % of components beyond it are clipped."""
 
 
 def step(dimensions: int) -> float:
-    """Return the size of one quantisation step: components of a rotated unit vector have the deviation 1 /
-    sqrt(dimensions)."""
+    """Return the size of a quantisation step of vectors with this number of dimensions.
+
+    The components of a rotated unit vector have the standard deviation 1 / sqrt(dimensions).
+    """
     return float(REACH / (LEVELS * np.sqrt(dimensions)))
 
 
 def rotation(dimensions: int) -> Float:
-    """Return a fixed random orthogonal matrix (float32[dimensions, dimensions]), the same on every machine."""
+    """Return a random orthogonal matrix, float32[dimensions, dimensions], that is the same on every machine."""
     random = np.random.default_rng(dimensions).standard_normal((dimensions, dimensions))
     turned, upper = np.linalg.qr(random)
     return np.asarray(turned * np.sign(np.diag(upper)), np.float32)
 
 
 def calibration() -> list[str]:
-    """Return the fixed sentences from which a model's basis is computed, so that it is the same each time."""
+    """Return the sentences of `calibration.txt`. They are fixed, so a model's basis is the same each time."""
     text = (importlib.resources.files("ormahd.embedding") / "calibration.txt").read_text("utf-8")
     return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 
 def basis(tokens: Float, dimensions: int) -> Float:
-    """Return the `dimensions` directions, rotated, that preserve most of the dot products of `tokens`: float32[width,
-    dimensions].
+    """Return the PCA basis of `tokens`, rotated: float32[width, dimensions].
 
-    `tokens`: unit vectors, float32[n, width]. They are not centred, because dot products are compared. Computed in
-    float64, and each direction's largest component is made positive, so that the result does not depend on the linear
-    algebra library.
+    `tokens`: unit vectors, float32[n, width]. They are not centred, because their dot products are compared. The
+    result does not depend on the linear algebra library: it is computed in float64, and the largest component of each
+    direction is made positive.
     """
     wide = tokens.astype(np.float64)
     _, vectors = np.linalg.eigh(wide.T @ wide)
@@ -82,30 +80,32 @@ def unit(vectors: NDArray[Any]) -> Float:
 
 
 def project(tokens: Float, onto: Float) -> Float:
-    """Return token vectors, of any length, in the basis and of unit length: float32[n, dimensions]."""
+    """Return token vectors in the basis `onto`, as unit vectors: float32[n, dimensions]."""
     return unit(tokens @ onto)
 
 
 def quantise(small: Float) -> Int8:
-    """Return codes int8[n, dimensions] from -7 to 7. Their dot product with a projected vector, times `step`, is the
-    cosine."""
+    """Return the codes, from -7 to 7, of projected vectors: int8[n, dimensions].
+
+    The dot product of codes and a projected vector, times `step`, is their cosine but for rounding.
+    """
     scaled = small / step(small.shape[1])
     np.rint(scaled, out=scaled)
     return np.clip(scaled, -LEVELS, LEVELS, out=scaled).astype(np.int8)
 
 
 def pack(codes: Int8) -> bytes:
-    """Pack two codes into a byte, for storage. The number of dimensions must be even."""
+    """Return codes packed for storage, two in a byte. The number of dimensions must be even."""
     shifted = (codes + (LEVELS + 1)).astype(np.uint8)
     return (shifted[:, 0::2] | shifted[:, 1::2] << 4).tobytes()
 
 
 def cosines(packed: NDArray[np.uint8], tokens: Float) -> Float:
-    """Return the cosines of stored token vectors (`pack`, uint8[n, dimensions / 2]) and a query's (unit, float32[m,
-    dimensions]).
+    """Return the cosines between stored token vectors and those of a query: float32[n, m].
 
-    The shape is float32[n, m]. The codes are not unpacked: each half of the bytes is multiplied with its half of the
-    query's numbers, `SOME` rows at a time, so that the data stays in the processor's cache.
+    `packed`: the bytes of `pack`, uint8[n, dimensions / 2]; `tokens`: unit vectors, float32[m, dimensions]. The codes
+    are not unpacked to one array: the low and the high halves of the bytes are multiplied separately, `SOME` rows at
+    a time, so that the data stays in the processor's cache.
     """
     question = tokens.T * np.float32(step(tokens.shape[1]))
     low, high = np.ascontiguousarray(question[0::2]), np.ascontiguousarray(question[1::2])
@@ -118,7 +118,7 @@ def cosines(packed: NDArray[np.uint8], tokens: Float) -> Float:
 
 
 SEARCH_BACK = 0.35
-"""Share of a piece, counted from its end, in which the best place for the cut is searched."""
+"""Share of a piece, at its end, in which the best place to cut is searched."""
 OVERLAP = 0.125
 """Share of a piece that the next piece repeats, so that a sentence at the cut is complete in one of them."""
 
@@ -126,10 +126,10 @@ _SENTENCE = re.compile(r"[.!?;:…]['\")\]»”’]*\s$|[。！？；…]['\")\]
 
 
 def split(text: str, spans: Sequence[tuple[int, int]], window: int, most: int) -> list[tuple[int, int]]:
-    """Return (first token, end token) of at most `most` pieces of at most `window` tokens each; the end is exclusive.
+    """Return (first token, token after the last) of each piece: at most `most` pieces of at most `window` tokens.
 
-    `spans`: start and end of each token in `text`, ascending. Every token up to the end of the last piece is in some
-    piece.
+    `spans`: (start, end) of each token in `text`, ascending. The pieces leave no token out up to the end of the last
+    one.
     """
     if len(spans) <= window:
         return [(0, len(spans))] if spans else []
@@ -141,17 +141,17 @@ def split(text: str, spans: Sequence[tuple[int, int]], window: int, most: int) -
             break
         last = _best(text, spans, first + window - int(window * SEARCH_BACK), first + window)
         found.append((first, last))
-        # The next piece begins at the start of a sentence within the overlap, or else just after this piece.
+        # The next piece begins at the best place within the overlap, such as the start of a sentence.
         back = last - max(1, int(window * OVERLAP))
         first = max(_best(text, spans, back, last, first=True), first + 1)
     return found
 
 
 def _best(text: str, spans: Sequence[tuple[int, int]], low: int, high: int, *, first: bool = False) -> int:
-    """Return the token in (low, high] before which to cut: the start of a paragraph, else of a sentence, a line or a
-    word.
+    """Return the token, after `low` and up to `high`, before which to cut the text.
 
-    Among equally good places the last is taken, or with `first` the first.
+    The best is the first token of a paragraph, then that of a sentence, of a line, of a word. Among equally good ones
+    the last is returned, or with `first` the first.
     """
     best, rank = (high, -1)
     places = range(low + 1, high + 1) if first else range(high, low, -1)
@@ -177,22 +177,23 @@ def _rank(text: str, end: int, start: int) -> int:
 
 
 class Runtime(Protocol):
-    """Runs a model's forward passes. Several threads call it at once: a pass only reads the weights."""
+    """Runs a model's forward passes. Several threads may call it at once."""
 
     @property
     def name(self) -> str: ...
     @property
     def version(self) -> str: ...
     def forward(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Float, Float]:
-        """Run a pass over ids[texts, tokens]; `mask` is False for padding.
+        """Run a pass. Return (pooled vectors, float32[texts, dimensions]; token vectors, float32[texts, tokens,
+        width]).
 
-        Returns the pooled vectors, float32[texts, dimensions], and those of the last layer, float32[texts, tokens,
-        width]. Neither need be of unit length.
+        `ids`: token ids, [texts, tokens]; `mask`: False for padding. Token vectors are those of the last layer. No
+        vector need have unit length.
         """
         ...
 
     def give_back(self) -> None:
-        """Free what can be read again from the model's files."""
+        """Free memory whose contents can be read again from the model's files."""
         ...
 
 
@@ -205,15 +206,16 @@ class Ids(Struct, frozen=True):
 
 
 class ForwardPass(Struct, frozen=True):
-    """The results of a forward pass over some windows. The vectors are not normalised."""
+    """The results of a forward pass over some windows. The vectors are not normalised. Special tokens are left out."""
 
     pooled: Float
-    """float32[windows, dimensions]"""
+    """float32[windows, dimensions]: the windows' vectors."""
     ids: NDArray[np.uint32]
+    """The token ids of all windows, concatenated."""
     tokens: Float
-    """float32[ids, width]: vectors of the windows' own tokens, concatenated."""
+    """float32[ids, width]: the vectors of these tokens."""
     counts: list[int]
-    """Number of own tokens of each window."""
+    """The number of these tokens in each window."""
 
 
 def forward_pass(runtime: Runtime, windows: Sequence[Ids], pad: int) -> ForwardPass:
@@ -231,15 +233,17 @@ def forward_pass(runtime: Runtime, windows: Sequence[Ids], pad: int) -> ForwardP
 
 
 def run(runtime: Runtime, windows: Sequence[Ids], pad: int) -> tuple[Float, list[NDArray[np.uint32]], list[Float]]:
-    """Run one pass. Return for each window its vector, its own tokens' ids, and their vectors; all vectors unit,
-    float32."""
+    """Run one pass. Return (vectors of the windows, token ids of each window, token vectors of each window).
+
+    All vectors are unit vectors. Special tokens are left out.
+    """
     one = forward_pass(runtime, windows, pad)
     ends = np.cumsum(one.counts)[:-1]
     return unit(one.pooled), np.split(one.ids, ends), np.split(unit(one.tokens), ends)
 
 
 def ids_of(found: Any, most: int | None = None) -> Ids:
-    """Return the token ids of a tokenizer's result, cut to at most `most` tokens."""
+    """Return the tokens of a tokenizer's result, cut to at most `most`. The special token at the end is kept."""
     if most is not None and len(found.ids) > most:  # keep the closing special token
         return Ids([*found.ids[: most - 1], found.ids[-1]], [*found.special_tokens_mask[: most - 1], 1])
     return Ids(found.ids, found.special_tokens_mask)
