@@ -1,4 +1,4 @@
-"""Differences of two texts as people read them, and the three-way merge of lines. Pure."""
+"""The differences between two texts, shown for people, and the three-way merge of lines. Pure."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ def _lines(hunk: Sequence[Opcode], old: Sequence[str], new: Sequence[str]) -> It
 
 
 def _around(one: str, other: str) -> tuple[str, str]:
-    """Return two versions of a long line, cut to their difference and some words around it."""
+    """Return two versions of a line; if one is longer than `WIDE`, both cut to their difference and `AROUND` characters
+    before and after it."""
     if max(len(one), len(other)) <= WIDE:
         return one, other
     head, tail = common_ends(one, other)
@@ -166,8 +167,8 @@ def three_ways(base: list[Line], ours: list[Line], theirs: list[Line], *, keep_o
 def _side_by_side(base: list[Line], ours: list[Line], theirs: list[Line]) -> list[Line] | None:
     """Merge changes to adjacent lines, such as one to the last line and an addition after it.
 
-    Git treats these as a conflict, but without them notes of one line could hardly be merged. Return None if both sides
-    changed the same line, or inserted different lines at the same place.
+    Git treats such changes as a conflict. Notes of one line could then hardly ever be merged, so they are merged here.
+    Return None if both sides changed the same line, or inserted different lines at the same place.
     """
     alike = common_ends(ours[::-1], theirs[::-1])[0]
     agreed = ours[len(ours) - alike :]  # both added the same at the end

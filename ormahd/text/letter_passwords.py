@@ -89,12 +89,12 @@ _OF_A_LABEL: Final = re.compile(
     r"pass|pwd|secret|token|kennwort|contrase|user|admin|input|placeholder|your", re.IGNORECASE
 )
 USER: Final = r"(?:-u|--user|--proxy-user|--basic)[ =]{1,2}[\"']?[\w.@+-]{1,64}:"
-"""Matches a flag that takes a user and a password, up to the password."""
+"""Matches a flag with a user and a password (`-u me:swordfish`), up to the password."""
 SHORT: Final = (
     r"(?:(?:mysql|mysqldump|mysqladmin|mariadb)\b[^\n|;&]{0,120}?[ ]-p|sshpass\b[^\n|;&]{0,120}?[ ]-p[ ]?|redis-cli\b[^\n|;&]{0,120}?[ ]-a[ ]"
     r"|(?:docker|podman)[ ]login\b[^\n|;&]{0,120}?[ ]-p[ ])"
 )
-"""Matches a program with a flag of one letter that takes a password, up to the password."""
+"""Matches a command with a flag of one letter for its password (`mysql -p…`), up to the password."""
 _FLAG: Final = re.compile(
     rf"(?<![\w\\-])(?:{USER}|--?(?:pass|password|passwd|passphrase)[ =]{{1,2}}[\"']?|{SHORT}[\"']?)"
     r"(?P<word>[A-Za-z]{6,64})(?![\w.:/@<$({-])",

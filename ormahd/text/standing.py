@@ -565,7 +565,7 @@ def _verdict(evidence: StandingEvidence, chance: dict[Relation, float], told: We
 
 @cache
 def weights() -> Weights:
-    """Return the fitted model, read once."""
+    """Return the fitted logistic regression. Its file is read once."""
     row = json.loads(resources.files(__package__).joinpath("standing_weights.json").read_bytes())
     return Weights(
         tuple(row["names"]), row["constants"], {name: tuple(some) for name, some in row["weights"].items()},

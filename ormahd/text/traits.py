@@ -38,11 +38,11 @@ class Traits(Struct, frozen=True):
     """Traits of a note's text."""
 
     head: frozenset[str]
-    """Words of the name before a colon at its beginning."""
+    """Words of the name at the note's beginning, if a colon follows it."""
     asks: bool
-    """Whether it ends with a question mark."""
+    """Whether the note ends with a question mark."""
     tells_time: bool
-    """Whether it names a date or a period."""
+    """Whether the note's beginning names a date or a period."""
 
 
 def traits(beginning: str, ending: str) -> Traits:

@@ -178,7 +178,7 @@ class Request(Struct, frozen=True):
         return len(self.technical) / (len(self.technical) + min(other, MOST_OTHER))
 
     def shown(self) -> dict[str, Any]:
-        """Return plain values for `--explain`."""
+        """Return the values that `--explain` shows of the request, as a plain dict."""
         return {
             "technical": sorted(self.stems[stem] for stem in self.technical), "share": round(self.share, 4),
             "definite": self.definite, "indefinite": self.indefinite, "general": self.general,

@@ -153,7 +153,7 @@ def _says_nothing(me: NodeRow) -> bool:
 
 
 def _first(row: NodeRow) -> tuple[bool, float, float, str]:
-    """Sort key: core before working, then by importance, then newest first."""
+    """Return the sort key of a memory: core before working, then the most important first, then the newest."""
     return (row.tier is not Tier.CORE, -row.strength.importance, -row.created.timestamp(), row.id)
 
 

@@ -39,7 +39,7 @@ def common_words(words: float, notes: int) -> float:
 FEW: Final = 30
 """Number of notes below which bm25 is not meaningful. In a vault of two notes, a word that one of them has counts 0."""
 SHARED: Final = 8.0
-"""The bm25 of one rare common word in a vault of `FITTED` notes."""
+"""The bm25 in a vault of `FITTED` notes that is assumed for each word that prompt and memory have in common."""
 
 
 def few_words(shared: int) -> float:

@@ -63,13 +63,14 @@ class Silence(StrEnum):
     JUDGED = "judged"
     """The relevant memories were judged of no use for a prompt with the same meaning."""
     ARCHIVE = "archive"
-    """The only relevant memory is archived, and did not reach the archive's higher gate."""
+    """The only relevant memories are archived, and did not reach `whisper.archive_gate`."""
     KNOWN = "known"
     """The relevant memories are already in this session's context."""
     UNREAD = "unread"
     """The caller disconnected before the answer was ready, because its deadline had passed."""
     NOT_READY = "not_ready"
-    """The model is not loaded yet, so relevance cannot be computed."""
+    """There is no vector of the prompt, usually because the model is not loaded yet. Without it there is no
+    relevance."""
 
 
 class Asked(Struct, frozen=True):
@@ -234,7 +235,8 @@ def shown(one: Candidate) -> dict[str, Any]:
 
 
 RERANKER_SHARE: Final = 0.6
-"""Share of the cross-encoder in a candidate's score; the rest is the score of the search."""
+"""Weight of the cross-encoder's score in a candidate's relevance and order. The rest is the weight of the value that
+the search gave."""
 
 
 def recompute(numbers: Mapping[str, float]) -> float:
