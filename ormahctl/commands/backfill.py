@@ -18,7 +18,8 @@ LONG_SECONDS = 6 * 3600.0
 
 
 def survey(session: Session, folder: str | None, *, exact: bool) -> PastResult:
-    """Return what there is to archive; with `exact`, after reading all of it."""
+    """Return the past sessions below `folder` (None: the folders of all agents) that can be archived. `exact`: read all
+    of them to count their turns, which are estimated otherwise."""
     named = [] if folder is None else [str(Path(folder).absolute())]
     folders = named or [str(place) for _, place in paths.transcript_folders()]
     if not folders:
@@ -31,7 +32,8 @@ def survey(session: Session, folder: str | None, *, exact: bool) -> PastResult:
 
 
 def agreed(session: Session, found: PastResult, *, yes: bool) -> bool:
-    """Say what it takes; on a terminal, ask. Return whether to begin."""
+    """Return whether to begin archiving. Prints how much there is, and asks if stdin is a terminal and `yes` is not
+    given."""
     if not session.json:
         describe(found)
     if not found.files:
@@ -89,7 +91,8 @@ def describe(found: PastResult) -> None:
 
 
 def in_background(session: Session, folder: str | None) -> None:
-    """Have the daemon archive them, and return at once."""
+    """Ask the daemon to archive the past sessions below `folder` (None: the folders of all agents), without waiting for
+    it to finish."""
     named = [] if folder is None else [str(Path(folder).absolute())]
     folders = named or [str(place) for _, place in paths.transcript_folders()]
     found = session.client.call("ingest.backfill", BackfillParams(action="start", folders=folders), BackfillResult)

@@ -90,7 +90,8 @@ def found_agents() -> list[str]:
 
 
 def vault_now(session: Session) -> tuple[Path, bool]:
-    """Return the vault's folder, and whether it is settled: there already, or named by the environment."""
+    """Return the vault's folder, and whether that folder is certain, so that the person need not be asked: it is a vault
+    already, or the running daemon, the environment or the configuration names it."""
     running = services.daemon(session)[1]
     given = os.environ.get("ORMAH_VAULT") or os.environ.get("ORMAH_VAULT_PATH")
     configured = paths.configured().get("vault")
@@ -257,7 +258,7 @@ def planned(session: Session, chosen: SetupChoices) -> list[SettingsChange]:
 
 
 def carry_out(session: Session, chosen: SetupChoices) -> SetupDone:
-    """Do everything that was chosen, and say each step."""
+    """Do everything that `chosen` asks for, and print each step."""
     done = SetupDone(changes=planned(session, chosen))
     if chosen.vault is not None:
         offline.answer("config", "set", "vault.path", str(chosen.vault))
@@ -332,7 +333,7 @@ def _name(session: Session, name: str) -> str:
 
 
 def _wait_until_ready(session: Session) -> None:
-    """Wait until the daemon has loaded all. It answers before, but from words alone."""
+    """Wait until the daemon has loaded its model. It answers before that too, but searches by words alone."""
     until = time.monotonic() + READY_SECONDS
     while time.monotonic() < until:
         hello = supervise.hello(session.socket_path)
@@ -351,7 +352,8 @@ def _step(session: Session, head: str, text: str) -> None:
 
 
 def check(session: Session, chosen: SetupChoices) -> dict[str, HookAnswer]:
-    """Run a real event through each agent's hook, and a real call through the MCP server."""
+    """Send a prompt through the hook of each chosen agent, and a call through the MCP server. Return {what was checked:
+    how it answered}."""
     _wait_until_ready(session)
     found: dict[str, HookAnswer] = {}
     for name in chosen.agents:
@@ -419,7 +421,7 @@ def run(session: Session, chosen: SetupChoices, *, dry_run: bool) -> int:
 
 
 def _afterwards(changes: Sequence[SettingsChange]) -> dict[str, list[str]]:
-    """Return what the person has to do, with the agents for which it is so."""
+    """Return {what the person has to do after these changes: names of the agents that need it}."""
     found: dict[str, list[str]] = {}
     for harness in dict.fromkeys(change.harness for change in changes if change.changed):
         found.setdefault(harness.after, []).append(harness.name)
@@ -427,7 +429,7 @@ def _afterwards(changes: Sequence[SettingsChange]) -> dict[str, list[str]]:
 
 
 def _foretell(session: Session, chosen: SetupChoices) -> int:
-    """Show what would be changed, and change nothing."""
+    """Print what `run` would change, without changing anything. Return the exit status 0."""
     changes = planned(session, chosen)
     vault = chosen.vault or vault_now(session)[0]
     if session.json:
@@ -460,7 +462,7 @@ def _foretell(session: Session, chosen: SetupChoices) -> int:
 
 
 def _told(done: SetupDone) -> dict[str, Any]:
-    """Return the report as a map for JSON output."""
+    """Return `done` as a dict for JSON output."""
     return {
         "vault": done.vault,
         "agents": [services.told(change) for change in done.changes],

@@ -11,7 +11,8 @@ from ormahctl.registry import Verb
 
 
 class CommandWord(click.ParamType[str]):
-    """The name of a command, or of a subcommand of the command before it."""
+    """The type of an argument that is the name of a command, or of a subcommand if a command stands before it. Completed
+    by the shell."""
 
     name = "command"
 

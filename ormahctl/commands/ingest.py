@@ -126,7 +126,7 @@ def ingest(
 
 
 class _ReadFiles(NamedTuple):
-    """What came of each file so far."""
+    """What became of each file that the command has read so far."""
 
     files: list[IngestedFile]
     documents: list[IngestedDocument]
@@ -137,7 +137,8 @@ class _ReadFiles(NamedTuple):
 
 
 def _told(session: Session, read: _ReadFiles, path: str | None, seconds: float, *, dry_run: bool) -> int:
-    """Report, and return the exit status."""
+    """Print what became of the files in `read`, and return the exit status. `path`: what was named on the command line;
+    `seconds`: how long it took."""
     files, texts = read.files, read.documents
     if path == "-":
         for file in files:
@@ -160,7 +161,7 @@ def _told(session: Session, read: _ReadFiles, path: str | None, seconds: float, 
 
 
 def _check(path: str | None, *, past: bool, stops: bool) -> None:
-    """Raise UsageError if the option needs a path, or cannot have it."""
+    """Raise UsageError if `path` is missing, or does not go with `--backfill` (`past`) or `--stop` (`stops`)."""
     if stops:
         if path is not None:
             raise click.UsageError("--stop takes no file or folder: it stops the backfill that is under way")
@@ -192,7 +193,8 @@ def _named(
 
 
 def _spaceless(path: str, found: IngestPathResult) -> None:
-    """Say of conversations that a space is not for them. Raises UsageError if there are no documents beside them."""
+    """Print that `--space` has no effect on the conversations found at `path`. Raises UsageError if there are only
+    conversations."""
     why = "what is learned of a conversation belongs to the project in which it was held"
     if not found.documents:
         raise click.UsageError(

@@ -94,7 +94,7 @@ def new_space(session: Session, name: str) -> None:
 
 
 def there(session: Session) -> Mapping[str, int]:
-    """Return all spaces, with their number of memories."""
+    """Return {space: number of its memories} of all spaces."""
     return session.client.call("agent.list", ListParams(limit=1), ListResult).spaces
 
 

@@ -432,7 +432,8 @@ def _value(value: object) -> str:
 
 
 class ApprovalOptions(NamedTuple):
-    """How a proposal is approved: which memory's text holds, or the title and text to use."""
+    """How a proposal is approved. `keep`: which memory's text stays, "older" or "newer"; `title` and `content`: the text
+    to use in place of both."""
 
     keep: str | None = None
     title: str | None = None
@@ -440,7 +441,8 @@ class ApprovalOptions(NamedTuple):
 
 
 def _written(session: Session, proposal_id: str, keep: str | None) -> ApprovalOptions | None:
-    """Return the text as edited in the person's editor, or None if it is empty."""
+    """Open the proposal's text in the person's editor, and return how to approve it with the result; None if the person
+    left no text. `keep`: begin with the text of the older or newer memory."""
     found = session.client.call("agent.proposals", ProposalsParams(limit=1000), ProposalsResult).proposals
     rows = [row for row in found if row.id.startswith(proposal_id.strip().casefold())]
     if len(rows) != 1:
@@ -459,8 +461,8 @@ def _written(session: Session, proposal_id: str, keep: str | None) -> ApprovalOp
 
 
 def _decide(session: Session, action: str, ids: tuple[str, ...], choice: ApprovalOptions) -> int:
-    """Decide on each proposal separately, so that one failure does not affect the others. The first failure is raised
-    at the end."""
+    """Approve or reject (`action`) each proposal in a call of its own, so that one failure does not affect the others.
+    Return the exit status. The first failure is raised at the end."""
     done: list[ResolveProposalResult] = []
     failed: list[OrmahError] = []
     for one in dict.fromkeys(ids):

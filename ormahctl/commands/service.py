@@ -42,11 +42,11 @@ def interactive() -> bool:
 def agreed(
     changes: Sequence[FileChange], *, dry_run: bool, yes: bool, quiet: bool, question: str | None = None
 ) -> bool:
-    """Whether to make the changes. Prints them before it asks, and with `dry_run` unless `quiet`; a dry run returns
-    False.
+    """Return whether to make the changes. With `dry_run`: print them, unless `quiet`, and return False. With `yes`:
+    return True without asking. Otherwise print them and ask `question`.
 
     Raises:
-        BadRequest: no person can be asked.
+        BadRequest: an answer is needed, and there is no terminal to ask at.
     """
     real = [change for change in changes if change.changed]
     if dry_run:
@@ -112,7 +112,8 @@ def told(change: SettingsChange, *, dry_run: bool = False) -> dict[str, Any]:
 
 
 def daemon(session: Session) -> tuple[str | None, str | None, str | None]:
-    """Return the daemon's phase and vault; if it answers with an error, that error's message."""
+    """Return (phase, vault, error message) of the daemon. All are None if no daemon answers; if it answers with an error,
+    only the message is set."""
     from ormahctl import supervise
 
     try:
@@ -190,7 +191,8 @@ def enable(socket: Path, *, changed: bool) -> int | None:
 
 
 def offer(session: Session) -> None:
-    """At the end of a setup, ask whether to start the daemon at login, if that is possible and not done yet."""
+    """Ask, at the end of a setup, whether to start the daemon at login. Do nothing if this machine has no service manager
+    or the service is installed already."""
     if session.json or service.installed() or managers.state() != "answers":
         return
     if not interactive():

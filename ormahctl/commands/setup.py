@@ -37,8 +37,8 @@ _STAYS = {
 
 
 def plan(session: Session, harness: Harness, project: Path | None, *, wished: bool) -> Paragraph | None:
-    """Return the planned paragraph for one agent; None if it reads no such file. In a project's file, which others read
-    too, commands are named without a path."""
+    """Return the paragraph planned for the instructions file of an agent; None if the agent reads no such file. `project`:
+    the folder whose file is meant, not the person's own. Its commands have no path, because others read it too."""
     path = harness.instructions(project)
     if path is None:
         return None
@@ -47,7 +47,8 @@ def plan(session: Session, harness: Harness, project: Path | None, *, wished: bo
 
 
 def offer(session: Session, harness: Harness, change: Paragraph, *, yes: bool) -> None:
-    """Ask whether to add or renew the paragraph, and do so. Without a terminal and without `yes`, only mention it."""
+    """Ask whether to add or renew the paragraph of an instructions file, and do so if the person agrees or `yes` is given.
+    Without a terminal and `yes`, print a hint instead."""
     if change.changed and not (yes or interactive()):
         if not session.json:
             words = f"ormahctl setup {shlex.quote(harness.name)} --yes"
@@ -178,7 +179,7 @@ def setup(
 def _check(
     context: click.Context, agent: str | None, answers: dict[str, Any], instructions: bool | None, project: Path | None
 ) -> None:
-    """Raise UsageError for options that do not go with this agent, or with none."""
+    """Raise UsageError for options that contradict `agent`, or that need an agent if `agent` is None."""
     if agent is not None and answers:
         first = {"several": "agents"}.get(min(answers), min(answers))
         raise click.UsageError(f"--{first} is for the set-up without AGENT; there --agents {agent} names it", context)
@@ -229,7 +230,8 @@ def _check_agent(context: click.Context, agent: str, given: Sequence[str]) -> No
 
 
 def _guide(session: Session, answers: dict[str, Any], *, dry_run: bool, asks: bool, deadline: int, mcp: bool) -> int:
-    """Ask what no option answers, and set all up. Return the exit status."""
+    """Set up the vault, the daemon and the agents: by the options (`answers`), and by questions for what they leave open.
+    Return the exit status."""
     from ormahctl.commands import guided
 
     if asks and not interactive():
@@ -254,7 +256,8 @@ def _connect(
     dry_run: bool,
     yes: bool,
 ) -> int:
-    """Show the changes of one agent, ask, make them, and offer the paragraph. Return the exit status."""
+    """Print the changes of an agent's settings, make them if the person agrees, and offer the paragraph `text` of its
+    instructions file. Return the exit status."""
     if dry_run:
         agreed([*changes, *([text] if text else [])], dry_run=True, yes=yes, quiet=session.json)
     elif agreed(changes, dry_run=False, yes=yes, quiet=session.json):
@@ -303,7 +306,7 @@ def entries(change: SettingsChange) -> list[str]:
 
 
 def warn(harness: Harness, changes: Sequence[SettingsChange]) -> None:
-    """Say what keeps the agent from using the entries."""
+    """Print what keeps the agent from using the entries in its settings, such as hooks that are switched off."""
     for change in changes:
         if change.comment is not None:
             render.note(

@@ -187,7 +187,7 @@ def _open(file: Path, uri: str | None) -> str:
 
 
 def _started(command: list[str], *, shown: bool = False) -> bool:
-    """Whether a program ran successfully. `shown`: it uses this terminal."""
+    """Run a program, and return whether it succeeded. `shown`: its input and output are this terminal."""
     quiet = None if shown else subprocess.DEVNULL
     try:
         return subprocess.run(command, check=False, stdin=quiet, stdout=quiet, stderr=quiet).returncode == 0

@@ -232,7 +232,7 @@ def _show(one: ConflictItem) -> None:
 
 
 def _differing(values: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Return the texts without the lines that all of them begin and end with."""
+    """Return {version: its text} without the first and last lines that all texts have in common."""
     texts = {side: text.split("\n") for side, text in values.items() if text is not None}
     for end in (0, -1):
         while all(len(lines) > 1 for lines in texts.values()) and len({lines[end] for lines in texts.values()}) == 1:
@@ -249,7 +249,7 @@ def _resolve(session: Session, name: str) -> None:
 def _settled(
     session: Session, done: ResolveConflictResult | TakeBackResult, verb: str, commits: Sequence[str] = ()
 ) -> None:
-    """Print what was settled, the commits that it took, and how many conflicts are left."""
+    """Print which conflicts were settled, the commits that were made for it, and how many conflicts are left."""
     if session.json:
         render.emit(done)
         return

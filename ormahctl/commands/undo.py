@@ -110,7 +110,7 @@ def undo(
 
 
 def _left_alone(done: UndoResult) -> None:
-    """Print the conflicts, and say which ops they keep from being undone."""
+    """Print the conflicts of an undo, and which ops were not undone because of them."""
     _show(done.conflicts)
     left = dict.fromkeys(conflict.op for conflict in done.conflicts)
     was = "op was" if len(left) == 1 else "ops were"

@@ -66,7 +66,8 @@ def watch(session: Session, only: tuple[EventKind, ...], after: str | None, limi
 
 
 def _subscribe(session: Session, params: SubscribeParams) -> SubscribeResult:
-    """Subscribe, at first as every command connects; later wait until the daemon is there again."""
+    """Subscribe to the daemon's events. The first time, connect as every command does; later, wait until the daemon answers
+    again."""
     while True:
         try:
             session.reconnect()
@@ -100,7 +101,7 @@ def _clock(time: str) -> str:
 
 
 def _sentence(event: MemoryEvent) -> str:
-    """Return what happened, in words."""
+    """Return a sentence that tells what the event is about."""
     ids = ", ".join(one[:8] for one in event.nodes[:SHOWN_IDS])
     ids += f" and {len(event.nodes) - SHOWN_IDS} more" if len(event.nodes) > SHOWN_IDS else ""
     if event.event == "whisper":

@@ -351,8 +351,8 @@ def _open_editor(file: Path) -> None:
 
 
 def _taken_in(session: Session, node: NodeResult, file: Path) -> tuple[NodeResult, str | None]:
-    """Wait until the daemon has the file's version of the note. Return (node, commit), or the old node if it takes too
-    long."""
+    """Wait until the daemon has indexed the present content of the note's file. Return (node, its commit); if that takes too
+    long, `node` as it was before, and None."""
     deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
         try:
