@@ -116,9 +116,10 @@ QUESTIONS: Final = 200
 class RunContext(Struct, frozen=True):
     """The context of one run of one job.
 
-    `verdicts`: answers and examined memories that jobs remember between runs. `near`: a cache of neighbours, shared
-    by all jobs of a run. `judge` None: the job only does what is safe without a judge. `now` is fixed for the run.
-    `dry`: only plan, and remember nothing. `progress` takes (done, total, stage).
+    `verdicts`: the answers of judges, and which memories were examined, as remembered between runs. `near`: a cache
+    of neighbours, shared by all jobs of a run. `judge` None: the job only does what is safe without a judge. `run`:
+    the id of the run. `now` is fixed for the run. `dry`: only plan, and remember nothing. `stopping`: returns whether
+    the run must end. `progress` takes (done, total, stage).
     """
 
     ormah: Ormah
@@ -153,14 +154,15 @@ class RunContext(Struct, frozen=True):
 
 
 class Job(Protocol):
-    """One kind of maintenance. What a job remembers between runs is stored in the state or the vault, not in this
-    object."""
+    """What the runner needs from a job: its name, and a plan of what to do. What a job remembers between runs is
+    stored in the state or the vault, not in this object."""
 
     @property
     def name(self) -> str: ...
 
     def plan(self, turn: RunContext) -> Iterator[Step]:
-        """Yield what should be done, best first. A second run right after the first yields nothing new."""
+        """Yield changes to commit, changes to propose and reports of work done, best first. A second run right after
+        the first yields nothing new."""
         ...
 
 

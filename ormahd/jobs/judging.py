@@ -38,7 +38,7 @@ MENDS = {
 
 
 class Judging:
-    """The judge that `jobs.judge` names, or none. Thread-safe."""
+    """Holds the judge that `jobs.judge` names (None if it is `none`), tells its health, and tests it. Thread-safe."""
 
     def __init__(self, ormah: Ormah) -> None:
         stopping = ormah.syncing.stopping
@@ -73,7 +73,7 @@ class Judging:
         )  # fmt: skip
 
     def findings(self) -> Iterator[Finding]:
-        """Yield the judge's problems for `doctor`."""
+        """Yield a `Finding` of `doctor` for each problem of the judge."""
         health = self.health()
         for one in health.troubles if health is not None else ():
             assert health is not None

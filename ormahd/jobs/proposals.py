@@ -199,7 +199,7 @@ class StoreOutcome(Enum):
 
 
 class Proposals:
-    """The proposals of one vault. Thread-safe.
+    """Stores the proposals of one vault, lists them, and carries out the decisions on them. Thread-safe.
 
     `changes_of`: {type of proposal: function that makes the change of an approved proposal from its payload}.
     `at_a_time`: maximum number of proposals listed at once.
@@ -397,7 +397,7 @@ class Proposals:
     # ------------------------------------------------------------ statuses from the vault
 
     def follow(self) -> None:
-        """Update the statuses of all proposals from the vault.
+        """Update the statuses of all proposals from the decisions and the notes in the vault.
 
         A decision may have arrived by a sync or have been undone. The text of a memory may have changed, or changed
         back.

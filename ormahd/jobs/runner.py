@@ -94,7 +94,8 @@ Progress = Callable[[int, int, str], None]
 
 
 class JobStatus(Struct, frozen=True):
-    """The status of a job, as shown by `ormahctl status` and `ormahctl jobs`. `paused`: since when, or None."""
+    """The status of a job, as shown by `ormahctl status` and `ormahctl jobs`. `past`: a summary of its runs.
+    `paused`: since when, or None."""
 
     name: str
     past: JobPast
@@ -327,7 +328,8 @@ class Runner:
         return ran
 
     def _limit(self, force: bool) -> tuple[float, float]:
-        """Return the limits of a job in one run: (commits, total weight in notes or edges)."""
+        """Return the limits of a job in one run: (commits, total weight in notes or edges). With `force` there are
+        none."""
         if force:
             return float("inf"), float("inf")
         return self.ormah.settings.jobs.max_changes, max(FEW, self._max_share * self.ormah.index.count())
@@ -361,8 +363,7 @@ class Runner:
                     self.apply(step, job.name, turn.run, turn.near, ran)
 
     def _asked(self, ask: Ask, turn: RunContext, ran: RunTaskResult) -> bool:
-        """Store a change that a person has to decide on as a proposal. Return False if too many are pending, so
-        the job must stop."""
+        """Store `ask` as a proposal. Return False if too many are pending, so the job must stop."""
         kept = self.proposals.keep(ask, turn.run, dry=turn.dry)
         if kept is StoreOutcome.FULL:
             ran.more = True

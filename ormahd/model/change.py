@@ -34,7 +34,8 @@ class FileState(Struct, frozen=True):
 
 
 def finding(path: str | None, level: str, what: str, mend: str, line: int | None = None) -> dict[str, Any]:
-    """Return one finding in the form of `doctor`'s reply. `what`: the problem. `mend`: how a person can solve it."""
+    """Return one problem that `doctor` found, in the form of its reply. `what`: the problem. `mend`: how a person can
+    solve it."""
     return {"level": level, "what": what, "path": path, "line": line, "mend": mend}
 
 
@@ -45,7 +46,7 @@ Entropy = Callable[[int], bytes]
 
 
 class Kind(StrEnum):
-    """The kind of an op, written as the trailer `Ormah-Kind`."""
+    """The kind of an op, as written in the trailer `Ormah-Kind` of its commit."""
 
     INIT = "init"
     REMEMBER = "remember"
@@ -96,12 +97,12 @@ class ChangedFile(Struct, frozen=True):
 
     @property
     def in_history(self) -> bytes | None:
-        """The content of the file in the commit; None: the commit has no file there."""
+        """The content of the file in the commit; None: the commit has no file at `path`."""
         return self.held if self.apart else self.data
 
 
 class Committed(Struct, frozen=True):
-    """An op that is committed."""
+    """An op that was committed, with the files that it changed."""
 
     op: str
     commit: str
@@ -115,7 +116,7 @@ class Committed(Struct, frozen=True):
 
 
 def sha256(data: bytes) -> str:
-    """Return the digest that identifies a version of a file."""
+    """Return the sha256 of `data` (hex), which identifies a version of a file."""
     return hashlib.sha256(data).hexdigest()
 
 

@@ -59,13 +59,14 @@ def key_of(type: ProposalType, nodes: Sequence[str], texts: Sequence[str]) -> st
 
 
 def line_id(key: str) -> str:
-    """Return the id of the line for the proposal with this key. It depends only on the key, so a later decision
-    replaces an earlier one."""
+    """Return the id of the line that stores the decision on the proposal with this key. It depends only on the key,
+    so a later decision replaces an earlier one."""
     return hashlib.sha256(key.encode()).hexdigest()[:_ID]
 
 
 def encode(decision: ProposalDecision) -> bytes:
-    """Return the JSON line without its newline. `decided_at` comes second, so that a merge keeps the later version."""
+    """Return the JSON line without its newline. `decided_at` is its second key, so `merge_lines` keeps the later
+    version."""
     row = {
         "id": decision.id, "decided_at": write_time(decision.decided_at, "milliseconds"), "type": decision.type.value,
         "verdict": decision.verdict, "by": decision.by, "nodes": sorted(decision.nodes), "texts": sorted(decision.texts),

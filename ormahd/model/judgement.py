@@ -73,7 +73,7 @@ class Judgement(Struct, frozen=True):
 
 
 def line_id(event: str, node_id: str, source: str) -> str:
-    """Return the id of a line. There is one judgement per whisper, memory and source: the latest."""
+    """Return the id of a judgement's line. Of one whisper, memory and source only the latest judgement is kept."""
     return f"{event}-{short_id(node_id)}-{source}"
 
 
@@ -83,7 +83,7 @@ def model_name(name: str) -> str:
 
 
 def encode(judgement: Judgement) -> bytes:
-    """Return the JSON line without its newline. `confirmed_at` comes second, so that a merge keeps the later
+    """Return the JSON line without its newline. `confirmed_at` is its second key, so `merge_lines` keeps the later
     version."""
     row = {
         "id": judgement.id, "confirmed_at": write_time(judgement.confirmed_at, "milliseconds"), "node_id": judgement.node_id,

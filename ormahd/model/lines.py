@@ -59,7 +59,7 @@ def _by_id(data: bytes) -> dict[tuple[bool, str, bytes], bytes]:
 
 
 def read_row(line: bytes) -> dict[str, Any] | str:
-    """Return the JSON object of a line, or a sentence that says why it is none."""
+    """Return the JSON object of a line, or a sentence that says why the line is no JSON object."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
@@ -108,16 +108,17 @@ class MonthFiles(Struct, Generic[T], frozen=True):
     """Returns the time of a value; of two values with one id the one with the later time counts."""
 
     def ours(self, path: str) -> bool:
-        """Whether `path` is one of these files."""
+        """Whether `path`, relative to the vault, is a file of one month in `folder`."""
         folder, _, name = path.rpartition("/")
         return folder == self.folder and _NAME.fullmatch(name) is not None
 
     def path(self, moment: datetime) -> str:
-        """Return the file for the month of `moment`, in UTC."""
+        """Return the path of the file for the month of `moment`, in UTC."""
         return f"{self.folder}/{moment.astimezone(UTC):%Y-%m}.jsonl"
 
     def read(self, data: bytes) -> tuple[dict[str, T], list[tuple[int, str]]]:
-        """Return `{id: value}` of a file, and `(line number, why)` for each unreadable line."""
+        """Return `{id: value}` of a file with the content `data`, and `(line number, reason)` for each unreadable
+        line."""
         found: dict[str, T] = {}
         bad: list[tuple[int, str]] = []
         for number, line in enumerate(data.splitlines(), start=1):
@@ -130,12 +131,12 @@ class MonthFiles(Struct, Generic[T], frozen=True):
         return found, bad
 
     def later(self, one: T, other: T | None) -> T:
-        """Return the later of two values with one id."""
+        """Return the one of two values with the same id that has the later time."""
         return one if other is None or self.said(one) >= self.said(other) else other
 
     def put(self, data: bytes, one: T) -> bytes:
-        """Return the file's bytes with `one` added, replacing the value with its id. Unreadable lines move to the
-        end."""
+        """Return the content `data` of a file with `one` added. A value that has the same id is removed. Unreadable
+        lines move to the end."""
         before = b"".join(
             line + b"\n"
             for line in data.splitlines()

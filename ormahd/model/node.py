@@ -56,7 +56,7 @@ class EdgeType(StrEnum):
 
     @property
     def activation_factor(self) -> float:
-        """The factor of this edge type in spreading activation."""
+        """The factor on a score that spreads along an edge of this type (`search.fuse.activate`)."""
         return _ACTIVATION[self]
 
 
@@ -129,7 +129,7 @@ Space = Annotated[Annotated[str, Field(max_length=MAX_SPACE), AfterValidator(_on
 
 
 class CheckedModel(BaseModel):
-    """Base class of the validated models. Their validators are built on first use, or by `build`."""
+    """Base class of models that validate their values. The validators are built on first use, or by `build`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -146,7 +146,8 @@ class Connection(CheckedModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strength:
-    """How a node was used, from `.ormah/strength.jsonl`. A dataclass with slots, because one is kept per node."""
+    """How a node was used, from `.ormah/strength.jsonl`. A dataclass with slots, to save RAM: there is one per
+    node."""
 
     importance: Share = 0.5
     access_count: Count = 0
@@ -160,7 +161,7 @@ class Strength:
 
 
 class MemoryNode(CheckedModel):
-    """One memory with its knowledge and its strength."""
+    """One memory: its text and fields, and its strength."""
 
     id: str
     type: NodeType = NodeType.FACT
@@ -234,7 +235,7 @@ class CreateNodeRequest(CheckedModel):
 
 
 class Narrowing(CheckedModel):
-    """Filters of a search or list."""
+    """Filters of a search or list. A field that is None does not filter."""
 
     types: list[NodeType] | None = None
     tiers: list[Tier] | None = None
@@ -314,5 +315,5 @@ def read_time(value: Any) -> datetime | None:
 
 
 def write_time(date: datetime, timespec: str) -> str:
-    """Return the time in UTC with a `Z`; `timespec` as in `isoformat`."""
+    """Return the time as ISO text in UTC with a `Z`; `timespec` as in `datetime.isoformat`."""
     return date.astimezone(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")

@@ -23,7 +23,7 @@ FILE: Final = ".ormah/spaces.jsonl"
 
 
 class ProjectKey(Struct, frozen=True, kw_only=True):
-    """One key of a project.
+    """A key that identifies a project (its remote, first commit or folder), and the space of the project.
 
     `since`: when the key was first seen, ISO 8601. `same`: an earlier key of the same project. `told`: whether a
     person chose the name of the space.
@@ -64,7 +64,7 @@ def read(data: bytes) -> list[ProjectKey]:
 
 
 def with_line(data: bytes, new: ProjectKey) -> bytes:
-    """Return the file's bytes with `new` added, replacing an older line with its key and space."""
+    """Return the file's bytes with `new` added. An older line that has the same key and space is removed."""
     kept = b"".join(
         line + b"\n" for line in data.splitlines() if line.strip() and f'"{new.line_id}"'.encode() not in line
     )
@@ -99,7 +99,7 @@ def spaces(lines: Iterable[ProjectKey]) -> dict[str, str]:
 
 
 def _first(line: ProjectKey, lines: Mapping[str, ProjectKey]) -> str:
-    """Return the key under which the project was first recorded."""
+    """Return the key under which the project of `line` was first recorded. `lines`: {key: line}."""
     seen = {line.key}
     while line.same is not None and line.same not in seen and line.same in lines:
         seen.add(line.same)

@@ -73,7 +73,8 @@ T = TypeVar("T")
 
 
 class Pace(Protocol):
-    """Iterates over the steps of a long task and lets other threads run between them."""
+    """What long tasks need from their caller: a function that yields the steps, and lets other threads run in
+    between."""
 
     def __call__(self, steps: Iterable[T], /) -> Iterator[T]: ...
 
@@ -204,7 +205,8 @@ def merged_row(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, An
 
     `importance` and `scored` are taken together, from the version with the later `scored`.
 
-    A machine's counters only grow, so this is symmetric.
+    The order of the versions does not matter. The larger number is the newer one, because a machine's counters only
+    grow.
     """
     row: dict[str, Any] = {}
     for key in dict.fromkeys([*one, *other]):
@@ -239,7 +241,8 @@ def row_problem(row: Any) -> str | None:
 
 
 def strength_line(row: Mapping[str, Any]) -> str:
-    """Return the JSON of one line without its newline: known keys in their order, then the others by name."""
+    """Return the JSON of one line without its newline: the keys in the order of `_KEYS`, then unknown keys by
+    name."""
     order = {key: place for place, key in enumerate(_KEYS)}
     ordered = {key: row[key] for key in sorted(row, key=lambda key: (order.get(key, len(order)), key))}
     return json.dumps(ordered, ensure_ascii=False, allow_nan=False)
@@ -270,8 +273,8 @@ def _access(row: dict[str, Any], before: Strength, event: Access, created: datet
 
 
 def _worth_noting(written: str | None, at: datetime) -> bool:
-    """Whether a whisper is at least a day after the stored one. Storing every whisper would add a git blob each
-    time."""
+    """Whether a whisper at `at` must be stored: it is at least a day after the stored one, `written`. Storing every
+    whisper would add a git blob each time."""
     known = read_time(written)
     return known is None or at - known >= timedelta(days=WHISPER_EVERY_DAYS)
 
@@ -396,7 +399,8 @@ class Leases(Struct, frozen=True):
         return self.unused(node_type, stability) * (1.0 + SPREAD * share_of(node_id))
 
     def unused(self, node_type: NodeType, stability: float = 0.0) -> float:
-        """Return the lease in days without the spread: the shortest possible for this type and stability."""
+        """Return the lease in days without the part that depends on the id: the shortest for this type and
+        stability."""
         days: float = getattr(self, CLASSES[node_type])
         until = log(1 / self.below)
         used = days * (stability / INITIAL_STABILITY_DAYS) * until / log(1 / ARCHIVE_BELOW)
@@ -404,7 +408,7 @@ class Leases(Struct, frozen=True):
 
 
 def share_of(node_id: str) -> float:
-    """Return a number in [0, 1), fixed for an id and uniformly distributed over ids."""
+    """Return a number in [0, 1), always the same for one id and uniformly distributed over ids."""
     return zlib.crc32(node_id.encode()) / 2**32
 
 
@@ -416,7 +420,7 @@ _HALVINGS: Final = 60
 
 
 class ActiveDays(Struct, frozen=True):
-    """Counts days for fading: days on which the memory was queried count fully, others with `idle_share` (0 to 1).
+    """Counts days for fading: days on which the vault got requests count fully, others with `idle_share` (0 to 1).
 
     `ordinals`: the active days, ascending (`date.toordinal`). Days are in UTC, so that machines agree.
     """
@@ -451,7 +455,8 @@ class ActiveDays(Struct, frozen=True):
         return low
 
     def _until(self, time: datetime) -> float:
-        """Return the number of active days before `time`; its own day counts by the part that has passed."""
+        """Return the number of active days before `time`. Of the day of `time`, if it is active, the part that has
+        passed counts."""
         utc = time.astimezone(UTC)
         today = utc.date().toordinal()
         at = bisect_left(self.ordinals, today)
@@ -461,7 +466,7 @@ class ActiveDays(Struct, frozen=True):
 
 
 def read_active_days(data: bytes) -> set[date]:
-    """Return the days of a file. Unreadable lines are skipped."""
+    """Return the active days in `data`, the bytes of their file. Unreadable lines are skipped."""
     return {day for line in data.splitlines() if (day := _day(line)) is not None}
 
 

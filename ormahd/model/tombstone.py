@@ -27,9 +27,9 @@ _HEX = re.compile(r"[0-9a-f]{32}")
 
 
 class Tombstone(Struct, frozen=True):
-    """A memory that must not be extracted again.
+    """The line, without text, for a removed memory that must not be extracted from sessions again.
 
-    `salt`: the key of the hashes. All lines of a vault have the same; two after two vaults were joined.
+    `salt`: the key of the hashes. It is the same in all lines of a vault; after two vaults were joined there are two.
     """
 
     salt: str
@@ -45,8 +45,8 @@ class Tombstone(Struct, frozen=True):
 
 
 def sealed(salt: str, kind: str, text: str) -> str:
-    """Return the hash of `text`, keyed with `salt`: 32 hexadecimal digits. `kind`: what the text is; each kind
-    has other hashes."""
+    """Return the hash of `text`, keyed with `salt`: 32 hexadecimal digits. `kind`: what the text is, such as "turn";
+    it is part of what is hashed."""
     return hmac.new(salt.encode(), f"{kind}\n{text}".encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:32]
 
 

@@ -102,7 +102,7 @@ def _company(found: StageEvidence) -> Float:
 
 
 class Blend(FittedWeights, frozen=True):
-    """The fitted weights of the evidence in `PIECES`."""
+    """Computes the learned score of candidates by the fitted weights of the evidence in `PIECES`."""
 
     def weigh(self, evidence: Mapping[str, Float]) -> dict[str, Float]:
         """Return {name: value for each candidate}: each piece's weight × value, `base`, their sum `logit`, and
@@ -116,12 +116,12 @@ class Blend(FittedWeights, frozen=True):
 
 
 def likely(logit: Float) -> Float:
-    """Return the score of a logit, from 0 to 1."""
+    """Return the scores, from 0 to 1, of logits."""
     return np.asarray(1.0 / (1.0 + np.exp(-np.clip(SLOPE * (logit - MIDDLE), -60.0, 60.0))), np.float64)
 
 
 def recompute(numbers: Mapping[str, float]) -> float:
-    """Return the score `likely`, computed from the numbers in a trace."""
+    """Return the score `likely`, computed from `numbers` (`Trace.numbers`)."""
     logit = numbers["base"]
     for name in PIECES:
         logit = logit + numbers[PART + name]

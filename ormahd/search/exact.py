@@ -62,7 +62,7 @@ _SENTENCE = re.compile(r"(?:^|[.!?:\n])[\s\"'(\[]*$")
 
 
 class Sign(Struct, frozen=True):
-    """An exact term of the question. `ids`: the nodes that contain it."""
+    """An exact term of the question, such as a version, hash or name. `ids`: the nodes that contain it."""
 
     ids: frozenset[str]
     plain: bool = False
@@ -73,7 +73,8 @@ class Sign(Struct, frozen=True):
 class Exact(Struct, frozen=True):
     """Effect of the exact terms on scores.
 
-    `boost` and `factor`: {node id: value} of the nodes with an exact term. `without`: the factor of all other nodes.
+    `boost` (raises a score; 0: not) and `factor` (multiplies it): {node id: value} of the nodes with an exact term.
+    `without`: the factor of all other nodes.
     """
 
     boost: Mapping[str, float] = field(default_factory=dict)
@@ -128,7 +129,8 @@ _FUNCTION: Final = STOP_WORDS | FUNCTION_WORDS
 
 
 def _names(index: Searchable, text: str, counts: Mapping[str, int], heard: ParsedQuery) -> Iterator[Sign]:
-    """Yield a sign for each acronym of the question with a long form in notes, and for each name, also with one typo.
+    """Yield a sign for each acronym of the question whose long form notes contain, for each acronym whose long form
+    the question contains, and for each name, also if the question has it with one typo.
 
     `counts`: {word of the question: number of notes with it}.
     """
@@ -218,7 +220,8 @@ def _abbreviated(index: Searchable, acronym: str, heard: ParsedQuery) -> frozens
 
 
 def _by_beginning(index: Searchable, name: str, heard: ParsedQuery) -> frozenset[str]:
-    """Return the ids of the nodes that contain a longer or shorter form of the hash `name`; none if it is no hash."""
+    """Return the ids of the nodes that contain a longer or shorter form of the hash `name`, such as a commit's; none
+    if `name` is no hash."""
     found = _HEX.fullmatch(fold(name))
     if found is None:
         return frozenset()

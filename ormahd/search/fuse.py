@@ -32,8 +32,8 @@ EXACT: Final = 0.3
 
 
 class Fused(Struct, frozen=True):
-    """A candidate after fusion. `rrf`: its fused score. Ranks count from 1; None: the candidate is not on that
-    list."""
+    """A candidate after fusion. `rrf`: its fused score. `words_rank`, `meaning_rank`: its rank, from 1, among the
+    candidates found by words and by vectors; None: it is not among them."""
 
     node_id: str
     words_rank: int | None
@@ -48,7 +48,8 @@ class Fused(Struct, frozen=True):
 
 
 def fuse(gathered: Gathered, *, keep: int, exact: Collection[str] = ()) -> list[Fused]:
-    """Return the best `keep` candidates of both lists, by the sum of weight / (k + rank).
+    """Return the best `keep` candidates found by words or by vectors, by the sum of weight / (k + rank) in both
+    lists.
 
     Candidates in `exact` are kept whatever their rank.
     """
@@ -75,8 +76,8 @@ def fuse(gathered: Gathered, *, keep: int, exact: Collection[str] = ()) -> list[
 
 
 def normalise(values: Sequence[float], min_spread: float) -> list[float]:
-    """Scale to 0..1: min-max if the spread exceeds `min_spread` of the largest value, otherwise division by the
-    largest."""
+    """Return `values` scaled to 0..1: min-max if the spread exceeds `min_spread` of the largest value, otherwise
+    division by the largest."""
     high, low = max(values, default=0.0), min(values, default=0.0)
     if high <= 0.0:
         return [0.0 for _ in values]

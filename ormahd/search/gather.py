@@ -128,7 +128,7 @@ class ParsedQuery(Struct, frozen=True):
 
 
 def hear(query: SearchQuery, *, space: str | None, now: datetime, settings: SearchSettings) -> ParsedQuery:
-    """Parse a query.
+    """Return the parsed form of a query from a caller in the space `space`.
 
     If the text names a period, memories of that period are favoured. The period becomes a filter if the text asks for
     nothing else, or if `search.time_phrases` is "filter".
@@ -314,7 +314,8 @@ MIN_POOL: Final = 100
 
 
 class Query(Protocol):
-    """A question's vectors: `vector` of the whole, `tokens` of each token (`embedding.embedder.QueryVectors`)."""
+    """What a search needs from an embedded question: `vector` of the whole, `tokens` of each token
+    (`embedding.embedder.QueryVectors`)."""
 
     @property
     def vector(self) -> Float: ...
@@ -343,7 +344,7 @@ EmbedQuery = Callable[[str], Query | None]
 
 
 class Searchable(Protocol):
-    """The methods of the index that a search uses. All only read, and may be called from any thread."""
+    """What a search needs from the index. All methods only read, and may be called from any thread."""
 
     def keep(self, ids: Sequence[str], chosen: Filter) -> list[str]: ...
     def newest(self, chosen: Filter, limit: int) -> list[str]: ...

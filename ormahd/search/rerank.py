@@ -167,7 +167,8 @@ def _load(settings: WhisperSettings) -> Reranker:
     """Load the reranker that the settings name.
 
     Raises:
-        Unavailable: the files are missing or cannot be used. Its `data` is not empty if a person should hear of it.
+        Unavailable: the files are missing or cannot be used. Its `data` is empty only if the default model
+            is not installed, of which no person is warned.
     """
     name = settings.reranker_model
     where = locate(name)

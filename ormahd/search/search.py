@@ -49,12 +49,12 @@ its present text may be the newer one."""
 
 
 def nobody(_older: str, _newer: str) -> bool:
-    """Default for `holds`: no person decided anything."""
+    """Return False: the default `Holds`, for which no person decided that two memories both hold."""
     return False
 
 
 def never(_older: str, _newer: str, _cosine: float) -> bool:
-    """Default for `reworded`: no memory was edited."""
+    """Return False: the default `Reworded`, for which no older memory was edited later."""
     return False
 
 
@@ -70,7 +70,7 @@ def replaced(
     newest.
 
     `pool`: candidates that may be the newer memory. With an `evolved_from` edge, any memory that passes the filter
-    `chosen` may be it. `holds`, `reworded`: see there.
+    `chosen` may be the newer one. `holds`, `reworded`: see the types `Holds` and `Reworded`.
     """
     edges = index.edges_of(list(ids))
     apart = {frozenset((edge.source, edge.target)) for edge in edges if edge.edge in BOTH}
@@ -183,8 +183,8 @@ def renew(
 ) -> list[Trace]:
     """Return the results, at most `limit`, with each newer memory placed before the older one that it replaced.
 
-    A newer memory that was not a result is inserted. `marks`: {older id: newer id}. `known`: {node id: trace} of all
-    candidates. `numbers`: function that returns `Trace.numbers` of a candidate.
+    A newer memory that was not a result is inserted. `marks`: {older id: newer id}, as `replaced` returns them.
+    `known`: {node id: trace} of all candidates. `numbers`: function that returns `Trace.numbers` of a candidate.
     """
     found: dict[str, Trace] = {}
     for trace in shown:
@@ -292,8 +292,9 @@ def rank(
     """Return the memories that answer `query`, best first; at most `query.limit`.
 
     `space`: the caller's space, favoured but not required. `now`: aware, UTC. Equal inputs give equal results.
-    `holds`, `reworded`: see there. `renewed` False: newer memories are not placed before the ones they replaced; the
-    caller does that for the few results that it shows. `explain` False: the traces are empty. Both save time.
+    `holds`, `reworded`: see the types `Holds` and `Reworded`. `renewed` False: newer memories are not placed before
+    the ones they replaced; the caller does that for the few results that it shows. `explain` False: the traces are
+    empty. Both save time.
     """
     heard = hear(query, space=space, now=now, settings=rules.search)
     if heard.only_time:
@@ -421,8 +422,8 @@ def _evidence(index: Searchable, rows: Sequence[CandidateRow], gathered: Gathere
 
 
 def _cut(traces: list[Trace], heard: ParsedQuery) -> list[Trace]:
-    """Return the traces that become results: the best ones, at most the query's limit, with at least `MIN_SCORE`
-    before the blend.
+    """Return the traces that become results: the best ones, at most the query's limit, whose score without the
+    learned blend (`Trace.before`) is at least `MIN_SCORE`.
 
     In the other traces, set `dropped` to the reason.
     """

@@ -156,7 +156,7 @@ def similarity(
 def of_one_moment(rows: Sequence[CandidateRow]) -> NDArray[np.bool_]:
     """Return for each two memories whether they are taken to come from one conversation, as bool[n, n].
 
-    They are if they are in one space and were created within `MOMENT_S` of each other. Each memory is with itself.
+    They are if they are in one space and were created within `MOMENT_S` of each other. The diagonal is True.
     """
     times = np.array([row.created for row in rows], np.int64)
     spaces = {space: number for number, space in enumerate(dict.fromkeys(row.space for row in rows))}

@@ -441,8 +441,8 @@ def _any(words: Iterable[str]) -> str:
 
 
 def _filled(form: str, groups: Mapping[str, str]) -> str:
-    """Replace placeholders such as `<days>` in `form` by their patterns. A group's name must be unique: its second
-    use gets the suffix 2."""
+    """Return `form` with each placeholder, such as `<days>`, replaced by its pattern in `groups`. If a pattern is
+    used twice, the second use gets group names with the suffix 2, because the names must be unique."""
     met: set[str] = set()
 
     def fill(match: re.Match[str]) -> str:

@@ -157,7 +157,7 @@ def _at_end(pattern: re.Pattern[str], seen: str, end: int) -> int | None:
 def _directed(seen: str, one: _Found, here: datetime) -> tuple[int, int, datetime, datetime]:
     """Apply words such as "since" or "before" next to a phrase to its period.
 
-    Return (start, end, after, before): the position of the phrase with these words, and the period that both mean.
+    Return (start, end, after, before): the position of the phrase with these words, and the resulting period.
     """
     said, start, end = one.speech, one.start, one.end
     after, before = one.span
@@ -314,7 +314,7 @@ def _night(_: Mapping[str, str], shift: int, __: TimeLanguage, here: datetime) -
 def _today(named: Mapping[str, str], shift: int, speech: TimeLanguage, here: datetime) -> Span | None:
     """Return the period of a part of today, such as "this evening"; None if an evening or night has not begun yet.
 
-    With `shift`, a night that has not begun means the past night ("cette nuit", "heute Nacht").
+    If `shift` is not 0, a night that has not begun means the past night ("cette nuit", "heute Nacht").
     """
     part = speech.parts[named["part"]] if "part" in named else "night"
     day = _midnight(here)

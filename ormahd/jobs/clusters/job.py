@@ -45,7 +45,8 @@ CHUNK = 500
 
 
 class _Move(Struct, frozen=True):
-    """A memory to move, and the space that it gets. `digest`: sha256 of the note from which this was decided."""
+    """A memory to move, and the space that it gets. `digest`: sha256 of the version of the note from which the move
+    was decided."""
 
     row: NodeRow
     space: str
@@ -104,7 +105,8 @@ def _clear_ones(turn: RunContext) -> Iterator[tuple[NodeRow, str, int, int]]:
 
 
 def _majorities(turn: RunContext, ids: list[str], me: str) -> dict[str, tuple[str, int, int]]:
-    """Return `{id: (space with a clear majority, number of neighbours there, number of all neighbours)}`."""
+    """Return, for those of `ids` whose neighbours are clearly in one space, `{id: (that space, number of neighbours
+    in it, number of all neighbours)}`. `me`: id of the self node, which is not counted."""
     index, wanted = turn.ormah.index, set(ids)
     weights: dict[str, dict[str, float]] = {}
     for edge in index.edges_of(ids):

@@ -63,7 +63,8 @@ class ConflictCandidate(Struct, frozen=True):
 
     @property
     def rank(self) -> tuple[object, ...]:
-        """The sort key, best first: pairs already judged, then by the evidence of the words, then by cosine."""
+        """The sort key, best first: pairs already judged, then by how clearly the words suggest a replacement, then
+        by cosine."""
         replaced = self.by_words.replaced if self.by_words is not None else 0.0
         return (self.judged is None, -replaced, -self.cosine, self.one.id, self.other.id)
 
@@ -73,7 +74,7 @@ class ConflictCandidate(Struct, frozen=True):
 
 
 class ConflictSearch:
-    """The search for candidates in one run.
+    """Finds the candidates of one run, and remembers what was decided about them.
 
     `judged` True: all near pairs are candidates, for a judge to decide. False: only the pairs whose words suggest a
     replacement.
@@ -110,7 +111,8 @@ class ConflictSearch:
             self._seen([one for one in some if not self._open[one] and one not in waiting], texts)
 
     def series(self, candidate: ConflictCandidate) -> bool:
-        """Whether one of the two memories belongs to a series (see SERIES)."""
+        """Whether one of the two memories belongs to a series, such as one note per server: the words of at least
+        SERIES of its pairs suggest a replacement."""
         return max(self._found[candidate.one.id], self._found[candidate.other.id]) >= SERIES
 
     def answered(self, candidate: ConflictCandidate, verdict: Mapping[str, Any]) -> None:

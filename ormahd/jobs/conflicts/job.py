@@ -99,8 +99,8 @@ def tension(ormah: Ormah, a_id: str, b_id: str, *, reason: str, body: str) -> Pl
     source, target = (two, one) if (two.created, two.id) > (one.created, one.id) else (one, two)
 
     def check() -> bool:
-        """Return whether the edge exists already, in either direction. Raise Conflict if there is an
-        `evolved_from` edge."""
+        """Return whether the two memories have a `contradicts` edge already, in either direction. Raise Conflict if
+        they have an `evolved_from` edge."""
         between = _between(ormah, source, target)
         if EdgeType.EVOLVED_FROM in between:
             raise Conflict(
@@ -326,7 +326,8 @@ def _judged(turn: RunContext, judge: Judge) -> Iterator[Step]:
 
 
 def _asked(judge: Judge, some: Sequence[ConflictCandidate]) -> Sequence[Contrast | None] | None:
-    """Return the judge's answers; None if the judge became unavailable for this run."""
+    """Return the judge's answer for each of `some` (None: no answer). Return None if the judge became
+    unavailable for this run."""
     try:
         return judge.conflicts([candidate.pair for candidate in some])
     except JudgeGone:

@@ -277,9 +277,9 @@ def _answers(ormah: Ormah, rows: Sequence[NodeRow], made: _Made) -> int:
     """Check that the summary replaces its sources in search. Return the number of queries checked.
 
     The queries are those titles and first sentences of the sources that find a source among the first TOP results
-    today. The trial searches a copy of the index in which the change is applied. It leaves out archived memories, as
-    whispers do, unless all sources were archived before. So the sources can neither displace the summary nor lead to
-    it by their edges.
+    today. The check runs them on a copy of the index in which the change is applied. It leaves out archived memories,
+    as whispers do, unless all sources were archived before. So the sources can neither displace the summary nor lead
+    to it by their edges.
 
     Raises:
         BadRequest: the summary is not among the first TOP results of a query.
@@ -314,8 +314,8 @@ def _questions(row: NodeRow) -> list[str]:
 def _first(
     ormah: Ormah, index: Reader, question: str, space: str | None, tiers: list[Tier] | None, now: datetime, most: int
 ) -> list[str]:
-    """Return the ids of the first `most` results of a search, best first, without those that were found along
-    edges."""
+    """Return the ids of the first `most` results of a search for `question`, best first, without memories that were
+    found along edges."""
     settings = ormah.settings
     ranked = rank(
         index, SearchQuery(query=question, limit=RESULTS, tiers=tiers), embed=ormah.embed_query, space=space, now=now,
@@ -349,7 +349,7 @@ def _name(row: NodeRow) -> str:
 
 
 def bases(change: PlannedChange, rows: Mapping[str, NodeRow]) -> bool:
-    """Whether `change` is based on just these versions of the memories: the judge may have read them minutes ago."""
+    """Whether `change` was made from exactly the versions in `rows`, which the judge may have read minutes ago."""
     return dict(change.based_on) == {node_id: row.digest for node_id, row in rows.items()}
 
 
@@ -405,7 +405,8 @@ def clusters(turn: RunContext) -> Iterator[list[ShownMemory]]:
 
 
 class _Work:
-    """The state of one run: which memories are not examined yet, and which clusters the judge was asked about."""
+    """Chooses the clusters of one run, asks the judge about them and makes the changes. It keeps which memories are
+    not examined yet, and which clusters the judge was asked about."""
 
     def __init__(self, turn: RunContext) -> None:
         self.turn = turn
@@ -518,7 +519,7 @@ class _Work:
     def ask(self, batch: Sequence[Cluster]) -> Iterator[tuple[Cluster, Summary]]:
         """Ask the judge about these clusters, and yield those for which it wrote a summary, with the summary.
 
-        If it answers that a cluster is not to be united, that is remembered. A cluster without an answer is not.
+        The answer that a cluster is not to be united is remembered. A cluster without an answer stays undecided.
         """
         assert self.turn.judge is not None
         answers = self.turn.judge.summaries([[_shown(row) for row in cluster.values()] for cluster in batch])

@@ -47,9 +47,9 @@ quoted in full in a whisper, had a weak use, because the agent may have ignored 
 
 
 class Waiting(Struct, frozen=True):
-    """The accesses that are not folded in yet, of memories that exist.
+    """The accesses of existing memories that are in the state and not folded in yet.
 
-    `last`: number of the last access in the state, of any memory; 0: there is none.
+    `last`: number of the last access in the state, also if its memory was deleted; 0: there is none.
     """
 
     last: int
@@ -203,7 +203,8 @@ class LastChanges:
         return found
 
     def _read(self, entries: Iterable[LogEntry]) -> None:
-        """Read the history in one pass, newest first, so that an undo comes before the op that it undoes."""
+        """Fill this object from the history `entries`, which come newest first, so an undo comes before the op that
+        it undoes."""
         undoes: dict[str, int] = {}
         for entry in entries:
             for aim in entry.undoes:
@@ -228,7 +229,7 @@ class LastChanges:
                 self._by_hand[entry.commit] = entry
 
     def _by_job(self, row: NodeRow) -> bool:
-        """Whether a job wrote the note's `updated`."""
+        """Whether a job, and no person or agent, set the note's field `updated` to its present value."""
         written = row.updated.timestamp()
         return any(-2 <= time - written <= _WRITTEN_WITHIN for time in self._quiet.get(row.id, ()))
 

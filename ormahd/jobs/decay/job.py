@@ -134,8 +134,8 @@ DAY = timedelta(days=1)
 
 
 class ImportanceScorer:
-    """The job that stores strength. It plans the change of the strength files, then moves of memories out of a
-    core tier that has too many."""
+    """The job that stores strength. It plans the change of the strength files, then one change for each memory that
+    must leave a core tier with too many."""
 
     name = "importance_scorer"
 
@@ -168,7 +168,8 @@ def scored(turn: RunContext, uses: Waiting) -> dict[str, float]:
 
 
 def _strength(turn: RunContext, uses: Waiting, scores: Mapping[str, float]) -> Iterator[PlannedChange]:
-    """Yield the change that folds uses and scores into the strength files; nothing if the files stay the same.
+    """Yield the change that folds `uses` and `scores` ({node id: importance}) into the strength files; nothing if the
+    files stay the same.
 
     Accesses of deleted memories are dropped from the state with the commit, or at once if there is no commit.
     """
@@ -255,7 +256,8 @@ IMPORTANT_DAYS = 90.0
 
 
 class Faded(Struct, frozen=True):
-    """A memory whose lease has ended, with the numbers from which this follows. `lease`: its length in days."""
+    """A memory whose lease has ended, with the numbers from which this follows. `lease`: the length of the lease in
+    days."""
 
     node: str
     days: float

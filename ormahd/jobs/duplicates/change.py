@@ -223,11 +223,11 @@ Key = tuple[EdgeType, str]
 
 
 class Links:
-    """Computes the links that all notes have after `gone` is merged into `keep`. Create and use it under the
-    writers' lock.
+    """Computes how links, in frontmatter and text, change in all notes when `gone` is merged into `keep`. Create and
+    use it under the writers' lock.
 
-    `drawn` are the links to add to the kept note, `erased` those to remove from it. `neighbours` yields the edits of
-    the other notes.
+    `drawn`: the edges to add to the kept note's frontmatter. `erased`: those to remove from it, as (type, link
+    target). `neighbours` yields the edits of the other notes.
     """
 
     def __init__(self, ormah: Ormah, keep: SeenNote, gone: SeenNote) -> None:

@@ -63,7 +63,8 @@ Two = frozenset[str]
 
 
 class Found(Struct, frozen=True):
-    """A candidate pair. `how`: in what way both have the same words; None if they have not."""
+    """A pair of memories that may be duplicates. `how`: in what way both have the same words; None if they have
+    not."""
 
     one: NodeRow
     other: NodeRow
@@ -84,8 +85,8 @@ class Found(Struct, frozen=True):
 
 
 class DuplicateSearch(Struct):
-    """The candidate pairs of one run of the job, and which of them are settled: nothing is left to do or to ask
-    about them.
+    """Finds the candidate pairs of one run of the job, and keeps which of them are settled: nothing is left to do or
+    to ask about them.
 
     `under`: the name under which memories are marked as examined. A memory is marked once all its pairs are settled.
     """

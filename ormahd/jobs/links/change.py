@@ -57,7 +57,8 @@ def count_of(number: int) -> str:
 
 
 class _Edited(Struct):
-    """The links to add to and to remove from one note."""
+    """The edges that a draft adds to one note (`links`) and removes from it (`unlinks`: type, link target). `seen`:
+    the note before that."""
 
     seen: SeenNote
     links: list[NoteLink] = field(default_factory=list)
@@ -202,7 +203,7 @@ class Draft:
                         self._edges[end].append(edge)
 
     def _written(self, edge: EdgeRow) -> list[tuple[EdgeType, str]]:
-        """Return (type, link target) for each place in the frontmatter of the source's note that states `edge`."""
+        """Return (type, link target) for each link in the frontmatter of the source's note that states `edge`."""
         short = short_id(edge.target)
         return [
             (one.edge, one.target)
@@ -221,7 +222,8 @@ class Draft:
         return _Edited(seen)
 
     def _try(self, changes: dict[str, tuple[list[NoteLink], list[tuple[EdgeType, str]]]], ends: set[str]) -> None:
-        """Add links to the draft if all notes can be edited so; otherwise raise, and leave the draft as it was.
+        """Add `changes` to the draft if all notes can be edited so. Otherwise raise the error of the edit; the draft
+        stays as it was.
 
         `changes`: {node id: (links to add, links to remove)}. `ends`: ids of both memories of the new edge.
         """

@@ -40,8 +40,8 @@ CHUNK: Final = 500
 
 
 class LinkSurvey:
-    """The data for one run. `ids`: the memories that may be linked, newest first. Its methods return neighbours
-    and edges."""
+    """Gives the memories that one run may link, with their neighbours and edges. `ids`: the ids of these memories,
+    newest first."""
 
     def __init__(self, turn: RunContext) -> None:
         self._turn = turn
@@ -127,7 +127,7 @@ class Examined(Struct, frozen=True):
 
 
 def looks(turn: RunContext) -> Iterator[Examined]:
-    """Yield each memory that was not yet examined with a judge, newest first, with its pairs that are near enough."""
+    """Yield each memory that was not yet examined for a judge, newest first, with its pairs that are near enough."""
     survey = LinkSurvey(turn)
     for row, key in survey.unseen(JUDGED):
         look = Examined(row, key)
@@ -366,7 +366,8 @@ def _judged_ones(turn: RunContext, most: int) -> Iterator[Step]:
 
 
 def _saw(turn: RunContext, nodes: Iterable[tuple[str, str]]) -> None:
-    """Mark memories as examined, both with and without a judge."""
+    """Mark memories as examined, under the names for runs with and without a judge. `nodes`: (id, key of its
+    text)."""
     nodes = list(nodes)
     for mark in (LOOKED, JUDGED):
         turn.verdicts.seen(mark, nodes)

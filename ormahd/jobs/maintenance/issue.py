@@ -80,7 +80,8 @@ ENVELOPE: Final = 500
 
 
 class QuestionSearch(Struct, frozen=True):
-    """The searches for candidates, which the jobs provide. `pairs`: batch -> search for its pairs.
+    """The jobs' searches for candidates to ask about. `pairs`: {batch: search for its pairs}. `clusters`: search for
+    clusters.
 
     Each yields the best candidates first, without those that are already connected or judged.
     """
@@ -110,7 +111,7 @@ class Question(Struct, frozen=True):
 
 
 class Issued(Struct, frozen=True):
-    """The questions of one receipt, by batch."""
+    """The questions of one receipt, by batch: all questions of one sort, such as pairs to link."""
 
     items: dict[str, list[Question]] = field(default_factory=dict)
 
@@ -182,7 +183,7 @@ def _open(turn: RunContext, batch: str, item: Question) -> bool:
 
 
 class Payload(Struct, frozen=True):
-    """The batches in the form in which an agent gets them, and `issued`: the questions that they contain."""
+    """The questions as an agent gets them, and as the receipt keeps them (`issued`)."""
 
     batches: dict[str, list[Any]]
     """{batch: list of `CandidatePair`}; for clusters, each item is a list of `CandidateNode`."""
@@ -349,7 +350,8 @@ MODELS: Final[Mapping[str, type[JudgedItem]]] = {
 
 
 class AcceptedItem(Struct, frozen=True):
-    """An accepted item. `result`: the item. `name`: its list and position, such as "edges[3]".
+    """An item of an agent's results that was accepted. `result`: the item. `name`: its list and position, such as
+    "edges[3]".
 
     `asked`: the question that it answers. `batch`: the batch of that question.
     """
@@ -361,8 +363,8 @@ class AcceptedItem(Struct, frozen=True):
 
 
 class Checked(Struct):
-    """The outcome of the check of all lists. `taken`: {list: accepted items}. `said_none`: number of verdicts
-    "none"."""
+    """The outcome of the check of all lists of results. `taken`: {name of the list: accepted items}. `said_none`:
+    number of verdicts "none"."""
 
     taken: dict[str, list[AcceptedItem]] = field(default_factory=lambda: {name: [] for name in LIST})
     refused: list[RefusedItem] = field(default_factory=list)
@@ -406,14 +408,14 @@ Asked = tuple[str, Question]
 
 
 def _in_order(issued: Issued, first: str) -> list[Asked]:
-    """Return all questions with their batches, those of the batch `first` before the others."""
+    """Return (batch, question) for all questions, those of the batch `first` before the others."""
     batches_ = sorted(issued.items, key=lambda batch: batch != first)
     return [(batch, one) for batch in batches_ for one in issued.of(batch)]
 
 
 def _said_of_several(checked: Checked) -> None:
-    """Refuse items of different lists about the same memories, unless each answers a question of the batch of its
-    list."""
+    """Refuse accepted items of different lists about the same memories, unless each answers a question of the batch
+    that its list is for (`LIST`)."""
     verdicts: dict[frozenset[str], list[tuple[str, AcceptedItem]]] = {}
     for name, taken in checked.taken.items():
         for one in taken:
@@ -432,8 +434,8 @@ R = TypeVar("R", bound=JudgedItem)
 
 
 class _List:
-    """Checks the items of one list. `asked`: all questions of the receipt, as (batch, question). Adds the outcome
-    to `checked`."""
+    """Checks the items of one list of results, and adds the outcome to `checked`. `asked`: all questions of the
+    receipt, as (batch, question)."""
 
     def __init__(self, ormah: Ormah, name: str, asked: Sequence[Asked], checked: Checked) -> None:
         self.ormah = ormah
@@ -476,12 +478,12 @@ class _List:
             return None
 
     def _about(self, ids: Iterable[str]) -> Iterator[Asked]:
-        """Return the questions that an item with these ids may have been meant to answer."""
+        """Return the questions that an item about `ids` may be meant for: those with all of its known ids."""
         known = self.known.intersection(ids)
         return ((batch, one) for batch, one in self.asked if known and known <= set(one.ids))
 
     def _question(self, number: int, result: JudgedItem) -> Asked | None:
-        """Return the question that an item answers. If there is none, refuse the item and return None."""
+        """Return (batch, question) that `result` answers. If there is none, refuse the item and return None."""
         ids = _ids(result)
         unknown = next((one for one in ids if one not in self.known), None)
         if unknown is not None:
@@ -497,7 +499,7 @@ class _List:
         return None
 
     def _wrong(self, result: JudgedItem, item: Question) -> tuple[str, str] | None:
-        """Return (id of a memory, reason) if an item that answers the question `item` must be refused; else None."""
+        """Return (memory id, reason) if `result`, which answers `item`, must be refused; else None."""
         if (changed := stale(self.rows, item)) is not None:
             return changed
         me = self.ormah.vault.self_id

@@ -85,7 +85,7 @@ SO_ALREADY: Final = "it is so already"
 
 
 class VerdictApplier:
-    """Applies the checked verdicts of one phase two, as one run. The source of the commits is `caller`, the agent
+    """Applies the accepted verdicts of one phase two, as one run. The source of the commits is `caller`, the agent
     that judged."""
 
     def __init__(self, ormah: Ormah, caller: Caller, run: str) -> None:
@@ -111,9 +111,10 @@ class VerdictApplier:
                 self._one(checked, name, one, build)
 
     def _edges(self, checked: Checked) -> None:
-        """Write all links in one commit; an impossible link does not affect the others.
+        """Write all accepted edges in one commit. An edge that is not possible is refused, and the others are
+        written.
 
-        A `contradicts` edge is handled as a conflict, in a commit of its own.
+        A `contradicts` edge is written like a conflict, in a commit of its own.
         """
         draft = Draft(self._ormah)
         drawn: list[AcceptedItem] = []
@@ -144,8 +145,8 @@ class VerdictApplier:
     def _one(
         self, checked: Checked, name: str, one: AcceptedItem, build: Callable[[AcceptedItem], PlannedChange]
     ) -> None:
-        """Make the change of one item from the current memories, and commit it. `name`: its list. `build`: makes
-        the change."""
+        """Make the change of the item `one` from the current memories, and commit it. `name`: the list of the item.
+        `build`: makes the change."""
         try:
             self._fresh(one)
             done = apply(self._ormah, build(one), self._caller, run=self.run)
@@ -257,8 +258,8 @@ Progress = Callable[[int, int, str], None]
 
 
 class SessionReading(Protocol):
-    """Returns turns of sessions for an agent to read, and stores the memories that it extracts
-    (`ingest/by_agent.py`)."""
+    """What maintenance needs from the import of sessions (`ingest/by_agent.py`): it gives turns of sessions for an
+    agent to read, and stores the memories that the agent extracts."""
 
     def waits(self) -> bool: ...
 
@@ -370,7 +371,7 @@ class Maintenance:
         """Return a context in which the jobs search for questions. It is no dry run: the searches mark memories as
         examined.
 
-        It ends a search after `seconds`, or when the daemon stops.
+        A search in this context ends after `seconds`, or when the daemon stops.
         """
         end = time.monotonic() + seconds
         return RunContext(
@@ -453,8 +454,8 @@ class Maintenance:
     def due(self) -> bool:
         """Whether an agent should be told that there are questions to judge.
 
-        True if no results came for `maintenance.interval_hours`, no receipt is open, and the last `look` found a
-        question. This does not search, so it is quick.
+        True if no results came for `maintenance.interval_hours`, no receipt is open, and the last call of `look`
+        found a question. This does not search, so it is quick.
         """
         return self._looked is not None and self._looked[1] and self._time()
 
