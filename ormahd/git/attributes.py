@@ -31,7 +31,7 @@ _State = tuple[tuple[int, int, int], ...]
 
 
 class Word(StrEnum):
-    """Something that git may do to the content of a file, because of an attributes file or git's configuration."""
+    """A word for what git may do to the content of a file, because of an attributes file or git's configuration."""
 
     FILTER = "filter"
     ENCODING = "working-tree-encoding"
@@ -50,7 +50,10 @@ REFUSING: Final = frozenset({Word.FILTER, Word.ENCODING, Word.PIPE})
 
 
 class Rule(Struct, frozen=True):
-    """How git converts the content of one file between the folder and the history. The defaults: not at all."""
+    """How git converts the content of one file between the folder and the history; by default not at all.
+
+    `filter`: the name of the filter. `encoding`: the encoding in the folder. `ident`, `text`: as in `Word`.
+    """
 
     filter: str | None = None
     missing: bool = False
@@ -78,7 +81,8 @@ class Rule(Struct, frozen=True):
 
 
 class Attributes:
-    """Asks git for the attributes of the vault's paths. Thread-safe."""
+    """Tells how git converts each file of the vault, by git's attributes and configuration. Caches git's answers.
+    Thread-safe."""
 
     def __init__(self, git: Git, prefix: str) -> None:
         """`prefix`: the vault's folder within its repository, ending in a slash, or ""."""
@@ -97,9 +101,10 @@ class Attributes:
         """Incremented when git's configuration changes: the output of a filter may then be different."""
 
     def words(self, path: str) -> frozenset[Word]:
-        """Return the words in the attributes files that apply to a path (relative to the vault); usually none.
+        """Return which `Word`s occur in the attributes files that apply to a path (relative to the vault); usually
+        none.
 
-        `git check-attr` is not run, so a word may be there because of a pattern that does not match the path.
+        `git check-attr` is not run, so a `Word` may occur only for a pattern that does not match the path.
         """
         with self._lock:
             self._follow_settings()
@@ -180,9 +185,11 @@ class Attributes:
     def _look(
         self, path: str, files: dict[str, tuple[tuple[int, int, int], frozenset[Word]]]
     ) -> tuple[_State, frozenset[Word]]:
-        """Return the states of the attributes files that apply to a path, and the words in them (none if only CRLF).
+        """Return (the states of the attributes files that apply to `path`, the `Word`s in them). If CRLF is the only
+        `Word`, none is returned.
 
-        `files` is a cache that several calls share: attributes file -> (its state, its words).
+        `files` is a cache that several calls share: {attributes file: (its state, its `Word`s)}. A state is (mtime in
+        ns, size, inode).
         """
         state = []
         words = self._always
@@ -195,8 +202,8 @@ class Attributes:
         return tuple(state), words if words - {Word.CRLF} else frozenset()
 
     def _files(self, path: str) -> list[str]:
-        """Return the attributes files that apply to a path: the system's, the person's, the repository's, and one in
-        each folder above it."""
+        """Return the attributes files that apply to `path`, whether they exist or not: those of the system, the
+        person and the repository, and one in each folder above `path`."""
         where = self._top
         found = [*self._everywhere, f"{where}/.gitattributes"]
         for part in (self._prefix + path).split("/")[:-1]:
@@ -232,7 +239,8 @@ class Attributes:
         return {path: self._rule(values) for path, values in said.items()}
 
     def _rule(self, said: Mapping[str, str]) -> Rule | None:
-        """Return the rule that follows from `{attribute: value}`, decided as in git's convert.c (`convert_attrs`)."""
+        """Return the rule for one file that follows from `said`, its `{attribute: value}`, decided as in git's
+        convert.c (`convert_attrs`)."""
         name = said["filter"] if said["filter"] not in {*_UNSET, "set"} else None
         known = name is not None and any(key.startswith(f"filter.{name}.") for key in self._settings)
         encoding = said["working-tree-encoding"]
@@ -260,8 +268,8 @@ class Attributes:
 
 
 def _words_of(lines: Iterable[str]) -> frozenset[Word]:
-    """Return the words for the attributes that these lines of an attributes file set. Unsetting (`-text`) does not
-    count."""
+    """Return a `Word` for each attribute that `lines`, the lines of an attributes file, set. Unsetting (`-text`) does
+    not count."""
     found = set()
     for line in lines:
         words = line.split()

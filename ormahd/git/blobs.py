@@ -55,7 +55,8 @@ def ask_many(git: Git, arguments: Sequence[str], names: Sequence[str]) -> Iterat
 
 @contextlib.contextmanager
 def _asked(git: Git, arguments: Sequence[str], names: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a git command during the block; a thread writes `names` to its standard input, one per line.
+    """Context manager: run a git command during the block, and give the block its process. A thread writes `names` to
+    the command's standard input, one per line.
 
     The thread is needed because git and the caller would otherwise block on each other's full pipes.
     """

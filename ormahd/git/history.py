@@ -48,7 +48,7 @@ class Object(NamedTuple):
 
 
 class Commit(Struct, frozen=True):
-    """A commit with its changes. Those of a merge commit are its changes against each of its parents."""
+    """A commit and the files that it changed; for a merge commit, its changes against each of its parents."""
 
     oid: str
     parents: tuple[str, ...]
@@ -57,7 +57,8 @@ class Commit(Struct, frozen=True):
 
 
 class Store:
-    """A repository that is read and written through its git directory only, without working tree and index."""
+    """Reads and writes one repository with git commands that use only its git directory, no working tree and no
+    index."""
 
     def __init__(self, git_dir: Path) -> None:
         self.git_dir = git_dir
@@ -155,7 +156,7 @@ def _records(out: IO[bytes]) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def _running(command: list[str], cwd: Path, stdin: IO[bytes] | int) -> Iterator[IO[bytes]]:
-    """Run a git command during the block, which reads its standard output.
+    """Context manager: run a git command during the block, and give the block the command's standard output to read.
 
     Raises GitFailed at the end of the block if the command failed.
     """
@@ -197,10 +198,11 @@ At = Callable[[str], None]
 
 
 class Journal(Struct, frozen=True):
-    """What a purge still has to do to the refs, so that it can be completed after a crash.
+    """The journal of a purge: the changes to refs that it still has to make, so that it can be completed after a
+    crash.
 
     `refs`: {name: (old id, new id)}. `drop`: {name: id} of refs to delete. `symbolic`: names of symbolic refs to
-    delete. `forgotten`: what is purged.
+    delete. `forgotten`: what the purge removes.
     """
 
     refs: Mapping[str, tuple[str, str]]
@@ -231,10 +233,11 @@ def read_journal(git: Git) -> Journal | None:
 
 
 def switch(git: Git, clone: Store, journal: Journal, at: At) -> None:
-    """Replace the repository's history by that of `clone`. The caller makes sure that nothing else writes.
+    """Replace the repository's history by that of `clone`; `journal` lists the refs to change. The caller makes sure
+    that nothing else writes to the repository.
 
     `at` is called with the name of each step that is done. Raises Conflict, and changes no ref, if a ref has moved
-    since the clone was made.
+    since `clone` was made.
     """
     _adopt_packs(git, clone)
     at("purge-packs")
@@ -250,7 +253,8 @@ def switch(git: Git, clone: Store, journal: Journal, at: At) -> None:
 
 
 def clean(git: Git, at: At) -> None:
-    """Delete all objects and files of the old history; what is reachable or staged stays. May be called again."""
+    """Delete all objects of the old history, and the files in the git directory that may hold parts of it
+    (`SCRATCH`). Objects that a ref or git's index needs stay. May be called again. `at`: as in `switch`."""
     for name in SCRATCH:
         path = git.common / name
         if path.is_dir() and not path.is_symlink():
@@ -284,10 +288,11 @@ def is_clean(git: Git) -> bool:
 
 
 def recover(git: Git, at: At) -> str | None:
-    """Complete a purge that a crash interrupted, or drop it if it has no journal yet. Return a sentence if a person
-    has to act.
+    """Complete a purge that a crash interrupted; if it has no journal yet, only delete its folder. Return a sentence
+    if a person has to act, else None. `at`: as in `switch`.
 
-    Runs before anything is written to the vault. The journal stays until the caller has purged index and state.
+    Runs before anything is written to the vault. The journal stays until the caller has purged Ormah's index and
+    state.
     """
     if not folder_of(git).is_dir():
         return None
@@ -335,7 +340,7 @@ def _unlock(git: Git, journal: Journal) -> None:
 def _adopt_packs(git: Git, clone: Store) -> None:
     """Copy (or hard-link) the clone's packs into the repository, and fsync them.
 
-    Indexes are copied last: git uses a pack as soon as it finds the pack's index.
+    Pack indexes (`.idx`) are copied last: git uses a pack as soon as it finds the pack's index.
     """
     source, target = clone.git_dir / "objects/pack", git.common / "objects/pack"
     target.mkdir(parents=True, exist_ok=True)
@@ -357,7 +362,8 @@ def _adopt_packs(git: Git, clone: Store) -> None:
 def _move_refs(
     git: Git, refs: Mapping[str, tuple[str, str]], drop: Mapping[str, str], symbolic: tuple[str, ...]
 ) -> None:
-    """Move or delete all refs in one transaction, each only if it is still at its old id. Raises GitFailed."""
+    """Move the refs `refs` and delete the refs `drop` in one transaction of git, each only if it is still at its old
+    id; then delete the symbolic refs `symbolic`. For their forms see `Journal`. Raises GitFailed."""
     lines = ["start"]
     lines += [f"update {name} {new} {old}" for name, (old, new) in refs.items() if old != new]
     lines += [f"delete {name} {oid}" for name, oid in drop.items()]
@@ -370,7 +376,8 @@ def _move_refs(
 
 
 def _plain_index(git: Git) -> None:
-    """Rewrite git's index as one file, without its resolve-undo data (blobs of earlier conflicts). Entries stay."""
+    """Rewrite git's index as one file, without its resolve-undo data (blobs of earlier conflicts). Its entries
+    stay."""
     index, copy = git.git_dir / "index", git.git_dir / "index.ormah-purge"
     if not index.exists():
         return

@@ -32,10 +32,11 @@ MARK = "ormah "
 
 
 class IndexLock:
-    """The file `index.lock`, with content that shows after a crash that Ormah made it, and not git.
+    """Takes and releases git's lock on its index, the file `index.lock`. Its content shows after a crash that Ormah
+    made it, and not git.
 
-    The content is written to another file, which is then hard-linked to `index.lock`. So the lock is never without its
-    content, except on file systems without hard links.
+    The content is written to another file, which is then hard-linked to `index.lock`. So the lock is never without
+    its content, except on file systems without hard links.
     """
 
     def __init__(self, git: Git, vault_id: str) -> None:
@@ -46,13 +47,14 @@ class IndexLock:
         self._claimed: set[bytes] = set()
 
     def claim(self, op: str) -> None:
-        """From now on treat a lock that names this op as Ormah's, even if the vault's id has changed since."""
+        """From now on treat an `index.lock` that names this op as Ormah's, even if it names an earlier id of the
+        vault."""
         self._claimed.add(op.encode())
 
     def take(self, op: str) -> bool:
         """Take the lock for `op`. Return False if another program holds it.
 
-        A lock that Ormah's daemon left after a crash counts as taken.
+        If an `index.lock` is left that Ormah's daemon made before a crash, it serves as the lock.
         """
         if self.ours():
             return True
@@ -92,13 +94,14 @@ class IndexLock:
 
 
 class NextIndex:
-    """Git's index after the next commit, written to a separate file by a `git update-index` that runs in parallel.
+    """Prepares git's index for the next commit: a `git update-index` that runs in parallel writes it to a separate
+    file.
 
-    `publish` puts the file in place. Used only while the index lock is held.
+    `publish` renames this file over git's index. Used only while `index.lock` is held.
     """
 
     def __init__(self, git: Git, vault_id: str, entries: Mapping[bytes, TreeEntry | None]) -> None:
-        """`entries`: {path relative to the top -> its entry in the new HEAD, None: no file} of the committed paths."""
+        """`entries`: {committed path, relative to the repository's top: its entry in the new HEAD; None: deleted}."""
         self._git = git
         self.entries = entries
         # A new name each time: an orphaned git of a killed daemon may still be writing to an earlier one.
@@ -203,7 +206,7 @@ def discard(git: Git, vault_id: str) -> None:
 
 
 def entries(git: Git, paths: list[bytes]) -> dict[bytes, str]:
-    """Return `{path: blob id}` of those of `paths` (relative to the top) that are in git's index."""
+    """Return `{path: blob id}` of those of `paths` (relative to the repository's top) that are in git's index."""
     found: dict[bytes, str] = {}
     for at in range(0, len(paths), 500):
         names = [os.fsdecode(path) for path in paths[at : at + 500]]
@@ -217,7 +220,7 @@ def entries(git: Git, paths: list[bytes]) -> dict[bytes, str]:
 def _twin(index: Path, copy: Path) -> None:
     """Hard-link `index` to `copy`, or copy it where that is not possible.
 
-    A link is as good as a copy, because git never changes an index file in place.
+    A hard link is as good as a copy, because git never changes an index file in place.
     """
     try:
         os.link(index, copy)
@@ -303,12 +306,12 @@ def _mtime(path: Path) -> int:
 
 
 def clear_ours(git: Git, vault_id: str, moving: set[str], *, patience: float = 2.0) -> list[str]:
-    """Delete the ref locks that Ormah's own git left in a crash. Return a sentence about each. The caller holds the
-    vault's lock.
+    """Delete the ref locks that a git process started by Ormah left at a crash. Return a sentence about each. The
+    caller holds the vault's lock.
 
-    `moving`: the commits to which Ormah was moving a ref at the crash. Ormah's `git update-ref` made a ref lock if the
-    lock contains one of these commits, or if it is empty and no other git runs here. A git process of the crashed
-    daemon that still runs gets `patience` seconds to end by itself.
+    `moving`: the commits to which Ormah was moving a ref at the crash. Ormah's `git update-ref` made a ref lock if
+    the lock contains one of these commits, or if it is empty and no other git runs in this repository. A git process
+    of the crashed daemon that still runs gets `patience` seconds to end by itself.
     """
     discard(git, vault_id)
     locks = [path for path in ref_locks(git) if moving and path.name != "packed-refs.lock"]
@@ -345,7 +348,7 @@ def clear_stale(git: Git, lock: IndexLock, clock: Clock) -> list[str]:
 
 
 def in_use(git: Git, path: Path) -> bool:
-    """Whether another process has the file open, or a git process that may write runs in this repository.
+    """Whether another process has the file `path` open, or a git process that may write runs in this repository.
 
     True if that is unknown (neither /proc nor `lsof` exists).
     """

@@ -55,7 +55,8 @@ log = logging.getLogger(__name__)
 
 
 class GitMender:
-    """Repairs the git directory of one repository. Thread-safe; the caller of `index` must hold git's index.lock."""
+    """Finds and repairs damage in the git directory of one repository. Thread-safe; the caller of the method `index`
+    must hold git's `index.lock`."""
 
     def __init__(self, top: Path, git_dir: Path, common: Path, refs: RefFiles) -> None:
         self._top = top
@@ -104,7 +105,8 @@ class GitMender:
         return True
 
     def after(self, failed: GitFailed) -> bool:
-        """Repair the repository if damage may have made a command fail. Return whether to retry the command."""
+        """Repair the repository if `failed`, the error of a git command, shows that it may be damaged. Return whether
+        to run the command again."""
         return _DAMAGE.search(failed.stderr) is not None and self.look()
 
     @staticmethod
@@ -112,9 +114,10 @@ class GitMender:
         return _INDEX.search(failed.stderr) is not None
 
     def look(self) -> bool:
-        """Examine all files that this class repairs, and repair those that git cannot read. Return whether it did.
+        """Examine all files that this class repairs, and repair those that git cannot read. Return whether any was
+        repaired.
 
-        A damaged index of git's is left to `index`.
+        Damage of git's index is left to the method `index`.
         """
         with self._lock:
             if self._at_work or not self._common.is_dir():
@@ -138,7 +141,7 @@ class GitMender:
     # The steps
 
     def _kinds(self) -> bool:
-        """Set aside folders, pipes, devices and dangling links that are in the place of files."""
+        """Set aside folders, pipes, devices and dangling symlinks at paths where git expects files."""
         files = [file for file in self._files if _is_odd(file)]
         files += [file for file in self.odd_refs() if file not in files]
         mended = [self._aside(file, "is no file that git can read") for file in files]  # before any git command
@@ -224,9 +227,11 @@ class GitMender:
         return True
 
     def _broken_refs(self) -> bool:
-        """Restore refs that git cannot read: HEAD's branch, and others that have a reflog. Return whether any was set.
+        """Restore refs that git cannot read: HEAD's branch, and others that have a reflog. Return whether any was
+        restored.
 
-        Other refs without a file may be packed, or were deleted; they are restored only if `packed-refs` is empty.
+        A ref other than HEAD's branch that has no file may be packed or deleted: it is restored only if `packed-refs`
+        is empty.
         """
         branch = self._branch()
         packed = self._common / "packed-refs"
@@ -261,7 +266,8 @@ class GitMender:
         return True
 
     def _derived(self) -> bool:
-        """Delete those of `_DERIVED` that are damaged; git writes them again when it packs."""
+        """Delete the damaged ones of the files that git derives from its objects (`_DERIVED`); git writes them again
+        when it packs."""
         bad = [file for file in self._made() if not self._is_whole(file)]
         for name in {_DERIVED[2] if file.name == "multi-pack-index" else "commit-graph" for file in bad}:
             for path in (self._common / one for one in (_DERIVED[2:] if name == _DERIVED[2] else _DERIVED[:2])):
@@ -270,7 +276,8 @@ class GitMender:
         return bool(bad)
 
     def derived_is_sound(self) -> bool:
-        """Whether all of `_DERIVED` that exist are undamaged. A damaged one can make existing objects seem missing."""
+        """Whether all existing files that git derives from its objects (`_DERIVED`) are undamaged. A damaged one can
+        make existing objects seem missing."""
         return all(self._is_whole(file) for file in self._made())
 
     def _made(self) -> list[Path]:
@@ -278,7 +285,8 @@ class GitMender:
         return [file for file in (self._common / _DERIVED[0], *graphs, self._common / _DERIVED[2]) if file.exists()]
 
     def _is_whole(self, file: Path) -> bool:
-        """Whether the last bytes of a file of git's are the checksum of the other bytes; also if it does not exist.
+        """Whether `file`, which git ends with a checksum of the other bytes, is undamaged. True also if it does not
+        exist.
 
         A file that was undamaged earlier, and has the same stat now, is not read again.
         """
@@ -327,7 +335,7 @@ class GitMender:
     def index(self, *, head: str | None) -> bool:
         """If git's index is missing or damaged, write a new one from the commit `head` and the folder's files.
 
-        Return whether that was done.
+        Return whether that was done; False if `head` is None.
         """
         index = self._git_dir / "index"
         if head is None:
@@ -391,7 +399,7 @@ class GitMender:
         return (self._git_dir if name == "HEAD" else self._common) / "logs" / name
 
     def _logged(self, under: str) -> Iterator[str]:
-        """Yield the full names of branches, and `refs/stash`, below `under` that have a reflog.
+        """Yield the full names of the refs below `under` that have a reflog: branches and `refs/stash`.
 
         Remote-tracking refs are left out: a fetch restores them.
         """
@@ -440,9 +448,9 @@ class GitMender:
 
 
 def mend_place(folder: Path) -> bool:
-    """Repair the repository that contains `folder`, if it needs that. Return whether anything was repaired.
+    """Repair the repository that contains `folder`, if it is damaged. Return whether anything was repaired.
 
-    Called before any other git command runs there.
+    Called before any other git command runs in the repository.
     """
     top = next((one for one in (folder, *folder.parents) if os.path.lexists(one / ".git")), None)
     if top is None or (top / ".git").is_symlink() or not (top / ".git" / "objects").is_dir():
@@ -454,7 +462,7 @@ def mend_place(folder: Path) -> bool:
 
 
 def _is_odd(file: Path) -> bool:
-    """Whether the path exists and is neither a regular file nor a link to one."""
+    """Whether the path exists and is neither a regular file nor a symlink to one."""
     try:
         mode = os.lstat(file).st_mode
     except OSError:
@@ -463,5 +471,5 @@ def _is_odd(file: Path) -> bool:
 
 
 def _names_ref(file: Path) -> bool:
-    """Whether the file is a symbolic link to another ref, as old versions of git wrote symbolic refs."""
+    """Whether the file is a symlink to another ref, as old versions of git wrote symbolic refs."""
     return file.is_symlink() and os.readlink(file).startswith("refs/")

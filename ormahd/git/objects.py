@@ -88,8 +88,8 @@ def _parts(fresh: Mapping[str, tuple[str, bytes]]) -> list[bytes]:
 def deflated(kind: str, data: bytes) -> bytes:
     """Return the bytes of an object of `kind` in zlib format (RFC 1950).
 
-    Small commits and trees (`STORED`) are not compressed, as with git's `core.compression=0`: that would take time and
-    save little. A later repack stores them as deltas.
+    Small commits and trees (`STORED`) are not compressed, as with git's `core.compression=0`: compressing them would
+    take time and save little. A later repack stores them as deltas.
     """
     size = len(data)
     if size > STORED.get(kind, 0):
@@ -161,7 +161,8 @@ class Tree:
         return Tree(self.keys.copy(), self.lines.copy(), self._oid_bytes)
 
     def put(self, name: bytes, entry: TreeEntry | None) -> None:
-        """Set (or with None remove) the entry of a name. Call it only on a copy that is not in the cache yet."""
+        """Set (or with None remove) the entry of a name. Call it only on a `copy` that is not yet in the cache of
+        `Objects`."""
         for key in (name, name + b"/"):
             at = bisect_left(self.keys, key)
             if at < len(self.keys) and self.keys[at] == key:
@@ -177,10 +178,10 @@ class Tree:
 
 
 class Objects:
-    """Reads trees of the history, builds new objects in memory, and writes them to disk together."""
+    """Reads git trees, builds new git objects in RAM, and writes several new objects to disk together."""
 
     def __init__(self, git: Git, flusher: Flusher, packed: Callable[[], None] = lambda: None) -> None:
-        """`packed` is called after a pack is written."""
+        """`flusher` writes files in parallel. `packed` is called after a pack is written."""
         self._git = git
         self._flusher = flusher
         self._packed = packed
@@ -216,7 +217,8 @@ class Objects:
         return kept
 
     def drop_replaced(self) -> None:
-        """Drop the old versions of edited trees from the cache. Called once the branch has moved to the new ones."""
+        """Drop the old versions of edited trees from the cache. Called once the branch has moved to the new
+        versions."""
         replaced, self._replaced = self._replaced, []
         with self._lock:
             for oid in replaced:
@@ -224,7 +226,8 @@ class Objects:
                 self._lines -= len(tree) if tree is not None else 0
 
     def root(self, commit: str | None, fresh: Mapping[str, tuple[str, bytes]] | None = None) -> str | None:
-        """Return the id of the tree of `commit`; None if that is None. `fresh`: objects that are not written yet."""
+        """Return the id of the tree of `commit`; None if `commit` is None. `fresh`: objects that are not written
+        yet."""
         if commit is None:
             return None
         known, tree = self._root
@@ -237,7 +240,8 @@ class Objects:
     def find(
         self, root: str | None, path: bytes, fresh: Mapping[str, tuple[str, bytes]] | None = None
     ) -> TreeEntry | None:
-        """Return the entry of a path (relative to the top) below the tree `root`; None if there is none."""
+        """Return the entry of a path (relative to the repository's top) below the tree `root`; None if there is
+        none."""
         oid = root
         *folders, name = path.split(b"/")
         for folder in folders:
@@ -326,7 +330,7 @@ class Objects:
         message: str,
         fresh: dict[str, tuple[str, bytes]],
     ) -> str:
-        """Add a commit and return its id. `author` and `committer`: `Name <mail> seconds +0000`."""
+        """Add a commit object to `fresh` and return its id. `author` and `committer`: `Name <mail> seconds +0000`."""
         lines = [
             f"tree {tree}",
             *(f"parent {parent}" for parent in parents),

@@ -139,7 +139,7 @@ def _trailers_from(lines: Sequence[str]) -> int:
 def is_structure(text: str) -> bool:
     """Whether `text` occurs in the fixed words of Ormah's trailers, such as `Ormah-Op` or the kinds of ops.
 
-    If a commit message contains such a text, it need not be about a memory.
+    A commit message that contains such a text is not necessarily about a memory.
     """
     keys = "\n".join(
         ["Ormah-Op: ", "Ormah-Kind: ", "Ormah-Source: ", "Ormah-Run: ", "Ormah-Nodes: ", *Kind, "agent:", "job:"]
@@ -237,7 +237,8 @@ class LogEntry(NamedTuple):
 
 
 class LogView(Struct, frozen=True, dict=True):
-    """The history as of `head`. `entries`: newest first; a commit always comes before its ancestors."""
+    """The commits that changed the vault, as of the commit `head`, and which of them are undone. `entries`: newest
+    first; a commit always comes before its ancestors."""
 
     head: str | None
     entries: Sequence[LogEntry]
@@ -264,7 +265,8 @@ class LogView(Struct, frozen=True, dict=True):
 
 
 class OpLog:
-    """The commits of a repository that changed files below `prefix` (a path ending in a slash; "": all commits).
+    """Reads the commits of a repository that changed files below `prefix` (a path ending in a slash; "": all
+    commits), and keeps them in RAM.
 
     Thread-safe: each caller gets a `LogView` that does not change.
     """
@@ -312,7 +314,8 @@ class OpLog:
         return [entry for _, entry in self._read(head, "--date-order")]
 
     def _grown(self, old: LogView, head: str) -> Sequence[LogEntry] | None:
-        """Return the entries of `old` and the newer ones up to `head`; None if `head` lacks some of the old ones."""
+        """Return the entries of `old` and the newer ones up to `head`; None if the history of `head` lacks any of the
+        old entries."""
         fresh: list[LogEntry] = []
         merged = False
         try:
@@ -358,10 +361,10 @@ def _interned(text: str | None) -> str | None:
 
 
 def _resolved(head: str | None, found: Sequence[LogEntry], firsts: Mapping[str, str]) -> LogView:
-    """Return the view of these entries (newest first) at `head`, with what is undone at that time.
+    """Return the `LogView` at `head` of the entries `found` (newest first), including which of them are undone.
 
-    Of several undos of one op, commit or part the latest counts, unless it was itself undone. `firsts`: what is known
-    already of `LogView.firsts`.
+    If several ops undo the same op, commit or part, the latest counts, unless it was itself undone. `firsts`: the
+    part of `LogView.firsts` that is known from an earlier view.
     """
     latest: dict[str | Part, tuple[str, bool]] = {}
     entries = [entry for entry in found if not entry.first]

@@ -23,11 +23,11 @@ log = logging.getLogger(__name__)
 
 
 class PackIndex:
-    """Maintains the multi-pack-index of one repository. Thread-safe."""
+    """Keeps the multi-pack-index (git's one index for all packs) of one repository up to date. Thread-safe."""
 
     def __init__(self, git: Git, lineage: threading.Lock) -> None:
-        """`lineage`: a lock that any code that replaces packs holds, because an index that is written meanwhile would
-        name deleted packs."""
+        """`lineage`: a lock that is held by any code that replaces packs. It is also held to write the
+        multi-pack-index, which would otherwise name deleted packs."""
         self._git = git
         self._lineage = lineage
         self._lock = threading.Lock()
@@ -36,7 +36,8 @@ class PackIndex:
         self._closed = False
 
     def came(self) -> None:
-        """Count a new pack; after every `EVERY` of them write the index, in a thread. Returns at once."""
+        """Count a new pack; after every `EVERY` new packs write the multi-pack-index, in a thread. Returns at
+        once."""
         with self._lock:
             self._new = self._unlisted() if self._new is None else self._new + 1
             if self._new < EVERY or self._closed or (self._thread is not None and self._thread.is_alive()):
@@ -46,7 +47,7 @@ class PackIndex:
             self._thread.start()
 
     def close(self) -> None:
-        """Wait until a running write has ended, and start no other from now on."""
+        """Wait until a running write of the multi-pack-index has ended, and start no other from now on."""
         with self._lock:
             self._closed = True
             thread = self._thread
@@ -91,7 +92,8 @@ def packs(git: Git) -> int:
 
 
 def tidy(git: Git, *, beyond: int = LOOSE) -> bool:
-    """Pack loose objects and small packs if there are many of either (`beyond`, `PACKS`). Return whether it was done.
+    """If there are more than `beyond` loose objects, or more than `PACKS` packs, pack loose objects and small packs.
+    Return whether that was done.
 
     Safe while Ormah or the person's git writes: no object is lost, not even an unreachable one.
     """

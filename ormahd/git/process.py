@@ -67,9 +67,9 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def executable() -> str:
-    """Return the path of git, or its name if it is not found.
+    """Return the full path of the git program, or its name if it is not found.
 
-    GitPython reads the same variable, so that both use the same git.
+    The environment variable `GIT_PYTHON_GIT_EXECUTABLE` may name it, as for GitPython, so that both use the same git.
     """
     name = os.environ.get("GIT_PYTHON_GIT_EXECUTABLE") or "git"
     found = _find(name, os.environ.get("PATH"))

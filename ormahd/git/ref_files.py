@@ -15,7 +15,7 @@ FILES: Final = "files"
 
 
 class RefFiles:
-    """The ref files of one repository."""
+    """Tells in which files git stores the refs of one repository, and the paths of their lock files."""
 
     def __init__(self, git_dir: Path, common: Path, ref_format: str) -> None:
         self._git_dir = git_dir
@@ -27,7 +27,7 @@ class RefFiles:
     def mark(self) -> object:
         """Return a value that changes whenever HEAD names another branch: times, size and inode of HEAD's file.
 
-        None if the file has no stat; the caller then has to ask git.
+        None if that file's stat cannot be read; the caller then has to ask git.
         """
         try:
             found = os.stat(self._head)
@@ -64,5 +64,6 @@ class RefFiles:
             return -1
 
     def _stacks(self) -> list[Path]:
-        """Return the folders with reftables: one, or in a linked worktree its own and the common one."""
+        """Return the folders with reftables: one, or in a linked worktree two (its own, and that of the main
+        worktree)."""
         return list(dict.fromkeys((self._git_dir / "reftable", self._common / "reftable")))

@@ -23,7 +23,8 @@ class Moved(Enum):
 class HeadMover:
     """A `git update-ref` process that can move HEAD's branch (or a detached HEAD) once, with a line in the reflog.
 
-    It is started early, so that `move` need not wait for the start of a process. Call `move` or `drop`.
+    It is started early, so that `move` need not wait for the start of a process. The caller must call `move` or
+    `drop`, which end the process.
     """
 
     def __init__(self, git: Git, *, who: Signature, seconds: int, reason: str) -> None:
@@ -37,8 +38,8 @@ class HeadMover:
         self._child: subprocess.Popen[bytes] | None = git.start("update-ref", "-m", reason, "--stdin", env=env)
 
     def move(self, old: str | None, new: str) -> Moved:
-        """Move HEAD from the commit `old` (None: no commit yet) to `new`; callable once. YES: HEAD was read back and
-        is there."""
+        """Move HEAD from the commit `old` (None: no commit yet) to `new`; callable once. `Moved.YES`: a read of HEAD
+        has confirmed the move."""
         git, child = self._git, self._child
         if child is None:
             raise Internal("HEAD is moved once by each of these")

@@ -99,10 +99,10 @@ def _parts(path: str) -> list[str]:
 
 
 class Remote(Struct, frozen=True):
-    """A remote and the branch there to sync with.
+    """A remote repository, and the branch in it to sync with.
 
-    `known`: whether the remote is configured in git. Git is then given its name instead of its URL, and so applies the
-    remote's other settings.
+    `known`: whether the remote is configured in git. Git is then given its name instead of its URL, and so applies
+    the remote's other settings.
     """
 
     name: str
@@ -121,8 +121,8 @@ class Remote(Struct, frozen=True):
 
 
 def shown(url: str) -> str:
-    """Return a text with the passwords removed from URLs in it; from http(s) URLs the user name too, as it may be a
-    token."""
+    """Return `url`, or any text with URLs, without the passwords in URLs. The user names in http(s) URLs are removed
+    too, because they may be tokens."""
     without = re.sub(r"(ssh://[^/@:\s']*):[^/@\s']*@", r"\1@", url)
     return re.sub(r"(https?://)[^/@\s']*@", r"\1", without)
 
@@ -163,8 +163,8 @@ def find(git: Git, name: str) -> Remote:
 
 @contextmanager
 def as_before(git: Git, remote: Remote) -> Iterator[Callable[[], None]]:
-    """After the block set the remote-tracking ref back to its earlier commit, unless the block called the function that
-    it is given.
+    """Context manager: after the block, set the remote-tracking ref back to its earlier commit, unless the block has
+    called the function that it is given.
 
     Then no ref leads to the commits that the block fetched.
     """
@@ -272,7 +272,7 @@ class Unreachable(Unavailable):
 
 
 class Heads(Struct, frozen=True):
-    """The branches of a remote, {full name: commit}, and the full name of its default branch."""
+    """The branches of a remote, {full name: commit}, and the full name of its default branch (None: unknown)."""
 
     branches: Mapping[str, str]
     default: str | None
@@ -329,7 +329,8 @@ class Network:
         return self._git.resolve(remote.tracking)
 
     def push(self, remote: Remote, commit: str, progress: Progress) -> bool:
-        """Push a commit to the remote's branch. Return False if that branch has moved: it would be no fast-forward.
+        """Push a commit to the remote's branch. Return False, and change nothing, if that branch has commits that
+        `commit` lacks (the push would be no fast-forward).
 
         Raises Unreachable; Conflict if the remote refuses.
         """

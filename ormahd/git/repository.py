@@ -48,8 +48,8 @@ class Signature(Struct, frozen=True):
 class RepositoryFolders(Struct, frozen=True):
     """Where a repository is, and its formats.
 
-    `top`: the working tree. `git_dir`: the git directory. `common`: the same, or in a linked worktree that of the main
-    one. `object_format`: `sha1` or `sha256`.
+    `top`: the working tree. `git_dir`: the git directory. `common`: the same folder; in a linked worktree, the git
+    directory of the main worktree. `object_format`: `sha1` or `sha256`.
     """
 
     top: Path
@@ -107,7 +107,8 @@ def ignored_around(place: RepositoryFolders, folder: Path) -> bool:
 
 
 class Git:
-    """Runs git in one repository, and reads its objects. Thread-safe; `close` ends the long-lived git process."""
+    """Runs git commands in one repository, and reads its objects by one long-lived git process, which `close` ends.
+    Thread-safe."""
 
     def __init__(self, place: RepositoryFolders) -> None:
         self.top = place.top
@@ -182,13 +183,15 @@ class Git:
         return call(arguments, options=self._options, cwd=self.top, input=input, env=env, ok=ok)
 
     def mended(self, failed: GitFailed) -> bool:
-        """Repair the repository if damage may have made a command fail. Return whether to retry the command."""
+        """Repair the repository if `failed`, the error of a git command, shows that it may be damaged. Return whether
+        to run the command again."""
         if self.mender.blames_index(failed):
             return self.mend_index is not None and self.mend_index()
         return self.mender.after(failed)
 
     def look_out(self) -> None:
-        """Set aside what would block git, such as a pipe in the place of a file. Called before git is started."""
+        """Set aside what would block git, such as a pipe at the path of a file in the git directory. Called before
+        git is started."""
         known = self._branch
         if self.mender.odd(None if known is None else known[1]):
             self.mender.look()

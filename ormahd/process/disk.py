@@ -52,9 +52,9 @@ def sync(fd: int) -> None:
 
 
 def read_all(fd: int, size: int) -> bytes:
-    """Return all bytes from the current position of `fd`. `size`: the expected number.
+    """Return all bytes from the current position of `fd`. `size`: the expected number of bytes.
 
-    It makes fewer system calls than `open(fd).read()`, and so releases the GIL less often.
+    This makes fewer system calls than `open(fd).read()`, and so releases the GIL less often.
     """
     parts = []
     while part := os.read(fd, size + 1):
@@ -81,7 +81,7 @@ def write_small(path: Path, data: bytes) -> None:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write all of `data` to `fd`. It makes fewer system calls than a file object."""
+    """Write all of `data` to `fd`. This makes fewer system calls than a file object does."""
     left = memoryview(data)
     while left:
         left = left[os.write(fd, left) :]
@@ -120,7 +120,8 @@ def write_durably(path: Path, data: bytes, *, mode: int = 0o666) -> None:
 
 
 class Flusher:
-    """Runs many small writes that fsync in parallel threads, so that the disk can combine the flushes."""
+    """Calls a function in parallel threads, once for each item. Meant for many small writes that fsync: the disk can
+    then combine the flushes."""
 
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
@@ -164,7 +165,7 @@ class Flusher:
 
 
 class _Countdown:
-    """Lets one thread `wait` until `one` was called `left` times."""
+    """A counter for threads: `wait` blocks one thread until `one` was called `left` times."""
 
     def __init__(self, left: int) -> None:
         self._left = left
@@ -183,7 +184,7 @@ class _Countdown:
 
 
 def _giving(work: Callable[[T], object]) -> Callable[[T], object]:
-    """Return a function that gives way to urgent work before it calls `work`."""
+    """Return a function that first lets urgent work run (`priority.give`), and then calls `work`."""
 
     def one(item: T) -> object:
         priority.give()
@@ -193,9 +194,9 @@ def _giving(work: Callable[[T], object]) -> Callable[[T], object]:
 
 
 def _load() -> tuple[Any, int, int]:
-    """Return the system's function for `rename2`, with its flags: (function, no-replace, exchange).
+    """Return the system's function for `rename2`, with its flags: (function, flag "do not replace", flag "exchange").
 
-    (None, 0, 0) if the system has none.
+    (None, 0, 0) if the system has no such function.
     """
     names = {"linux": ("renameat2", 1, 2), "darwin": ("renameatx_np", 4, 2)}
     name, noreplace, exchange = names.get(sys.platform, ("", 0, 0))
@@ -214,9 +215,10 @@ _rename2, _NOREPLACE, _EXCHANGE = _load()
 
 
 def rename2(from_dir: int, old: str, to_dir: int, new: str, *, exchange: bool) -> bool:
-    """Rename atomically without replacing an existing file or, with `exchange`, exchange two files.
+    """Rename a file atomically without replacing an existing one or, with `exchange`, exchange two files.
 
-    Return False if the system or the file system does not support it. Raises OSError for other errors.
+    `from_dir`, `to_dir`: file descriptors of the folders of `old` and `new`. Return False if the system or the file
+    system does not support it. Raises OSError for other errors.
     """
     if _rename2 is None:
         return False
@@ -238,9 +240,10 @@ def exists(folder: int, name: str) -> bool:
 
 
 def read_regular(folder: int, name: str, path: str, *, strict: bool = True) -> bytes | None:
-    """Return the bytes of the regular file `name` in `folder`; None if it does not exist. `path`: for the message.
+    """Return the bytes of the regular file `name` in `folder` (a file descriptor); None if it does not exist. `path`:
+    its name in the error message.
 
-    If it is of another kind, raise Conflict; return None if not `strict`.
+    If something else than a regular file is there, raise Conflict; if not `strict`, return None.
     """
     try:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
@@ -262,7 +265,8 @@ def read_regular(folder: int, name: str, path: str, *, strict: bool = True) -> b
 
 
 def move(from_dir: int, old: str, to_dir: int, new: str) -> None:
-    """Rename a file, and raise FileExistsError instead of replacing an existing one."""
+    """Rename a file, and raise FileExistsError instead of replacing an existing one. `from_dir`, `to_dir`: file
+    descriptors of the folders of `old` and `new`."""
     if rename2(from_dir, old, to_dir, new, exchange=False):
         return
     try:
@@ -298,10 +302,10 @@ log = logging.getLogger(__name__)
 
 
 def set_aside(path: Path, into: Path, name: str) -> Path | None:
-    """Move what is at `path` into the folder `into`, under `name` with a number. Return its new path, or None if there
-    was nothing.
+    """Move what is at `path` into the folder `into`, under `name` with a number. Return its new path, or None if
+    nothing is at `path`.
 
-    If it is a pipe on which a process (such as a git) blocks, that process gets end of file and continues.
+    If it is a pipe on which a process (such as git) blocks, that process gets end of file and continues.
     """
     into.mkdir(mode=0o700, parents=True, exist_ok=True)
     plain = name.strip("/.").replace("/", "-")
@@ -321,7 +325,8 @@ def set_aside(path: Path, into: Path, name: str) -> Path | None:
 
 
 def make_way(root: Path, name: str, why: str) -> None:
-    """Set aside what is at `name` in the vault at `root`, if it exists, and log it. `why`: such as "was no file"."""
+    """If anything is at the path `name` in the vault at `root`, move it into the folder `FOLDER` there, and log that.
+    `why`: the reason, such as "was no file"."""
     where = set_aside(root / name, root / FOLDER, Path(name).name)
     if where is not None:
         log.warning("%s %s; what stood there is %s now", root / name, why, where)
@@ -329,7 +334,7 @@ def make_way(root: Path, name: str, why: str) -> None:
 
 
 def is_file(path: Path) -> bool:
-    """Whether `path` is a regular file, or a link to one, or does not exist: then opening it cannot block."""
+    """Whether `path` is a regular file, or a symlink to one, or does not exist: then opening it cannot block."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except OSError:
@@ -338,7 +343,7 @@ def is_file(path: Path) -> bool:
 
 def make_folder(root: Path, name: str) -> Path:
     """Return the path of the folder `name` in the vault at `root`. Create it if it is missing, and set aside a file,
-    link or pipe in its place."""
+    symlink or pipe at its path."""
     folder = root / name
     for path in (
         (folder.parent, folder) if folder.parent != root else (folder,)
@@ -362,8 +367,8 @@ def note(folder: Path, name: str, why: str) -> None:
 
 
 def findings(root: Path, git_dir: Path) -> list[tuple[str, str]]:
-    """Return (what was repaired or set aside, what a person can do about it) of everything recorded by `note`, until
-    the person deletes the folders."""
+    """Return (what was repaired or set aside, what a person can do about it) for each line that `note` wrote in the
+    vault at `root` or in `git_dir`. A person ends this by deleting the folder with the lines."""
     found = []
     for folder in (git_dir / IN_GIT, root / FOLDER):
         mend = f"look whether anything is missing (ormahctl verify), then: rm -r {folder}"

@@ -29,7 +29,7 @@ _KINDS: Final = (
 def kind(path: Path) -> str | None:
     """Return what is at `path`, in words: "a file" (a regular one), "a folder", "a FIFO" and so on; None: nothing.
 
-    Opens nothing, and follows no link.
+    Opens nothing, and follows no symlink.
     """
     try:
         mode = path.lstat().st_mode
@@ -39,7 +39,8 @@ def kind(path: Path) -> str | None:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename what is at `path`, in its folder, and return its new path. Raises OSError."""
+    """Rename what is at `path` to a new name with the present time, in the same folder, and return its new path.
+    Raises OSError."""
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     for number in range(1000):
         aside = path.with_name(f"{path.name}{ASIDE}{stamp}{f'-{number}' if number else ''}")
@@ -59,8 +60,8 @@ def make_way(path: Path) -> str | None:
 
 
 def make_way_for_folder(path: Path) -> str | None:
-    """Set aside what is at `path`, or at its parent, if it is neither a folder nor a link to one. Return a sentence
-    about it, or None if nothing was moved."""
+    """Set aside what is at `path`, or at its parent, if it is neither a folder nor a symlink to one. Return a
+    sentence about it, or None if nothing was moved."""
     for one in (path.parent, path):
         if not one.is_dir() and (found := kind(one)) is not None:
             return f"{found} stood in the place of the folder {one}; it was set aside as {set_aside(one).name}"
@@ -68,15 +69,15 @@ def make_way_for_folder(path: Path) -> str | None:
 
 
 def asides(directory: Path, name: str = "") -> list[Path]:
-    """Return the paths of what was set aside in `directory`, sorted by old name and time; with `name` only files whose
-    old name begins with it."""
+    """Return the paths of what was set aside in `directory`, sorted by original name and time; with `name` only those
+    whose original name begins with it."""
     with contextlib.suppress(OSError):
         return sorted(path for path in directory.iterdir() if path.name.startswith(name) and ASIDE in path.name)
     return []
 
 
 def remove(path: Path) -> None:
-    """Delete the file or folder at `path`, if it exists. Of a link the target stays. Raises OSError."""
+    """Delete the file or folder at `path`, if it exists. Of a symlink the target stays. Raises OSError."""
     if kind(path) == "a folder":
         shutil.rmtree(path)
     else:
@@ -85,7 +86,7 @@ def remove(path: Path) -> None:
 
 
 def read(path: Path, *, follow: bool = False) -> bytes:
-    """Return the bytes of the regular file at `path` or, with `follow`, of one that a link leads to.
+    """Return the bytes of the regular file at `path` or, with `follow`, of one that a symlink at `path` leads to.
 
     Raises OSError for anything else; a FIFO does not block it.
     """

@@ -48,8 +48,8 @@ _searched = 0.0
 
 
 def first() -> AbstractContextManager[None]:
-    """Mark urgent work as begun, at this call. It ends with the block of the returned context manager, which must be
-    entered once, in any thread. Meanwhile `give` waits in other threads."""
+    """Mark urgent work (somebody waits for it) as begun, at this call. It ends with the block of the returned context
+    manager, which must be entered once, in any thread. Until then `give` waits in other threads."""
     global _first  # noqa: PLW0603 - of the process, as the interpreter's lock is
     with _lock:
         _first += 1
@@ -209,7 +209,7 @@ class Timer:
 
 
 class Turns:
-    """A lock per key. A lock exists only while threads hold it or wait for it."""
+    """Gives threads one lock for each key. A lock exists only while threads hold it or wait for it."""
 
     def __init__(self) -> None:
         self._locks: dict[str, tuple[threading.Lock, int]] = {}
@@ -217,8 +217,8 @@ class Turns:
 
     @contextmanager
     def take(self, key: str) -> Iterator[None]:
-        """Hold the lock of `key` (such as a request's id) during the block: of several threads with the same key only
-        one is in it."""
+        """Context manager: hold the lock of `key` (such as a request's id) during the block, so that of several
+        threads with the same key only one is in it."""
         with self._lock:
             lock, there = self._locks.get(key, (threading.Lock(), 0))
             self._locks[key] = (lock, there + 1)
@@ -239,14 +239,14 @@ ARENAS = 2
 
 
 def few_arenas() -> None:
-    """Limit the number of malloc arenas to `ARENAS` (glibc only). Call it before threads are started."""
+    """Limit the number of arenas of malloc to `ARENAS` (glibc only). Call it before threads are started."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(ARENA_MAX, ARENAS)
 
 
 def give_back() -> None:
-    """Return freed memory to the system (`malloc_trim`), of which glibc keeps a lot after much embedding."""
+    """Return freed RAM to the system (`malloc_trim`), because glibc keeps a lot of it after much embedding."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

@@ -63,8 +63,9 @@ def drop_log(path: Path) -> None:
 
 
 def clear(path: Path) -> list[str]:
-    """Make it possible to open the database `path`: create its folder, and set aside what is in the place of its files
-    or of the folder. Return a sentence about each thing that was set aside.
+    """Make it possible to open the database `path`: create its folder, and set aside whatever is in the way (no
+    folder at the folder's path, no regular file at a file's path). Return a sentence about each thing that was set
+    aside.
 
     A log file without a database is deleted, because SQLite would apply it to a new database. Raises OSError.
     """
@@ -130,8 +131,8 @@ def _filled(some: Sequence[T]) -> Sequence[T]:
 
 
 def table(connection: sqlite3.Connection, names: Sequence[str], rest: str, values: Sequence[object]) -> list[list[Any]]:
-    """Return the rows of `SELECT {names} {rest}`, in any order. Values are texts, integers or None; wrap floating-point
-    columns in `exact`."""
+    """Return the rows of `SELECT {names} {rest}`, in any order. `values`: the parameters. The columns hold texts,
+    integers or NULL; wrap floating-point columns in `exact`."""
     found = connection.execute(f"SELECT json_group_array(json_array({', '.join(names)})) {rest}", values).fetchone()
     return msgspec.json.decode(found[0], type=list[list[Any]])
 
@@ -146,7 +147,8 @@ def put(connection: sqlite3.Connection, into: str, rows: Sequence[Sequence[objec
 def among(
     connection: sqlite3.Connection, statement: str, values: Sequence[object], *, first: Sequence[object] = ()
 ) -> None:
-    """Execute `statement`, which ends in `IN`, with all `values`. `first`: the statement's earlier parameters."""
+    """Execute `statement`, which ends in `IN`, for all `values`, in several parts if there are many. `first`: the
+    statement's earlier parameters."""
     for some in sets(values):
         connection.execute(f"{statement} ({marks(some)})", (*first, *some))
 
@@ -154,9 +156,10 @@ def among(
 def columns(
     connection: sqlite3.Connection, names: Sequence[str], rest: str, values: Sequence[object]
 ) -> list[list[str]]:
-    """Return the columns `names` of the rows of `SELECT … {rest}`: for each a list of texts, all in the same order.
+    """Return the columns `names` of the rows of `SELECT … {rest}`: one list of texts for each column, all in the same
+    order. `values`: the parameters.
 
-    The values must be numbers, or texts without spaces, and never NULL.
+    The columns must hold numbers, or texts without spaces, and never NULL.
     """
     joined = ", ".join(f"group_concat({name}, ' ')" for name in names)
     found = connection.execute(f"SELECT {joined} {rest}", values).fetchone()
@@ -173,7 +176,8 @@ def lookup(connection: sqlite3.Connection, key: str, value: str, rest: str, valu
 def scored(
     connection: sqlite3.Connection, select: str, values: Sequence[object]
 ) -> tuple[list[str], NDArray[np.float64]]:
-    """Return (keys, scores) of the rows of `select`, in its order; it has the columns `key` and `score`.
+    """Return (keys, scores) of the rows of the query `select`, in its order. It must have the columns `key` and
+    `score`.
 
     Keys are texts without spaces. Scores are exact, so that equal ones stay equal.
     """

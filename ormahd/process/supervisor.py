@@ -23,9 +23,9 @@ BROKEN: Final = 0
 
 
 class Signals:
-    """Handles SIGTERM, SIGINT and SIGHUP: `wait` returns those that came. Create it in the main thread.
+    """Handles SIGTERM, SIGINT and SIGHUP: `wait` returns the signals that arrived. Create it in the main thread.
 
-    A second SIGTERM or SIGINT ends the process at once; writes that were acknowledged survive that.
+    A second SIGTERM or SIGINT ends the process at once; writes that were acknowledged to a client survive that.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Supervisor:
     """
 
     def __init__(self, environ: MutableMapping[str, str]) -> None:
-        """`environ`: must be `os.environ`, because the notifier reads that."""
+        """`environ`: must be `os.environ`, because the library that sends the notifications reads `os.environ`."""
         self._notifier = sdnotify.SystemdNotifier() if "NOTIFY_SOCKET" in environ else None
         environ.pop("NOTIFY_SOCKET", None)
         period, pid = environ.pop("WATCHDOG_USEC", ""), environ.pop("WATCHDOG_PID", "")

@@ -43,12 +43,13 @@ log = logging.getLogger(__name__)
 
 
 class ChromaTrouble(Exception):
-    """Chroma failed. The caller deletes its files and fills it again, or continues without it."""
+    """Chroma failed. The caller deletes Chroma's files and fills Chroma again, or continues without it."""
 
 
 @contextlib.contextmanager
 def _guarded(what: str) -> Iterator[None]:
-    """Raise ChromaTrouble for any error of Chroma in the block, including Rust panics, which are no `Exception`.
+    """Context manager: raise ChromaTrouble for any error of Chroma in the block, including Rust panics, which are no
+    `Exception`.
 
     `what`: the verb for the message, as in "Chroma failed to {what}".
     """
@@ -61,7 +62,8 @@ def _guarded(what: str) -> Iterator[None]:
 
 
 class Chroma:
-    """One collection with the vectors of pieces, under the ids `<node id>:<n>`, compared by cosine.
+    """Stores the vectors of pieces in one collection of Chroma, under the ids `<node id>:<n>`, and finds the nearest
+    by cosine.
 
     Only one thread may write; any thread may search.
     """
@@ -81,7 +83,8 @@ class Chroma:
         return self._settings.url is None
 
     def open(self) -> tuple[str, int] | None:
-        """Open the collection. Return its (generation, position); None if there is none yet, or it lacks them.
+        """Open the collection. Return its (generation, position), as stored by `write`; None if there is no
+        collection yet, or it lacks them.
 
         If an embedded Chroma fails, its files are deleted, and it is opened again. Raises ChromaTrouble.
         """
@@ -124,7 +127,8 @@ class Chroma:
             return None
 
     def make(self) -> str:
-        """Create an empty collection at position 0, in place of the present one. Return its generation."""
+        """Create an empty collection at position 0, in place of the present one. Return its generation, a new random
+        id."""
         with _guarded("make a collection"):
             from chromadb.errors import NotFoundError
 
@@ -154,7 +158,7 @@ class Chroma:
                 self._remove()
 
     def drop_others(self) -> None:
-        """Delete the collections that this index has with vectors of other embedding models."""
+        """Delete the other collections of the same vault, which hold vectors of other embedding models."""
         with _guarded("drop old collections"):
             prefix = self._name[: self._name.rindex("-") + 1]
             for collection in self._client.list_collections():
@@ -163,7 +167,7 @@ class Chroma:
 
     def write(self, ids: Sequence[str], vectors: Float, gone: Sequence[str], generation: str, position: int) -> None:
         """Delete the ids `gone`, set the vector of each of `ids` (`vectors`: float32[n, dimensions]), and store
-        `generation` and `position`."""
+        `generation` (see `make`) and `position`, the caller's number of this write."""
         with self._lock, _guarded("write"):
             if gone:
                 self._collection.delete(ids=list(gone))
@@ -203,7 +207,7 @@ class Chroma:
         return self.embedded and self.bytes() > BLOAT * BYTES_PER_VECTOR * pieces + _ROOM
 
     def settled(self) -> None:
-        """Start to count unclean ends (`UNCLEAN_ENDS`) from 0 again. Called when all vectors are written, which shows
+        """Reset the count of unclean ends (see `UNCLEAN_ENDS`) to 0. Called when all vectors are written, which shows
         that Chroma works."""
         if self.embedded:
             with contextlib.suppress(OSError):
@@ -239,7 +243,7 @@ class Chroma:
 
     def _count_start(self) -> None:
         """Count this start in the file `_mark`, which a clean close deletes. If the count has reached `UNCLEAN_ENDS`,
-        delete Chroma's files, because damaged ones could crash each process."""
+        delete Chroma's files, because damaged ones could crash the process at each start."""
         try:
             ends = int(own_files.read(self._mark))
         except (OSError, ValueError):
@@ -256,8 +260,8 @@ class Chroma:
 
 
 def _forget_failed(directory: Path) -> None:
-    """Remove the client for `directory` from Chroma's cache. Chroma caches it even if it failed to start, and would
-    return it again."""
+    """Remove the client for `directory` from Chroma's cache. Chroma caches a client even if it failed to start, and
+    would return the failed one again."""
     from chromadb.api.shared_system_client import SharedSystemClient
 
     for kept in ("_identifier_to_system", "_identifier_to_refcount"):

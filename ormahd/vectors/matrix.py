@@ -42,7 +42,8 @@ Places = Mapping[str, tuple[int, int]]
 class MatrixView(Struct, frozen=True):
     """The rows of a `Matrix` at one moment.
 
-    `owners`: the node id of each row. `used`: the number of rows; rows after it were added later and are ignored.
+    `blocks`: the rows, in arrays of equal size. `owners`: the node id of each row. `used`: the number of rows; rows
+    after it were added later and are ignored.
     """
 
     blocks: tuple[Float, ...]
@@ -71,7 +72,7 @@ class MatrixView(Struct, frozen=True):
 
 
 class MatrixSnapshot(Struct, frozen=True):
-    """The vectors of a `Matrix` at one moment."""
+    """A copy of a `Matrix` that still returns the vectors of nodes at one moment."""
 
     places: Places
     view: MatrixView
@@ -83,7 +84,8 @@ class MatrixSnapshot(Struct, frozen=True):
 
 
 class Matrix:
-    """The vectors of all nodes, as rows of a matrix. A node has one row for each piece of its text."""
+    """Holds the vectors of all nodes in RAM, as rows of a matrix, and finds the nearest nodes. A node has one row for
+    each piece of its text."""
 
     def __init__(self, dimensions: int, *, quick: int = 0, block: int = BLOCK) -> None:
         """`quick`: the largest number of rows at which the property `quick` is true. `block`: the rows per block."""
@@ -116,7 +118,7 @@ class Matrix:
 
     @property
     def memory(self) -> int:
-        """The bytes of all rows, dead ones included."""
+        """The number of bytes of all rows, dead ones included."""
         return 4 * self._used * self.dimensions
 
     def put(self, items: Iterable[tuple[str, Half]]) -> None:
@@ -260,10 +262,11 @@ def _nearest(
 def _owned(
     view: MatrixView, places: Places, rows: NDArray[np.int64], exact: NDArray[np.float64]
 ) -> tuple[list[tuple[float, str]], list[str]]:
-    """Return the nodes of these rows as (-cosine of the nearest row, id), nearest first; and those of them that have
-    newer vectors than the view.
+    """Return (the nodes of these rows as (-cosine of the nearest row, id), nearest first; the ids of those among them
+    that got newer vectors after the view was made).
 
-    `rows` are ordered from the nearest; `exact`: their cosines. Dead rows count only for nodes of the second kind.
+    `rows`: row numbers, nearest first; `exact`: their cosines. A dead row counts only if its node has such newer
+    vectors.
     """
     best: dict[str, float] = {}
     changed: list[str] = []
@@ -282,14 +285,14 @@ def _owned(
 def row_by_row(rows: Float, vectors: Float) -> NDArray[np.float64]:
     """Return `rows @ vectors.T`, rounded, with each number computed separately.
 
-    A matrix product would not do, because its last bits depend on the sizes of the matrices.
+    A single matrix product is not used, because the last bits of its numbers depend on the sizes of the matrices.
     """
     return np.asarray(np.vecdot(rows[:, None], vectors), np.float64).round(DECIMALS)
 
 
 def _scores(view: MatrixView, places: Sequence[tuple[int, int]], vectors: Float) -> NDArray[np.float64]:
-    """Return for each place (first row, number of rows) the largest cosine of its rows with each vector:
-    float64[places, vectors]."""
+    """Return, for each node, given by its place (first row, number of rows), the largest cosine of its rows with each
+    vector: float64[places, vectors]."""
     if not places:
         return np.empty((0, len(vectors)))
     starts, counts = np.array(places, np.int64).T

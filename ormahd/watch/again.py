@@ -60,7 +60,8 @@ def decided_anew(scan: Round) -> None:
     """Decide again on files that have not changed, but may now get another decision.
 
     These are files whose release was recorded or cancelled, files that were staged and are now committed, files that
-    git can convert again, and those in `scan.again`. Files that have to wait are tried again by the next scan.
+    git's filters can convert again, and those in `scan.again`. Files that have to wait are tried again by the next
+    scan.
     """
     owner = scan.owner
     committed = owner.staged - owner.look.staged() if owner.staged else set()
@@ -245,7 +246,7 @@ def _differing(scan: Round, path: str) -> Iterator[_Differs]:
 
 
 def _base(scan: Round, since: str | None, head: str) -> dict[str, str]:
-    """Return `{path: blob}` of the base for a merge of folder and HEAD: the merge base of the commits `since` and
+    """Return `{path: blob id}` of the base for a merge of folder and HEAD: the merge base of the commits `since` and
     `head`."""
     if since is None or since == head:
         return scan.tree
@@ -257,7 +258,8 @@ def _base(scan: Round, since: str | None, head: str) -> dict[str, str]:
 
 
 def _brought_together(scan: Round, one: _Differs, base: str | None) -> bytes | None:
-    """Return the content that the file gets in folder and history. `base`: its blob in the merge base.
+    """Return the new content of the file `one`, for both folder and history. `base`: the id of its blob in the merge
+    base.
 
     None if a person has to act first; `doctor` then says so.
     """
@@ -317,8 +319,8 @@ class Reverted(Struct, frozen=True):
 
 
 class Reverts:
-    """The adoptions in one vault's history that a person reverted by hand (`git revert`) and Ormah has not released
-    yet."""
+    """Finds the adoptions in one vault's history that a person reverted by hand (`git revert`), and releases their
+    files."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
@@ -326,7 +328,7 @@ class Reverts:
         self._files: Mapping[str, Reverted] = {}
 
     def files(self) -> Mapping[str, Reverted]:
-        """Return `{path: Reverted}`. Cached until HEAD changes."""
+        """Return `{path: Reverted}` of the files that are not released yet. Cached until HEAD changes."""
         view = self._vault.oplog.view()
         if view.head != self._head:
             self._files = self._read(view)
@@ -362,7 +364,7 @@ class Reverts:
     def follow(self, paths: list[str]) -> set[str]:
         """Release these files, with one commit per reverting commit. Return those that were released.
 
-        If a file changes meanwhile, or another git is at work, the files of that commit are not released.
+        If a file changes meanwhile, or another git is at work, no file of the same reverting commit is released.
         """
         files = self.files()
         done: set[str] = set()

@@ -57,7 +57,8 @@ class FileAction(StrEnum):
 
 
 class File(Struct):
-    """A changed file that was read. `at_head`: whether it is as in HEAD."""
+    """A changed file that was read. `seen`: its stat. `note`: its parsed content. `at_head`: whether HEAD has the
+    same content."""
 
     seen: FileStat
     data: bytes
@@ -78,10 +79,10 @@ class File(Struct):
 
 
 class Decision(Struct, frozen=True):
-    """What to do with a file.
+    """The decision about one file: what to do with it (`act`), with which id and bytes.
 
     `node_id`: the file's id from now on; None: it is no memory. `data`: for ADOPT and EDIT the new bytes of the file,
-    else the bytes to index. `problems`: findings for `doctor`.
+    else the bytes to index. `problems`: what `doctor` is to say about the file (see `finding`).
     """
 
     act: FileAction
@@ -91,7 +92,8 @@ class Decision(Struct, frozen=True):
 
 
 class Context(Struct, frozen=True):
-    """The settings and the state of the vault that a decision depends on."""
+    """The settings and the state of the vault that a decision depends on. `mode`, `home`, `folders`: what the card
+    says of adoption, Ormah's own folder, and the settings of single folders."""
 
     vault_id: str
     mode: Adopt
@@ -121,7 +123,8 @@ class Context(Struct, frozen=True):
         return card.mode_at(path)
 
     def mode_of(self, path: str, data: bytes) -> Adopt:
-        """Return the adoption mode of a file: that of its path; `index` for a released file in an adopted folder."""
+        """Return the adoption mode of a file: that of its path or, for a released file in an adopted folder,
+        `index`."""
         mode = self.mode_at(path)
         return "index" if mode == "all" and self.released(path, data) else mode
 
@@ -251,7 +254,7 @@ def _unconverted(path: str, why: str) -> dict[str, Any]:
 
 def _find(file: File, context: Context, said: tuple[dict[str, Any], ...], mode: Adopt) -> Decision:
     """Decide on a note that Ormah must not write or commit: only index it, under the id in it if no other file owns
-    that, else under an id derived from its path."""
+    that, else under an id derived from its path. `said`: the file's problems so far."""
     note = file.note
     # In a note that belongs to the person alone, a warning asks for no action.
     said = tuple({**one, "level": "info"} if one["level"] == "warning" else one for one in said)
@@ -264,8 +267,8 @@ def _find(file: File, context: Context, said: tuple[dict[str, Any], ...], mode: 
 
 
 def _adopt(file: File, context: Context, said: tuple[dict[str, Any], ...]) -> Decision:
-    """Decide to adopt a note. It gets the id that HEAD has at its path, if any (an editor dropped Ormah's frontmatter);
-    else a new one."""
+    """Decide to adopt a note. It gets the id that HEAD has at its path, if any (an editor dropped Ormah's
+    frontmatter); else a new one. `said`: the file's problems so far."""
     before = context.identity.at_head(file.path)
     if before is not None and context.identity.owner(before[0], file.path) is None:
         node_id, created = before[0], before[1]
@@ -304,8 +307,8 @@ def _new_id(file: File, context: Context) -> str:
 
 
 def plain(file: File, decision: Decision) -> bytes:
-    """Return the bytes to index for a file that is not committed now. If the decision gives it no id, they lack the
-    frontmatter, whose id would make it a memory."""
+    """Return the bytes to index for a file that is not committed now. If the decision gives the file no id, the bytes
+    lack the frontmatter, whose id would make the file a memory."""
     if decision.node_id is not None or file.note.kind not in {NoteKind.NOTE, NoteKind.BROKEN}:
         return decision.data
     if file.note.kind is NoteKind.BROKEN and decision.act is not FileAction.PLAIN:
@@ -385,7 +388,8 @@ class Guard:
 
     @contextmanager
     def file(self, path: str) -> Iterator[None]:
-        """Catch an error in the block that may be due to the file at `path`, and append it to `skipped`."""
+        """Context manager: catch an error in the block that may be due to the file at `path`, and append it to
+        `skipped`."""
         try:
             yield
         except OSError as exc:
@@ -409,7 +413,7 @@ class Guard:
 
 
 def of_skipped(path: str, why: str) -> dict[str, object]:
-    """Return the finding for `doctor` about a file that was skipped because of `why`."""
+    """Return the entry in the reply of `doctor` about a file that was skipped because of `why`."""
     for beginning, level, mend in _MENDS:
         if why.startswith(beginning):
             return finding(path, level, why, mend)
@@ -424,8 +428,8 @@ class CommitItem(Struct, frozen=True):
     """One file of a commit.
 
     `data`: its new bytes; None: it was deleted. `expect`: the sha256 of the bytes that were read (None: no file).
-    `moved`: the note's earlier paths. `first`: the person's own bytes, which are committed before those with Ormah's
-    lines; None: all of `data` is the person's.
+    `name`: its name in the commit's subject. `moved`: the note's earlier paths. `first`: the person's own bytes,
+    which are committed before those with Ormah's lines; None: all of `data` is the person's.
     """
 
     path: str

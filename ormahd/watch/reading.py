@@ -31,7 +31,7 @@ FORGOTTEN_S = 60.0
 def read_stable(root: Path, seen: FileStat) -> bytes | None:
     """Return the bytes of the regular file at `seen.path` if its stat is `seen` before and after reading; else None.
 
-    Raises OSError if the file may not be read. Links are not followed, and a pipe does not block.
+    Raises OSError if the file may not be read. Symlinks are not followed, and a pipe does not block.
     """
     try:
         fd = os.open(os.path.join(root, seen.path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -73,7 +73,8 @@ def state_of(root: Path, path: str, data: bytes, given: Stat | None = None) -> F
 
 
 class RestCheck:
-    """Tells whether a file is at rest: its times are `quiet` seconds old, or its stat has been the same for so long.
+    """Tells whether a file is at rest: its times are at least `quiet` seconds old, or its stat has been the same for
+    that long.
 
     The second rule is for files with times in the future.
     """
@@ -141,8 +142,9 @@ def same_notes(
 ) -> dict[str, str]:
     """Find renamed notes. Return `{new path: id}` for each file in `new` that is one of the vanished notes `gone`.
 
-    It is if inode, mtime and size are equal; or if the bytes are equal, where of several vanished notes one with the
-    same file name is preferred. For a path in `known` only the first rule applies.
+    A file is taken for a vanished note if inode, mtime and size are equal; or if the bytes are equal, where of
+    several vanished notes one with the same file name is preferred. For a path in `known` only the first rule
+    applies.
     """
     left = {row.path: row for row in gone}
     found: dict[str, str] = {}
@@ -196,7 +198,8 @@ def commit_renamed(vault: Vault, moved: Mapping[str, str], renamed: Mapping[str,
 def follow(turn: Round, found: WalkResult) -> dict[str, str]:
     """Find notes that are only indexed and were moved, so that they keep their ids. Return `{new path: id}`.
 
-    Commits the list of renames. If another git is at work, the files are removed from `found` and wait.
+    Commits the new list of renamed notes. If another git is at work, the moved files are removed from `found` and
+    left to the next scan.
     """
     gone = [row for path in found.gone if (row := turn.known.get(path)) is not None and row.lent is not None]
     if not gone or turn.half_done:
@@ -222,8 +225,8 @@ def follow(turn: Round, found: WalkResult) -> dict[str, str]:
 def follow_released(turn: Round, found: WalkResult) -> None:
     """Put the new paths of released files that were moved into the list of released files.
 
-    A moved file is recognised by its inode, even if it was edited too, or by its bytes. If another git is at work, the
-    files are removed from `found` and wait.
+    A moved file is recognised by its inode, even if it was edited too, or by its bytes. If another git is at work,
+    the moved files are removed from `found` and left to the next scan.
     """
     listed = turn.owner.released.files()
     gone = [turn.known[path] for path in found.gone if path in listed and path in turn.known]

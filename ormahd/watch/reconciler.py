@@ -80,8 +80,9 @@ class _ScanLock:
 
 
 class Apply(Protocol):
-    """Updates the index. `upserts`: {path: (bytes, state)}. `removals`: paths of deleted notes. `head`: the commit up
-    to which the index is then complete (None: as before). `notes`: {path: the parsed note; None: not parsed yet}."""
+    """What the reconciler needs from the index: a function that updates it. `upserts`: {path: (bytes, state)}.
+    `removals`: paths of deleted notes. `head`: the commit up to which the index is then complete (None: as before).
+    `notes`: {path: the parsed note; None: not parsed yet}."""
 
     def __call__(
         self, upserts: Mapping[str, tuple[bytes, FileState]], removals: Collection[str], head: str | None,
@@ -194,7 +195,8 @@ class Reconciler:
 
     @contextmanager
     def asked_for(self, paths: Collection[str], run: str) -> Iterator[None]:
-        """Put into `run` the first commits of the files `paths` that any scan makes during the block."""
+        """Context manager: the first commits of the files `paths`, by any scan during the block, belong to the run
+        `run`."""
         asked = dict.fromkeys(paths, run)
         with self.book:
             self.asked = {**self.asked, **asked}
@@ -217,7 +219,8 @@ class Reconciler:
 
     @contextmanager
     def looking(self) -> Iterator[None]:
-        """Keep scans from running during the `with` block, in which the caller may read and decide on files."""
+        """Context manager: keep scans from running during the block, in which the caller may read and decide on
+        files."""
         with self._scanning:
             with self.book:
                 self.head = self.vault.head()
@@ -226,7 +229,8 @@ class Reconciler:
 
     @contextmanager
     def still(self) -> Iterator[None]:
-        """Keep scans from running during the `with` block, which replaces the history. Afterwards reload the history.
+        """Context manager: keep scans from running during the block, which replaces the history; then reload the
+        history.
 
         The new HEAD counts as known, because it has the same files as the old one.
         """
@@ -267,13 +271,13 @@ class Reconciler:
             return path in self.during and self.during[path] != digest
 
     def behind(self) -> bool:
-        """Whether HEAD is at a commit that the index does not have yet, and that is no commit of our own which is
-        about to be reported."""
+        """Whether HEAD is at a commit that the index does not have yet. If a commit of our own that is just being
+        written may be the cause, wait until it is in the index (`stays`)."""
         return self.stays(lambda: self.vault.head() != self.told)
 
     def stays(self, moving: Callable[[], bool]) -> bool:
-        """Return what `moving` returns in the end. As long as it is true and a commit of our own, which may be the
-        cause, is being written, it is called again, for at most `OURS_S`."""
+        """Return the last result of `moving`. It is called again as long as it returns True and a commit of our own,
+        which may be the cause, is being written, for at most `OURS_S` seconds."""
         end = time.monotonic() + OURS_S
         while moving() and self.vault.writing and time.monotonic() < end:
             time.sleep(0.005)
@@ -302,7 +306,7 @@ class Reconciler:
         return homes(self.look.tree(self.head or self.vault.head()))
 
     def problems(self, *, fresh: bool = False) -> list[dict[str, Any]]:
-        """Return the findings for `doctor`: {level, what, path, line, mend}.
+        """Return what `doctor` is to say about the vault's files: dicts {level, what, path, line, mend}.
 
         Files that this process has not read yet are included only with `fresh`, which reads all files.
         """
@@ -339,8 +343,8 @@ class Reconciler:
             self._scanning.stand_aside()
 
     def _files(self, done: set[str], *, gives_way: bool) -> Generator[tuple[str, bytes, FileState], None, bool]:
-        """Yield the files whose paths are not in `done`, and add the paths. Return whether these were all: with
-        `gives_way` it ends early if a scan waits."""
+        """Yield the files whose paths are not in `done`, and add each path to `done`. Return True if none is left;
+        with `gives_way` it may end early with False, because a scan waits."""
         self.head = self.vault.head()
         found = walk(self.vault.root, {}, self.excluded, max_bytes=self.settings.max_note_bytes)
         self.skipped = found.skipped
@@ -364,16 +368,18 @@ class Reconciler:
         return True
 
     def passed_by(self, found: WalkResult, paths: Collection[str]) -> None:
-        """Update the list of skipped files after a walk of `paths`: what it could read is removed, what it skipped is
-        added."""
+        """Update the list `skipped` by `found`, the result of a walk of `paths`: files that the walk could read are
+        removed, files that it skipped are added."""
         looked, still = below(list(paths)), self.still_refused(found)
         kept = [one for one in self.skipped if not looked(one[0]) or one in still]
         self.skipped = [one for one in kept if one not in found.skipped] + found.skipped
 
     def still_refused(self, found: WalkResult) -> list[tuple[str, str]]:
-        """Return (path, reason) of notes that were skipped earlier as unreadable, still are, and have the same stat.
+        """Return (path, reason) of notes that an earlier scan skipped, that are unreadable now too, and whose stat is
+        unchanged.
 
-        The scan does not try to read them again, and so would not report them."""
+        The scan does not try to read them again, and so does not find out that they are unreadable.
+        """
         named = {path for path, _ in found.skipped} | found.changed.keys()
         return [
             (path, why)
@@ -415,20 +421,20 @@ class Reconciler:
 
     def chosen_anew(self, row: FileState) -> bool:
         """Whether the first scan has to decide again on a note that was only indexed, because by the present choices
-        it may be adopted."""
+        of what to adopt it may be adopted."""
         return self.cold and row.lent is not None and self.context.mode_at(row.path) != "index"
 
     def state(self, file: File, decision: Decision | None = None, digest: str | None = None) -> FileState:
-        """Return the state of a file for the index. It includes the space of the folder and, for a file that is only
-        indexed, the id."""
+        """Return the state of a file for the index. It includes the space that was chosen for its folder and, for a
+        file that is only indexed, its id."""
         seen = file.seen
         lent = decision.node_id if decision is not None and decision.act is FileAction.FIND else None
         space = self.context.space_at(file.path)
         return FileState(file.path, seen.size, seen.mtime_ns, seen.inode, digest or file.digest, lent, space)
 
     def lent(self, path: str, data: bytes, renamed: Mapping[str, str] | None = None) -> str | None:
-        """Return the id under which a file is only indexed; None if it is not to be only indexed.
-        `renamed`: {path: id} of the renamed notes, if not the present list is to be used."""
+        """Return the id under which a file is only indexed; None if it is not to be only indexed. `renamed`: {path:
+        id} to use instead of the present list of renamed notes."""
         context, note = self.context, parse(data, path)
         mode = context.mode_of(path, data)
         if note.kind in {NoteKind.APART, NoteKind.CONFLICTED} or mode == "none" or not data.strip():
@@ -439,8 +445,8 @@ class Reconciler:
         return own or self.identity.lent(context.vault_id, path, renamed)
 
     def complete(self, upserts: dict[str, tuple[bytes, FileState]]) -> None:
-        """Add to the states of files that our own commits wrote the space of the folder and, if the file is now only
-        indexed (an undo released it), its id."""
+        """Complete the states in `upserts`, of files that our own commits wrote: add the space of the folder and, if
+        the file is now only indexed (an undo released it), its id."""
         context = self.context
         for path, (data, state) in upserts.items():
             theirs = context.mode_of(path, data) == "index" and not path.startswith(f"{context.home}/")
@@ -481,8 +487,8 @@ class Reconciler:
     def begin(self, found: WalkResult) -> None:
         """Prepare `identity` and the file list of the last known HEAD for a scan that found these changed files.
 
-        A commit of our own that is not reported yet is ignored, because its report follows soon, and costs less than
-        asking git for everything.
+        A commit of our own that `_committed` has not received yet is ignored: to receive it later costs less than to
+        ask git for everything now.
         """
         head = self.head
         tree = self.look.tree(head)

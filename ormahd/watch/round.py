@@ -40,7 +40,8 @@ log = logging.getLogger(__name__)
 
 
 class Round:
-    """A running scan of the vault, or with `paths` of some files and folders."""
+    """One scan of the vault or, with `paths`, of some files and folders: finds changes and brings them into index and
+    history."""
 
     def __init__(
         self, owner: Reconciler, paths: Collection[str] | None, progress: Callable[[int, int], None] | None,
@@ -125,8 +126,8 @@ class Round:
         return self.out
 
     def walk(self) -> tuple[WalkResult, set[str] | None]:
-        """Walk the folder. Return (the result, those of its absent paths that are known to be at rest; None: no such
-        paths)."""
+        """Walk the folder. Return (the result, rested). `rested`: the paths at or below `paths` that do not exist and
+        are known to be at rest; None if no such paths are known."""
         owner = self.owner
         settings = owner.settings
         if owner.cold:
@@ -321,7 +322,8 @@ class Round:
     # Gone files
 
     def gone(self, found: WalkResult, rested: set[str] | None) -> None:
-        """Remove files that are gone from the index, and commit their deletion in the person's name."""
+        """Remove from the index the files that no longer exist, and commit their deletion in the person's name.
+        `rested`: as from `walk`."""
         owner = self.owner
         instead = below(found.instead)
         paths = [path for path in found.gone if path not in self.moved and not (path in self.tree and instead(path))]
@@ -361,8 +363,8 @@ class Round:
         owner.rest.forget_gone(self.out.waiting)
 
     def kept(self, found: WalkResult) -> None:
-        """Give the index HEAD's version of notes that cannot be read, or have something else (such as a link) at their
-        path, if it lacks them. Such notes do not count as deleted."""
+        """Give the index HEAD's version of notes that it lacks and that cannot be read, or at whose path is something
+        else (such as a symlink). Such notes do not count as deleted."""
         for path in [*hidden(found, self.tree), *sorted(self.guard.refused & self.tree.keys())]:
             if path not in self.rows:
                 with self.guard.file(path):
@@ -384,7 +386,8 @@ class Round:
     def feed(self) -> None:
         """Give the collected files to the index, in batches.
 
-        One call contains changed and deleted paths, so that a moved note is never there twice, or missing.
+        One call contains both changed and deleted paths, so that a moved note is never twice in the index, or missing
+        from it.
         """
         if self.anew != self.owner.anew:
             raise BegunAnew("the index was begun anew during the scan", hint="it is scanned again by itself")
@@ -432,8 +435,8 @@ class Round:
         return done
 
     def finish(self) -> bool:
-        """If the index now has everything of HEAD, record HEAD in it. If HEAD has moved during the scan, schedule
-        another scan and return False."""
+        """If the index now has everything of HEAD, record HEAD in the index. Return False only if HEAD has moved
+        during the scan; another scan is then scheduled."""
         owner = self.owner
         if owner.stays(self.moved_on):
             self.out.wait("", 0.0)

@@ -29,7 +29,7 @@ class ScanResult(Struct):
     """The result of a scan.
 
     `skipped`: (path, reason). `waiting_until`: when to scan again, in `time.monotonic()`; None: no need. `problems`:
-    findings for `doctor`.
+    what `doctor` is to say about files (see `finding`).
     """
 
     indexed: int = 0
@@ -178,9 +178,9 @@ def unseen(found: WalkResult, tree: Iterable[str], known: Collection[str], exclu
 
 
 def hidden(found: WalkResult, tree: Iterable[str]) -> list[str]:
-    """Return the paths of HEAD (`tree`) that are notes, and where the walk found something else or could not look.
+    """Return the paths of HEAD (`tree`) that are notes, and at which the walk found something else or could not look.
 
-    Each thing in the place of notes is added to `found.skipped`, with the number of these notes.
+    Each thing that the walk found in the place of notes is added to `found.skipped`, with the number of these notes.
     """
     if not found.instead and not found.passed_by:
         return []
@@ -220,8 +220,8 @@ class _Walker:
         self.out.passed_by.append(path)
 
     def stands_instead(self, path: str, why: str, *, said: bool = True) -> None:
-        """Record what is at a path instead of a note or folder, so that HEAD's notes there do not count as deleted
-        (`Round.gone`). `said`: also report it."""
+        """Record in `out.instead` what is at a path instead of a note or folder, so that HEAD's notes there do not
+        count as deleted (`Round.gone`). `said`: also add it to `out.skipped`."""
         if said:
             self.out.skipped.append((_shown(path), why))
         self.out.instead[path] = why
@@ -392,7 +392,7 @@ class _Walker:
         self.missing(sorted(gone - self.out.present))
 
     def lstat(self, path: str) -> os.stat_result | None:
-        """Return the stat of `path`; None if it does not exist, or one of its folders is a link or another
+        """Return the stat of `path`; None if it does not exist, or one of its folders is a symlink or another
         repository."""
         try:
             return os.lstat(self.base + "/" + path) if self.passable(path.rpartition("/")[0]) else None
@@ -403,7 +403,7 @@ class _Walker:
             return None
 
     def passable(self, folder: str) -> bool:
-        """Whether neither `folder` nor a folder above it is a link or another repository. Cached for one walk."""
+        """Whether neither `folder` nor a folder above it is a symlink or another repository. Cached for one walk."""
         if not folder:
             return True
         known = self.ways.get(folder)

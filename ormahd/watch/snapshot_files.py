@@ -15,7 +15,8 @@ from ormahd.watch.reconciler import Reconciler
 
 
 class CommitFiles:
-    """The vault's files in one commit. `files`: {path relative to the root: blob id} of those that can be notes."""
+    """Reads the vault's files as they are in one commit. `files`: {path relative to the vault's root: blob id} of
+    those that can be notes."""
 
     def __init__(self, vault: Vault, reconciler: Reconciler, commit: str) -> None:
         self._vault = vault

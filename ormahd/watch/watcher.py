@@ -55,7 +55,8 @@ class FolderEvents(FileSystemEventHandler):
     """Calls `told` for each change at or below the added folders, from a thread of its own, until `stop`."""
 
     def __init__(self, told: Told, kinds: list[type[FileSystemEvent]] = KINDS) -> None:
-        """Raises OSError if the system's limits allow no further watcher."""
+        """`kinds`: the types of events for which `told` is called. Raises OSError if the system's limits allow no
+        further watcher."""
         self._told = told
         self._kinds = kinds
         self._observer = Observer()
@@ -119,8 +120,8 @@ log = logging.getLogger(__name__)
 
 
 class Watches:
-    """Creates, checks and replaces the source of events (`FolderEvents`) for one vault. Called from the watcher's
-    thread."""
+    """Creates, checks and replaces the source of events (`FolderEvents`) for one vault. Only the watcher's thread
+    calls its methods."""
 
     def __init__(self, vault: Vault, told: Told, make: Callable[[Told], FolderEvents]) -> None:
         self._root = os.fspath(vault.root)
@@ -141,7 +142,8 @@ class Watches:
         return "starting" if self._source is None else "watching"
 
     def unwell(self) -> bool:
-        """Whether it is time to call `mend`: the source died, or there is none and the delay is over."""
+        """Whether it is time to call `mend`: the source died, or there is none and the delay before the next try is
+        over."""
         if self._source is None:
             return self._retry_at <= time.monotonic()
         return not self._source.alive
@@ -396,7 +398,7 @@ class Watcher:
         """Wait until something is due. Return (paths to scan, whether to scan everything, whether to check the
         repository because of events in the git directory).
 
-        None: stop, or repair the source first.
+        None: the caller has to stop, or to repair the source of events first.
         """
         quiet = self._settings.quiet_seconds
         with self._wake:
