@@ -41,8 +41,8 @@ Progress = Callable[[int, int, str], None]
 
 
 class PurgeSurvey(Struct):
-    """What the search for a memory found in the repository. Paths are relative to the top of the repository, which
-    is also the vault's folder."""
+    """What a search of the whole repository for a memory found, and so what a purge must change. Paths are relative
+    to the top of the repository, which is also the vault's folder."""
 
     forgotten: Forgotten
     refs: dict[str, str]
@@ -78,7 +78,7 @@ class PurgeSurvey(Struct):
 
 
 def survey(store: Store, forgotten: Forgotten, taken: Callable[[str], bool], progress: Progress) -> PurgeSurvey:
-    """Search the whole repository for a memory. `taken`: whether a name (such as a title) now leads to another
+    """Search the whole repository for a memory. `taken`: tells whether a name (such as a title) now leads to another
     memory.
 
     Raises Conflict when another memory has the same short id, because the two could not be told apart.
@@ -122,7 +122,8 @@ def _is(forgotten: Forgotten, data: bytes, path: str) -> bool:
 
 
 class _Reading:
-    """Reads each object once, and keeps the content of those that may mention the memory."""
+    """Receives each object of the repository once (`take`), and keeps the content of those that may mention the
+    memory."""
 
     def __init__(self, forgotten: Forgotten) -> None:
         self.forgotten = forgotten
@@ -143,7 +144,8 @@ class _Reading:
             self.linking[one.oid] = link_targets(one.data)
 
     def counts(self, forgotten: Forgotten) -> dict[str, int]:
-        """Return `{blob id: number of mentions of the memory}`, now that the memory's names are known."""
+        """Return `{blob id: number of mentions of the memory}` for blobs with at least one. `forgotten`: the memory
+        with all names that it had, which are known only after all objects were read."""
         found = {oid: forgotten.mentions(data) for oid, data in self.naming.items()}
         if forgotten.names:
             found |= {oid: sum(map(forgotten.leads, targets)) for oid, targets in self.linking.items()}
@@ -151,7 +153,7 @@ class _Reading:
 
 
 def _places(history: Iterable[Commit], blobs: Collection[str]) -> dict[str, set[str]]:
-    """Return `{blob id: paths at which the blob was}`."""
+    """Return `{blob id: paths at which the blob was}` for these `blobs`."""
     found: dict[str, set[str]] = {}
     for commit in history:
         for path, _, new in commit.changes:
@@ -188,7 +190,7 @@ def _messages(out: PurgeSurvey, reading: _Reading, history: Iterable[Commit], co
     """Record in `out` the commits and tags whose message must change, and the commits that Ormah did not make.
 
     The message changes of commits that name the memory's id, changed its note or quote it; and of commits on another
-    memory that added or removed a link to this one. `counts`: `{blob id: number of mentions of the memory}`.
+    memory that added or removed a reference to this one. `counts`: `{blob id: number of mentions of the memory}`.
     """
     forgotten = out.forgotten
     for commit in history:
@@ -227,7 +229,8 @@ def body_of(data: bytes) -> str:
 
 
 def _descendants(history: Collection[Commit], out: PurgeSurvey, touched: Collection[str]) -> int:
-    """Return the number of commits that get another id: those that are rewritten, and all their descendants."""
+    """Return the number of commits that get another id: those that are rewritten, and all their descendants.
+    `touched`: ids of the blobs that are removed or rewritten."""
     changed: set[str] = set()
     for commit in reversed(list(history)):
         own = commit.oid in out.messages or any(new in touched or path in out.names for path, _, new in commit.changes)
@@ -259,7 +262,7 @@ EVERY = 200
 
 
 class Rewriter:
-    """The functions that git-filter-repo calls for each file, commit and tag, to carry out one plan."""
+    """Changes each file, commit and tag as one plan says. git-filter-repo calls its methods."""
 
     def __init__(self, plan: Mapping[str, Any]) -> None:
         self.forgotten = Forgotten.of(plan["forgotten"])
@@ -271,7 +274,8 @@ class Rewriter:
         self.count = 0
 
     def file(self, name: bytes, mode: bytes, blob: bytes, value: Any) -> tuple[bytes, bytes | None, Any]:
-        """Return (name, mode, blob) for one file of one commit: unchanged, rewritten, or removed (mode None)."""
+        """Return (name, mode, blob) for one file of one commit: unchanged, rewritten, or removed (mode None).
+        `value`: the object by which git-filter-repo lets the blob be read and a new one be stored."""
         if blob in self.drop:
             return name, None, blob
         path = name.decode("utf-8", "surrogateescape")
@@ -285,8 +289,8 @@ class Rewriter:
         return self._named(name), mode, blob
 
     def _named(self, name: bytes) -> bytes:
-        """Return a file's name with every secret in it replaced. A hash of the old name keeps it different from all
-        others."""
+        """Return a file's path with every secret in it replaced. A hash of the old path makes the new one different
+        from all others."""
         if name not in self.names:
             return name
         left = self.forgotten.text(name.decode("utf-8", "surrogateescape"))
@@ -307,7 +311,7 @@ class Rewriter:
             self.show()
 
     def show(self) -> None:
-        """Print how many commits are rewritten so far."""
+        """Print how many commits were rewritten so far; the parent process reads it from stdout."""
         sys.stdout.write(f"{SHOWN}{self.count}\n")
         sys.stdout.flush()
 
@@ -329,8 +333,8 @@ def _ids(names: list[str]) -> set[bytes]:
 
 
 def main(plan_file: str) -> None:
-    """Rewrite the bare repository in the current directory by the plan in this file. On errors git-filter-repo
-    raises SystemExit with a message."""
+    """Rewrite the bare repository in the current directory by the plan in `plan_file` (JSON). On errors
+    git-filter-repo raises SystemExit with a message."""
     rewriter = Rewriter(json.loads(Path(plan_file).read_text("utf-8")))
     options = fr.FilteringOptions.default_options()
     options.force = True  # skip its check for a fresh clone, which expects a remote `origin`

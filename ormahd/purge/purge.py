@@ -182,7 +182,8 @@ class Stale(Conflict):
 
 
 class Prepared(Struct, frozen=True):
-    """A rewritten history that is complete and checked, but has not replaced the old one yet."""
+    """A rewritten history that is complete and checked, in the repository `clone`, but has not replaced the old one
+    yet."""
 
     survey: PurgeSurvey
     clone: Store
@@ -297,8 +298,8 @@ def _clone(vault: Vault, place: Path) -> Store:
 
 
 def _still(clone: Store, looked: PurgeSurvey) -> PurgeSurvey | None:
-    """Return the earlier survey, updated to the refs of the clone. None: a new survey is needed, because refs
-    changed otherwise than by new commits, or a new commit mentions the memory."""
+    """Return the earlier survey `looked`, updated to the refs of the clone. None: a new survey is needed, because
+    refs changed otherwise than by new commits, or a new commit mentions the memory."""
     now, before, forgotten = clone.refs(), looked.refs, looked.forgotten
     if before.keys() != now.keys() or any(now[ref] != oid for ref, oid in before.items() if ref.startswith(TAGS)):
         return None
@@ -313,7 +314,8 @@ def _still(clone: Store, looked: PurgeSurvey) -> PurgeSurvey | None:
 
 
 def _state(clone: Store, branch: str) -> tuple[str, int]:
-    """Return (id of today's tree, number of commits in the branch's history). The rewriting must change neither."""
+    """Return (id of the tree of the branch's last commit, number of commits in its history). Rewriting the history
+    must change neither."""
     tree = clone.run("rev-parse", f"{branch}^{{tree}}").decode().strip()
     return tree, int(clone.run("rev-list", "--count", branch))
 
@@ -351,9 +353,9 @@ def _environment() -> Mapping[str, str]:
 
 
 def replace(vault: Vault, prepared: Prepared, at: Callable[[str], None]) -> None:
-    """Put the new history in place. Call inside the same `vault.rewriting()` as `prepare`. Raises Stale when a git
-    process moved a ref meanwhile although index.lock was held; VaultBusy when another git is still running after
-    `PATIENCE`."""
+    """Replace the repository's history by the prepared one. Call inside the same `vault.rewriting()` as `prepare`.
+    `at` is called with the name of each step. Raises Stale when a git process moved a ref meanwhile although
+    index.lock was held; VaultBusy when another git process is still running after `PATIENCE`."""
     check_place(vault)
     deadline = time.monotonic() + PATIENCE
     while in_use(vault.git, vault.git.git_dir / "index.lock"):
@@ -381,13 +383,13 @@ def discard(vault: Vault) -> None:
 
 
 def pending(vault: Vault) -> Forgotten | None:
-    """Return the memory that is purged from the history but must still be removed from index and state, before
-    `finish` is called; None: there is none."""
+    """Return the memory that was purged from the history and must still be removed from the index and the state,
+    before `finish` is called; None: no purge is unfinished."""
     journal = swap.read_journal(vault.git)
     return None if journal is None or not swap.is_clean(vault.git) else journal.forgotten
 
 
 def finish(vault: Vault) -> None:
-    """End the purge by deleting its journal and folder. Called once nothing outside the repository contains the
+    """End the purge by deleting its journal and its folder. Called once nothing outside the repository contains the
     memory."""
     swap.finish(vault.git)

@@ -35,8 +35,8 @@ from ormahd.vault.worktree import safe_path
 
 
 class Releases:
-    """Says which files each side of a join has released, from the lists in the commits `head` (here) and `other`
-    (there)."""
+    """Tells which files each side of a join has released, by the lists of released files in the commits `head` (this
+    side) and `other` (the other side)."""
 
     def __init__(self, vault: Vault, head: str, other: str) -> None:
         self._vault = vault
@@ -44,7 +44,8 @@ class Releases:
         self._other = other
 
     def here(self, key: str, before: Version) -> bool:
-        """Whether this side released the file. `key`: its key as in `three_way.changed`; `before`: its base version."""
+        """Whether this side released the file. `key`: its key as in `three_way.changed`; `before`: its version in the
+        merge base."""
         return _entry(self._here, key, before.path) is not None
 
     def there(self, key: str, before: Version, ours: Version) -> Version | None:
@@ -66,14 +67,14 @@ class Releases:
         return joined.version or ours
 
     def changed_here(self, path: str) -> str:
-        """Return the message for a person who changed a file that another machine released."""
+        """Return the message for the case that a person changed a file here that another machine released."""
         return (
             f"{path} was changed here and released on another machine: your version stays in the folder, and is no longer synced"
             f" (to have it looked after again: ormahctl vault adopt {shlex.quote(path)})"
         )
 
     def changed_there(self, theirs: Version) -> str:
-        """Return the message for a person who released a file that another machine changed."""
+        """Return the message for the case that a person released a file here that another machine changed."""
         return (
             f"{theirs.path} was released here and changed on another machine: your file is untouched, and the change stays there"
             f" (to see it: git show {shlex.quote(f'{self._other[:8]}:{self._vault.prefix}{theirs.path}')})"
@@ -107,7 +108,9 @@ Line = tuple[str, str]
 
 
 class Plan(Struct):
-    """The planned result of a join. `changes`: `{key: (our version, wanted version)}`, for files that change."""
+    """The planned join of the commit `other` to the commit `head`. `base`: their merge base, or None. `changes`:
+    `{key: (our version, wanted version)}` of the files that change here. `entries`: the symlinks, submodules and
+    executable bits that change here. `reasons`: sentences on choices between two changes."""
 
     base: str | None
     head: str
@@ -170,7 +173,8 @@ def check_files(vault: Vault, base: str | None, other: str) -> None:
 
 
 def _lines(vault: Vault, old: str | None, new: str) -> dict[str, tuple[Line, Line]]:
-    """Return `{path: (before, after)}` of everything that differs between two commits, including links and submodules."""
+    """Return `{path: (before, after)}` of all entries that differ between the trees of two commits, including
+    symlinks and submodules."""
     records = vault.git.stream(
         "diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", old or vault.empty_tree, new
     )  # fmt: skip
@@ -222,7 +226,8 @@ def plan(vault: Vault, base: str | None, head: str, other: str) -> Plan:
 
 def _list_moved(vault: Vault, out: Plan, now: dict[str, Version | None], wanted: dict[str, Version | None]) -> None:
     """Complete this vault's list of released files. A file that the other side released may have another path here.
-    Its path here must be listed too; otherwise it would be adopted again."""
+    Its path here must be listed too; otherwise it would be adopted again. `now`, `wanted`: `{key: version}` before
+    and after the join; the new version of the list is added to both."""
     if not out.left:
         return
     key = f"path:{releasing.PATH}"
@@ -289,8 +294,8 @@ def _placed(base: Version | None, ours: Version | None, theirs: Version | None, 
 
 
 def part(vault: Vault, out: Plan, wanted: dict[str, Version | None]) -> None:
-    """Separate files that would get the same path: all but one are renamed. The new names are the same on every
-    machine. `wanted`: `{key: planned version}`, which is changed."""
+    """Rename files that would get the same path, all but one of them. The new names are the same on every machine.
+    `wanted`: `{key: planned version}`, in which the paths are changed."""
     by_path: dict[str, list[str]] = {}
     for key, version in wanted.items():
         if version is not None:
@@ -314,8 +319,8 @@ def part(vault: Vault, out: Plan, wanted: dict[str, Version | None]) -> None:
 
 
 def link_entries(vault: Vault, out: Plan, wanted: Mapping[str, Version | None]) -> list[PathEntry]:
-    """Return the links, submodules and executable bits that the join brings in. Raises Conflict when both sides changed
-    a link or a submodule."""
+    """Return the symlinks, submodules and executable bits that the join brings in. Raises Conflict when both sides
+    changed a symlink or a submodule."""
     files = {version.path for version in wanted.values() if version is not None}
     return list(_entries(_lines(vault, out.base, out.head), _lines(vault, out.base, out.other), files))
 
@@ -323,8 +328,8 @@ def link_entries(vault: Vault, out: Plan, wanted: Mapping[str, Version | None]) 
 def _entries(
     here: Mapping[str, tuple[Line, Line]], there: Mapping[str, tuple[Line, Line]], files: Iterable[str]
 ) -> Iterable[PathEntry]:
-    """Yield the other side's changes to links, submodules and executable bits. `here`, `there`: the differences of
-    each side, as from `_lines`. `files`: the paths that files have after the join."""
+    """Yield the other side's changes to symlinks, submodules and executable bits. `here`, `there`: the differences of
+    each side from the merge base, as from `_lines`. `files`: the paths that files have after the join."""
     known = set(files)
     for path, (before, theirs) in there.items():
         ours = here[path][1] if path in here else before
@@ -356,12 +361,12 @@ def _entries(
 def carry_out(
     vault: Vault, found: Plan, subject: str, *, source: str, person: bool, body: Sequence[str] = ()
 ) -> Committed | None:
-    """Set the plan's conflicts aside, and write its files and its commit. Return the commit; None: HEAD contains all
-    changes.
+    """Save the versions in conflict under `.ormah/conflicts`, and commit the files of the plan `found`. Return the
+    commit; None: HEAD contains all changes.
 
     Raises:
         Conflict: a file, or HEAD, is not what the plan was made from; nothing was changed.
-        VaultBusy: another program holds git; nothing was changed.
+        VaultBusy: another program holds git's locks; nothing was changed.
     """
     said = [*body, *found.reasons]
     said += [
@@ -389,14 +394,14 @@ def carry_out(
 
 
 def machine() -> str:
-    """Return the name of this machine for the commits of its syncs."""
+    """Return the name of this machine, which the commits of its syncs contain."""
     return " ".join(socket.gethostname().split())[:60] or "unnamed"
 
 
 def _as_it_is(vault: Vault, tx: Transaction) -> None:
-    """Let the join replace an untracked file at the path of an incoming file when both are the same file. That is so
-    when they are equal, or when they differ only by the lines of an adoption, because another machine adopted the
-    file."""
+    """Let the join replace an untracked file at the path of an incoming file, instead of raising Conflict, when both
+    are the same file. That is so when their bytes are equal, or when they differ only by the lines that an adoption
+    adds, because another machine adopted the file."""
     for path, wish in tx.wishes.items():
         if wish.expect is None and wish.data is not None and os.path.lexists(vault.root / path):
             try:

@@ -39,8 +39,9 @@ class _Join(Struct, frozen=True):
 
 
 def tell(vault: Vault, before: str, tip: str) -> list[SetAside]:
-    """Find what syncs of other machines, between the commits `before` and `tip`, replaced of this machine's
-    versions. Set these versions aside, and return them. `before`: this machine's last commit."""
+    """Find the values of this machine that were replaced where another machine's sync had a conflict and kept its
+    own. Set the versions of these conflicts aside, and return them. `before`: this machine's last commit. `tip`: the
+    commit with the other machines' syncs; only commits after `before` are examined."""
     found: list[SetAside] = []
     for join in _joins(vault, before, tip):
         lost = [_from_here(one) for one in _conflicts(vault, join) if one.kept == "ours"]
@@ -85,10 +86,11 @@ def _from_here(one: ConflictVersions) -> ConflictVersions:
 
 
 def taken_back(vault: Vault, one: SetAside, today: bytes) -> bytes:
-    """Return today's note with this machine's values in place of those that replaced them; the rest stays unchanged.
+    """Return `today`, the note's bytes now, with this machine's values in place of those that replaced them in the
+    conflict `one`. The rest of the note stays unchanged.
 
     Raises:
-        BadRequest: no value of this machine was replaced, or it had removed the note.
+        BadRequest: no value of this machine was replaced, or this machine had removed the note.
         Conflict: the values were changed since the sync.
     """
     versions = {side: (vault.root / file).read_bytes() for side, file in one.files.items()}

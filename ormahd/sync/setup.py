@@ -57,7 +57,8 @@ def plan_setup(vault: Vault, head: str, other: str, card: Card) -> Plan:
 
 
 def _moved(version: Version, vault: Vault, card: Card, key: str) -> Version:
-    """Return a note of ours moved from our home folder to the other vault's, if the two differ."""
+    """Return `version`, a file of this vault. A note in this vault's home folder is moved to the other vault's home
+    folder (`card.home`), if the two differ."""
     if vault.home == card.home or node_of(key) is None:
         return version
     inside = version.path.removeprefix(f"{vault.home}/") if vault.home else version.path
@@ -74,8 +75,8 @@ def _both(theirs: bytes, ours: bytes) -> bytes:
 
 
 def _one_self(theirs: Version, ours: Version) -> Version | None:
-    """Return the remote's self node with our links, tags and text added; None when one of the two cannot be read or
-    changed."""
+    """Return the other vault's self node (`theirs`) with the edges, tags and text of this vault's self node (`ours`)
+    added; None when one of the two cannot be read or changed."""
     here, there = parse(ours.data, ours.path), parse(theirs.data, theirs.path)
     if here.kind is not NoteKind.NOTE or there.kind is not NoteKind.NOTE or here.id is None or there.id is None:
         return None
@@ -96,8 +97,8 @@ def _one_self(theirs: Version, ours: Version) -> Version | None:
 
 
 def _content(there: Note, here: Note) -> str:
-    """Return the merged text of the two self nodes, without the default text of a new vault. If our title is not in
-    their text, it is added as another name."""
+    """Return the merged text of the other vault's self node (`there`) and this vault's (`here`), without the default
+    text of a new vault. If the title of `here` is nowhere in `there`, a sentence "Also known as …" is added."""
     content = there.content
     if here.content not in content and not _is_first(here.content):
         content = here.content if _is_first(content) else f"{content}\n\n{here.content}"

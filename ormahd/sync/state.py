@@ -17,7 +17,8 @@ from ormahd.vault.vault import Vault
 
 
 class SyncState(Struct):
-    """The sync state of one running vault. `busy` is locked while a sync runs; setting `stopping` ends that sync."""
+    """Keeps the result of the last sync of one running vault, in RAM. `busy`: held while a sync runs. `stopping`: set
+    to end the running sync. `offline_since`: since when the remote is out of reach, or None."""
 
     busy: threading.Lock = field(default_factory=threading.Lock)
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -36,8 +37,8 @@ class SyncState(Struct):
 
 
 def note_synced(vault: Vault, remote: Remote, commit: str) -> None:
-    """Record the last commit that both sides have. It is stored by id in git's configuration, because a ref would keep
-    purged commits alive, or be rewritten by the purge."""
+    """Record `commit` as the last one that both this vault and the remote have. Its id is stored in git's
+    configuration, because a ref would keep purged commits alive, or be rewritten by the purge."""
     set_value(vault.git, _key(remote), commit)
 
 
@@ -46,9 +47,9 @@ def _key(remote: Remote) -> str:
 
 
 def check_here(vault: Vault, remote: Remote, tip: Callable[[], str | None]) -> None:
-    """Raise Conflict when our history was rewritten since the last sync (a purge, `git commit --amend`) and the remote
-    still has the old one. `tip` asks the remote for its commit. Called before anything is fetched, so that purged
-    content does not get back into this repository."""
+    """Raise Conflict when this vault's history was rewritten since the last sync (a purge, `git commit --amend`) and
+    the remote still has the old one. `tip` asks the remote for the last commit of its branch. Called before anything
+    is fetched, so that purged content does not get back into this repository."""
     head, synced = vault.head(), value(vault.git, _key(remote))
     if head is None or synced is None or _related(vault, synced, head):
         return
@@ -70,8 +71,8 @@ def check_here(vault: Vault, remote: Remote, tip: Callable[[], str | None]) -> N
 
 def check_there(vault: Vault, remote: Remote, tip: str) -> None:
     """Raise Conflict when the remote's history was rewritten since the last sync (a purge, a forced push): joining it
-    would restore what was removed there. Without an earlier sync, the records of purges are compared (`purge_records`).
-    """
+    would restore what was removed from it. If there was no earlier sync, the records of purges are compared
+    (`purge_records`). `tip`: the last commit of the remote's branch."""
     branch = remote.branch.removeprefix("refs/heads/")
     head, synced = vault.head(), value(vault.git, _key(remote))
     if head is None or synced is None or _related(vault, synced, tip) or not _related(vault, synced, head):

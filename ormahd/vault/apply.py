@@ -38,18 +38,19 @@ Told = dict[bytes, TreeEntry | None]
 
 
 class Builder:
-    """Builds git objects in memory; writes nothing."""
+    """Builds the git objects of ops (blobs, trees, commits) in RAM. Writes nothing to disk."""
 
     def __init__(self, git: Git, objects: Objects, conversion: Conversion, where: Callable[[str], bytes]) -> None:
-        """`where` converts a path of the vault to the spelling of git's trees."""
+        """`where` converts a path relative to the vault's root to the path in git's trees."""
         self._git = git
         self._objects = objects
         self._conversion = conversion
         self._where = where
 
     def build(self, intents: Sequence[WriteIntent], head: str | None, fresh: Fresh) -> tuple[list[str | None], Told]:
-        """Build the commits of these ops on top of `head`. Return (the commit of each op, the entries that git's
-        index must get). The commit is None when HEAD contains the op's changes. New objects are added to `fresh`."""
+        """Build the commits of these ops on top of the commit `head`. Return (for each op the id of its commit, the
+        entries that git's index must get). The id is None when `head` contains the op's changes. New objects are
+        added to `fresh`."""
         root = self._objects.root(head)
         parent = head
         person = self._git.identity()
@@ -72,7 +73,8 @@ class Builder:
         return commits, told
 
     def _first(self, intent: WriteIntent, root: str | None, fresh: Fresh) -> str:
-        """Return the tree of the op's first commit, which holds the files as the person wrote them."""
+        """Return the id of the tree of the op's first commit, which has the files as the person wrote them. `root`:
+        the tree before the op."""
         changes = {
             self._where(step.path): self._entry(step.path, step.first, root, fresh, self._looks(intent, step))
             for step in intent.steps
@@ -81,8 +83,8 @@ class Builder:
         return self._objects.edit(root, changes, fresh)
 
     def _entry(self, name: str, data: bytes, root: str | None, fresh: Fresh, looks: bool) -> TreeEntry:
-        """Return the tree entry for a file with these bytes. It gets the executable bit of the file on disk if
-        `looks`, else that of the file in the tree `root`."""
+        """Return the tree entry for the file `name` with the bytes `data`. If `looks`, it gets the executable bit of
+        the file on disk, else that of the file in the tree `root`. The blob is added to `fresh`."""
         path = self._where(name)
         old = self._objects.find(root, path, fresh)
         runs = old is not None and old.mode == EXECUTABLE
@@ -132,11 +134,12 @@ class Builder:
         self, intent: WriteIntent, tree: str, root: str | None, parent: str | None, head: str | None, person: Signature | None,
         fresh: Fresh,
     ) -> str | None:  # fmt: skip
-        """Return the op's commit, or None when HEAD contains all its changes.
+        """Return the id of the op's commit, or None when HEAD contains all its changes. `tree`: the tree to commit;
+        `root`: the tree of its parent.
 
-        An op that joins another history (`joins`) gets that commit as its second parent, even when no file changes.
-        When the result would be a fast-forward, that commit itself is returned: otherwise two machines would for
-        ever answer each other's merge commits with new ones.
+        If the op joins another history, the commit `intent.joins` becomes the second parent, even when no file
+        changes. When the result would be a fast-forward, `intent.joins` itself is returned: otherwise two machines
+        would for ever answer each other's merge commits with new ones.
         """
         parents = [] if parent is None else [parent]
         other = intent.joins
@@ -176,12 +179,13 @@ log = logging.getLogger(__name__)
 
 
 class Queued(Struct, eq=False):
-    """An op whose intent is decided, and which is not in the history yet.
+    """One op in the writer's queue: its intent is decided, but it is not in the history yet.
 
-    `promised`: its intent is durable. A batch's intents are made durable together, before any file is written.
-    `acknowledged`: its caller got the answer that the change is stored. The op may then be merged, but never refused.
-    `uncertain`: a crash or an error interrupted it. `recovery.repair` must first find out how far it got.
-    `tried` is set when the op is done, and also when a first try failed because of `why`.
+    `promised`: the intent is durable. A batch's intents are made durable together, before any file is written.
+    `acknowledged`: the caller got the answer that the change is stored. The op may then be merged, but never refused.
+    `uncertain`: a crash or an error interrupted the op. `recovery.repair` must first find out how far it got.
+    `done`: event that is set when the op is over; it then has a `result`, an `error`, or (nothing to commit) neither.
+    `tried`: event that is set with `done`, and also when a first try failed because of `why`.
     """
 
     intent: WriteIntent
@@ -201,8 +205,8 @@ Returns a new intent to try, or None to leave the op out."""
 
 
 class _LookAgain(Exception):
-    """Raised when the branch moved, or may have moved, before the batch was complete. The ops of the batch become
-    uncertain."""
+    """Raised when the branch moved, or may have moved, but the batch could not be completed. The ops of the batch
+    become `uncertain`."""
 
 
 class _Placed(Struct):
@@ -213,8 +217,9 @@ class _Placed(Struct):
 
 
 class _Next(Struct):
-    """The commits of a batch, built in memory, and the git processes that wait to write the index and to move the
-    branch. `commits`: one for each op (None: HEAD contains its changes). `tip`: the commit to which HEAD will move."""
+    """The commits of a batch, built in RAM, and the git processes that were started to write git's index and to move
+    the branch. `commits`: one id for each op (None: HEAD contains its changes). `tip`: the commit to which HEAD will
+    move (None: HEAD need not move)."""
 
     intents: tuple[WriteIntent, ...]
     head: str | None
@@ -225,14 +230,15 @@ class _Next(Struct):
     mover: HeadMover | None
 
     def drop(self) -> None:
-        """End the git processes that were not used."""
+        """End those of the git processes that are still running, because they were not used."""
         if self.mover is not None:
             self.mover.drop()
         self.index.drop()
 
 
 class Applier:
-    """Writes one batch of ops at a time. Callers hold the writer's lock."""
+    """Writes one batch of ops at a time: the files in the folder, the commits, the branch and git's index. Callers
+    must hold the writer's `_writing_lock`."""
 
     def __init__(
         self,
@@ -248,8 +254,8 @@ class Applier:
         at: Callable[[str], None],
         still: Callable[[], None],
     ) -> None:
-        """`at` is called with the name of each step (tests stop there). `still` raises Unavailable when another process
-        has taken over the vault's lock."""
+        """`at` is called with the name of each step (tests interrupt a write there). `still` raises Unavailable when
+        another process has taken over the vault's lock."""
         self.git = git
         self.objects = objects
         self.conversion = conversion
@@ -265,7 +271,7 @@ class Applier:
         self._builder = Builder(git, objects, conversion, self.where)
 
     def rename(self, vault_id: str) -> None:
-        """Mark index.lock with another vault id from now on."""
+        """Use another vault id from now on in index.lock, where it marks the lock as Ormah's."""
         self.lock = IndexLock(self.git, vault_id)
         self._vault_id = vault_id
 
@@ -275,8 +281,8 @@ class Applier:
         return (self._prefix + path).encode("utf-8", "surrogateescape")
 
     def promise(self, ops: Sequence[Queued]) -> None:
-        """Make the intents of those ops durable that are not `promised` yet. If it raises OSError, these ops have no
-        intent."""
+        """Make the intents of those ops durable that are not `promised` yet, and mark these ops as promised. If it
+        raises OSError, no intent of theirs is on disk."""
         with self._promising:
             new = [op for op in ops if not op.promised]
             if not new:
@@ -288,10 +294,11 @@ class Applier:
             self.at("promised")
 
     def apply(self, batch: Sequence[Queued], refused: Refused) -> str | None:
-        """Commit ops in order. Return a reason why they must wait, or None when they are done.
+        """Commit the ops of `batch` in order. Return None when all are done, or else the reason why they must wait.
 
-        Each committed op has a `result`, except one whose changes HEAD had already. `refused` is called when a file is
-        not the expected version. If an exception is raised, no op of the batch was done, though some may be promised.
+        Each committed op gets a `result`, except one whose changes HEAD had already. `refused` is called when a file
+        is not the version that its op expects. If an exception is raised, no op of the batch was done, though some
+        may be promised.
         """
         self._still()
         if why := busy(self.git, self.lock):
@@ -358,8 +365,9 @@ class Applier:
         self.at("placed")
 
     def _place_one(self, one: _Placed, refused: Refused, root: str | None) -> bool:
-        """Put the files of one op in their places. Return False when the op was left out. `root`: HEAD's tree when the
-        lock was taken."""
+        """Write the files of one op to the folder. When a file is not the expected version, `refused` gives another
+        intent to try, or none. Return False when it gave none, so that the op is left out. `root`: HEAD's tree when
+        index.lock was taken."""
         for attempt in range(ATTEMPTS):
             try:
                 self._check(one.op.intent, root)
@@ -379,8 +387,8 @@ class Applier:
         return False
 
     def _check(self, intent: WriteIntent, root: str | None) -> None:
-        """Raise Conflict when a parent folder of a file is a file, link or submodule in HEAD, or when another file is
-        in the place of a link or submodule of the op."""
+        """Raise Conflict when HEAD has a file, symlink or submodule in the place of a folder that the op needs, or
+        when the vault's folder has another file in the place of a symlink or submodule that the op brings in."""
         for step in intent.steps:
             if step.data is not None:
                 self.objects.passable(root, self.where(step.path))
@@ -389,19 +397,20 @@ class Applier:
             check(self.worktree, intent.entries, freed, self._target)
 
     def _unchanged(self, intent: WriteIntent) -> None:
-        """Raise Displaced when a file changed that the op commits as it is, without writing it. A git process that
-        held index.lock before us (`git stash`, `git checkout`) may have replaced it."""
+        """Raise Displaced when a file that the op commits without writing it was changed since the op was decided. A
+        git process that held index.lock before us (`git stash`, `git checkout`) may have replaced the file."""
         for step in intent.steps:
             if step.base == step.data and (found := self.worktree.read(step.path)) != step.data:
                 raise Displaced(step.path, found)
 
     def settle(self, intent: WriteIntent) -> None:
-        """Update the links, submodules and executable bits in the folder to those that the op brought into the history."""
+        """Make the symlinks, submodules and executable bits in the folder match `intent.entries`, which were
+        committed."""
         settle(self.worktree, intent.entries, self._target)
 
     def _target(self, oid: str) -> bytes | None:
-        """Return the target of a symbolic link by its blob id; None for a submodule's commit, which is not in this
-        repository."""
+        """Return the target of the symlink with this blob id; None when the id is that of a submodule's commit, which
+        is not in this repository."""
         return self.git.read(oid, "blob") if self.git.resolve(f"{oid}^{{blob}}") else None
 
     @staticmethod
@@ -443,8 +452,8 @@ class Applier:
     # History
 
     def _begin(self, intents: Sequence[WriteIntent], head: str | None) -> _Next:
-        """Build the commits of these ops on `head` in memory, and start the git processes that will write the index and
-        move the branch."""
+        """Build the commits of these ops on the commit `head` in RAM, and start the git processes that will write the
+        index and move the branch."""
         fresh: Fresh = {}
         commits, told = self._builder.build(intents, head, fresh)
         tip = next((commit for commit in reversed(commits) if commit is not None), None)
@@ -465,10 +474,12 @@ class Applier:
         )
 
     def _commit(self, placed: Sequence[_Placed], begun: _Next) -> str | None:
-        """Make the commits and move the branch. Return why the batch must wait, or None when HEAD has the commits.
+        """Commit the ops in `placed`, whose files are written already, and move the branch. Return None when HEAD has
+        the commits, or else the reason why the batch must wait.
 
-        If an exception is raised before the branch has moved, the caller can undo everything. `begun` is used if no
-        op was left out or rewritten and HEAD did not move since.
+        If an exception is raised before the branch has moved, the caller can undo the changes of files. `begun`:
+        commits that were built in advance; they are used if no op was left out or rewritten and HEAD did not move
+        since.
         """
         intents = tuple(one.op.intent for one in placed)
         folders = {folder for one in placed for _, write in one.writes for folder in self.worktree.folders(write)}
@@ -493,8 +504,9 @@ class Applier:
         return "the branch keeps moving under other commits"
 
     def _move(self, placed: Sequence[_Placed], made: _Next, folders: Sequence[str]) -> Moved:
-        """Make the objects and the directory entries of `folders` durable, and move the branch. Raises _LookAgain when
-        a step failed after the branch moved, or when git cannot say whether it moved; the files then stay."""
+        """Make the objects and the directory entries of `folders` durable, and move the branch to the last commit.
+        Raises _LookAgain when a step failed after the branch moved, or when git cannot say whether it moved; the
+        files of the ops are then left as written."""
         works: list[Callable[[], object]] = [partial(self.objects.write, made.fresh)]
         works += [partial(sync_directory, folder) for folder in folders]
         self.flusher.each(lambda work: work(), works)
@@ -528,7 +540,7 @@ class Applier:
             return True
 
     def _publish(self, placed: Sequence[_Placed], made: _Next) -> None:
-        """Replace git's index with the new one, after the branch has moved."""
+        """Replace git's index with the one that has the new commits' files, after the branch has moved."""
         self.objects.drop_replaced()
         try:
             for one in placed:

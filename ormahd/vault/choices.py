@@ -20,8 +20,8 @@ AGREED = "ormah.agreed"
 
 
 class Choices(Struct, frozen=True):
-    """The adoption mode of the vault, and `{folder: choices}` of the folders with choices of their own. `home`: the
-    folder of Ormah's own notes ("" is the whole vault)."""
+    """Says which notes are to be adopted. `mode`: the adoption mode of the vault. `folders`: `{folder: choices}` of
+    the folders with choices of their own. `home`: the folder of Ormah's own notes ("" is the whole vault)."""
 
     home: str
     mode: Adopt
@@ -38,8 +38,8 @@ class Choices(Struct, frozen=True):
 
     def adopts(self, path: str) -> bool:
         """Whether every note at `path` is to be adopted, whoever wrote it. In Ormah's own folder (`home`) that is so
-        even in mode `index`, unless `home` itself, or a folder in it that holds the note, has this mode as its own
-        choice."""
+        even in mode `index`, unless a person chose `index` for `home` itself or for a folder in it that holds the
+        note."""
         mode = self.mode_at(path)
         if mode != "index":
             return mode == "all" or (mode == "ours" and (not self.home or path.startswith(self.home + "/")))
@@ -59,8 +59,9 @@ class Choices(Struct, frozen=True):
 
 
 def agreed(vault: Vault) -> Choices:
-    """Return the choices of this machine. On first use, the choices that the card has now are recorded as this
-    machine's. The setting `vault.adopt`, unless it is `auto`, replaces the mode of the vault."""
+    """Return the adoption choices that apply on this machine, from git's local configuration. On first use, today's
+    choices in the card are copied there. The setting `vault.adopt`, unless it is `auto`, replaces the mode of the
+    vault."""
     try:
         found = convert(json.loads(value(vault.git, AGREED) or ""), Choices)
     except (ValueError, ValidationError):
@@ -71,5 +72,5 @@ def agreed(vault: Vault) -> Choices:
 
 
 def agree(vault: Vault, choices: Choices) -> None:
-    """Record the choices of this machine in git's local configuration."""
+    """Record the choices of this machine in git's local configuration, where `agreed` finds them."""
     set_value(vault.git, AGREED, json.dumps(to_builtins(choices)))

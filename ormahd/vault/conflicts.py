@@ -35,7 +35,7 @@ MIN_PREFIX = 4
 
 
 class SetAside(Struct, frozen=True):
-    """A conflict whose versions are set aside until a person has looked at them."""
+    """A conflict whose versions are saved under `.ormah/conflicts` until a person has looked at them."""
 
     op: str
     """The op in which the conflict arose; `unclaimed` when not known."""
@@ -57,7 +57,9 @@ class SetAside(Struct, frozen=True):
 
 
 class ConflictVersions(Struct, frozen=True):
-    """A conflict to be set aside: the note's bytes on each side; None: that side has no such file."""
+    """A conflict that is about to be set aside. `fields`: the names of the fields in conflict. `kept`: the side whose
+    version the vault keeps. `base`, `ours`, `theirs`: the note's bytes on each side; None: that side has no such
+    file."""
 
     path: str
     node: str | None
@@ -70,7 +72,8 @@ class ConflictVersions(Struct, frozen=True):
 
 
 def save_aside(root: Path, op: str, path: str, data: bytes) -> str:
-    """Store a version under `.ormah/conflicts`, durably. Return the path relative to the root."""
+    """Save `data`, a version of the file `path`, durably under `.ormah/conflicts`. Return the path of the saved file
+    relative to the root."""
     file = root / CONFLICTS / op / path
     file.parent.mkdir(parents=True, exist_ok=True)
     write_durably(file, data)
@@ -81,8 +84,9 @@ def save_aside(root: Path, op: str, path: str, data: bytes) -> str:
 def set_aside(
     root: Path, op: str, conflicts: Iterable[ConflictVersions], commits: Mapping[str, str | None], *, by: str = ""
 ) -> list[SetAside]:
-    """Store all versions of an op's sync conflicts, durably; called before the op is committed. `commits`: `{side:
-    the commit that has its versions}`. `by`: the machine that made the merge, if it was another one."""
+    """Save all versions of the conflicts of a sync's op under `.ormah/conflicts`, durably; called before the op is
+    committed. `commits`: `{side: the commit that has its versions}`. `by`: the name of the machine that made the
+    merge, if it was another one."""
     asides = []
     for one in conflicts:
         found = {side: getattr(one, side) for side in SIDES}
@@ -127,8 +131,8 @@ def _folders(root: Path) -> Iterator[Path]:
 
 
 def _about(root: Path, op: str) -> list[SetAside]:
-    """Return the conflicts listed in `about.json`, without those whose files a person has removed; [] when the file
-    cannot be read."""
+    """Return the conflicts listed in the op's `about.json`, without those whose saved versions a person has removed;
+    [] when `about.json` cannot be read."""
     try:
         rows = json.loads((root / CONFLICTS / op / ABOUT).read_bytes())["conflicts"]
         asides = [SetAside(**{**row, "op": op, "fields": tuple(row["fields"])}) for row in rows]
@@ -138,7 +142,8 @@ def _about(root: Path, op: str) -> list[SetAside]:
 
 
 def resolve(root: Path, name: str) -> list[SetAside]:
-    """Remove set-aside conflicts that a person has settled, and return them. `name` and the errors are those of `find`."""
+    """Remove set-aside conflicts that a person has settled, and return them. `name` is understood as by `find`, which
+    also raises the errors."""
     found = find(root, name)
     settle(root, found)
     return found
@@ -181,7 +186,7 @@ def settle(root: Path, found: Iterable[SetAside]) -> None:
 
 
 def _prune(folder: Path) -> None:
-    """Remove the folder and its subfolders, as far as they are empty."""
+    """Remove the folder and its subfolders, except those that contain a file."""
     for place, _, _ in os.walk(folder, topdown=False):
         if not os.listdir(place):
             os.rmdir(place)
@@ -201,7 +206,7 @@ def drop_unfinished(root: Path, is_done: Callable[[str], bool]) -> None:
 
 
 def describe(one: SetAside) -> str:
-    """Return a sentence on a conflict, for lists and logs."""
+    """Return a sentence that describes the conflict, for lists and logs."""
     if not one.kept:
         return "a version that could not be merged with a later edit was set aside"
     other = "theirs" if one.kept == "ours" else "ours"
@@ -218,7 +223,7 @@ def describe(one: SetAside) -> str:
 
 
 def item(one: SetAside) -> ConflictItem:
-    """Return a conflict in the form of the API. In names, bytes that are not UTF-8 are replaced."""
+    """Return a conflict in the form of the API. Bytes of file names that are not UTF-8 are replaced."""
     return ConflictItem(
         one.op, _text(one.path), one.node, list(one.fields), one.kept, dict(one.commits),
         {name: dict(texts) for name, texts in one.values.items()},
@@ -231,13 +236,13 @@ def _text(name: str) -> str:
 
 
 def on_today(worktree: Worktree, intent: WriteIntent) -> tuple[WriteIntent | None, list[str]]:
-    """Rewrite an op so that it starts from the files as they are now. Return (the new intent, sentences on what was
-    set aside). The intent is None when nothing of the op is left.
+    """Rewrite an op so that it starts from the files that are in the folder now. Return (the new intent, sentences on
+    what was set aside). The intent is None when nothing of the op is left.
 
-    A step that conflicts with a person's change is dropped, and its bytes are set aside under `.ormah/conflicts`. An
-    op that removes a file, or that joins another history, is applied as a whole or not at all. After a merge of two
-    memories, the one must not be removed without the other's new text, and a join must not count as complete with a
-    part missing.
+    A step that conflicts with a person's change is dropped, and its bytes are saved under `.ormah/conflicts`. An op
+    that removes a file, or that joins another history, is applied as a whole or not at all: when two memories are
+    merged, the note of one must not be removed unless the other gets the merged text; and a join must not count as
+    complete with a part missing.
     """
     steps: list[FileStep] = []
     lost: list[FileStep] = []
@@ -257,16 +262,17 @@ def on_today(worktree: Worktree, intent: WriteIntent) -> tuple[WriteIntent | Non
 
 
 def take_back(worktree: Worktree, intent: WriteIntent, steps: Sequence[FileStep]) -> list[str]:
-    """Give up a whole op after a crash: undo those of its `steps` (as rewritten by `on_today`) that were written,
-    and set its content aside. Return sentences on what was done."""
+    """Give up a whole op after a crash: undo those of its `steps` (as rewritten by `on_today`) that were written, and
+    save the op's new bytes under `.ormah/conflicts`. Return sentences on what was done."""
     for number, step in enumerate(steps):
         _as_before(worktree, intent, step, number)
     return give_up(worktree, intent)
 
 
 def give_up(worktree: Worktree, intent: WriteIntent) -> list[str]:
-    """Set the content of a whole op aside. Return sentences on what was done. A join is only dropped: the other history
-    is unchanged, and the next sync joins it again."""
+    """Save the new bytes of a whole op under `.ormah/conflicts` instead of committing them. Return sentences on what
+    was done. An op that joins another history is only dropped: that history is unchanged, and the next sync joins it
+    again."""
     if intent.joins is not None:
         drop(worktree.root, intent.op)
         return [f"{intent.name} was taken back: a file was changed meanwhile; the next sync brings it in"]
@@ -283,8 +289,8 @@ def _step_today(step: FileStep, now: bytes | None) -> FileStep | None:
 
 
 def _as_before(worktree: Worktree, intent: WriteIntent, step: FileStep, number: int) -> None:
-    """Undo a step that was written before the crash, because its op cannot be completed. `number`: the step's
-    number, for the name of the staged file."""
+    """Put the bytes from before the op back into a file that was written before the crash, because the op cannot be
+    completed. `number`: the step's number, for the name of the staged file."""
     before = next(old.base for old in intent.steps if old.path == step.path)
     if step.base == before or step.base != step.data:
         return
@@ -302,10 +308,11 @@ def _set_aside(root: Path, intent: WriteIntent, step: FileStep) -> str:
 
 
 def late_save(worktree: Worktree, intent: WriteIntent, number: int, late: bytes) -> str:
-    """Bring a late save into today's file, uncommitted, so that the watcher finds it. Return a sentence on what was
-    done.
+    """Merge a late save into the file as it is now, without a commit, so that the watcher finds the change. Return a
+    sentence on what was done.
 
-    `late`: the bytes that an editor, which had the file open, wrote into the displaced version.
+    `late`: the bytes that an editor, which had the file open, wrote into the old version after the op had replaced
+    it. `number`: the number of the file's step in the op.
     """
     step = intent.steps[number]
     merged = late if step.data is None else merge_file(step.base, late, step.data, step.path).data

@@ -33,11 +33,12 @@ _IDENT: Final = re.compile(rb"\$Id: [^$\r\n]*\$")
 
 
 class FilterFailed(Conflict):
-    """Git could not convert a file by its attributes. Nothing was changed."""
+    """Raised when git could not convert a file as its attributes say. Nothing was changed."""
 
 
 class Conversion:
-    """Converts files of one vault. Paths are relative to its root. Safe for many threads."""
+    """Converts files of one vault to the blobs that git makes of them, and back, as git's attributes say (filters,
+    line ends, encodings). Paths are relative to the vault's root. Safe for many threads."""
 
     def __init__(self, git: Git, attributes: Attributes, worktree: Worktree, prefix: str) -> None:
         self._git = git
@@ -88,8 +89,8 @@ class Conversion:
         return self._git.oid("blob", self.checked_in(path, data))
 
     def known_id(self, path: str, data: bytes) -> str:
-        """Return `blob_id`. When git cannot convert the bytes, return the id that they have unconverted, which is
-        the id of no blob at the path."""
+        """Return `blob_id(path, data)`. When git cannot convert the bytes, return the id that a blob with the bytes
+        as they are would have; no blob at the path has this id."""
         try:
             return self.blob_id(path, data)
         except FilterFailed:
@@ -206,10 +207,10 @@ class Conversion:
 
 
 class BlobFiles:
-    """Converts blobs to files and back where a filter applies (git-crypt, transcrypt). Git hands blobs to its merge
-    driver, and the text to merge is in the files.
+    """Converts between blobs, which git hands to its merge driver, and the files that git checks out from them. Where
+    a filter applies (git-crypt, transcrypt) the two differ, and only the files have the text to merge.
 
-    For one repository. Paths are relative to its top. Takes no lock that a git process may hold meanwhile.
+    For one repository. Paths are relative to its top. Takes no lock that a running git process may hold.
     """
 
     def __init__(self, git: Git) -> None:
@@ -261,19 +262,19 @@ class _Kept:
 
 
 def as_it_stands(now: bytes, data: bytes) -> bytes:
-    """Return `now` if it differs from `data` only in line ends and `$Id$` keywords, else `data`. Such a difference
-    may come from the history, which need not record a file's line ends."""
+    """Return `now`, the file in the folder, if it differs from `data` only in line ends and `$Id$` keywords, else
+    `data`. Such a difference may come from the history, which need not record a file's line ends."""
     one, other = (_IDENT.sub(b"$Id$", text.replace(b"\r\n", b"\n")) for text in (now, data))
     return now if one == other else data
 
 
 def _matters(words: frozenset[Word], data: bytes) -> bool:
-    """Whether any of these attributes would change these bytes when they are committed, or forbid to commit them."""
+    """Whether any of these attributes would change these bytes when they are committed, or forbid the commit."""
     return bool(words & REFUSING) or (Word.TEXT in words and b"\r" in data) or (Word.IDENT in words and b"$Id" in data)
 
 
 def _said(rule: Rule) -> str:
-    """Return the attribute as it is written in .gitattributes."""
+    """Return the attribute that this rule comes from, as it is written in .gitattributes; for error messages."""
     if rule.pipe:
         return "a pipe for .gitattributes"
     if rule.filter is not None:

@@ -51,7 +51,7 @@ RENAMED = ".ormah/renamed.jsonl"
 
 
 def read(data: bytes | None) -> dict[str, str]:
-    """Parse `.ormah/renamed.jsonl`. Return `{path: id}`; unreadable lines are ignored."""
+    """Parse the content of `.ormah/renamed.jsonl`. Return `{path: id of the note}`; unreadable lines are ignored."""
     found: dict[str, str] = {}
     for line in (data or b"").splitlines():
         try:
@@ -64,7 +64,7 @@ def read(data: bytes | None) -> dict[str, str]:
 
 
 def write(renamed: Mapping[str, str]) -> bytes:
-    """Return the content of `.ormah/renamed.jsonl` for `{path: id}`, ordered by id."""
+    """Return the content of `.ormah/renamed.jsonl` for `{path: id of the note}`, ordered by id."""
     rows = sorted((node_id, path) for path, node_id in renamed.items())
     return b"".join(
         json.dumps({"id": node_id, "path": path}, ensure_ascii=False).encode("utf-8", "surrogateescape") + b"\n"
@@ -76,8 +76,8 @@ LOCAL = ("lock", "intent", "tmp", "creating", ".gitignore", ".gitattributes")
 
 
 def remove_leftovers(root: Path) -> None:
-    """Remove the daemon's own files below `.ormah`, and the folder if nothing is left in it. Versions that were set
-    aside in `.ormah/conflicts` stay."""
+    """Remove the daemon's own files below `.ormah`, and `.ormah` itself if nothing is left in it. Versions that were
+    set aside in `.ormah/conflicts` stay."""
     data = root / ".ormah"
     for name in LOCAL:
         place = data / name
@@ -129,14 +129,16 @@ ADOPTS = frozenset(get_args(Adopt))
 
 
 class Folder(Struct, frozen=True):
-    """A person's choices for the notes in a folder and below it; None: the choice of the folder above, or of the vault."""
+    """A person's choices for the notes in a folder and below it: whether they are adopted, and their space. None: the
+    choice of the folder above, or of the vault, applies."""
 
     adopt: Adopt | None = None
     space: str | None = None
 
 
 class Card(Struct, frozen=True):
-    """A vault's card, as stored in `.ormah/vault.toml`."""
+    """A vault's card, as stored in `.ormah/vault.toml`. `self_id`: the id of the self node. `home`: the folder of
+    Ormah's own notes ("" is the whole vault). `adopt`: the adoption mode of the vault."""
 
     id: str
     self_id: str
@@ -219,7 +221,7 @@ def read_card(data: bytes, root: Path) -> Card:
 
 def find_card(root: Path) -> Card | None:
     """Return the card of the vault at `root`; None: there is no vault. If a crash interrupted the vault's creation,
-    its card is read from the intent."""
+    the card is read from the intent of the first commit."""
     data = Worktree(root).read(CARD)
     if data is None:
         for intent in Intents(root).load()[0]:
@@ -228,7 +230,7 @@ def find_card(root: Path) -> Card | None:
 
 
 class VaultKind(Struct, frozen=True):
-    """What kind of vault a folder becomes."""
+    """How a folder becomes a vault: with which repository, and which of its files are adopted."""
 
     own: bool
     """Whether Ormah makes the repository, in the folder itself."""
@@ -237,12 +239,12 @@ class VaultKind(Struct, frozen=True):
 
 
 def choose(root: Path) -> VaultKind:
-    """Return what kind of vault a folder becomes.
+    """Return how a folder becomes a vault.
 
     (a) Absent or empty: Ormah makes a repository, and adopts all notes. (b) A folder with files, outside of any
-    repository: Ormah makes a repository, which holds only Ormah's notes. (c) Inside a repository: that one is used, for
-    Ormah's notes only. A folder that the surrounding repository ignores counts as (a) or (b). Raises Unavailable for a
-    bare repository, for `/` and for the home directory.
+    repository: Ormah makes a repository, which holds only Ormah's notes. (c) Inside a repository: that one is used,
+    for Ormah's notes only. A folder that the surrounding repository ignores counts as (a) or (b). Raises Unavailable
+    for a bare repository, for `/` and for the home directory.
     """
     if root in (Path(root.anchor), Path(os.path.realpath(os.path.expanduser("~")))):
         raise Unavailable(
@@ -267,8 +269,8 @@ def choose(root: Path) -> VaultKind:
 
 
 def lay_ground(root: Path) -> None:
-    """Make the folder `.ormah` with its .gitignore, which must be there before any other file. Two daemons may do
-    this at once, because the vault can only be locked afterwards.
+    """Make the folder `.ormah` with its .gitignore, which must be there before any other file of `.ormah`. Two
+    daemons may call this at once, because the vault can only be locked afterwards.
 
     Raises Unavailable when the folder is not writable.
     """
@@ -362,7 +364,8 @@ RESTORING: Final = frozenset({Kind.INIT, Kind.SYNC, Kind.UNDO, Kind.PURGE})
 
 
 class NewLineFiles:
-    """Creates the JSON-lines files of one vault. Safe for many threads."""
+    """Creates the vault's JSON-lines files as empty files, in a commit before the one that adds their first lines.
+    Safe for many threads."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
@@ -372,7 +375,7 @@ class NewLineFiles:
 
     def before(self, tx: Transaction) -> None:
         """Commit the JSON-lines files that `tx` would create, as empty files. Until all files of `LINES` exist, also
-        commit those that an older vault lacks. Does nothing while another process holds git; `tx` then creates its
+        commit those that an older vault lacks. Does nothing while another program holds git's locks; `tx` then creates its
         files itself."""
         if tx.kind in RESTORING:
             return

@@ -59,10 +59,12 @@ def _setting(file: Path, key: str) -> Any:
 
 
 class Excluded:
-    """Decides for one vault which paths are excluded. Answers of git are cached until an ignore file changes."""
+    """Decides for one vault which paths the reconciler never reads: those in dot folders, templates, and paths that
+    git ignores. What git said about a path is cached until an ignore file changes."""
 
     def __init__(self, root: Path, ignored_by_git: IgnoredByGit, ignore_files: Collection[Path] = ()) -> None:
-        """`ignore_files`: ignore files outside the vault's folder (`info/exclude`)."""
+        """`ignored_by_git` returns those of the given paths that git ignores. `ignore_files`: ignore files outside
+        the vault's folder (`info/exclude`)."""
         self._root = root
         self._ask = ignored_by_git
         self._outside = tuple(ignore_files)
@@ -91,8 +93,8 @@ class Excluded:
             self.ignore_file(str(file), found)
 
     def ignore_file(self, name: str, found: os.stat_result | None) -> None:
-        """Record the stat of an ignore file (None: it is missing). If it differs from the recorded one, all cached
-        answers of git are dropped."""
+        """Record the stat of the ignore file `name` (None: the file is missing). If it differs from the recorded one,
+        everything that is cached about ignored paths is dropped."""
         state = (0, 0, 0) if found is None else (found.st_size, found.st_mtime_ns, found.st_ino)
         if self._signature.get(name, (0, 0, 0)) != state:
             self._signature[name] = state
@@ -100,8 +102,8 @@ class Excluded:
             self.changed = True
 
     def template(self, path: str) -> bool:
-        """Whether `path` is a template file or lies in a folder of templates. Ormah's own notes in a space that is
-        called like such a folder (`templates/<type>/<month>/…`) do not count."""
+        """Whether `path` is a template file or lies in a folder of templates. Ormah's own notes in a space with the
+        name of such a folder (`templates/<type>/<month>/…`) are no templates."""
         folded = path.casefold()
         if folded.removesuffix(".md") in self._files:
             return True

@@ -240,8 +240,9 @@ _TIME = re.compile(r"\d{4}-\d{2}-\d{2}([T ].*)?", re.IGNORECASE)
 
 
 class PastState(Struct, frozen=True):
-    """A past state of the vault. `time`: when its commit was made. `moment`: what counts as now in it, which is the
-    time that was asked for, or else the commit's. `op`: None for a commit made by hand or not in HEAD's history."""
+    """One past state of the vault: that of a commit. `time`: when the commit was made. `moment`: the time that counts
+    as now in this state: the requested time, or else `time`. `op`: the commit's op; None for a commit made by hand or
+    not in HEAD's history."""
 
     commit: str
     op: str | None
@@ -314,8 +315,8 @@ def _by_name(vault: Vault, asked: str) -> PastState:
 
 
 def _there(vault: Vault, asked: str, commit: str, time: datetime | None) -> PastState:
-    """Return the past state at a commit. `time`: the time that was asked for, if any; `asked`: its name in errors.
-    Raises NotFound when the vault did not exist there."""
+    """Return the past state at a commit. `asked`: what the caller asked for, for errors. `time`: the time that it
+    means; None: it names a commit. Raises NotFound when the commit has no vault."""
     card = vault.git.resolve(f"{commit}:{vault.prefix}.ormah/vault.toml")
     if card is None and not vault.tree(commit):
         raise NotFound(
@@ -363,8 +364,12 @@ NAMED = 200
 
 
 def made_by_person(vault: Vault, files: Iterable[tuple[str, str | None]]) -> set[str]:
-    """Return the paths of those files that a person made (see the top of this module). `files`: (path, id of the
-    memory or None)."""
+    """Return the paths of those files that a person made. `files`: (path, id of the memory or None).
+
+    A file with an id counts as a person's when the first op that names the id is an adoption or a person's edit. If
+    no op names it, the commit that first added the path decides: an adoption, a person's edit or a commit made by
+    hand. A file that was never committed is a person's too.
+    """
     asked = {path: node for path, node in files if not path.startswith(".ormah/")}
     first = vault.oplog.view().came_by if any(node is not None for node in asked.values()) else {}
     told = {path: first[node] for path, node in asked.items() if node is not None and node in first}

@@ -38,7 +38,8 @@ tree many times."""
 
 
 class TreeStep(Struct, frozen=True):
-    """A step from one tree to the next: both commits, and `{path: new blob id}` of the changes (None: removed)."""
+    """One recorded change of HEAD's tree: the commits `before` and `after` it, and `{path: new blob id}` of the
+    changed files (None: removed)."""
 
     before: str | None
     after: str
@@ -46,7 +47,8 @@ class TreeStep(Struct, frozen=True):
 
 
 class RepositoryView:
-    """Cached view of one vault's repository. Paths are posix and relative to the vault's root."""
+    """Answers questions on the commits, the tree of HEAD and the git index of one vault, with caches. Paths are posix
+    and relative to the vault's root."""
 
     def __init__(self, vault: Vault) -> None:
         self.vault = vault
@@ -99,8 +101,8 @@ class RepositoryView:
         return found
 
     def between(self, before: str | None, after: str | None) -> Mapping[str, str | None] | None:
-        """Return `{path: new blob id}` (None: removed) of the changes between two trees that `tree` returned; None
-        when the changes are not recorded."""
+        """Return `{path: new blob id}` (None: removed) of the changes between the trees of two commits for which
+        `tree` was called; None when the changes are not recorded."""
         at, changes = before, dict[str, str | None]()
         for step in list(self._trail):
             if at != after and step.before == at:
@@ -215,8 +217,9 @@ def _nothing(path: str) -> None:  # noqa: ARG001 - placeholder until the first s
 
 
 class Identity:
-    """Finds the ids and paths of notes during one scan of the reconciler. Call `begin` at its start, `saw` when a
-    changed file was read, and `took` when it is decided to which file an id belongs."""
+    """Tells, during one scan of the reconciler, which note ids files have in HEAD and in the folder. Call `begin` at
+    the start of a scan, `saw` when a changed file was read, and `took` when it is decided to which file an id
+    belongs."""
 
     def __init__(self, look: RepositoryView, home: str) -> None:
         self._look = look
@@ -255,7 +258,8 @@ class Identity:
         self._read = read
 
     def saw(self, path: str, note: Note, blob: str | None) -> None:
-        """Record that a changed file was read. `blob`: its blob id, if HEAD has exactly these bytes; else None."""
+        """Record that the changed file at `path` was read, as `note`. `blob`: its blob id, if HEAD has exactly the
+        same bytes; else None."""
         self._now[path] = claim(note.kind, note.id)
         if blob is not None:
             self._by_blob[blob] = (claim(note.kind, note.id), note.created)
@@ -373,7 +377,7 @@ class Identity:
             return False
 
     def owner(self, node_id: str, path: str) -> str | None:
-        """Return the path of another file that owns the id; None: the file at `path` may have it."""
+        """Return the path of another file to which the id belongs; None: the file at `path` may have the id."""
         if node_id in self._taken:
             other = self._taken[node_id]
             return None if other == path else other
@@ -388,20 +392,21 @@ class Identity:
     # Notes that are only indexed
 
     def renamed(self) -> dict[str, str]:
-        """Return `{path: id}` of the notes that are only indexed and have left the path where they were first found,
-        as recorded in HEAD."""
+        """Return `{path: id}` of the notes of kind `indexed` that have left the path where they were first found, as
+        recorded by `.ormah/renamed.jsonl` in HEAD."""
         oid = self._tree.get(RENAMED)
         if self._renamed[0] != oid:
             self._renamed = oid, read_renamed(None if oid is None else self._look.vault.blob(oid, RENAMED))
         return self._renamed[1]
 
     def rename(self, renamed: dict[str, str]) -> None:
-        """Set the value that `renamed` returns, after Ormah committed a change of that file during this scan."""
+        """Set the value that `renamed` returns, after Ormah committed a change of `.ormah/renamed.jsonl` during this
+        scan."""
         self._renamed = self._tree.get(RENAMED), renamed
 
     def lent(self, vault_id: str, path: str, renamed: Mapping[str, str] | None = None) -> str:
-        """Return the id of the note at `path`, whose file contains no id: it is derived from the path where the note
-        was first found. `renamed`: the value of `renamed()` for another state of the vault."""
+        """Return the id that Ormah uses for the note at `path`, whose file contains no id. It is derived from the
+        path where the note was first found. `renamed`: the value of `renamed()` for another state of the vault."""
         said = self.renamed() if renamed is None else renamed
         if path in said:
             return said[path]
@@ -426,7 +431,7 @@ class Identity:
             return False
 
     def moved_from(self, node_id: str, path: str) -> list[str]:
-        """Return the paths where HEAD has the note and the folder has no file: the note was moved from there to
+        """Return the paths where HEAD has the note and the folder has no file: the note was moved from one of them to
         `path`."""
         return [other for other in self.paths(node_id) if other != path and not self.present(other)]
 

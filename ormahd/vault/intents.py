@@ -35,8 +35,8 @@ log = logging.getLogger(__name__)
 
 
 class FileStep(Struct, frozen=True):
-    """One file of an op. `base`: the bytes that were there (None: no file). `data`: the bytes to write (None: remove
-    it)."""
+    """What an op does to one file. `base`: the file's bytes before the op (None: no file). `data`: its bytes after
+    the op (None: the op removes the file)."""
 
     path: str
     node_id: str | None
@@ -51,7 +51,7 @@ class FileStep(Struct, frozen=True):
 
     @property
     def in_history(self) -> bytes | None:
-        """The content of the path in the op's commit."""
+        """The content of the path in the op's commit; None: the commit has no such file."""
         return self.held if self.apart else self.data
 
     @property
@@ -64,7 +64,8 @@ class FileStep(Struct, frozen=True):
 
 
 class WriteIntent(Struct, frozen=True):
-    """An op that is decided. `message`: the whole commit message. `person`: whether the person is the author."""
+    """The intent of an op: all that is needed to write the op, also after a crash. `message`: the whole commit
+    message. `person`: whether the person is the author."""
 
     op: str
     kind: Kind
@@ -163,8 +164,8 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 class _Together(Struct):
-    """A file with the intents of several ops. `left`: `{op: intent}` of those that are not done. `own`: those of
-    `left` that also have a newer intent in a file of their own."""
+    """One file on disk that holds the intents of several ops. `left`: `{op: intent}` of the ops that are not done.
+    `own`: those ops of `left` that also have a newer intent in a file of their own."""
 
     path: Path
     left: dict[str, WriteIntent]
@@ -172,7 +173,7 @@ class _Together(Struct):
 
 
 class Intents:
-    """The folder of intents. Safe for many threads."""
+    """Writes, reads and removes the files with intents, in the folder `.ormah/intent`. Safe for many threads."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -206,7 +207,7 @@ class Intents:
                 self._together |= dict.fromkeys(shared.left, shared)
 
     def prepare(self) -> None:
-        """Make the folder if missing. A file or link that has its name is set aside."""
+        """Make the folder of intents if it is missing. A file or symlink at its path is set aside."""
         if not self.folder.is_dir() or self.folder.is_symlink():
             make_folder(self._root, FOLDER)
 
@@ -214,8 +215,8 @@ class Intents:
         return self.folder / f"{op}.json"
 
     def done(self, op: str) -> None:
-        """Remove the intent of an op that is done. Not fsynced: if a power cut restores it, recovery finds the op in
-        the history."""
+        """Remove the intent of an op that is done. The removal is not fsynced: if a power cut reverts it, recovery
+        finds the op in the history."""
         with self._lock:
             shared = self._together.pop(op, None)
             if shared is not None:
@@ -226,8 +227,8 @@ class Intents:
             self._path(op).unlink(missing_ok=True)
 
     def remove(self, op: str) -> None:
-        """Remove the intent of an op whose caller gets an error, so that the op is not completed after a crash. A
-        file that it shares with other ops is durably rewritten without it."""
+        """Remove the intent of an op whose caller gets an error, so that the op is not completed after a crash. If
+        the intent is in a file with those of other ops, that file is durably rewritten without it."""
         with self._lock:
             shared = self._together.get(op)
             others = [intent for other, intent in shared.left.items() if other != op] if shared is not None else []
@@ -244,7 +245,7 @@ class Intents:
             return op in self._together or self._path(op).exists()
 
     def renew(self, intents: Iterable[WriteIntent]) -> None:
-        """Write again those intents whose files were removed by somebody, because acknowledged changes must survive
+        """Write again those intents whose files somebody else has removed, because acknowledged changes must survive
         a crash."""
         for intent in intents:
             with self._lock:

@@ -29,7 +29,8 @@ log = logging.getLogger(__name__)
 
 
 class VaultLock:
-    """The lock of one vault, held from `take` to `release`. The file is never removed."""
+    """Lets only one process open a vault: it locks the file `.ormah/lock` and the vault's folder, from `take` to
+    `release`. The lock file is never removed."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -59,7 +60,7 @@ class VaultLock:
 
     def _open(self) -> int:
         """Open the lock file and return its descriptor. The file is created if missing. Anything else at its path (a
-        folder, a link) is set aside."""
+        folder, a symlink) is set aside."""
         make_folder(self.root, ".ormah")
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         for last in (False, True):
@@ -112,8 +113,8 @@ class VaultLock:
         return folder, None
 
     def _sign(self, fd: int) -> None:
-        """Keep the locked file `fd` as ours, in place of an earlier one, and write our pid into it for error
-        messages. On a full disk the file is locked without a pid."""
+        """Keep `fd`, the descriptor of the locked file, and close the earlier one if there is one. Our pid is written
+        into the file, for error messages; on a full disk the file stays locked without a pid."""
         os.ftruncate(fd, 0)
         try:
             os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)

@@ -30,9 +30,10 @@ _OURS = "/ormahctl/hook.py"
 
 
 def command(socket: Path, *, interpreter: str = sys.executable, shim: Path = SHIM) -> str:
-    """Return the command that git runs by `sh` for each file (gitattributes(5), "Defining a custom merge driver").
+    """Return the shell command that git runs for each file to merge (gitattributes(5), "Defining a custom merge
+    driver"). The command starts `shim`, a script that asks the daemon.
 
-    Exit codes of the shim: 0 merged, 65 not two versions of one note, 66 a person has to choose
+    Exit codes of the script: 0 merged, 65 not two versions of one note, 66 a person has to choose
     (`ormahctl/shim/merge.py`). With any other code, or without the interpreter, `git merge-file` merges the text and
     leaves conflict markers: no side is lost silently.
     """
@@ -48,9 +49,8 @@ def _quoted(word: str) -> str:
 
 
 def install(vault: Vault, wanted: str) -> list[str]:
-    """Configure the command `wanted` as git's merge driver, and add our lines to .gitattributes. Writes only what
-    differs, and never replaces a person's own driver. Return sentences on what was done and what failed; `findings`
-    reports what is still wrong."""
+    """Configure the command `wanted` as git's merge driver, and add Ormah's lines to .gitattributes. Writes only what
+    differs, and never replaces a person's own driver. Return sentences on what was done and what failed."""
     said = []
     for step in (_configure, _attributes):
         try:
@@ -85,8 +85,8 @@ def _get(vault: Vault, key: str) -> str | None:
 
 
 def _attributes(vault: Vault, _wanted: str) -> list[str]:
-    """Add our lines to the `.gitattributes` of our folders. They go above a person's lines, so that the person's take
-    precedence."""
+    """Add Ormah's lines to the `.gitattributes` of the folders that Ormah writes to, and commit them. They go above a
+    person's lines, so that the person's lines take precedence."""
     files = [f"{vault.home}/.gitattributes", ".ormah/.gitattributes"] if vault.home else [".gitattributes"]
     before = {path: vault.read(path) for path in files}
     after = {path: _missing(data or b"") + (data or b"") for path, data in before.items()}
@@ -102,15 +102,16 @@ def _attributes(vault: Vault, _wanted: str) -> list[str]:
 
 
 def _missing(data: bytes) -> bytes:
-    """Return those lines of `ATTRIBUTES` that must be added to this `.gitattributes`: it sets no merge attribute for
-    their pattern."""
+    """Return those lines of `ATTRIBUTES` that must be added to `data`, the content of a `.gitattributes`: the lines
+    for whose pattern it does not set the attribute `merge`."""
     said = [line.split() for line in data.decode("utf-8", "replace").splitlines()]
     known = {words[0] for words in said if any(word.lstrip("-!").split("=")[0] == "merge" for word in words[1:])}
     return "".join(line for line in ATTRIBUTES.splitlines(keepends=True) if line.split()[0] not in known).encode()
 
 
 def findings(vault: Vault) -> list[dict[str, Any]]:
-    """Return findings for `doctor`: why git commands run by a person would not merge notes as Ormah does."""
+    """Return the messages that `ormahctl doctor` shows on the merge driver: why git, when a person runs it, would not
+    merge notes as Ormah does. [] when it would."""
     mend = "start the daemon again, or run: ormahctl doctor --fix"
     now = _get(vault, KEY)
     if now is None:
@@ -134,7 +135,8 @@ def findings(vault: Vault) -> list[dict[str, Any]]:
 
 
 def remove(vault: Vault) -> list[str]:
-    """Remove our settings from the repository's configuration; a person's own driver stays. Return what was removed."""
+    """Remove Ormah's settings from the repository's configuration; a person's own merge driver stays. Return a
+    phrase for each setting that was removed."""
     now = _get(vault, KEY)
     apart = "--worktree" if _get(vault, "extensions.worktreeConfig") == "true" else "--local"
     said = []

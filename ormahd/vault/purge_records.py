@@ -17,13 +17,14 @@ FILE = ".ormah/purged.jsonl"
 
 
 def with_record(data: bytes | None, op: str, when: datetime) -> bytes:
-    """Return the file's content with a line for the purge `op` added."""
+    """Return `data`, the content of `.ormah/purged.jsonl`, with a line for the purge `op` added."""
     line = json.dumps({"id": op, "time": when.isoformat().replace("+00:00", "Z")})
     return (data or b"") + line.encode() + b"\n"
 
 
 def ids(data: bytes | None) -> set[str]:
-    """Return the ids of the purges that the file lists; unreadable lines are ignored."""
+    """Return the ids of the purges that are listed in `data`, the content of `.ormah/purged.jsonl`. Unreadable lines
+    are ignored."""
     found = set()
     for line in (data or b"").splitlines():
         try:

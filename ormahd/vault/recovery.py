@@ -18,12 +18,11 @@ from ormahd.vault.worktree import STAGING, Write
 
 
 def repair(applier: Applier, op: Queued, said: list[str]) -> str | None:
-    """Find out how far an uncertain op got, and prepare it or end it. Return why this must wait, or None. Does
-    nothing while another git program runs.
+    """Find out how far an uncertain op got, and prepare it or end it. Return None, or the reason why this must wait:
+    another git program runs, and nothing was done.
 
-    Afterwards the op is either no longer `uncertain`, and must be applied like any other. Or it is still `uncertain`
-    and over: it was found in the history, or its content was set aside. Sentences on what was done are added to
-    `said`.
+    If the op is not `uncertain` afterwards, it must be applied like any other. If it still is, the op is over: it was
+    found in the history, or its new bytes were set aside. Sentences on what was done are added to `said`.
     """
     if why := busy(applier.git, applier.lock):
         return why
@@ -59,8 +58,8 @@ def repair(applier: Applier, op: Queued, said: list[str]) -> str | None:
 
 
 def _bring_back(applier: Applier, intent: WriteIntent, said: list[str]) -> None:
-    """Examine the files that the op displaced before the crash. A person's save among them is put back in its place,
-    or set aside when the file was saved again since."""
+    """Examine the files that the op displaced before the crash. If one of them is a version that a person had just
+    saved, it is put back at its path, or set aside when the person has saved the file again."""
     for number, step in enumerate(intent.steps):
         write = Write(step.path, step.old, step.data, intent.token(number))
         out = applier.worktree.displaced(write)
@@ -105,7 +104,7 @@ def _before(applier: Applier, intent: WriteIntent, commit: str) -> str | None:
 
 def _complete_index(applier: Applier, intent: WriteIntent, commit: str) -> None:
     """Update git's index for the op's commit, to which HEAD had moved before the crash. A path that a person has
-    staged since then is left alone."""
+    staged after the crash is left alone."""
     root = applier.objects.root(applier.git.head())
     paths = [applier.where(step.path) for step in intent.steps]
     known = entries(applier.git, paths)

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class CachedFile(Generic[T]):
-    """The parsed content of one file, read again when its stat changes. Safe for many threads."""
+    """Reads and parses one file of the vault, again only when its stat has changed. Safe for many threads."""
 
     def __init__(self, vault: Vault, path: str, understand: Callable[[bytes], T]) -> None:
         """`understand` parses the file's bytes, called by one thread at a time; a missing file is parsed as b""."""
@@ -74,7 +74,8 @@ class Released(Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """The id of the file's line, derived from the path: the same on every machine."""
+        """The id of the file's line in the list of released files. It is derived from the path, so that it is the
+        same on every machine."""
         return hashlib.sha256(unicodedata.normalize("NFC", self.path).encode("utf-8", "surrogateescape")).hexdigest()[
             :16
         ]
@@ -85,7 +86,8 @@ class Released(Struct, frozen=True):
 
 
 def read(data: bytes) -> dict[str, Released]:
-    """Parse the list of released files. Return `{path: released file}`; unreadable lines are ignored."""
+    """Parse `data`, the content of the list of released files. Return `{path: released file}`; unreadable lines are
+    ignored."""
     found = {}
     for line in data.splitlines():
         row = _row(line)
@@ -105,19 +107,20 @@ def _row(line: bytes) -> Mapping[str, Any]:
 
 
 def with_files(data: bytes, files: Iterable[Released]) -> bytes:
-    """Return the content of the list with these files added."""
+    """Return `data`, the content of the list of released files, with these files added."""
     new = {one.id: one for one in files}
     kept = b"".join(line + b"\n" for line in data.splitlines() if line.strip() and _row(line).get("id") not in new)
     return merge_lines(b"", kept, b"".join(one.line() for one in new.values())) if new else data
 
 
 def without_files(data: bytes, paths: Collection[str]) -> bytes:
-    """Return the content of the list without the files at these paths."""
+    """Return `data`, the content of the list of released files, without the files at these paths."""
     return b"".join(line + b"\n" for line in data.splitlines() if line.strip() and _row(line).get("path") not in paths)
 
 
 class ReleasedFiles:
-    """The list of released files of one vault, read again when it changes. Safe for many threads."""
+    """Tells which files of one vault are released, by the list `.ormah/released.jsonl`, which is read again when it
+    changes. Safe for many threads."""
 
     def __init__(self, vault: Vault) -> None:
         self._lock = threading.Lock()
@@ -135,7 +138,7 @@ class ReleasedFiles:
         return files, {one.sha256 for one in files.values()}
 
     def files(self) -> Mapping[str, Released]:
-        """Return `{path: released file}`."""
+        """Return `{path: released file}` of all files in the list."""
         return self._list.said()[0]
 
     def holds(self, path: str, data: bytes) -> bool:
@@ -160,9 +163,9 @@ commits that are examined themselves (a sync)."""
 class Release(Struct):
     """The planned release of one file.
 
-    `now`: today's bytes. `wanted`: the same without Ormah's lines. `held`: the bytes that the history gets; None: it
-    gets no file, because git did not know the file before its adoption. `kept`: sentences on changes of Ormah that
-    could not be reversed.
+    `now`: today's bytes. `wanted`: the same without Ormah's lines. `held`: the bytes that the file gets in the
+    history; None: the history gets no such file, because git did not know it before its adoption. `kept`: sentences
+    on changes of Ormah that could not be reversed.
     """
 
     path: str
@@ -244,7 +247,8 @@ def theirs(view: LogView, entry: LogEntry) -> bool:
 def _without(
     path: str, node: str | None, data: bytes, old: bytes | None, new: bytes, kept: list[str]
 ) -> tuple[bytes, bool]:
-    """Return (`data` with the change from `old` to `new` reversed, whether that change gave the file its id)."""
+    """Return (`data` with the change from `old` to `new` reversed, whether that change gave the file its id). If it
+    cannot be reversed, `data` is returned unchanged, and a sentence is added to `kept`."""
     before = unadopted(new, path) if old is None else old
     note = parse(before, path)
     adopts = node is not None and claim(note.kind, note.id) != node

@@ -34,9 +34,10 @@ REMEMBERED: Final = 256
 
 
 class Project(Struct, frozen=True):
-    """A project. `key` identifies it: `host/path` of its remote, `root:` and its first commit, or `folder:` and its
-    path. `name` is short, for people. `ways`: suffixes that distinguish it from other projects of that name, best
-    first. `folder`: its path, with the home directory as `~`. `git`: its git directory; None for a plain folder."""
+    """A git repository or plain folder that memories may belong to. `key` identifies it: `host/path` of its remote,
+    `root:` and its first commit, or `folder:` and its path. `name` is short, for people. `ways`: suffixes that
+    distinguish it from other projects of that name, best first. `folder`: its path, with the home directory as `~`.
+    `git`: its git directory; None for a plain folder."""
 
     key: str
     name: str
@@ -238,8 +239,8 @@ GLOBAL = "global"
 
 
 class ProjectSpace(Struct, frozen=True):
-    """The space of a project, which is identified by `key`. `line`: the line to add to `.ormah/spaces.jsonl` when
-    the project gets its first memory; None: the file has the line."""
+    """The space of one project. `space`: its name. `key`: the key of the project. `line`: the line to add to
+    `.ormah/spaces.jsonl` when the project gets its first memory; None: the line is there already."""
 
     space: str
     key: str
@@ -247,7 +248,8 @@ class ProjectSpace(Struct, frozen=True):
 
 
 class Spaces:
-    """Finds the spaces of projects in one vault. Safe for many threads."""
+    """Tells which space a project's memories belong to, by `.ormah/spaces.jsonl` of one vault. Safe for many
+    threads."""
 
     def __init__(self, vault: Vault) -> None:
         self._file = CachedFile(vault, FILE, _understand)
@@ -298,8 +300,9 @@ def _is_copy(project: Project, lines: list[ProjectKey]) -> bool:
 
 
 def _was(line: ProjectKey, project: Project) -> bool:
-    """Whether a line belongs to this project under an earlier key: it names the same folder and, when either has a
-    remote, the same history. A clone that replaced another repository in the folder is another project."""
+    """Whether a line of `.ormah/spaces.jsonl` belongs to this project under an earlier key: the line names the
+    project's folder and, when either has a remote, a commit of its history. A clone that replaced another repository
+    in the folder is another project."""
     if line.folder != project.folder:
         return False
     if line.root is None or project.git is None or project.holds(line.root):

@@ -42,8 +42,8 @@ class Version(Struct, frozen=True):
 
 
 class Joined(Struct, frozen=True):
-    """The result of a merge. `version`: what the file becomes (None: it is removed). When there are `conflicts`,
-    `version` is our file unchanged."""
+    """The result of a merge of one file. `version`: what the file becomes (None: it is removed). When there are
+    `conflicts`, `version` is our file unchanged."""
 
     version: Version | None
     conflicts: tuple[MergeConflict, ...] = ()
@@ -58,9 +58,9 @@ def changed(vault: Vault, old: str | None, new: str | None) -> dict[str, Pair]:
     """Return `{key: (old version, new version)}` of the files that differ between two commits (None: the empty
     state).
 
-    The key is the note's id. It is `path:…` for a file without an id, and for a file with the same id as another
-    file of the same commit. A file that gets an id without moving (an adoption) has one entry, under that id. Links
-    and submodules are left out, because Ormah does not write them.
+    The key is the note's id. It is `path:…` for a file without an id, and for a file with the same id as another file
+    of the same commit. A file that gets an id without moving (an adoption) has one entry, under that id. Symlinks and
+    submodules are left out, because Ormah does not write them.
     """
     before: dict[str, Version] = {}
     after: dict[str, Version] = {}
@@ -79,7 +79,7 @@ def changed(vault: Vault, old: str | None, new: str | None) -> dict[str, Pair]:
 
 
 def key_of(version: Version) -> str:
-    """Return the key by which versions of a file are matched: its id, else `path:…`."""
+    """Return the key by which versions of a file are matched: its id, else `path:` and its path."""
     note = parse(version.data, version.path) if version.path.lower().endswith(".md") else None
     node_id = None if note is None else claim(note.kind, note.id)
     return node_id or f"path:{version.path}"
@@ -175,8 +175,8 @@ LEFT_OUT: Final = (FILES, LEFT)
 
 
 class OpEffects(Struct):
-    """The effects of an op on files. `pairs`: `{key: (before, after)}`; for a file of the person that was adopted or
-    released, these are the versions in the folder, not those in the history."""
+    """What an op did to files. `pairs`: `{key: (version before, version after)}`; for a person's file that the op
+    adopted or released, these are the versions in the folder, not those in the history."""
 
     pairs: dict[str, Pair]
     held: dict[str, bytes | None] = field(default_factory=dict)
@@ -187,7 +187,7 @@ class OpEffects(Struct):
 
 
 def read(vault: Vault, op: Op) -> OpEffects:
-    """Return the effects of an op, read from the history alone."""
+    """Return what an op did to files, read from the history alone."""
     between = vault.git.resolve(f"{op.commit}^1")
     before = between
     middle: Mapping[str, str] = {}

@@ -29,8 +29,9 @@ log = logging.getLogger(__name__)
 
 
 class PathEntry(Struct, frozen=True):
-    """The entry that a tree is to have at a path. `oid`: its object id; None: only the mode of the existing file
-    changes. `was`: the object id before, or None. When `mode` is REMOVED, the path is removed."""
+    """One entry of a git tree that an op is to set: a symlink, a submodule or an executable bit. `oid`: its object
+    id; None: only the mode of the existing file changes. `was`: the object id of the symlink or submodule that was at
+    the path before; None: there was none. When `mode` is REMOVED, the entry is removed."""
 
     path: str
     mode: str
@@ -47,8 +48,9 @@ ReadLink = Callable[[str], bytes | None]
 
 
 def check(worktree: Worktree, entries: Iterable[PathEntry], freed: Collection[str], read: ReadLink) -> None:
-    """Raise Conflict when another file is in the place of a link or submodule of `entries`. `freed`: paths of files
-    that the same op removes."""
+    """Raise Conflict when the folder has something else at the path of a symlink or submodule of `entries`. `freed`:
+    paths of files that the same op removes; they are no conflict. `read` returns the target of a symlink by its blob
+    id."""
     for entry in entries:
         if entry.oid is None and not entry.removed:
             continue
@@ -68,9 +70,9 @@ def check(worktree: Worktree, entries: Iterable[PathEntry], freed: Collection[st
 
 
 def settle(worktree: Worktree, entries: Iterable[PathEntry], read: ReadLink) -> None:
-    """Update links, submodules and executable bits in the folder to `entries`, which are in the history now. A file
-    that a person has put in their place since then stays. Entries that the file system cannot hold are logged; git
-    reports them as missing."""
+    """Make the symlinks, submodules and executable bits in the folder match `entries`, which have just been
+    committed. A file that a person has meanwhile put at one of these paths is left alone. Entries that the file
+    system cannot hold are logged; git reports them as missing."""
     for entry in entries:
         try:
             _settle(worktree, entry, read)
@@ -134,7 +136,8 @@ WITHHELD = "The words are in the notes alone: git runs them through a filter, an
 
 
 class PathChange(Struct, frozen=True):
-    """A requested change of one path. `expect`: sha256 of the version that the change is based on (None: no file)."""
+    """A requested change of one path. `expect`: sha256 of the version that the change is based on (None: no file).
+    `data`: the bytes to write (None: the file is to be removed)."""
 
     node_id: str | None
     expect: str | None
@@ -152,10 +155,10 @@ class PathChange(Struct, frozen=True):
 
 
 class Transaction:
-    """Collects changes in a `with` block and commits them at its end. An exception in the block changes nothing.
+    """Collects changes in a `with` block and commits them at its end. If the block raises, nothing is changed.
 
-    `op` is set from the start, so that a note or a message can name it. `committed` is set after the block, and stays
-    None when nothing changed.
+    `op`: the op's id, known from the start, so that a note or a message can name it. `committed`: set after the
+    block; stays None when nothing changed.
     """
 
     def __init__(
@@ -218,17 +221,17 @@ class Transaction:
         """Join the history of another commit: this transaction's changes are the merge result for the files.
 
         `on`: the commit that HEAD was when the merge was decided (None: no commit yet). Later commits to other notes
-        are allowed; the commit raises HistoryMoved when HEAD no longer descends from `on`. The op's commit has `commit`
-        as second parent, even when no file changes; HEAD moves to `commit` itself if that is the result. `entries`: the
-        links, submodules and executable bits of its tree.
+        are allowed; the commit raises HistoryMoved when HEAD no longer descends from `on`. The op's commit has
+        `commit` as second parent, even when no file changes; if that would be a fast-forward, HEAD moves to `commit`
+        itself. `entries`: the symlinks, submodules and executable bits that the merge result gets from `commit`.
         """
         if not self._open:
             raise Internal("a transaction takes changes only inside its block")
         self.joins, self.joined_on, self.entries = commit, on, tuple(entries)
 
     def withhold(self, notes: int) -> None:
-        """Replace the commit messages by ones without text of notes, because git filters (such as git-crypt) apply to
-        `notes` notes but not to messages."""
+        """Replace the subject and body of the commit messages by ones without text of notes, because `notes` of the
+        notes go through a git filter (such as git-crypt), and messages do not."""
         what = "a filtered note" if notes == 1 else f"{notes} filtered notes"
         self.subject = f"{self.kind.capitalize()}: {what}"
         self.body = WITHHELD
@@ -239,7 +242,8 @@ class Transaction:
         self.entries += (PathEntry(path, EXECUTABLE, None, None),)
 
     def messages(self, nodes: Sequence[str]) -> tuple[str, str | None]:
-        """Return the messages of the op's commit and of its first commit (None: there is none)."""
+        """Return (message of the op's commit, message of its first commit or None). `nodes`: the ids of the memories
+        that the op's commit names."""
         own = oplog.compose(
             self.subject, self.body, op=self.op, kind=self.kind, source=self.source, run=self.run, nodes=nodes,
             trailers=self.trailers,
@@ -281,8 +285,8 @@ class Transaction:
 
 
 class HistoryMoved(Conflict):
-    """HEAD does not descend from the commit that a join was based on. Nothing was changed; the join must be decided
-    again."""
+    """Raised when HEAD does not descend from the commit that a join was based on. Nothing was changed; the join must
+    be planned again."""
 
 
 def is_local(path: str) -> bool:

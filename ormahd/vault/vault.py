@@ -65,7 +65,8 @@ def _located(root: Path) -> RepositoryFolders | None:
 
 
 class Vault:
-    """A folder of notes under git, open for this process alone. Safe for many threads."""
+    """Opens, reads and changes one vault: a folder of notes under git. Only one process at a time can have it open.
+    Safe for many threads."""
 
     def __init__(
         self,
@@ -128,7 +129,7 @@ class Vault:
         entropy: Entropy = secrets.token_bytes,
         at: Callable[[str], None] = _nothing,
     ) -> Vault:
-        """Open the vault of `settings.path`, or create it there (with `create`).
+        """Open the vault in the folder `settings.path`. If there is none, create it (with `create`).
 
         `at` is called with each step of a write (tests stop it there). Ops that an earlier process promised are not
         touched: `recover` completes them. Raises NotFound without a vault and without `create`; Unavailable when
@@ -295,9 +296,10 @@ class Vault:
     ) -> Transaction:
         """Return a transaction; `subject` is a sentence on the change.
 
-        `person`: the author is the person, with git's identity; else `source`. `queue` False: if another program holds
-        git for too long, the change is refused, and not stored for later. `first`: the subject of a first commit with
-        the `first` bytes of the op's files; both or neither must be given.
+        `person`: True: the commit's author is the person, with git's identity; False: it is `source`. `queue` False:
+        if another program holds git's locks for too long, the change is refused, and not stored for later. `first`:
+        the subject of a first commit before the op's own; it must be given exactly when `put` or `leave` gets `first`
+        bytes.
         """
         return Transaction(
             self._ops(), subject, kind=kind, source=source, body=body, run=run, person=person, trailers=trailers,
@@ -317,8 +319,8 @@ class Vault:
         return self._write(tx)
 
     def _write(self, tx: Transaction) -> Committed | None:
-        """Let the writer commit the transaction, and count it in `written_here`. Raises NoRoom when the disk is
-        full."""
+        """Let the writer commit the transaction, and add it to the count `written_here`. Raises NoRoom when the disk
+        is full."""
         try:
             self._beginnings.before(tx)
             done = self._writer.commit(tx)
@@ -391,12 +393,12 @@ class Vault:
         return self.conversion.blob_id(path, data)
 
     def blob(self, oid: str, path: str) -> bytes:
-        """Return the bytes of the file that git makes from a blob at the path, with the line ends that the file
-        there has now. Raises FilterFailed."""
+        """Return the bytes of the file that git makes from a blob at `path`, with the line ends that the file at
+        `path` has now. Raises FilterFailed."""
         return self.conversion.in_folder(path, oid)
 
     def readable(self, oid: str, path: str) -> bytes | None:
-        """Return `blob(oid, path)`, or None when a git filter cannot convert it."""
+        """Return `blob(oid, path)`, or None when a git filter cannot convert the blob."""
         try:
             return self.blob(oid, path)
         except FilterFailed:
@@ -413,11 +415,11 @@ class Vault:
         self._writer.listen(callback)
 
     def busy(self) -> str | None:
-        """Return why another program holds git, as a clause for people, or None."""
+        """Return a clause for people that says why another program holds git's locks; None: no program does."""
         return busy(self.git, self._applier.lock)
 
     def wait_for_git(self) -> None:
-        """Wait until no other program holds git. Raises VaultBusy after `vault.busy_wait_seconds`."""
+        """Wait until no other program holds git's locks. Raises VaultBusy after `vault.busy_wait_seconds`."""
         self._writer.wait_for_git()
 
     def tidy(self) -> bool:
@@ -428,8 +430,9 @@ class Vault:
 
     @contextlib.contextmanager
     def rewriting(self) -> Iterator[Callable[[str], None]]:
-        """Keep all other writers out during the block, so that the history can be replaced; afterwards clear all
-        caches of the history. Yields a function to call with the name of each step. Raises VaultBusy."""
+        """Context manager: keep all other writers out, so that the caller can replace the history; afterwards clear
+        all caches of the history. Yields a function that the caller calls with the name of each step. Raises
+        VaultBusy."""
         with self.lineage, self._writer.alone(self._ops(), "the history is being rewritten"):
             try:
                 yield self._applier.at
@@ -457,7 +460,7 @@ class Vault:
         return not stopping.is_set()
 
     def writes(self, path: str, data: bytes) -> bool:
-        """Whether an op that waits or is being written leaves these bytes at `path`, and will report it to the
+        """Whether an op that is waiting or being written leaves these bytes at `path`, and will then be passed to the
         listeners."""
         return self._writer.writes(path, data)
 
@@ -467,7 +470,8 @@ class Vault:
         return self._writer.writing
 
     def choose(self) -> None:
-        """Read the adoption modes of the vault and its folders from the card again."""
+        """Read the adoption modes of the vault and of its folders from the card again, because the card has
+        changed."""
         card = creation.find_card(self.root)
         if card is not None:
             self.folders = card.folders

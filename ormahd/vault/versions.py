@@ -43,7 +43,8 @@ Text = tuple[str, bytes]
 
 
 class Changed(Struct, frozen=True):
-    """One file that a commit changed: its path and blob id before the commit and after it; None: no such file."""
+    """One file that a commit changed. `old_path`, `old`: its path and blob id before the commit; `path`, `new`: those
+    after it. None: no such file."""
 
     old_path: str | None
     old: str | None
@@ -100,7 +101,7 @@ class Versions:
 
     @staticmethod
     def _counted(found: tuple[Changed, ...] | None) -> int:
-        """Return how much a commit counts towards `FILES`."""
+        """Return by how much a cached commit adds to the size of the cache, which `FILES` limits."""
         return 0 if found is None else len(found) + 1
 
     def of_node(self, commit: str, node_id: str) -> Changed | None:
@@ -222,7 +223,8 @@ TRAILS = 1_000
 
 
 class _Trail(Struct):
-    """The cached result of one note: its paths, the commits that were examined, and those of them that changed it."""
+    """The cached commits of one note: the paths that it ever had, the commits that were examined (`looked`), and
+    those of them that changed the note (`touched`)."""
 
     paths: set[str] = field(default_factory=set)
     looked: set[str] = field(default_factory=set)
@@ -230,7 +232,7 @@ class _Trail(Struct):
 
 
 class NoteCommits:
-    """Finds commits by note, for one vault. Safe for many threads."""
+    """Finds the commits that changed a given note, for one vault. Safe for many threads."""
 
     def __init__(self, oplog: OpLog, versions: Versions) -> None:
         self._oplog = oplog
@@ -243,7 +245,7 @@ class NoteCommits:
         self._trails: OrderedDict[str, _Trail] = OrderedDict()
 
     def warm(self) -> None:
-        """Read the commits that are not cached yet, so that the first question is fast."""
+        """Read the commits that are not cached yet, so that the first call of `commits` is fast."""
         with self._lock:
             self._learn(self._oplog.view())
 
@@ -267,8 +269,8 @@ class NoteCommits:
 
     def unnamed(self, notes: Mapping[str, str]) -> dict[str, frozenset[str]]:
         """Return `{node id: commits}` for these notes (`{node id: path}`). The commits are those whose message lists
-        no node ids, and which changed the note's path or a file with its short id in the name. No file is read, so
-        that thousands of notes may be asked about."""
+        no node ids, and which changed the note's path or a file whose name has the note's short id. No file is read,
+        so that it is fast for thousands of notes."""
         with self._lock:
             self._learn(self._oplog.view())
             places = {node_id: {path, *self._by_short.get(short_id(node_id), ())} for node_id, path in notes.items()}

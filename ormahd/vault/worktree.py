@@ -62,8 +62,8 @@ def _is_dot_git(part: str) -> bool:
 
 
 class Displaced(Conflict):
-    """Raised when a file is not the version that the change is based on. `found`: the bytes that it has instead
-    (None: no file)."""
+    """Raised when a file in the folder is not the version that the change is based on. `found`: the bytes that the
+    file has instead (None: there is no file)."""
 
     def __init__(self, path: str, found: bytes | None) -> None:
         what = "is gone" if found is None else "changed"
@@ -72,8 +72,9 @@ class Displaced(Conflict):
 
 
 class Write(Struct):
-    """The replacement of one file. `old`: sha256 of the version that is replaced (None: no file). `data`: the new
-    bytes (None: the file is removed). `token`: the name of the staged file."""
+    """One change of a file in the folder, and how far it got. `old`: sha256 of the version that is replaced (None: no
+    file). `data`: the new bytes (None: the file is removed). `token`: the name of the staged file. `placed`: whether
+    the change was made."""
 
     path: str
     old: str | None
@@ -99,7 +100,8 @@ class Write(Struct):
 
 
 class Worktree:
-    """The vault's folder. Paths are posix and relative to its root; symbolic links in a path are not followed."""
+    """Reads, replaces and removes files in the vault's folder without losing what others save at the same time. Paths
+    are posix and relative to the root; symlinks in a path are not followed."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -107,8 +109,8 @@ class Worktree:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Keep the folder of staged files open during the block. Only one thread may use this; helper threads that
-        stage files during the block must end before it does."""
+        """Context manager: keep the folder of staged files (`.ormah/tmp`) open. Only one thread may use this; helper
+        threads that stage files in the block must end before the block does."""
         fd = self._open_staging()
         try:
             self._held = fd
@@ -119,8 +121,9 @@ class Worktree:
 
     @contextlib.contextmanager
     def parent(self, path: str, made: list[str] | None = None) -> Iterator[tuple[int, str]]:
-        """Yield (descriptor of the parent folder, file name). Missing folders are created and added to `made`; without
-        `made`, a missing one raises FileNotFoundError. A link or a nested repository raises Conflict."""
+        """Context manager: yield (descriptor of the parent folder, file name). Missing folders are created and added
+        to `made`; without `made`, a missing one raises FileNotFoundError. A symlink or a nested repository in the
+        path raises Conflict."""
         *folders, name = safe_path(path).split("/")
         try:
             fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -158,7 +161,7 @@ class Worktree:
 
     def read(self, path: str) -> bytes | None:
         """Return the file's bytes; None: there is no file. Raises Conflict for anything that is no regular file (a
-        link, a device)."""
+        symlink, a device)."""
         try:
             with self.parent(path) as (folder, name):
                 return read_regular(folder, name, path)
@@ -166,7 +169,8 @@ class Worktree:
             return None
 
     def absent(self, path: str) -> bool:
-        """Whether no file of any type is at `path`. One system call, where `read` makes a dozen."""
+        """Whether nothing (file, folder or symlink) is at `path`. Faster than `read`: one system call instead of a
+        dozen."""
         try:
             os.lstat(os.path.join(self.root, safe_path(path)))
         except FileNotFoundError:
@@ -178,7 +182,8 @@ class Worktree:
     # The steps of one write, in order: stage, place, then finish or take_back
 
     def stage(self, write: Write) -> None:
-        """Write the new version durably to its staged file, with the mode that the old file has now."""
+        """Write the new version durably to the staged file of `write`, with the permissions of the file that it
+        replaces."""
         if write.data is None:
             return
         before = None
@@ -201,8 +206,8 @@ class Worktree:
                 os.close(fd)
 
     def place(self, write: Write) -> None:
-        """Put the staged version in place of the file, or remove the file. Raises Displaced, with everything
-        unchanged, when the file is not the expected version."""
+        """Put the staged version in place of the file, or remove the file. If the file is not the version
+        `write.old`, nothing is changed and Displaced is raised."""
         try:
             self._place(write)
         except OSError as exc:
@@ -272,7 +277,7 @@ class Worktree:
             raise Displaced(write.path, out)
 
     def take_back(self, write: Write) -> None:
-        """Undo `place` and `stage`. A version that a person saved over ours since then stays."""
+        """Undo `place` and `stage`. If a person has saved the file after `place`, the person's version stays."""
         if write.placed:
             with (
                 contextlib.suppress(FileNotFoundError),
@@ -305,10 +310,11 @@ class Worktree:
                 os.rename(token, name, src_dir_fd=staging, dst_dir_fd=folder)
 
     def finish(self, write: Write) -> bytes | None:
-        """Remove the displaced version, once the op is in the history.
+        """Remove the old version of the file, which `place` left under the name of the staged file. Call once the op
+        is in the history.
 
-        An editor that had the file open may have written into the displaced version after the exchange. Return these
-        late bytes; None: there are none.
+        An editor that had the file open may have written into the old version after `place`. Return these late bytes;
+        None: there are none.
         """
         if write.moved:
             return None
@@ -323,7 +329,8 @@ class Worktree:
         return late
 
     def displaced(self, write: Write) -> bytes | None:
-        """After a crash, return the bytes of the file that a write displaced; None: no displaced file is left."""
+        """After a crash, return the bytes of the old version of the file, which `place` left under the name of the
+        staged file; None: there is none."""
         for write.beside in (True, False):
             with contextlib.suppress(FileNotFoundError, Conflict), self._twin(write) as (staging, token):
                 found = read_regular(staging, token, write.path, strict=False)
@@ -340,7 +347,7 @@ class Worktree:
                 return
 
     def folders(self, write: Write) -> set[str]:
-        """Return the folders in which the write added, replaced or removed an entry. They must be fsynced."""
+        """Return the folders in which the write added, replaced or removed an entry. The caller must fsync them."""
         paths = [write.path, *write.made]
         return {os.path.join(self.root, path.rpartition("/")[0]) for path in paths}
 

@@ -37,7 +37,8 @@ _NEVER = {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ}
 
 
 def stored(intent: WriteIntent, why: str | None) -> VaultBusy:
-    """Return the error for a change that is promised and will be written once git is free."""
+    """Return the error for a change that is promised and will be written once no other program holds git's locks.
+    `why`: what the change waits for."""
     return VaultBusy(
         f"the change is stored and will be written when git is free: {why}",
         hint="finish or abort the other git operation; nothing needs to be repeated",
@@ -117,8 +118,8 @@ log = logging.getLogger(__name__)
 class Writer:
     """Takes transactions from many threads; its own thread writes them, in batches.
 
-    `_queue_lock` guards the queue and is held briefly. `_writing_lock` is held by the thread that writes, or that keeps others from
-    writing.
+    `_queue_lock` guards the queue and is held briefly. `_writing_lock` is held by the thread that writes a batch, or
+    that has to keep all others from writing.
     """
 
     def __init__(self, applier: Applier, *, clock: Clock, wait: float) -> None:
@@ -147,11 +148,12 @@ class Writer:
         self._thread.start()
 
     def listen(self, callback: Listener) -> None:
-        """Call `callback` with the commits of each batch."""
+        """Register `callback`, which is called with the commits of each batch."""
         self._listeners.append(callback)
 
     def read(self, path: str) -> bytes | None:
-        """Return the file's bytes, or those that it will have once the waiting ops are written."""
+        """Return the file's bytes, or those that it will have once the waiting ops are written; None: there is no
+        file."""
         with self._queue_lock:
             if path in self._promised:
                 return self._promised[path][1]
@@ -163,7 +165,7 @@ class Writer:
         return time.monotonic() - self._wrote
 
     def writes(self, path: str, data: bytes) -> bool:
-        """Whether a waiting op leaves these bytes at `path` and will report it to the listeners.
+        """Whether a waiting op leaves these bytes at `path` and will then be passed to the listeners.
 
         False for a sync, whose files the reconciler examines like a manual pull's, and for an uncertain op, which may
         be in the history already.
@@ -183,7 +185,7 @@ class Writer:
         return self._holder not in {None, threading.get_ident()}
 
     def take_said(self) -> list[str]:
-        """Return the sentences that were added to `said` since the last call."""
+        """Return the sentences for the log that were added to `said` since the last call, and empty `said`."""
         with self._queue_lock:
             said, self.said = self.said, []
         return said
@@ -193,8 +195,8 @@ class Writer:
     def commit(self, tx: Transaction) -> Committed | None:
         """Write a transaction. Return its commit; None when it changes nothing.
 
-        Raises Conflict (nothing was changed) or VaultBusy (the change is stored and will be written later; without
-        `queue`, nothing was changed).
+        Raises Conflict (nothing was changed) or VaultBusy (the change is stored and will be written later; if
+        `tx.queue` is False, nothing was changed or stored).
         """
         if self._holder == threading.get_ident():
             raise Internal("a listener cannot start a transaction: the writer is still busy with the last one")
@@ -229,8 +231,8 @@ class Writer:
         return op.result
 
     def _promise(self, op: Queued) -> OrmahError | None:
-        """Make the intent durable, so that its caller can get the answer that the change is stored. Return the error
-        when that failed, or None."""
+        """Make the op's intent durable, so that its caller can get the answer that the change is stored. Return the
+        error when that failed, or None."""
         try:
             self._applier.promise([op])
         except OSError as exc:
@@ -240,8 +242,8 @@ class Writer:
         return None
 
     def _decide(self, tx: Transaction) -> WriteIntent | None:
-        """Check that each file is the expected version, and return the intent without unchanged files; None when
-        nothing is left."""
+        """Check that each file of `tx` is the version that `tx` expects. Return the intent, without the files that
+        would not change; None when no change is left."""
         applier = self._applier
         if (
             tx.joins is not None
@@ -287,8 +289,8 @@ class Writer:
         )  # fmt: skip
 
     def _withdraw(self, op: Queued) -> bool:
-        """Take back an op whose caller gets an error. Return False when the op is done, or can no longer be taken
-        back."""
+        """Take an op out of the queue, because its caller gets an error. Return False when the op is done, or is
+        `acknowledged` and must stay."""
         with self._queue_lock:
             if op not in self._batch:
                 return self._take_out(op)
@@ -315,7 +317,7 @@ class Writer:
             del self._promised[path]
 
     def resume(self, intents: list[WriteIntent]) -> None:
-        """Add to the queue the ops that an earlier process promised."""
+        """Add to the queue the ops that an earlier process promised, as `uncertain`."""
         with self._queue_lock:
             for intent in intents:
                 self._enqueue(Queued(intent, promised=True, acknowledged=True, uncertain=True))
@@ -331,7 +333,8 @@ class Writer:
             return str(exc)
 
     def drain(self) -> str | None:
-        """Write the queue in the calling thread. Return why ops still wait, or None. The writer thread keeps trying."""
+        """Write all ops of the queue in the calling thread. Return the reason why some still wait, or None. The
+        writer thread keeps trying to write these."""
         try:
             return self._write_all()
         finally:
@@ -341,7 +344,8 @@ class Writer:
     # The thread
 
     def _run(self) -> None:
-        """Write the queue. While git is busy, try again after growing pauses, and whenever an op is added."""
+        """Write the ops of the queue until the writer is closed; this is the writer thread. While another program
+        holds git's locks, try again after growing pauses, and whenever an op is added."""
         pause = BACKOFF[0]
         while True:
             with self._queue_lock:
@@ -362,7 +366,8 @@ class Writer:
                     pause = min(pause * 2, BACKOFF[1])
 
     def _try(self) -> str | None:
-        """Write the queue, and clear stale locks if that fails. Return why ops must wait, or None."""
+        """Write all ops of the queue, and remove stale git locks if ops must wait. Return the reason why they wait,
+        or None."""
         try:
             if why := self._write_all():
                 with self._queue_lock:
@@ -448,11 +453,11 @@ class Writer:
             return intent
 
     def _failed(self, op: Queued, exc: Exception) -> bool:
-        """Handle an op that failed without any effect. Return True when it must stay queued, because it was
+        """Decide on an op that failed without any effect. Return True when it must stay queued, because it was
         acknowledged.
 
-        Otherwise its caller gets the error. An acknowledged op that this file system can never write is set aside, so
-        that it does not block the queue.
+        Otherwise its caller gets the error. An acknowledged op that this file system can never write is not kept: its
+        new bytes are saved under `.ormah/conflicts`, so that it does not block the queue.
         """
         with self._queue_lock:
             if op.acknowledged and not never(exc):
@@ -488,7 +493,8 @@ class Writer:
     # Called from other threads
 
     def wait_for_git(self) -> None:
-        """Wait until no other program holds git; raise VaultBusy after `wait` seconds. Nothing is promised meanwhile."""
+        """Wait until no other program holds git's locks; raise VaultBusy after `wait` seconds. The caller's change is
+        not promised before this returns."""
         end = time.monotonic() + self._wait
         while why := busy(self._applier.git, self._applier.lock):
             if time.monotonic() >= end:
@@ -497,7 +503,8 @@ class Writer:
 
     @contextlib.contextmanager
     def _held(self, patience: float = -1) -> Iterator[bool]:
-        """Hold `_writing_lock` during the block. Yields False, without holding it, if it was not free within `patience` seconds."""
+        """Context manager: hold `_writing_lock`. Yields False, without holding it, if it was not free within
+        `patience` seconds (-1: wait without limit)."""
         with self._queue_lock:
             self._asking += 1
         got = self._writing_lock.acquire(timeout=patience)
@@ -515,10 +522,11 @@ class Writer:
 
     @contextlib.contextmanager
     def alone(self, op: str, why: str) -> Iterator[None]:
-        """Keep all other writers out during the block, and hold index.lock in the name of `op`.
+        """Context manager: keep all other writers out, and hold index.lock, marked with the id `op`.
 
-        After `wait` seconds, callers get the answer that their change is stored and waits because of `why`. Raises
-        VaultBusy when another program holds git for too long, or when promised ops cannot be written now.
+        After `wait` seconds, callers that want to write get the answer that their change is stored and waits because
+        of `why`. Raises VaultBusy when another program holds git's locks for too long, or when promised ops cannot be
+        written now.
         """
         self.wait_for_git()
         self._stands(why)
@@ -543,7 +551,8 @@ class Writer:
             self._stands(None)
 
     def _stands(self, why: str | None) -> None:
-        """Let present and later callers know that writing is suspended because of `why`; None: it continues."""
+        """Tell the callers that wait now, and those that come later, that writing is suspended because of `why`;
+        None: writing continues."""
         with self._queue_lock:
             self._standing = why
             for op in self._queue if why else ():
@@ -552,8 +561,8 @@ class Writer:
             self._changed.notify_all()
 
     def between(self, op: str, work: Callable[[], bool]) -> bool:
-        """Run `work` with index.lock held (in the name of `op`) and no op being written. Return its result, or False
-        when the locks are not free within `PATIENCE`."""
+        """Run `work` while no op is being written and index.lock is held, marked with the id `op`. Return the result
+        of `work`, or False when the locks are not free within `PATIENCE`."""
         if self._holder == threading.get_ident():
             return work()
         with self._held(PATIENCE) as got:
@@ -565,12 +574,13 @@ class Writer:
                 self._applier.lock.release()
 
     def rename(self, vault_id: str) -> None:
-        """Mark index.lock with another vault id from now on."""
+        """Use another vault id from now on in index.lock, where it marks the lock as Ormah's."""
         with self._held():
             self._applier.rename(vault_id)
 
     def close(self) -> None:
-        """Accept no more changes, and end the thread. Waiting ops stay promised in their intents."""
+        """Accept no more changes, and end the writer thread. Ops that still wait keep their intents, so that the next
+        process writes them."""
         with self._queue_lock:
             self._closed = True
             self._changed.notify_all()
