@@ -67,7 +67,7 @@ def _from_here(path: Path | None) -> Path | None:
 
 
 def load(vault: Path | None = None, config: Path | None = None, socket: Path | None = None) -> Any:
-    """Return the configuration with this command's flags applied, as a `config.Config`."""
+    """Return the configuration, as a `config.Config`, with the values of this command's options applied."""
     from ormahd.config import load as load_config
 
     given = {"vault.path": _from_here(vault), "daemon.socket": _from_here(socket)}

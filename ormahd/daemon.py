@@ -177,7 +177,8 @@ def _hooks(whisper: Whisper, socket: Path, timetable: Timetable, judging: Judgin
 
 
 def _fell(_kind: type[BaseException] | None, fault: BaseException | None, _: TracebackType | None) -> None:
-    """Log the traceback if an unexpected exception ends the daemon. Not an OrmahError: the command prints that."""
+    """Log the traceback of an unexpected exception that ends the daemon. An OrmahError is left to the command to
+    print."""
     if fault is not None and not isinstance(fault, OrmahError):
         log.critical("the daemon fell", exc_info=fault)
 
@@ -294,7 +295,7 @@ class _Life:
             self._sync.start()
 
     def _try(self, done: str, step: Callable[[], object]) -> None:
-        """Run `step`. If it fails, log and warn that not everything could be `done` (a participle), and continue."""
+        """Run `step`. If it fails, log and warn that not everything could be `done` (a participle), and return."""
         try:
             step()
         except Exception:

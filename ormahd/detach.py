@@ -43,8 +43,8 @@ def detached(config: Config) -> int:
 
 
 def _daemon(config: Config, pipe: int) -> None:
-    """Run the daemon in the forked child; does not return. Its start or failure is reported through `pipe`, because its
-    stderr is /dev/null."""
+    """Run the daemon in the forked child; does not return. The child tells the waiting command through `pipe` that it
+    started or failed, because its stderr is /dev/null."""
     import daemon as python_daemon
 
     tell = _Pipe(pipe)

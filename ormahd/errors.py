@@ -196,7 +196,7 @@ def _fault(first: ErrorDetails, fields: Iterable[str]) -> Fault:
 
 
 def shown(value: Any) -> str:
-    """Return a value as an error message quotes it: in JSON's words, cut to `SHOWN` characters."""
+    """Return a value as an error message quotes it: as JSON, cut to `SHOWN` characters."""
     if isinstance(value, bool):
         text = "true" if value else "false"
     elif value is None:

@@ -38,7 +38,7 @@ _ID: Final = re.compile(r"[0-9a-f]{4}[0-9a-f-]{0,32}")
 
 
 class Fetcher:
-    """Indexes notes of one vault on demand. Thread-safe."""
+    """Indexes single notes of one vault that a request needs and the index lacks. Thread-safe."""
 
     def __init__(
         self,
@@ -48,8 +48,8 @@ class Fetcher:
         lagging: Callable[[], bool],
         wait: Callable[[], object],
     ) -> None:
-        """`lagging`: returns whether the index is known to lack something. `wait`: waits until the mender is done,
-        at most some seconds."""
+        """`lagging`: returns whether the index is known to lack something. `wait`: waits, at most some seconds, until
+        the mender has repaired the index."""
         self._vault = vault
         self._reconciler = reconciler
         self._index = index

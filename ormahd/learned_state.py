@@ -42,7 +42,8 @@ PAUSE = 0.1
 
 
 class Learned:
-    """Strength and judgements of one vault. Thread-safe."""
+    """Loads the strength, judgements and tombstones of one vault's memories, keeps them up to date with the vault's
+    files, and gives strength to the index. Thread-safe."""
 
     def __init__(self, vault: Vault, index: Index, state: State) -> None:
         self._vault = vault
@@ -123,7 +124,7 @@ class Learned:
     def both_hold(self, one_id: str, other_id: str) -> bool:
         """Whether a decision says that both memories are true in their current wording.
 
-        Either a person rejected the conflict, or a judge found none.
+        Either a person rejected the proposal that they conflict, or a judge found no conflict.
         """
         rows = list(self._index.notes([one_id, other_id], connections=False).values())
         texts = [text_key(row.title, row.content) for row in rows]
@@ -154,7 +155,8 @@ class Learned:
         return self._forgotten[1]
 
     def embed_anew(self, stopping: Callable[[], bool] = lambda: False) -> int:
-        """Embed with the current model the prompts of judgements that were made with another one. Return how many.
+        """Embed with the current model the prompts of judgements whose vectors are of another model. Return the
+        number of prompts embedded.
 
         The newest come first. A prompt's text must be known, from the judgement or from the whisper log. Pauses after
         each, because whispers need the model.

@@ -43,7 +43,7 @@ _PRIORITY: Final = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, loggi
 
 
 class Logs:
-    """The log handlers of this process, until `close`."""
+    """Sets up and holds the log handlers of this process, until `close`."""
 
     def __init__(self, settings: LogSettings, *, foreground: bool, environ: Mapping[str, str]) -> None:
         self._settings = settings
@@ -89,7 +89,7 @@ class Logs:
             faulthandler.enable()
 
     def reopen(self) -> None:
-        """Open a new file, after the old one was moved."""
+        """Open a new log file, after another program moved the old one."""
         if self._file is not None:
             self._file.reopen()
 
@@ -157,7 +157,7 @@ class _Spool(logging.Handler):
             self.release()
 
     def to_nothing(self) -> None:
-        """Keep no more records for a log file that will not exist."""
+        """Discard the records kept for a log file that will not exist, and keep no more of them."""
         self._early = None
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -200,7 +200,7 @@ class _Spool(logging.Handler):
     def close(self) -> None:
         """Write all waiting records, and delay none from now on.
 
-        Does not wait for the thread, which needs the lock that `logging.shutdown` holds when it calls this.
+        Does not wait for the writing thread, which needs the lock that `logging.shutdown` holds when it calls this.
         """
         self._closed = True
         self._due.set()
@@ -208,7 +208,7 @@ class _Spool(logging.Handler):
         super().close()
 
     def end(self) -> None:
-        """Close, and wait for the thread."""
+        """Close the spool, and wait for its writing thread to end."""
         self.close()
         if self._thread is not None:
             self._thread.join()
@@ -340,7 +340,7 @@ def without_words(fault: BaseException) -> str:
 
 
 def _reason(fault: BaseException) -> str:
-    """Return a colon and the reason of an exception; an empty text if the reason might quote data."""
+    """Return a colon and why `fault` was raised; an empty text if that might quote data."""
     if isinstance(fault, OSError) and fault.errno is not None:
         return f": {fault.strerror}"
     if isinstance(fault, sqlite3.Error):

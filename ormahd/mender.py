@@ -40,8 +40,8 @@ def pause(failures: int) -> float:
 
 
 class DatabaseMender:
-    """Repairs one index and one state. `damaged`, `full` and `behind` may be called from any thread, with any lock
-    held."""
+    """Watches the databases of one index and one state, and repairs them. `damaged`, `full` and `behind` may be
+    called from any thread, with any lock held."""
 
     def __init__(
         self,
@@ -55,9 +55,9 @@ class DatabaseMender:
         warn: Callable[[str], None],
         rested: Callable[[], float],
     ) -> None:
-        """`scan`: bring the index up to date with the vault. `forget`: discard what earlier scans know, after the
-        index was replaced. `differs`: compare index and vault completely. `rebuild`: write all rows again. `rested`:
-        seconds since the last write."""
+        """`scan`: brings the index up to date with the vault. `forget`: discards what earlier scans know, after the
+        index was replaced. `differs`: compares index and vault completely. `rebuild`: writes all rows again. `warn`:
+        gets sentences for the person. `rested`: returns the seconds since the last write."""
         self._index = index
         self._state = state
         self._scan, self._forget, self._differs, self._rebuild = scan, forget, differs, rebuild
@@ -84,25 +84,26 @@ class DatabaseMender:
     # Reports from other threads
 
     def damaged(self, why: str) -> None:
-        """Report that the index's file cannot be used."""
+        """Tell the mender that the index's file cannot be used."""
         with self._turn:
             self._damage = self._damage or why
         self._wake()
 
     def full(self, why: str) -> None:
-        """Report that the index's disk is full."""
+        """Tell the mender that the index's disk is full."""
         with self._turn:
             self._full, self._behind = why, True
         self._wake()
 
     def behind(self) -> None:
-        """Report that a change of the vault did not reach the index."""
+        """Tell the mender that a change of the vault did not reach the index."""
         with self._turn:
             self._behind, self._lags = True, self._lags + 1
         self._wake()
 
     def suspect(self) -> None:
-        """Report that the index may differ from the vault: it is then compared completely, and rebuilt if it does."""
+        """Tell the mender that the index may differ from the vault. It then compares them completely, and rebuilds
+        the index if they differ."""
         with self._turn:
             self._suspect = True
         self._wake()
@@ -113,7 +114,8 @@ class DatabaseMender:
         return self._behind or self._damage is not None
 
     def wait(self, seconds: float) -> bool:
-        """Wait until every reported damage or full disk is handled. Return False if `seconds` pass before."""
+        """Wait until the mender has dealt with all damage and full disks that it was told of. Return False if
+        `seconds` pass before."""
         with self._turn:
             return self._turn.wait_for(lambda: self._damage is None and self._full is None, seconds)
 
@@ -160,7 +162,7 @@ class DatabaseMender:
                     self._turn.wait(pause(self._failures) if soon else LOOK_EVERY)
 
     def _mend(self) -> None:
-        """Check the files once, and repair what is wrong."""
+        """Check the database files once, and repair what is wrong."""
         if self._damage is None and self._full is None:
             self._look()
         if self._damage is not None:
@@ -234,14 +236,15 @@ class DatabaseMender:
             self._suspect = True
 
     def tell(self) -> None:
-        """Pass new notices of the state, about its file, on as warnings."""
+        """Pass new notices that the state gave about its file on to `warn`."""
         new = self._state.notices[self._told :]
         self._told += len(new)
         for sentence in new:
             self._warn(sentence)
 
     def look_through(self) -> bool:
-        """Have SQLite check the whole file, and report damage. Return whether there is damage."""
+        """Have SQLite check the whole file of the index, and call `damaged` if there is damage. Return whether there
+        is."""
         self._seen, begun = self._index.database.stamp(), time.monotonic()
         try:
             found = self._index.database.check()
@@ -256,8 +259,8 @@ class DatabaseMender:
         return found is not None
 
     def _compare(self) -> None:
-        """Compare the whole index with the vault. If they differ, rebuild the rows; if they still differ, report
-        damage."""
+        """Compare the whole index with the vault. If they differ, rebuild the rows; if they still differ, call
+        `damaged`."""
         if not self._started or self._rested() < QUIET:
             return
         self._suspect = False

@@ -81,7 +81,7 @@ def present() -> datetime:
 
 
 class Ormah:
-    """One person's memory. Thread-safe: many readers, one writer (`writing`)."""
+    """One person's memory: the vault with its index and state. Thread-safe: many readers, one writer (`writing`)."""
 
     def __init__(self, config: Config, vault: Vault, index: Index, state: State, clock: Clock) -> None:
         self.config = config
@@ -254,7 +254,7 @@ class Ormah:
         redact("")  # load its patterns now, so that the first memory need not wait
 
     def _attach(self, embedder: Embedder) -> None:
-        """Give the model to the index, once the index can be used."""
+        """Give the embedding model to the index, once the index can be used."""
         while self.phase != "stopping":
             self.mender.wait(MENDING)
             try:

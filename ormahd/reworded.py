@@ -57,7 +57,7 @@ class Reworded:
 
     def __call__(self, older: str, newer: str, cosine: float) -> bool:
         """Whether the memory `older`, though created first, got its present statement later than `newer` did.
-        `cosine`: of their vectors."""
+        `cosine`: the cosine of the two memories' vectors."""
         rows = self._index.notes([older, newer], connections=False)
         if len(rows) < 2:
             return False
@@ -83,9 +83,10 @@ class Reworded:
         return since > other.created and since > self._since(other, now, lambda text: compare(said, text, cosine))
 
     def _since(self, row: NodeRow, now: Gist, says: Says) -> datetime:
-        """Return the time since which the memory says what it says now about the other one's subject.
+        """Return the time since which the memory of `row` says what it says now about the other memory's subject.
 
-        `now`: the result of comparing both present statements. `says`: compares an earlier one with the other memory's.
+        `now`: the result of comparing both present statements. `says`: compares an earlier statement of the memory
+        with the other memory's present one.
         """
         since = None
         for time, before in self._versions(row):

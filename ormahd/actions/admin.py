@@ -35,7 +35,7 @@ Progress = Callable[[int, int, str], None]
 
 
 def stats(ormah: Ormah, sources: dict[str, dict[str, int]]) -> StatsResult:
-    """Count memories by tier, type, space, and edges by type; and whispers and the feedback on them.
+    """Count the memories (by tier, type and space), the edges (by type), the whispers, and the feedback on whispers.
 
     `sources`: source -> kind of what came from it -> number, for the last 30 days.
     """
@@ -84,7 +84,8 @@ def rebuild(ormah: Ormah, progress: Progress) -> RebuildResult:
 
 
 def doctor(ormah: Ormah, progress: Progress = lambda *_: None) -> list[Finding]:
-    """Return all findings that need a person's attention, worst first: files, index, git, models."""
+    """Return a finding for each problem that needs a person's attention, worst first: in files, index, git and
+    models."""
     # verifying reads every file, so the scan's findings are fresh afterwards
     differences = ormah.verify(progress) if ormah.phase == "ready" else []
     read = ormah.phase == "ready" and not any(one.what == "damaged" for one in differences)
@@ -138,7 +139,8 @@ def doctor(ormah: Ormah, progress: Progress = lambda *_: None) -> list[Finding]:
 
 
 def _set_aside(root: Path) -> list[Finding]:
-    """Return findings for files that the vault set aside: conflicts, and intents that could not be read."""
+    """Return a finding for each file that was set aside in the vault's `.ormah`: versions that conflicted, and
+    intents that could not be read after a crash."""
     found = []
     for one in conflicts.waiting(root):
         name = one.path if one.kept else next(iter(one.files.values()))
@@ -158,7 +160,7 @@ def _set_aside(root: Path) -> list[Finding]:
 
 
 def _aside(path: Path) -> Finding:
-    """Return the finding for `path`, a file of the state that was unusable and was set aside. It held no memory."""
+    """Return the finding that `path`, a file of the state, was unusable and was set aside. No memory was in it."""
     what = "it could not be used and was set aside; what stands in its place was begun anew, and no memory is lost"
     return Finding("warning", what, str(path), mend="delete it when you have looked at it")
 
@@ -189,7 +191,8 @@ def worst_first(finding: Finding) -> tuple[int, str, int]:
 def fix(ormah: Ormah) -> list[str]:
     """Repair what needs no decision of a person: git's merge driver, and notes that share an id.
 
-    Of several notes with one id, all but the first get a new id, each in a commit of its own. Returns their paths.
+    Of several notes with one id, the one that the index has for the id keeps it. Each of the others gets a new id, in
+    a commit of its own. Return the paths of these others.
     """
     ormah.mend_git()
     if ormah.phase == "ready":
@@ -211,7 +214,8 @@ def fix(ormah: Ormah) -> list[str]:
 
 
 def config_findings(read: Callable[[], Config]) -> list[Finding]:
-    """Return findings for faults in file, environment and flags, and for settings of earlier versions that are set.
+    """Return findings for faults in the configuration file, the environment and the command-line flags, and for
+    settings of earlier versions that are still set.
 
     `read`: loads the configuration.
     """
@@ -228,7 +232,8 @@ def config_findings(read: Callable[[], Config]) -> list[Finding]:
 
 
 def current_findings(config: Config) -> list[Finding]:
-    """Return the findings for the configuration as it is now. The flags are those of `config`, the running daemon's."""
+    """Return the findings for the configuration file and the environment as they are now, and for the command-line
+    flags with which the daemon was started (taken from `config`)."""
     flags = {key: _value(config, key) for key, origin in config.origins.items() if origin == "flag"}
     return config_findings(lambda: load(config.file if config.file.exists() else None, flags=flags))
 

@@ -67,12 +67,12 @@ AS_IT_IS: Final = "nothing is written into it, and git keeps it as it is"
 def adopt(
     ormah: Ormah, wish: AdoptParams, progress: Callable[[int, int, str], None] = lambda _done, _total, _stage: None
 ) -> AdoptResult:
-    """Adopt the notes that `wish` names; with `wish.dry_run` only report what would be done.
+    """Adopt the notes that `wish` names. With `wish.dry_run` only return what would be done.
 
     Raises:
-        BadRequest: nothing was named, a folder that is Ormah's own, or a space without a folder or without a name.
+        BadRequest: `wish` names nothing, a folder that is Ormah's own, or a space without a folder or without a name.
         NotFound: a file or folder does not exist.
-        Unconfirmed: more than a few of the person's files would be written, and `yes` was not given.
+        Unconfirmed: more than a few of the person's files would be written, and `wish.yes` is not set.
     """
     paths, folders = _named(ormah, wish)
     if not (paths or folders or wish.patterns or wish.everything):
@@ -183,13 +183,14 @@ def _is_chosen(path: str, paths: Collection[str], folders: Collection[str], wish
 
 
 def _follows(path: str, folders: Collection[str], wish: AdoptParams) -> bool:
-    """Whether `wish` sets what becomes of the file from now on: by its folder or for the whole vault, not by a
-    path or pattern."""
+    """Whether `wish` decides how the file at `path` is treated from now on: it names the file's folder or the whole
+    vault, not just the file's path or a pattern."""
     return wish.everything or _is_chosen(path, (), folders, AdoptParams())
 
 
 def _earlier(ormah: Ormah) -> dict[str, Adopt]:
-    """Return the choices that were made before: folder -> mode in effect on this machine."""
+    """Return folder -> adoption mode in effect on this machine, for the folders for which a mode was chosen
+    before."""
     here = agreed(ormah.vault).folders
     found = {path: folder.adopt for path, folder in ormah.vault.folders.items() if folder.adopt is not None}
     # Another machine may have chosen to adopt what is only indexed here.
@@ -213,7 +214,8 @@ def _plan(
     ormah: Ormah, chosen: Mapping[str, FileStat], folders: Collection[str], wish: AdoptParams,
     progress: Callable[[int, int, str], None],
 ) -> AdoptResult:  # fmt: skip
-    """Return what an adoption would do with each of the `chosen` files, as a scan that may adopt them would decide."""
+    """Return what adopting would do with each of the `chosen` files (path -> file status). The reconciler's own rules
+    decide, as they do in a scan that may adopt these files."""
     plan = AdoptResult([], [], 0, 0, [], False, [])
     reconciler = ormah.reconciler
     kinds, known = ormah.index.kinds(), ormah.index.known()
@@ -302,7 +304,8 @@ def _why_not(ormah: Ormah, path: str) -> str:
 def _carry_out(
     ormah: Ormah, wish: AdoptParams, folders: Sequence[str], chosen: Mapping[str, FileStat], plan: AdoptResult
 ) -> None:
-    """Record the choice, let the reconciler adopt the chosen notes, and complete `plan` with what was done.
+    """Record the adoption mode that `wish` chooses, let the reconciler adopt the `chosen` notes, and complete `plan`
+    with what was done.
 
     Raises VaultBusy: another git operation is under way; nothing was changed.
     """
@@ -342,8 +345,8 @@ def _carry_out(
 def _tell_apart(
     ormah: Ormah, wish: AdoptParams, folders: Sequence[str], plan: AdoptResult, redo: Collection[str]
 ) -> None:
-    """Divide the planned notes into those that are adopted, those that will be adopted later by themselves, and
-    those left out. `redo`: paths that the reconciler has not taken in yet."""
+    """Divide the notes in `plan` into those adopted now, those that a later scan will adopt by itself
+    (`plan.waiting`), and those left out. `redo`: paths that the reconciler has not taken in yet."""
     if wish.index:
         plan.waiting = sorted(redo)
         return
@@ -370,7 +373,8 @@ def _mode(wish: AdoptParams) -> Adopt:
 
 
 def _choose(ormah: Ormah, wish: AdoptParams, folders: Sequence[str], chosen: Collection[str], run: str) -> None:
-    """Commit the choice: write it to the vault's card, and remove the chosen files from the list of released files."""
+    """Commit the adoption mode that `wish` chooses: write it to the vault's card, and remove the `chosen` files from
+    the list of released files."""
     vault = ormah.vault
     with ormah.writing:
         card = vault.read(CARD) or b""
@@ -400,7 +404,7 @@ def _choose(ormah: Ormah, wish: AdoptParams, folders: Sequence[str], chosen: Col
 
 
 def _here(ormah: Ormah, wish: AdoptParams, folders: Sequence[str]) -> Choices:
-    """Return this machine's choices after those that `wish` makes."""
+    """Return this machine's adoption choices as they are once those of `wish` are added."""
     before = agreed(ormah.vault)
     said = {folder: Folder(_mode(wish)) for folder in folders}
     if not wish.everything:
@@ -417,14 +421,15 @@ DATA = ".ormah/"
 def release(
     ormah: Ormah, params: ReleaseParams, caller: Caller, progress: Callable[[int, int, str], None]
 ) -> ReleaseResult:
-    """Release the person's files at or below `params.paths`; with `everything` all files, and nothing is adopted in
-    this folder any more.
+    """Release the person's files at or below `params.paths`. With `params.everything` release all files, and adopt
+    nothing in this vault any more.
 
-    `remove_data`: also remove `.ormah` and Ormah's settings in git's files. The folder is then no vault any more.
+    `params.remove_data`: also remove `.ormah` and Ormah's settings in git's files. The folder is then no vault any
+    more.
 
     Raises:
-        BadRequest: no path, or paths and `everything`. NotFound: Ormah has changed nothing there. Conflict: a file
-        is being edited.
+        BadRequest: no path, or paths and `everything`. NotFound: Ormah has changed nothing at these paths. Conflict:
+        a file is being edited.
     """
     chosen, everything, dry_run = params.paths, params.everything, params.dry_run
     if everything == bool(chosen):
@@ -455,7 +460,7 @@ def release(
 
 
 def _released_path(ormah: Ormah, path: str) -> str:
-    """Return a path relative to the vault's root; absolute paths are converted."""
+    """Return `path`, which is absolute or relative to the vault's root, as a path relative to the vault's root."""
     root = ormah.vault.root
     given = Path(path)
     inside = (
@@ -502,8 +507,8 @@ def _release(
 
 
 def _remove(ormah: Ormah, caller: Caller, out: ReleaseResult) -> None:
-    """Remove Ormah's own files from the folder, and its lines from git's settings. Nothing may be written in the
-    folder afterwards."""
+    """Remove Ormah's own files from the vault's folder, and Ormah's lines from git's settings. Afterwards the daemon
+    writes nothing in the folder any more, and creates no vault there."""
     vault = ormah.vault
     marker = released_marker(vault.root)
     marker.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -527,7 +532,7 @@ def _remove(ormah: Ormah, caller: Caller, out: ReleaseResult) -> None:
 
 
 def _stays(ormah: Ormah, files: Sequence[Release], remove_data: bool) -> list[str]:
-    """Return a sentence for each thing of Ormah's that remains once `files` are released, and how to remove it."""
+    """Return sentences on what of Ormah's remains in the vault once `files` are released: notes, commits, data."""
     vault = ormah.vault
     going = {one.path for one in files}
     theirs = made_by_person(vault, [(path, None) for path in vault.tree() if path not in going])

@@ -102,7 +102,7 @@ T = TypeVar("T")
 
 
 class SeenNote(Struct, frozen=True):
-    """A note as it was read for a decision."""
+    """A note as `see` read it from disk: what a change to it is computed from, and checked against."""
 
     id: str
     path: str
@@ -112,8 +112,8 @@ class SeenNote(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """The result of a transaction. `op` and `commit` are None if nothing changed; `stored`: the commit waits for
-    git."""
+    """The result of a transaction. `op` and `commit` are None if nothing changed. `stored`: whether the change is
+    durable but not committed yet, because git is busy; then only `commit` is None."""
 
     op: str | None
     commit: str | None
@@ -188,7 +188,8 @@ def commit(
     run: str | None = None,
     fill: Callable[[Transaction], None],
 ) -> Outcome:
-    """Run one transaction; `fill` adds the changes to it. A write that is stored but waits for git raises no error."""
+    """Run one transaction and return its outcome; `fill` adds the changes to it. A change that is durable but waits
+    for git raises no error (see `Outcome.stored`)."""
     tx = ormah.vault.transaction(
         subject, kind=kind, source=caller.source, body=body, run=run, person=caller.source == PERSON
     )
@@ -223,7 +224,8 @@ def clean_name(ormah: Ormah, name: str | None, found: list[str]) -> str | None:
 
 
 def make_room_in_core(ormah: Ormah, tx: Transaction, *, keep: set[str]) -> list[NodeRow]:
-    """Move the least important core nodes to working, in the same commit, until core with `keep` is within its cap.
+    """Move the least important core nodes to working, as part of the transaction `tx`, until core is within its cap.
+    The nodes `keep` count as core nodes.
 
     Returns the moved nodes; nodes in `keep` are never moved.
     """

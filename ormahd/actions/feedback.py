@@ -41,14 +41,15 @@ def feedback(
     source: str = "explicit",
     event: str | None = None,
 ) -> FeedbackResult:
-    """Judge the memory that `node_id` names (full id, or a prefix unique among logged memories): `signal` 1 or -1.
+    """Judge the memory that `node_id` names (full id, or a prefix unique among logged memories). `signal`: 1 for
+    useful, -1 for not useful.
 
-    For a whisper, a memory and a source there is one judgement: to repeat it changes nothing, the opposite replaces
+    There is one judgement per whisper, memory and source: to repeat it changes nothing, the opposite signal replaces
     it. A memory judged useful counts as used, once per whisper.
 
     Raises:
-        BadRequest: the signal, the source, the id. NotFound: no recent whisper considered it, the event does not
-        exist, or the memory has been forgotten. Ambiguous: the prefix matches several logged memories.
+        BadRequest: the signal, the source, the id. NotFound: no recent whisper considered the memory, the event does
+        not exist, or the memory has been forgotten. Ambiguous: the prefix matches several logged memories.
     """
     if signal not in (1, -1) or isinstance(signal, bool):
         raise BadRequest(f"signal is {signal!r}", hint="1: the memory was of use; -1: it was not")
@@ -129,7 +130,8 @@ def _effect(signal: int, source: Source, most: float) -> str:
 
 
 def _why(logged: Logged, source: str, before: Judgement | None) -> str:
-    """Return the commit's body. It omits the prompt, because git keeps it forever."""
+    """Return the body of the commit that records a judgement. `before`: the judgement that it replaces. The body
+    omits the prompt, because git would keep it forever."""
     shown = "held back" if logged.shown is None else f"shown ({logged.shown})"
     said = f"{source.capitalize()}, on the whisper {logged.event}, in which it was {shown} at relevance {logged.relevance:.2f}."
     return said if before is None else f"{said}\nBefore, it was judged the other way."

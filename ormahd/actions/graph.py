@@ -24,7 +24,7 @@ TITLE = 120
 
 
 def graph(ormah: Ormah, narrowing: Narrowing, limit: int) -> GraphResult:
-    """Return the memories that match, with the connections between them.
+    """Return the memories that match `narrowing`, with the connections between them.
 
     If more than `limit` match: the self node, then those with the most connections, then the newest.
     """
@@ -52,7 +52,8 @@ def graph_node(ormah: Ormah, node_id: str) -> GraphNodeResult:
 
 
 def _nodes(ormah: Ormah, rows: Iterable[PictureRow], degrees: Mapping[str, int]) -> list[GraphNode]:
-    """Return the nodes of `rows`, without those that have no position: they were forgotten or stored a moment ago."""
+    """Return the graph's nodes for `rows`. Memories without a position in the picture are left out: they were
+    forgotten or stored a moment ago."""
     at, strength = pictures.positions(ormah.index), ormah.index.strength
     return [
         _node(row, at[row.id], degrees.get(row.id, 0), strength.get(row.id, Strength())) for row in rows if row.id in at

@@ -56,7 +56,8 @@ listed without their difference (`cut`)."""
 
 
 def history(ormah: Ormah, params: HistoryParams) -> HistoryResult:
-    """Return the newest ops that match (`list_ops`), newest first; `node_id` may name a forgotten memory.
+    """Return the newest ops that match `params`, newest first (see `list_ops`). `params.node_id` may name a forgotten
+    memory.
 
     Raises BadRequest, NotFound, Ambiguous: the id, a kind, a date.
     """
@@ -105,15 +106,15 @@ _Fields = tuple[str | None, str, str, str | None, str, str, str, list[str], str 
 
 
 def _fields(op: Op) -> _Fields:
-    """Return an op's values in the order of `OpResult`."""
+    """Return an op's values in the order in which `OpResult` takes them."""
     return (
         op.op, op.commit, iso(op.time) or "", op.kind, op.source, op.subject, op.body, list(op.nodes), op.run, op.undone_by,
     )  # fmt: skip
 
 
 class _Views:
-    """Makes readable differences of (before, after) versions. Linked notes are named by their titles in `pairs`,
-    otherwise by today's."""
+    """Makes readable differences between two versions of a note. Linked notes are named by the titles that they have
+    in `pairs`, the (before, after) versions to compare; if they are not there, by their titles of today."""
 
     def __init__(self, ormah: Ormah, pairs: Sequence[tuple[Text | None, Text | None]]) -> None:
         self._ormah = ormah
@@ -126,7 +127,8 @@ class _Views:
                     self._titles[short] = self._title(version)
 
     def changes(self, before: Text | None, after: Text | None) -> list[NoteChange]:
-        """Return one change; or two, a removal and an addition, if the file holds another memory afterwards."""
+        """Return the change from `before` to `after`, two versions of one file (None: no file). If the file holds
+        another memory afterwards, these are two changes: a removal and an addition."""
         old, new = (None if version is None else self._node(version) for version in (before, after))
         if before is not None and after is not None and old != new and old and new:
             return [self._change(old, before, None), self._change(new, None, after)]
@@ -208,7 +210,8 @@ def merges(ormah: Ormah, *, limit: int) -> list[MergeRow]:
 
 
 def _ops(ormah: Ormah, view: LogView, kinds: Collection[Kind], node_id: str | None) -> Iterator[Op]:
-    """Yield ops of these kinds, newest first, read lazily."""
+    """Yield the ops of these kinds, newest first; with `node_id` only those that changed this memory. They are read
+    from git page by page, as the caller asks for more."""
     fitting = [one for one in view.entries if one.kind in kinds and (node_id is None or node_id in one.nodes)]
     for at in range(0, len(fitting), _PAGE):
         yield from read_ops(ormah.vault, view, fitting[at : at + _PAGE])
@@ -262,10 +265,11 @@ def _merge_rows(ormah: Ormah, view: LogView, op: Op) -> Iterator[MergeRow]:
 
 
 def _keeper(ormah: Ormah, view: LogView, op: Op, pairs: list[tuple[_Read | None, _Read | None]]) -> _Read | None:
-    """Return the memory that the other one was merged into.
+    """Return the memory that is left after the merge `op`, which took the other memory into it.
 
-    It is the memory that remains with a changed text, if exactly one does; otherwise the first remaining one that the
-    op names, even if the merge did not change its file. Neighbours whose edges were redirected are named after it.
+    It is the remaining memory whose text changed, if there is exactly one; otherwise the first remaining one that the
+    op names, even if the merge did not change its file. The op names neighbours, whose edges were redirected, after
+    it.
     """
     stay = {after.id: (before, after) for before, after in pairs if after is not None}
     told = [
@@ -283,8 +287,8 @@ def _keeper(ormah: Ormah, view: LogView, op: Op, pairs: list[tuple[_Read | None,
 
 
 def _last_before(ormah: Ormah, view: LogView, op: Op, node_id: str) -> _Read | None:
-    """Return a memory as it was before `op`: as the newest earlier op on it left it. None if there is none, or it
-    removed the memory."""
+    """Return a memory in the state in which the newest op on it, of those before `op`, left it. None if there is no
+    such op, or if that op removed the memory."""
     touching = ormah.vault.touched.commits(node_id)
     place = next((at for at, one in enumerate(view.entries) if one.commit == op.commit), len(view.entries))
     for entry in view.entries[place + 1 :]:

@@ -63,9 +63,11 @@ Progress = Callable[[int, int, str], None]
 def looking_back(
     ormah: Ormah, as_of: str, progress: Progress, *, query: str | None = None
 ) -> Iterator[tuple[IndexSnapshot, AsOf, datetime]]:
-    """Yield the index of the earlier state that `as_of` names, a description of that state, and the time of that state.
+    """Context manager: yield the index of the earlier state that `as_of` names, a description of that state, and its
+    time.
 
-    `query`: the question that will be asked; notes that may match are embedded for it. `as_of`: see `vault.revisions`.
+    `query`: the question that will be asked; notes that may match it are embedded first. `as_of`: see
+    `vault.revisions`.
 
     Raises BadRequest, NotFound, Ambiguous: there is no such state. Unavailable: no room on the disk.
     """
@@ -147,7 +149,7 @@ def newest(ormah: Ormah, narrowing: Narrowing, limit: int) -> ListResult:
 def whispered(ormah: Ormah, *, since: datetime | None, before: datetime | None, space: str | None, limit: int) -> WhispersResult:  # fmt: skip
     """Return recent prompts with the memories whispered for them, newest first.
 
-    `space`: only prompts from there ("global": from outside of any space).
+    `space`: only prompts from this space ("global": only prompts from outside of any space).
     """
     prompts = whispers.prompts(ormah.state, since=since, before=before, space=space, limit=limit)
     shown = whispers.shown(ormah.state, [one.event for one in prompts])

@@ -52,12 +52,12 @@ def superseded_by(
 ) -> WriteResult:
     """Mark a memory as replaced by another one, in one commit. Repeating this changes nothing.
 
-    `alone`: the newer memory becomes the only one that replaces it. Edges by which earlier marks connected it with
-    others are removed.
+    `alone`: the newer memory becomes the only one that replaces the older one. If other memories were marked as
+    replacing it, the `evolved_from` edges that these marks added are removed.
 
     Raises:
-        NotFound, Ambiguous: an id. BadRequest: both ids are the same, the self node, or the dates exclude it.
-        Conflict: the older one evolved from the newer one.
+        NotFound, Ambiguous: an id. BadRequest: the two memories fail `check`. Conflict: the older one evolved from
+        the newer one.
     """
     older, newer = (ormah.index.note(ormah.index.resolve(one)) for one in (older_id, newer_id))
     found: list[str] = []
@@ -93,8 +93,8 @@ def superseded_by(
 
 
 def check(ormah: Ormah, newer: NodeRow, older: NodeRow) -> None:
-    """Raise BadRequest if `newer` cannot replace `older`: it is the same memory or the self node, or the
-    dates exclude it."""
+    """Raise BadRequest if `newer` cannot replace `older`: they are the same memory, one of them is the self node, or
+    `newer` was last changed clearly before `older` was created."""
     if newer.id == older.id:
         raise BadRequest("a memory cannot replace itself", hint="name two different ids", data={"id": newer.id})
     refuse_self(ormah, newer.id, older.id)
@@ -136,7 +136,8 @@ def link_to(older: NodeRow, now: datetime, reason: str | None) -> NoteLink:
 
 
 def linked(ormah: Ormah, newer: SeenNote, older: NodeRow, now: datetime, reason: str | None) -> bytes:
-    """Return the bytes of the newer note with its edge to `older`; an existing edge is kept as it is."""
+    """Return the bytes of the newer note with an `evolved_from` edge to `older` added. If it has one, return them as
+    they are."""
     if any(one.edge is EdgeType.EVOLVED_FROM and one.target == older.id for one in ormah.index.edges(newer.id)[0]):
         return newer.data
     return edit(newer.data, newer.path, link=[link_to(older, now, reason)], set={"updated": now})
@@ -145,8 +146,8 @@ def linked(ormah: Ormah, newer: SeenNote, older: NodeRow, now: datetime, reason:
 def superseded(older: SeenNote, now: datetime, by: str) -> bytes:
     """Return the bytes of the older note, marked as superseded by the memory named `by`.
 
-    If it was outdated before, it keeps the time. It keeps the reason, unless that names another memory as superseding
-    it: then `by` takes that memory's place.
+    If the note was marked as outdated before, it keeps the time of that mark. It also keeps the mark's reason, unless
+    this names another memory as superseding it: then the reason names `by` instead.
     """
     wish: dict[str, Any] = {"valid_until": now, "outdated_reason": f"superseded by {by}", "updated": now}
     if older.note.valid_until is not None and older.note.valid_until <= now:
@@ -237,10 +238,10 @@ def _valid_again(ormah: Ormah, node_id: str, caller: Caller) -> WriteResult:
 
 
 def _parted(ormah: Ormah, older_id: str, now: datetime, *, but: str | None = None) -> list[tuple[SeenNote, bytes]]:
-    """Return (note, new bytes) of each memory that was marked as replacing this one, without the edge that the mark
-    added.
+    """Return (note, new bytes) of each memory that was marked as replacing the memory `older_id`. The new bytes lack
+    the `evolved_from` edge that the mark added.
 
-    `but`: id of a memory that is left as it is.
+    `but`: id of a memory that keeps its edge.
     """
     return [
         (newer, edit(newer.data, newer.path, unlink=gone, set={"updated": now}))
@@ -279,7 +280,8 @@ def _marked(ormah: Ormah, newer: SeenNote, older_id: str) -> list[tuple[EdgeType
 def _by_mark(ormah: Ormah, newer_id: str, older_id: str, created: datetime) -> bool:
     """Whether the edge that the newer memory got at `created` was added by a mark of the older one as superseded.
 
-    The first op on the newer memory since then added it. Times are whole seconds, so several ops may be the first.
+    The first op on the newer memory from `created` on added it. Times are whole seconds, so several ops may be the
+    first.
     """
     since = [
         one for one in ormah.vault.oplog.view().entries if newer_id in one.nodes and one.time >= created.timestamp()

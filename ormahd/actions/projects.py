@@ -72,7 +72,7 @@ def space_of(ormah: Ormah, caller: Caller) -> str | None:
 
 def is_unkept(ormah: Ormah, caller: Caller, session_id: str | None) -> bool:
     """Whether what is said in the caller's session must not be stored: `sessions.exclude` covers the folder in which
-    the caller works, or in which one of its sessions began."""
+    the caller works, or in which the session `session_id` or `caller.session` began."""
     excluded = ormah.settings.sessions.exclude
     keys = {sessions.key_of(session_id), sessions.key_of(caller.session)} - {None}
     places = [caller.cwd, *(sessions.began(ormah.state, key) for key in keys if key is not None)] if excluded else []
@@ -130,7 +130,7 @@ def _write(ormah: Ormah, caller: Caller, line: ProjectKey) -> None:
 
 
 def listed(ormah: Ormah, caller: Caller) -> SpacesResult:
-    """Return all spaces that have memories or belong to a project."""
+    """Return all spaces that have memories or belong to a project, and the space and project of the caller."""
     lacking, counts = ormah.lacking(), ormah.index.stats().by_space
     projects: dict[str, list[str]] = {}
     for key, space in ormah.spaces.lines()[1].items():

@@ -54,8 +54,8 @@ log = logging.getLogger("ormah")
 
 
 def everywhere(ormah: Ormah, forgotten: Forgotten) -> list[PurgeLeft]:
-    """Return all files below the vault that name the memory or contain a line of it, except git's objects (checked
-    separately)."""
+    """Return all files below the vault's root that name the memory or contain a line of it, and those that cannot be
+    read. Git's objects are left out, because they are checked separately."""
     found = []
     for path, file in _files(ormah.vault.root):
         try:
@@ -85,7 +85,8 @@ def _files(root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def clean_beside(ormah: Ormah, forgotten: Forgotten) -> None:
-    """Clean the files in `BESIDE`: delete versions of the note, and overwrite mentions of the memory in other files."""
+    """Clean the folders `BESIDE`, which git does not track: delete files that are versions of the note, and overwrite
+    mentions of the memory in other files."""
     root = ormah.vault.root
     for place in BESIDE:
         for file in sorted((root / place).rglob("*")):
@@ -100,7 +101,8 @@ def clean_beside(ormah: Ormah, forgotten: Forgotten) -> None:
 
 
 def _promises(forgotten: Forgotten, data: bytes) -> bool:
-    """Whether `data` is an intent, damaged or not, that mentions the memory. Intents hold bytes in base64."""
+    """Whether `data`, the bytes of a file, is an intent (damaged or not) that mentions the memory. An intent holds
+    the bytes of notes in base64."""
     if b'"steps"' not in data:
         return False
     pieces = (piece[: len(piece) // 4 * 4] for piece in _BASE64.findall(data))
@@ -138,8 +140,8 @@ def clean_kept(ormah: Ormah, forgotten: Forgotten) -> None:
 
 
 def _mask(file: Path, holds: Callable[[bytes], bool]) -> None:
-    """Overwrite the lines of a log that `holds` accepts. In place, because the log handler has the file open and
-    appends."""
+    """Overwrite, in place, the lines of a log file for which `holds` is true. The file is not replaced, because the
+    log handler has it open and appends to it."""
     with open(file, "r+b") as opened:
         at = 0
         for line in opened.read().splitlines(keepends=True):
@@ -211,8 +213,8 @@ def _full(ormah: Ormah, node_id: str) -> str:
 
 
 def hide(ormah: Ormah) -> None:
-    """Remove from index, state, archive and log what an interrupted purge left there, before the daemon answers
-    anything.
+    """Remove what an interrupted purge left in index, state, session archive and log, before the daemon answers any
+    request.
 
     `resume` completes the purge once the index has all of the vault.
     """
@@ -225,7 +227,7 @@ def hide(ormah: Ormah) -> None:
 
 
 def resume(ormah: Ormah) -> None:
-    """Complete a purge that was interrupted after its history was in place."""
+    """Complete a purge that was interrupted after it had put the rewritten history in place."""
     left = pending(ormah.vault)
     if left is not None:
         clean_beside(ormah, left)
@@ -234,7 +236,8 @@ def resume(ormah: Ormah) -> None:
 
 
 class _Job:
-    """One purge in progress."""
+    """Carries out one purge: finds what to rewrite, removes the memory from today's files, and replaces the
+    history."""
 
     def __init__(self, ormah: Ormah, wanted: Forgotten, caller: Caller, progress: Progress) -> None:
         self.ormah = ormah
@@ -299,7 +302,8 @@ class _Job:
     # Carrying it out
 
     def came_to(self) -> str:
-        """Return a clause that says what was done before an error; empty if nothing was."""
+        """Return what the purge had done before an error, as a clause for the error's message; empty if it did
+        nothing."""
         if self.rewritten:
             return "its history is rewritten, and what is kept of it elsewhere is cleaned at the next start"
         return "it is out of today's notes, and in the history as before" if self.forgotten_by else ""
@@ -343,10 +347,11 @@ class _Job:
         out.size_after = size(self.vault)
 
     def _forget_today(self, out: PurgeResult, *, everything: bool) -> None:
-        """Commit an ordinary op that removes the note, and mentions of it in other present files.
+        """Commit an ordinary op that removes the note, and mentions of the memory in other present files.
+        `everything`: look into all present files, not only those found to mention it.
 
         The commit message does not name these files: the new history will not show that they mentioned the memory.
-        The first op also records the purge (`purge_records`).
+        The first op also records the purge (`purge_records`), and its id is stored in `out.op`.
         """
         vault, ormah = self.vault, self.ormah
         with ormah.writing:
@@ -373,7 +378,7 @@ class _Job:
                 self.forgotten_by = self.forgotten_by or tx.committed.commit
 
     def _present(self) -> list[Note]:
-        """Return the memory's note, if it is among the present files."""
+        """Return the memory's note as it is in the vault's folder now: a list of one, or empty."""
         if self.wanted.node_id is None:
             return []
         rows = self.ormah.index.notes([self.wanted.node_id], connections=False)
@@ -381,8 +386,8 @@ class _Job:
         return [parse(data, path) for path, data in files if data is not None and self.wanted.is_note(data, path)]
 
     def _clean(self, tx: Transaction, path: str, now: bytes | None, at_head: bytes) -> None:
-        """Remove the memory and texts from one present file. `now` None: a person deleted the file, and this is not
-        committed yet."""
+        """Remove the memory and the texts to purge from the present file at `path`. `at_head`: its content in HEAD.
+        `now`: its content in the folder; None: a person deleted it, and this is not committed yet."""
         if now is None:
             tx.remove(path, node_id=None, expect=None)
         elif self._is_own(path, now):
@@ -403,8 +408,8 @@ class _Job:
         return path in self.found.own_paths and parse(data, path).id is None
 
     def _replace(self) -> tuple[Prepared, str | None]:
-        """Rewrite the history and put it in place while other writers wait. What they store meanwhile is committed
-        after it.
+        """Rewrite the history and put it in place while other writers wait. Changes that they store meanwhile are
+        committed after it.
 
         Returns the prepared history and the new HEAD commit. Raises Stale, with nothing changed, if present files
         contain again what is to be purged.

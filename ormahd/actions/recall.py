@@ -47,10 +47,11 @@ GLANCED = 3
 def recall(
     ormah: Ormah, query: SearchQuery, *, space: str | None, explain: bool = False, touch: bool = True
 ) -> RecallResult:
-    """Search memories. `space`: the caller's, whose memories are favoured; only `query.spaces` excludes others.
+    """Search memories. `space`: the caller's; its memories are ranked higher, and others are not excluded (see
+    `query.spaces`).
 
-    The first `GLANCED` results are recorded as weakly used, if the search itself found them: results found by an edge
-    are not.
+    `touch`: record the first `GLANCED` results as weakly used, except those that were found only by an edge. A memory
+    that the query names by its id is recorded as used.
     """
     ranked, hits = _found(
         ormah, ormah.index, query, ormah.embed_query, ormah.ranking_clock(), ormah.reworded, space=space, explain=explain,
@@ -124,7 +125,7 @@ def _found(
 
 
 def _once(ranked: Ranked, rows: Mapping[str, NodeRow]) -> list[tuple[Result, list[Result]]]:
-    """Return (result, results that repeat it) for each distinct content: the best result with it, and the others."""
+    """Return (best result, other results with the same content) for each distinct content."""
     there = [found for found in ranked.results if found.node_id in rows]  # the others were forgotten meanwhile
     return once(there, lambda found: (rows[found.node_id].title, rows[found.node_id].content))
 

@@ -55,11 +55,11 @@ def nearby(
     *,
     but: Collection[str] = (),
 ) -> list[Near]:
-    """Return memories that are close to the one just `written` (title, content, type): those that are not outdated, and
-    are of this space or global.
+    """Return memories that are close to the one just `written` (title, content, type): those that are not outdated,
+    and are of this space or global.
 
-    Memories that it seems to replace come first, then the nearest. `near`: (id, cosine), best first. `but`: ids to
-    leave out.
+    Those that the new memory seems to replace come first, then the nearest. `near`: (id, cosine), best first. `but`:
+    ids to leave out.
     """
     chosen = [(node_id, cosine) for node_id, cosine in near if cosine >= FAR and node_id not in but]
     rows = ormah.index.notes([node_id for node_id, _ in chosen], connections=False)
@@ -113,7 +113,7 @@ CROSS_SPACE_PENALTY = 0.1
 
 
 class _Draft(Struct, frozen=True):
-    """A memory ready to be stored."""
+    """A memory that is ready to be stored: its note as bytes, and its edges."""
 
     node_id: str
     path: str
@@ -221,7 +221,8 @@ def _supersede(ormah: Ormah, tx: Transaction, seen: SeenNote, by: str) -> None:
 
 
 def _known_replaces(ormah: Ormah, known: RememberResult, older: Sequence[NodeRow], caller: Caller) -> RememberResult:
-    """Supersede `older` by the existing memory `known`, each in its own commit."""
+    """Mark each of the memories `older` as superseded by the existing memory `known`, in a commit of its own. Return
+    `known` completed with what was done."""
     written = [
         superseded_by(ormah, row.id, known.node_id, caller, reason=None) for row in older if row.id != known.node_id
     ]

@@ -51,7 +51,8 @@ WORDS: Final = 0.1
 
 
 class _Packed(Struct, frozen=True):
-    """Token vectors of some texts, in the form that `max_sim` takes."""
+    """Holds the token vectors of some texts in the form that `max_sim` takes. Those of text `ids[i]` begin at row
+    `offsets[i]` of `packed`."""
 
     ids: Sequence[str]
     offsets: NDArray[np.int64]
@@ -82,9 +83,10 @@ def recall_sessions(ormah: Ormah, query: SearchQuery) -> RecallResult:
 
 
 def _scores(ormah: Ormah, question: str, passages: Sequence[str], by_words: Sequence[float]) -> list[float]:
-    """Return a score for each turn, in the order of `passages`. `by_words`: their scores by full-text search.
+    """Return a score for each of the `passages` of turns, in their order. `by_words`: their scores by full-text
+    search.
 
-    Turns for which there was no time score below all others, in the order of full-text search.
+    Passages that could not be embedded in time score below all others, in the order of full-text search.
     """
     if not passages:
         return []
@@ -116,8 +118,8 @@ def _scores(ormah: Ormah, question: str, passages: Sequence[str], by_words: Sequ
 
 
 def _late(asked: QueryVectors, documents: Sequence[DocumentVectors]) -> NDArray[np.float32]:
-    """Return the late interaction of a question with each text. A token that fewer of the texts contain weighs
-    more."""
+    """Return the late-interaction score of a question with each text. A token of the question weighs the more, the
+    fewer of the texts contain it."""
     ids = [np.concatenate([piece.token_ids for piece in one.pieces]) for one in documents]
     codes = [np.concatenate([piece.tokens for piece in one.pieces]) for one in documents]
     have = Counter(int(token) for some in ids for token in np.unique(some))
@@ -153,8 +155,8 @@ def passage(text: str, terms: Sequence[str], most: int = PASSAGE) -> str:
 def _exchanges(
     ormah: Ormah, found: Sequence[tuple[Archived, float, str]], limit: int, terms: Sequence[str]
 ) -> list[Exchange]:
-    """Return the exchanges around the found turns, each once, at the rank of its best turn. `found`: (turn, score,
-    the part of it to quote), best first."""
+    """Return at most `limit` exchanges, those around the turns in `found`. Each comes once, at the rank of its best
+    turn. `found`: (turn, score, the part of the turn to quote), best first."""
     chosen: list[tuple[Archived, float, list[SaidTurn]]] = []
     seen: set[int] = set()
     for turn, score, part in found:
@@ -216,7 +218,7 @@ def _prose(query: SearchQuery, exchanges: Sequence[Exchange], degraded: Sequence
 def sessions(ormah: Ormah, prefix: str | None, limit: int) -> SessionsResult:
     """Return the newest sessions; with `prefix`, the session whose id begins with it, and its turns.
 
-    Raises NotFound, Ambiguous.
+    Raises NotFound, Ambiguous: no session, or several, have an id that begins with `prefix`.
     """
     total, turns = ormah.sessions.count()
     extracted = ormah.index.extracted()

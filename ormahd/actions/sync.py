@@ -105,7 +105,8 @@ def sync_by_itself(ormah: Ormah) -> None:
 
 @contextmanager
 def one_at_a_time(ormah: Ormah) -> Iterator[None]:
-    """Let one sync run at a time, and record its outcome for `status`."""
+    """Context manager: let one sync run at a time, and record its outcome, which `status` shows. Raises VaultBusy if
+    another sync does not end in time."""
     state = ormah.syncing
     if not state.busy.acquire(timeout=ormah.settings.sync.timeout_seconds):
         raise VaultBusy("another sync is under way", hint="see: ormahctl status", data={"stored": False})
@@ -199,7 +200,8 @@ def _rounds(
 
 
 def _check_empty(wire: Network, remote: Remote) -> None:
-    """Raise Conflict if the remote lacks our branch but has others: the two branches would never be joined."""
+    """Raise Conflict if the remote has branches, but none with the name of the vault's branch: the vault's branch and
+    theirs would never be joined."""
     others = wire.heads(remote.address).branches
     if others:
         ours, theirs = (name.removeprefix("refs/heads/") for name in (remote.branch, next(iter(others))))
@@ -216,7 +218,8 @@ def _pushed(ormah: Ormah, wire: Network, remote: Remote, head: str, progress: Pr
 
 
 def take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller, *, yes: bool) -> tuple[int, JoinOutcome]:
-    """Join the remote's commit to ours. Returns the number of commits that came in, and the outcome."""
+    """Join the commit `tip` of the remote's branch to the vault's branch. Return the number of commits that came in,
+    and the outcome."""
     vault = ormah.vault
 
     def decide(head: str) -> Plan | None:
@@ -237,7 +240,7 @@ def take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller, *, yes: bool
 
 
 def going(found: Plan) -> Iterator[tuple[str, str | None]]:
-    """Yield (path, memory id) of files that a join removes or moves in the folder."""
+    """Yield (path, memory id) of the files in the vault's folder that the join `found` removes or moves."""
     for key, (now, wanted) in found.changes.items():
         if now is not None and (wanted is None or wanted.path != now.path):
             yield now.path, node_of(key)
@@ -259,16 +262,16 @@ def _same_vault(ormah: Ormah, remote: Remote, tip: str, base: str | None) -> Non
 
 
 class JoinOutcome(Struct):
-    """What a person should know of a join: conflicts that were set aside, and `told`: sentences about released
-    files."""
+    """What a person should know of a join. `conflicts`: those whose versions were set aside; `told`: sentences about
+    released files."""
 
     conflicts: list[ConflictItem] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
 
 
 def join(ormah: Ormah, decide: Callable[[str], Plan | None], subject: str, caller: Caller) -> JoinOutcome:
-    """Plan a join and carry it out. Repeat both if HEAD moved meanwhile, or if a file was being edited and is
-    committed now.
+    """Plan a join of another commit with HEAD, and carry it out. Do both again if HEAD moved meanwhile, or if a file
+    that blocked the join, because it was being edited, is committed now.
 
     `decide`: returns the plan for a HEAD commit; None if there is nothing to join.
     """
@@ -338,11 +341,12 @@ def setup(
 ) -> SyncSetupResult:  # fmt: skip
     """Make `url` the vault's remote and sync with it.
 
-    `replace`: even if another remote is configured. Without `agreed` another vault is only reported, not joined.
+    `replace`: even if another remote is configured. `agreed`: if `url` holds another vault, join it; otherwise only
+    return that it would be joined.
 
     Raises:
-        BadRequest: not an address. Unavailable: the remote is unreachable. Conflict: another remote is configured,
-        or `url` holds something other than an Ormah vault; nothing was changed.
+        BadRequest: not an address. Unavailable: the remote is unreachable. Conflict: another remote is configured, or
+        `url` holds something other than an Ormah vault; nothing was changed.
     """
     address = url.strip()
     if not address or len(address) > MAX_URL or "\n" in address or "\0" in address or address.startswith("-"):
@@ -375,8 +379,8 @@ def setup(
 
 @contextmanager
 def _no_sync_follows(unset: Callable[[], bool]) -> Iterator[None]:
-    """Replace the hint of the error Unreachable if the remote is not configured yet (`unset`): no later sync will
-    try it."""
+    """Context manager: replace the hint of an Unreachable that the block raises while the remote is not configured
+    yet (`unset` returns True), unless access was denied: no later sync will try this remote."""
     try:
         yield
     except Unreachable as exc:
@@ -386,7 +390,8 @@ def _no_sync_follows(unset: Callable[[], bool]) -> Iterator[None]:
 
 
 def _begin(ormah: Ormah, remote: Remote, state: str, caller: Caller, progress: Progress, yes: bool) -> SyncSetupResult:
-    """Run the first sync; the remote is configured once it succeeded."""
+    """Run the first sync with `remote`, and configure the remote once the sync succeeded. `state`: for the result,
+    what the remote held: "empty", "ours" or "joined" (another vault)."""
     chance = random.Random()  # noqa: S311 - no secret hangs on it
     done = sync_with(ormah, remote, caller, progress, chance, yes=yes)
     follow(ormah.vault.git, remote)
@@ -407,7 +412,8 @@ def _fetched(
     ormah: Ormah, tip: str | None, remote: Remote, caller: Caller, progress: Progress, agreed: bool, yes: bool,
     keep: Callable[[], None],
 ) -> SyncSetupResult:  # fmt: skip
-    """Decide by what was fetched: sync, join, or refuse. `keep` must be called to keep the fetched refs."""
+    """Decide by `tip`, the commit that was fetched: sync with the remote, join its vault, or refuse. `keep`: function
+    that makes the fetched refs stay; it is called unless the remote is refused or only looked at."""
     vault = ormah.vault
     card = None if tip is None else card_of(vault, tip)
     if tip is None or card is None:

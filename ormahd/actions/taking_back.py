@@ -67,8 +67,8 @@ LIST = f"path:{releasing.PATH}"
 
 
 def custody_words(found: UndoPlan) -> tuple[list[tuple[str, str]], str | None]:
-    """Return the trailers of an undo that releases or adopts files, and the subject of its first commit (None: no
-    such commit)."""
+    """Return the trailers of the commits of an undo that releases or adopts files again, and the subject of its first
+    commit. If it does neither, return ([], None)."""
     left = [piece for piece in found.pieces.values() if piece.custody == "leave"]
     taken = [piece for piece in found.pieces.values() if piece.custody == "take"]
     if left:
@@ -83,7 +83,8 @@ def _names(pieces: list[UndoPiece]) -> list[str]:
 
 
 def put(vault: Vault, tx: Transaction, pieces: Mapping[str, UndoPiece]) -> None:
-    """Add each file's change to the transaction, and enter released files in the list of released files."""
+    """Add the change to each file in `pieces` to the transaction `tx`, and add those that are released to the vault's
+    list of released files."""
     left: list[Released] = []
     plain = {key: (piece.now, piece.wanted) for key, piece in pieces.items() if piece.custody is None}
     for key, piece in pieces.items():
@@ -133,14 +134,15 @@ PLACE = "path"
 
 
 class NotUndone(Struct, frozen=True):
-    """An op that was not undone: because of conflicts, or (if there are none) because nothing of it is left to undo."""
+    """The answer for an op that was not undone: because of the conflicts `clashes`, or (if there are none) because
+    nothing of it is left to undo."""
 
     clashes: tuple[UndoConflict, ...] = ()
 
 
 class UndoTask(Struct, frozen=True):
-    """One op to undo. `did`: the changes to undo, all or a part; `parts`: names of that part, empty for all.
-    `force`: also remove a note that the op created and that was edited since."""
+    """One op to undo, or a part of one. `did`: the changes to undo; `parts`: the names of the part, empty for the
+    whole op; `force`: also remove a note that the op created and that was edited since."""
 
     op: Op
     did: OpEffects
@@ -154,7 +156,8 @@ class UndoTask(Struct, frozen=True):
 
 
 class UndoPiece(Struct, frozen=True):
-    """One file as it is today (`now`) and after the undo (`wanted`).
+    """One file as it is today (`now`) and after the undo (`wanted`); None: no file. `edited`: whether it was changed
+    since the op.
 
     `custody`: "leave": the file is released to the person; "take": it is adopted again; None: neither.
     """
@@ -173,7 +176,8 @@ class UndoPiece(Struct, frozen=True):
 
 
 class UndoPlan(Struct, frozen=True):
-    """What undoing an op would do. `pieces`: key -> file; `reasons`: sentences on where a merge rule decided."""
+    """What undoing an op would do. `pieces`: key of a note or path -> file; `changes`: the changes as the answer
+    lists them; `reasons`: sentences on where a merge rule decided."""
 
     pieces: dict[str, UndoPiece]
     changes: list[UndoChange]
@@ -197,7 +201,8 @@ def take_back(ormah: Ormah, task: UndoTask, caller: Caller) -> UndoneOp | NotUnd
 
 
 def foresee(ormah: Ormah, task: UndoTask, ahead: Ahead) -> UndoPlan | NotUndone:
-    """Return what `take_back` would do after the undos in `ahead`, and add this one to `ahead`. Nothing is changed.
+    """Return what `take_back` would do once the undos in `ahead` are done, and add the files of this undo to `ahead`.
+    No file is changed.
 
     Uncommitted changes are treated as committed.
     """
@@ -208,8 +213,8 @@ def foresee(ormah: Ormah, task: UndoTask, ahead: Ahead) -> UndoPlan | NotUndone:
 
 
 def _here(ormah: Ormah, mode: Adopt, before: Mapping[str, Folder]) -> Choices:
-    """Return this machine's choices, updated by what an undo changed on the card. `mode`, `before`: the mode and
-    folders on the card before that undo."""
+    """Return this machine's adoption choices, updated by the choices that an undo changed on the vault's card.
+    `mode`, `before`: the mode and the folders on the card before that undo."""
     vault, known = ormah.vault, agreed(ormah.vault)
     folders = {path: folder for path, folder in known.folders.items() if before.get(path) == vault.folders.get(path)}
     folders |= {path: folder for path, folder in vault.folders.items() if before.get(path) != folder}
@@ -229,8 +234,8 @@ def _executable(ormah: Ormah, task: UndoTask, found: UndoPlan) -> list[str]:
 
 
 def _choose_anew(ormah: Ormah, before: Mapping[str, Folder]) -> None:
-    """Read again the notes of folders whose settings on the card are not those in `before`, so that they get the right
-    space."""
+    """Read again the notes of those folders whose settings on the vault's card differ from `before`, the settings
+    before the undo, so that the notes get the right space."""
     now = ormah.vault.folders
     other = tuple(f"{path}/" for path in before.keys() | now.keys() if before.get(path) != now.get(path))
     paths = {path for path in ormah.index.known() if path.startswith(other)} if other else set()
@@ -363,9 +368,10 @@ def _plan(ormah: Ormah, task: UndoTask, now: Mapping[str, Version | None]) -> Un
 def _today(
     ormah: Ormah, task: UndoTask, ahead: Mapping[str, Version | None] | None = None
 ) -> dict[str, Version | None]:
-    """Return key -> file as it is on disk now, or in `ahead`, for each file of the op; None for no file.
+    """Return key -> version for each file that the op changed: its version in `ahead` if there is one, otherwise as
+    it is on disk now; None for no file.
 
-    A note is looked up where the index has it, otherwise where the op left or found it.
+    A note is looked up at the path that the index has, otherwise at its paths after and before the op.
     """
     ids = [node for key in task.pairs if (node := node_of(key))]
     rows = ormah.index.notes(ids, connections=False)
@@ -395,7 +401,8 @@ def _paths(pair: Pair) -> list[str]:
 
 
 def _versions(ormah: Ormah, key: str, paths: Sequence[str], *, bare: bool) -> Iterator[Version]:
-    """Yield the versions at these paths that match the key. `bare`: a file without an id also matches."""
+    """Yield the files at `paths` that `key` stands for (an id's key or a path's), each as a `Version`. `bare`: a file
+    without an id also matches."""
     for path in dict.fromkeys(paths):
         data = ormah.vault.read(path)
         if data is not None:
@@ -426,7 +433,8 @@ def _uncommitted(ormah: Ormah, task: UndoTask, now: Mapping[str, Version | None]
 
 
 def _places(ormah: Ormah, task: UndoTask, pieces: Mapping[str, UndoPiece]) -> Iterator[UndoConflict]:
-    """Yield conflicts for notes that cannot return to their old path, because another file is there or has their id."""
+    """Yield a conflict for each note that cannot return to its old path, because another file is at that path or has
+    the note's id."""
     leaving = {piece.now.path for piece in pieces.values() if piece.now and _goes(piece)}
     twins = _twins(ormah) if any(piece.now is None and piece.wanted for piece in pieces.values()) else {}
     taken: set[str] = set()

@@ -305,7 +305,8 @@ def _store(
 
 
 def _id(ormah: Ormah, line: ImportLine, taken: set[str]) -> str | None:
-    """Return an id for the memory of `line`; None if the vault has that memory already. `taken`: short ids in use."""
+    """Return the id for the memory of `line`: the line's own, or a new one if it has none or its short id is in use.
+    None if the vault has that memory already. `taken`: short ids in use besides the vault's."""
     if line.id is None:
         return ormah.new_id(taken)
     if not is_node_id(line.id):

@@ -296,8 +296,8 @@ def _task(ormah: Ormah, op: Op, wish: UndoParams, run: str | None) -> UndoTask:
 def _named(ormah: Ormah, names: Sequence[str], *, whole: bool) -> list[Op]:
     """Return the ops whose ids (or commits' ids) begin with `names`, newest first, without duplicates.
 
-    Raises Conflict for an op that cannot be undone. One that another of these ops undid is allowed: the other is newer,
-    so it is undone first. `whole`: also return the choices that were made with an adoption.
+    Raises Conflict for an op that cannot be undone. An op that another of these ops undid is allowed: that one is
+    newer, so it is undone first. `whole`: also return the ops that `_choices` returns for these.
     """
     found = {op.commit: op for op in [find_op(ormah.vault, name) for name in names]}
     if whole:
@@ -310,7 +310,8 @@ def _named(ormah: Ormah, names: Sequence[str], *, whole: bool) -> list[Op]:
 
 
 def _choices(ormah: Ormah, ops: Sequence[Op]) -> list[Op]:
-    """Return the ops that recorded a choice for folders, or for all notes, when `ops` adopted notes.
+    """Return the ops that recorded an adoption mode, for folders or the whole vault, in the adoptions in which `ops`
+    adopted notes.
 
     Such an op is left out while other notes of the same adoption stay adopted.
     """
@@ -408,7 +409,8 @@ def _in_the_way(op: Op, exc: Conflict) -> UndoConflict:
 
 
 def _excluded(ormah: Ormah, op: Op, left: NotUndone) -> Conflict:
-    """Return the error for a single op that conflicts, with the data needed for a decision."""
+    """Return the error for a single op that was not undone because of the conflicts in `left`, with the data that a
+    person needs to decide."""
     notes: dict[str, list[str]] = {}
     for clash in left.clashes:
         name = f"“{clash.title}” ({short_id(clash.node_id)})" if clash.node_id else clash.path
@@ -453,8 +455,9 @@ def take_in_conflict(ormah: Ormah, name: str, caller: Caller) -> TakeBackResult:
     `name`: selects the notes, as in `conflicts.find`.
 
     Raises:
-        NotFound, Ambiguous: the name. BadRequest: nothing of this machine was replaced there. Conflict: the text was
-        changed since. The note that fails is unchanged; notes restored before it stay so, and the error names them.
+        NotFound, Ambiguous: the name. BadRequest: no text of this machine was replaced in that note. Conflict: the
+        note was changed since. It is then unchanged; notes restored before it stay restored, and the error names
+        them.
     """
     root = ormah.vault.root
     settled: list[ConflictItem] = []

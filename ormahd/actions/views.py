@@ -73,7 +73,8 @@ def edge_views(index: Reader, edges: list[EdgeRow], *, incoming: bool) -> list[E
 def node_view(
     index: Reader, row: NodeRow, as_of: AsOf | UnsetType = UNSET, older_than: str | None = None
 ) -> NodeResult:
-    """Return a node with its connections, from the index of today or of an earlier state."""
+    """Return a node with its connections from `index`. `as_of`: the earlier state that this index is of, if any.
+    `older_than`: id of the memory that seems to replace this one."""
     out, incoming = index.edges(row.id)
     connections = Connections(edge_views(index, out, incoming=False), edge_views(index, incoming, incoming=True))
     strength = row.strength
@@ -117,8 +118,8 @@ def _prose(row: NodeRow, connections: Connections, older_than: str | None) -> st
 
 
 def replaced_today(ormah: Ormah, ids: Sequence[str]) -> dict[str, str]:
-    """Return older id -> newer id for those of the memories `ids` that a valid newer one seems to replace. Recall
-    marks the same ones."""
+    """Return older id -> newer id for those of the memories `ids` that a valid newer memory seems to replace. Recall
+    marks the same memories as replaced."""
     chosen = Filter(alive_at=ormah.ranking_clock())
     return replaced_of_all(ormah.index, ids, chosen, ormah.learned.both_hold, ormah.reworded)
 
@@ -131,7 +132,7 @@ NOTHING: Final = ("; nothing was changed", "; nothing was taken in")
 def saying(
     done: Callable[[], str], *, hint: Callable[[], str] = lambda: "", **data: Callable[[], Any]
 ) -> Iterator[None]:
-    """Add to an error that is raised in the block what had been done before.
+    """Context manager: if the block raises an OrmahError, add to it what had been done before.
 
     `done`: returns that as a clause; if it is empty, the error stays as it is. `hint`: returns what goes before the
     error's own hint. `data`: key -> function that returns the value to add to the error's data.

@@ -28,7 +28,7 @@ EDITS: Final = frozenset({Kind.EDIT, Kind.ADOPT})
 
 
 class EventStream:
-    """A ring buffer of the last events, which are numbered from 1. Thread-safe."""
+    """Publishes the daemon's events, and keeps the newest ones in a ring buffer, numbered from 1. Thread-safe."""
 
     def __init__(self, clock: Clock, keep: int = KEPT_EVENTS) -> None:
         self._clock = clock
@@ -88,7 +88,8 @@ class EventStream:
             return int(number) if known else None
 
     def forget(self) -> None:
-        """Forget all events, because they may name what was purged. Readers are told to fetch everything again."""
+        """Discard all events, because they may name what was purged. For every reader `after` then returns None, so
+        that it fetches everything again."""
         with self._lock:
             self._ring.clear()
             self._ids = 0

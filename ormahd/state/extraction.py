@@ -44,8 +44,8 @@ class PlannedMemory(Struct, frozen=True):
 
 
 class ExtractionPlan(Struct, frozen=True):
-    """The result of one read of a session: the memories to commit, and the position `until` that holds once they are
-    committed. `refused`: reason -> number of candidates refused for it."""
+    """The result of one read of a session. `memories`: those to commit; `until`: the position up to which the session
+    is read once they are committed; `refused`: reason -> number of candidates refused for it."""
 
     memories: tuple[PlannedMemory, ...]
     refused: Mapping[str, int]
@@ -63,7 +63,8 @@ class SessionProgress(Struct, frozen=True):
 
 
 class SourceCounts(Struct):
-    """Numbers of one source: memories made, candidates refused (reason -> number), unread sessions, and errors."""
+    """Counts of one source of sessions: memories made, candidates refused (reason -> number), unread sessions; and
+    its errors."""
 
     made: int = 0
     refused: dict[str, int] = field(default_factory=dict)
@@ -75,7 +76,8 @@ _plan = msgspec.json.Decoder(ExtractionPlan).decode
 
 
 class Extractions:
-    """The record of extraction for one vault on this machine. Thread-safe. A `session` is named by its file's path."""
+    """Stores how far each session was read, and which memories were made of it, for one vault on this machine.
+    Thread-safe. A `session` is named by its file's path; `way`: read by rules or by a model."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -126,8 +128,8 @@ class Extractions:
         self._put(session, way, until[:KEYS_KEPT], 0, None, None)
 
     def failed(self, session: str, way: Way, reason: str, *, again: bool = False) -> None:
-        """Record that a read failed, and keep the position before it. `again`: the session was not at fault, so it is
-        not left alone for a while."""
+        """Record that reading a session failed; its stored position stays. `again`: the session was not at fault, so
+        the next try is not put off."""
         before = self.of(session, way)
         plan = None if before is None or before.plan is None else msgspec.json.encode(before.plan).decode()
         self._put(
@@ -147,7 +149,8 @@ class Extractions:
             return dict(db.execute("SELECT node_id, turn FROM extracted"))
 
     def drop(self, node_ids: Iterable[str]) -> None:
-        """Delete these memories from the record of those made. Called once they have tombstones."""
+        """Delete these memories from the record of memories made from sessions. Called once the memories have
+        tombstones."""
         with self._state.transaction() as db:
             db.executemany("DELETE FROM extracted WHERE node_id = ?", [(one,) for one in node_ids])
 

@@ -32,7 +32,7 @@ _Stamp = tuple[int, int, int]
 
 
 class LineFiles(Generic[T]):
-    """The parsed lines of all month files of one kind, such as judgements. Safe for many threads.
+    """Reads and keeps the parsed lines of all month files of one kind, such as judgements. Thread-safe.
 
     `read_file` takes a path relative to `root`, and returns the file's bytes or None.
     """
@@ -105,11 +105,12 @@ _LENGTH = 32
 
 
 class Judgements(Struct, frozen=True, dict=True):
-    """Judgements with vectors of one model, sorted by memory. Immutable.
+    """Judgements whose vectors are of one model, as arrays: row i of each array is judgement `rows[i]`. Sorted by
+    memory. Immutable.
 
-    `matrix`: float32[n, dimensions], unit rows. `signals`: float32[n]. `implicit`: bool[n]. `times`: float64[n],
-    seconds since 1970. `spans`: the rows of each memory. `idle`: judgements with vectors of another model, which cannot
-    be compared.
+    `matrix`: float32[n, dimensions], the prompts' vectors, of length 1. `signals`: float32[n]. `implicit`: bool[n].
+    `times`: float64[n], seconds since 1970. `spans`: memory's id -> its rows. `idle`: judgements with vectors of
+    another model, which cannot be compared.
     """
 
     rows: tuple[Judgement, ...] = ()
@@ -176,11 +177,11 @@ class Judgements(Struct, frozen=True, dict=True):
 
 
 class KeyedHashes:
-    """Keyed hashes of texts that must not be readable in the vault.
+    """Makes keyed hashes of texts that must not be readable in the vault.
 
-    The key belongs to this machine and lies in the state directory: with a key in the vault, anyone with a copy of the
-    vault could test prompts against the hashes. So two machines hash one prompt differently. If the key is lost, a new
-    one is made; older prompts are then recognised by their vectors only.
+    The key belongs to this machine and lies in the state directory: with a key in the vault, anyone with a copy of
+    the vault could test prompts against the hashes. So two machines hash one prompt differently. If the key is lost,
+    a new one is made; older prompts are then recognised by their vectors only.
     """
 
     def __init__(self, directory: Path) -> None:

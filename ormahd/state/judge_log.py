@@ -21,7 +21,8 @@ changed, merged or forgotten."""
 
 
 class LoggedTrouble(Struct, frozen=True):
-    """A problem of the judge. `kind`: down, rude, slow or budget. `times`: how often it happened since `since`."""
+    """A problem of the judge. `kind`: "down", "rude" (its answers cannot be used), "slow" or "budget". `times`: how
+    often it happened since `since`."""
 
     kind: str
     since: datetime
@@ -40,7 +41,7 @@ class LeftOpen(Struct, frozen=True):
 
 
 class JudgeLog:
-    """The record of one vault's judge on this machine. Thread-safe."""
+    """Stores the costs, the problems and the open questions of one vault's judge on this machine. Thread-safe."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -52,7 +53,7 @@ class JudgeLog:
         return (0, 0) if row is None else (row[0], row[1])
 
     def spend(self, day: str, calls: int, tokens: int) -> None:
-        """Add to the costs of a day. Negative numbers correct what was reserved for a call."""
+        """Add to the calls and tokens of a day. Negative numbers correct what was reserved for a call."""
         with self._state.transaction() as db:
             db.execute(
                 "INSERT INTO judge_day (day, calls, tokens) VALUES (?, max(0, ?), max(0, ?)) ON CONFLICT (day) DO UPDATE SET "
@@ -87,7 +88,8 @@ class JudgeLog:
             )
 
     def fine(self, *kinds: str) -> None:
-        """Record that these kinds of problems are over."""
+        """Record that these kinds of problems are over. If `down` is one of them, the judge has just answered: record
+        the time."""
         with self._state.transaction() as db:
             db.executemany("DELETE FROM judge_trouble WHERE kind = ?", [(kind,) for kind in kinds])
             if "down" in kinds:

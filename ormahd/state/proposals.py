@@ -37,7 +37,8 @@ class Receipt(Struct, frozen=True):
 
 
 class Receipts:
-    """Receipts of one vault. Callers pass the time, so that it comes from the clock of the jobs."""
+    """Stores the receipts of one vault. Callers pass the present time, so that it comes from the clock of the
+    jobs."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -106,7 +107,8 @@ def text_key(title: str | None, content: str) -> str:
 
 
 class Verdicts:
-    """Stored verdicts of one vault. `question` is one of "duplicate", "link", "conflict", "consolidate"."""
+    """Stores the verdicts of one vault, and which memories each job has examined. `question` is one of "duplicate",
+    "link", "conflict", "consolidate"."""
 
     def __init__(self, state: State) -> None:
         self._state = state

@@ -17,7 +17,7 @@ KEPT = 500
 
 
 class JobPast(Struct, frozen=True):
-    """The past runs of one job, summarised. Durations are in milliseconds."""
+    """A summary of the past runs of one job. Durations are in milliseconds."""
 
     last_run: datetime | None = None
     last_success: datetime | None = None
@@ -38,7 +38,7 @@ daemon would do so at every start."""
 
 
 class Runs:
-    """The runs and pauses of jobs. Safe for many threads."""
+    """Stores the runs of jobs, and which jobs are paused. Thread-safe."""
 
     def __init__(self, state: State) -> None:
         self._state = state

@@ -33,7 +33,7 @@ class UnknownKind(Struct, frozen=True):
 
 
 class SourceMark(Struct, frozen=True):
-    """A path that cannot be read. `since`: ISO time."""
+    """A mark on a source: that its path `path` cannot be read. `since`: ISO time."""
 
     path: str
     why: str
@@ -41,7 +41,8 @@ class SourceMark(Struct, frozen=True):
 
 
 class SourceLog:
-    """The record of one vault's sources on this machine. Thread-safe."""
+    """Stores what each source brought, and its problems, for one vault on this machine. Thread-safe. `source` is a
+    way in: "hook", "watcher", "backfill", "ingest" or "folder"."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -63,7 +64,7 @@ class SourceLog:
             self.mark(source, LAST, "")
 
     def grew(self, source: str, sessions: Iterable[str]) -> None:
-        """Record that these archived sessions, named by their files, got turns from a source."""
+        """Record that the newest turns of these archived sessions, named by their files, came from this source."""
         with self._state.transaction() as db:
             rows = [(session, source) for session in sessions]
             db.executemany("INSERT OR REPLACE INTO session_source (session, source) VALUES (?, ?)", rows)
@@ -87,8 +88,8 @@ class SourceLog:
         return found
 
     def mark(self, source: str, name: str, value: str) -> None:
-        """Store a present value of a source under a name, with the time since when it holds. The mark `last` always
-        gets the present time."""
+        """Store the present value that a source has for `name`, with the time since when it has it. The name `last`
+        always gets the present time."""
         now = self._state.clock().isoformat(timespec="seconds")
         with self._state.transaction() as db:
             db.execute(
@@ -98,7 +99,7 @@ class SourceLog:
             )
 
     def put(self, source: str, name: str, value: Any) -> None:
-        """Store a value as JSON under a name. `value` reads it."""
+        """Store a value of a source as JSON under a name. The method `value` reads it."""
         self.mark(source, name, json.dumps(value))
 
     def unmark(self, source: str, name: str) -> None:
@@ -144,8 +145,8 @@ class SourceLog:
         return found
 
     def unknown(self, formats: Sequence[str], kinds: Mapping[str, int]) -> None:
-        """Store kinds of lines and parts that no reader knows (kind -> number in one file). Of several files, the
-        largest number is kept."""
+        """Store the kinds of lines and parts that no reader of transcripts knows (kind -> number in one file). Of
+        several files, the largest number is kept."""
         now = self._state.clock().isoformat(timespec="seconds")
         name = ", ".join(formats) or "?"
         with self._state.transaction() as db:

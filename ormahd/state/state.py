@@ -276,7 +276,8 @@ log = logging.getLogger("ormah")
 
 
 class StateFile:
-    """The database file and its connection. The caller holds the lock of `State`."""
+    """Opens, repairs and replaces the database file, and holds its connection. The caller holds the lock of
+    `State`."""
 
     def __init__(self, path: Path, told: Callable[[str], None]) -> None:
         """`told` is called with a sentence for the person whenever the file could not be used or was set aside."""
@@ -315,7 +316,8 @@ class StateFile:
         return True
 
     def _in_memory(self, why: str, kept: sqlite3.Connection | None = None) -> sqlite3.Connection:
-        """Return a database in memory: a copy of `kept` if given, else of the file, or empty if it cannot be read."""
+        """Return a database in RAM: a copy of `kept` if given, else of the file, or empty if the file cannot be
+        read."""
         if self.trouble is None:
             log.warning("%s cannot be written (%s); what happens is kept in memory until it can", self.path, why)
         self.trouble = why
@@ -341,8 +343,9 @@ class StateFile:
         return db
 
     def mend(self, error: sqlite3.DatabaseError) -> bool:
-        """Handle an error of SQLite. If the file was at fault, replace it by a new file or a copy in memory, and
-        return True: the caller must then repeat its transaction."""
+        """If this error of SQLite comes from the database file (damaged, or no room), replace the file by a new one
+        or by a copy in RAM, and return True: the caller must then repeat its transaction. Otherwise, or if the
+        database is in RAM already, return False."""
         fault = fault_of(error)
         if fault is DatabaseFault.OTHER or self.trouble is not None:
             return False
@@ -430,7 +433,7 @@ KEPT_ANSWERS = 10_000
 
 
 class State:
-    """The state database: one connection, guarded by one lock. Transactions are short."""
+    """The state database of one vault: threads share one connection, guarded by a lock. Transactions are short."""
 
     def __init__(self, directory: Path, *, clock: Callable[[], datetime]) -> None:
         self._clock = clock
@@ -443,8 +446,8 @@ class State:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Yield the database for one transaction. It is committed at the end of the block, or rolled back if the
-        block raises.
+        """Context manager: yield the database for one transaction. It is committed at the end of the block, or rolled
+        back if the block raises.
 
         Raises BegunAnew if the file was damaged or can no longer be written. The next call then uses the replacement.
         """
@@ -459,7 +462,7 @@ class State:
 
     @property
     def trouble(self) -> str | None:
-        """Why the state is kept in memory only; None if it is in the file."""
+        """Why the state is kept in RAM only; None if it is in the file."""
         return self._file.trouble
 
     @property
@@ -478,8 +481,8 @@ class State:
         return self._clock
 
     def touch(self, node_ids: Sequence[str], *, how: str, session_id: str | None, at: datetime | None = None) -> None:
-        """Record that these nodes were used. `how`: recall, whisper, get or feedback; `at`: default now. A job folds
-        these uses in."""
+        """Record that these nodes were used. `how`: recall, whisper, get or feedback; `at`: default now. A job later
+        folds these uses in."""
         now = (at or self._clock()).isoformat()
         with self.transaction() as db:
             rows = [(node_id, now, how, session_id) for node_id in node_ids]
@@ -529,8 +532,8 @@ class State:
             return [row[0] for row in db.execute("SELECT DISTINCT run FROM access WHERE run IS NOT NULL")]
 
     def folded(self, run: str, *, held: bool = True) -> None:
-        """Record the end of a run that folds uses in. `held`: whether the vault now has them. If so they are deleted
-        here, else the next run folds them in."""
+        """Record the end of a run that folds uses in. `held`: whether the vault now has these uses. If so, they are
+        deleted from the state, else the next run folds them in."""
         done = "DELETE FROM access WHERE run = ?" if held else "UPDATE access SET run = NULL WHERE run = ?"
         with self.transaction() as db:
             db.execute(done, (run,))

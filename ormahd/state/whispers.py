@@ -65,7 +65,8 @@ class Considered(Struct, frozen=True):
 
 
 class Logged(Struct, frozen=True):
-    """A memory that was considered for a logged prompt. `vector`: the vector of the prompt, made by `model`."""
+    """A memory that was considered for a logged prompt. `event`: id of the whisper; `shown`: how the memory was shown
+    (None: not shown); `vector`: the vector of the prompt, made by `model`."""
 
     event: str
     node_id: str
