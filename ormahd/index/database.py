@@ -76,8 +76,9 @@ find missing rows, which SQLite's own check does not notice."""
 
 
 class _Connections:
-    """The connections to one database file. `over` is True once the database has replaced them by connections to
-    another file (or to memory); a reader in use is then closed when it is returned."""
+    """The connection for writing and those for reading, to one database file or to one database in RAM. `over` is
+    True once `Database` uses other connections instead; a reader that is still in use is then closed when it is
+    returned."""
 
     def __init__(self, writer: sqlite3.Connection, identity: tuple[int, int] | None) -> None:
         self.writer = writer
@@ -91,14 +92,16 @@ class _Connections:
 
 
 class Database:
-    """Connections to `index.sqlite3` in `directory`. A file that is damaged or has another schema version is first set
-    aside (renamed), and an empty one is created."""
+    """Opens, reads, writes, checks and replaces the database `index.sqlite3` in `directory`. Thread-safe. A database
+    file that is damaged or has another schema version is first set aside (renamed), and an empty one is created; if
+    no file can be used, the database is kept in RAM."""
 
     _memory: str | None = None
     """The URI of the database when it is kept in memory, or None."""
 
     def __init__(self, directory: Path, *, durable: bool = True) -> None:
-        """Open or create the database. With `durable` False (temporary copies) nothing is synced to the disk."""
+        """Open or create the database. `durable`: False for a temporary copy, whose writes are not synced to the
+        disk."""
         self.directory = directory
         self._synchronous = "NORMAL" if durable else "OFF"
         self._reader_kb, self._statements = (READER_KB, STATEMENTS) if durable else (PASSING_KB, PASSING_STATEMENTS)
@@ -126,8 +129,8 @@ class Database:
         self._now = self._first()
 
     def stamp(self) -> str | None:
-        """Return the file's inode, size and mtime as one string, which changes when the file is written; None if there
-        is no file."""
+        """Return the inode, size and mtime of the database file as one string, which changes when the file is
+        written; None if the file does not exist."""
         try:
             found = self.path.lstat()
         except OSError:
@@ -141,8 +144,8 @@ class Database:
             return None
 
     def _first(self) -> _Connections:
-        """Open the file or create a new one. A damaged file is set aside. If no file can be used, open an index in
-        memory."""
+        """Return connections to the database file, which is created if it does not exist. A damaged file is set aside
+        (renamed) first. If no file can be used, return connections to an empty database in RAM."""
         for _ in range(2):
             try:
                 self._clear()
@@ -159,13 +162,14 @@ class Database:
         return self._in_memory("it could not be opened")
 
     def _clear(self) -> None:
-        """Set aside anything at the paths of the database that is not a regular file, and record the reason in
-        `dropped`."""
+        """Set aside (rename) anything that is at the path of the database, its log or its folder but cannot be used
+        as such, for example a symlink, and note that in `dropped`."""
         if found := sql.clear(self.path):
             self.dropped = "; ".join(found)
 
     def _in_memory(self, why: str) -> _Connections:
-        """Open an empty index in memory, because no file can be used (`why`). It lasts as long as the process."""
+        """Return connections to an empty database in RAM, which is lost when the process ends. `why`: the reason why
+        no file can be used."""
         self.trouble = self.dropped = f"the index cannot be kept in {self.directory}: {why}"
         self._memory = self._name()
         return _Connections(self._open(), None)
@@ -175,7 +179,8 @@ class Database:
         return f"file:/ormah-{os.getpid()}-{secrets.token_hex(8)}?vfs=memdb"
 
     def _set_aside(self, why: str) -> None:
-        """Rename the database file, and delete files that were set aside before. Raises OSError."""
+        """Rename the database file, after deleting files that were renamed earlier. `why`: the reason, for `dropped`.
+        Raises OSError."""
         for old in own_files.asides(self.directory):
             with contextlib.suppress(OSError):
                 own_files.remove(old)
@@ -185,7 +190,8 @@ class Database:
         self.dropped = why
 
     def begin_anew(self, why: str) -> None:
-        """Set the file aside and create an empty one. Readers that are at work end with an error."""
+        """Set the database file aside (rename it) and create an empty one. `why`: the reason, for `dropped`. Reads
+        that are in progress may fail."""
         with self._lock, self._growing:
             if self._closed:
                 return
@@ -202,8 +208,8 @@ class Database:
             _end(old)
 
     def into_memory(self, why: str) -> bool:
-        """Move the whole index into memory, because its disk is full. Return False if it is in memory already or too
-        large."""
+        """Move the whole database from its file into RAM, because the disk is full. `why`: the error text, for
+        `trouble`. Return False if the database is in RAM already, or larger than `MOST_IN_MEMORY`."""
         with self._lock, self._growing:
             if self._closed or self._memory is not None or self.bytes() > MOST_IN_MEMORY:
                 return False
@@ -218,8 +224,8 @@ class Database:
             return True
 
     def back_to_file(self) -> bool:
-        """Write the index from memory back into its file, and use the file again. Return False if the file cannot be
-        used yet, or is used already."""
+        """Write the database from RAM back into its file, and use the file from then on. Return False if the file
+        cannot be used yet, or is in use already."""
         with self._lock, self._growing:
             if self._closed or self._memory is None:
                 return False
@@ -236,8 +242,8 @@ class Database:
             return True
 
     def _copied(self) -> _Connections:
-        """Open the file and replace its contents by those of the current database, in one transaction. Return the new
-        connections."""
+        """Open the database file and replace its contents, in one transaction, by those of the current database,
+        which is in RAM. Return the connections to the file."""
         writer = self._open()
         try:
             self._now.writer.backup(writer)
@@ -247,10 +253,11 @@ class Database:
         return _Connections(writer, identity(self.path))
 
     def suspicion(self) -> str | None:
-        """Return why `check` should be run, or None. The reasons: the file was moved or replaced, or another program
-        wrote to it.
+        """Return the reason for which `check` should be run, or None. The reasons: the database file was moved or
+        replaced, or another program wrote to it.
 
-        Reads only the inode and SQLite's `data_version`, so it is fast. Each write of another program is reported once.
+        Reads only the inode and SQLite's `data_version`, so it is fast. Each write of another program is returned
+        only once.
         """
         with self._lock:
             self._check()
@@ -263,8 +270,8 @@ class Database:
             return None if version == before else f"another program wrote into {self.path}"
 
     def check(self) -> str | None:
-        """Read the file again from the disk and check it. Return the first fault that SQLite's `quick_check` or the
-        consistency checks (`_FITTING`) find; None if there is none."""
+        """Check the database over a new connection, so that its pages are read again. Return the first fault that
+        SQLite's `quick_check` or the consistency checks (`_FITTING`) find; None if there is none."""
         with self._named():
             self._check()
             with contextlib.closing(self._connect()) as connection:
@@ -325,7 +332,8 @@ class Database:
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """Yield the writer inside a transaction: committed when the block ends, rolled back when it raises."""
+        """Context manager: yield the connection for writing, inside a transaction that is committed when the block
+        ends and rolled back when the block raises."""
         with self._lock, self._named():
             self._check()
             writer = self._now.writer
@@ -340,8 +348,8 @@ class Database:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """Yield a reader connection in a read transaction: all statements of the block see the same snapshot. Blocks
-        must not be nested."""
+        """Context manager: yield a connection for reading, in a read transaction: all statements of the block see the
+        same state of the database. Such blocks must not be nested."""
         with self.ask() as connection:
             try:
                 connection.execute("BEGIN")
@@ -352,8 +360,8 @@ class Database:
 
     @contextlib.contextmanager
     def ask(self) -> Iterator[sqlite3.Connection]:
-        """Yield a reader connection without a transaction, for a single statement whose rows are all fetched at once.
-        Two statements might see different snapshots."""
+        """Context manager: yield a connection for reading, without a transaction. It is for a single statement whose
+        rows are all fetched at once, because two statements might see different states of the database."""
         with self._named():
             now, connection = self._borrow()
             try:
@@ -366,8 +374,8 @@ class Database:
 
     @contextlib.contextmanager
     def read_if_needed(self) -> Iterator[Snapshot]:
-        """Yield a function that returns a reader connection. Its first call begins a `read`; every later call returns
-        the same connection."""
+        """Context manager: yield a function that returns a connection for reading. The function's first call begins a
+        read transaction (`read`), which ends with the block; every later call returns the same connection."""
         with contextlib.ExitStack() as stack:
             yield functools.cache(lambda: stack.enter_context(self.read()))
 
@@ -395,8 +403,8 @@ class Database:
 
     @contextlib.contextmanager
     def _named(self) -> Iterator[None]:
-        """For the length of the block, turn SQLite's errors into Ormah's: a damaged file is reported to `found_damaged`
-        and raises BegunAnew, a full disk is reported to `found_full` and raises NoRoom. Other errors pass."""
+        """Context manager: turn SQLite's errors in the block into Ormah's. For a damaged file, call `found_damaged`
+        and raise BegunAnew; for a full disk, call `found_full` and raise NoRoom. Other errors are not changed."""
         try:
             yield
         except sqlite3.DatabaseError as error:
@@ -412,15 +420,16 @@ class Database:
             raise
 
     def checkpoint(self) -> None:
-        """Free unused pages and checkpoint the log into the file. Called when there is nothing else to do."""
+        """Free unused pages, and copy the write-ahead log into the database file. Called when there is nothing else
+        to do."""
         with self._lock, self._named():
             self._check()
             self._now.writer.execute("PRAGMA incremental_vacuum(2000)").fetchall()
             self._now.writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def give_back(self) -> None:
-        """Free the page caches of the writer and of the readers that are not in use: up to `WRITER_KB` and `READER_KB`
-        each."""
+        """Free the page caches of the connection for writing (up to `WRITER_KB`) and of each connection for reading
+        that is not in use (up to `READER_KB`)."""
         with self._lock, self._named():
             self._check()
             now = self._now
@@ -437,7 +446,8 @@ class Database:
                     now.idle.put(connection)
 
     def copy(self, directory: Path) -> None:
-        """Write the database as it is at this moment into another directory, while readers and the writer continue."""
+        """Write a copy of the database as it is now into `directory`. Other threads can read and write the database
+        meanwhile."""
         path = directory / self.path.name
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as target, self.read() as connection:
@@ -445,9 +455,10 @@ class Database:
             connection.backup(target)
 
     def scour(self) -> None:
-        """Rewrite the file so that no page of it holds deleted data, and empty the log. Readers continue.
+        """Rewrite the database file so that no page of it holds deleted data, empty the write-ahead log, and delete
+        files that were set aside. Other threads can read meanwhile.
 
-        Raises Unavailable if readers prevent emptying the log for 30 seconds.
+        Raises Unavailable if their reads prevent emptying the log for 30 seconds.
         """
         with self._lock, self._named():
             self._check()
@@ -463,7 +474,7 @@ class Database:
                 time.sleep(0.02)
 
     def bytes(self) -> int:
-        """Return the bytes of the file and its log on the disk."""
+        """Return the size of the database file and its write-ahead log on the disk, in bytes."""
         total = 0
         for file in sql.files(self.path):
             with contextlib.suppress(OSError):
@@ -489,11 +500,12 @@ class Database:
 
 
 def _unheard(_: str) -> None:
-    """Ignore a report of damage or of a full disk: the default until callbacks are set."""
+    """Do nothing: the default of the callbacks `Database.found_damaged` and `Database.found_full`."""
 
 
 def _end(connections: _Connections) -> None:
-    """Close the readers that are not in use. A reader in use is closed when it is returned."""
+    """Close those connections for reading that are not in use, and set `over`, so that each of the others is closed
+    when it is returned."""
     connections.over = True
     with contextlib.suppress(queue.Empty):
         while True:
@@ -501,8 +513,8 @@ def _end(connections: _Connections) -> None:
 
 
 def rows_that_are_missing(connection: sqlite3.Connection) -> str | None:
-    """Run the consistency checks (`_FITTING`). Return the number of rows and the fault of the first one that fails,
-    such as "3 texts of no file"; None if all pass."""
+    """Run the consistency checks (`_FITTING`). For the first one that finds a fault, return the number of faulty rows
+    and the fault's description, such as "3 texts of no file"; None if none does."""
     for what, select in _FITTING.items():
         if found := connection.execute(select).fetchone()[0]:
             return f"{found} {what}"
@@ -510,8 +522,8 @@ def rows_that_are_missing(connection: sqlite3.Connection) -> str | None:
 
 
 def reading() -> str:
-    """Return a hash of the schema and of the source code that reads notes. If it differs from the one stored in an
-    index, all tables made from notes (`_DERIVED`) are filled again."""
+    """Return a hash of the schema and of the source code that reads notes. An index stores this hash; if it is
+    another when the index is opened, all tables made from notes (`_DERIVED`) are emptied and filled again."""
     sha = hashlib.sha256(_schema().encode())
     for package, names in (("ormahd.note", _READS_NOTES), ("ormahd.text", _READS_TEXT), ("ormahd.index", _MAKES_ROWS)):
         for source in sorted(importlib.resources.files(package).iterdir(), key=lambda file: file.name):
@@ -526,7 +538,7 @@ def _schema() -> str:
 
 
 def _create(connection: sqlite3.Connection, only: tuple[str, ...] = ()) -> None:
-    """Create all tables; with `only`, drop and create only those."""
+    """Create all tables. With `only` (names of tables), drop these tables and create only them."""
     connection.execute("BEGIN IMMEDIATE")
     for table in only:
         connection.execute(f"DROP TABLE IF EXISTS {table}")

@@ -40,7 +40,8 @@ UNSPOKEN = 500
 
 
 class EmbeddedText(Struct, frozen=True):
-    """The text that is embedded for a node, with its sha256."""
+    """The text that is embedded for a node: an optional heading, and the content. `sha`: the sha256 of both, the key
+    under which the embedding is stored."""
 
     heading: str | None
     content: str
@@ -56,8 +57,8 @@ def source(title: str | None, path: str, content: str) -> EmbeddedText:
 
 
 class Delta(Struct):
-    """The changes to one model's embeddings in a transaction. After the commit, `VectorStore.take` applies them to the
-    vectors in memory."""
+    """The changes that one transaction made to one model's embeddings. After the commit, `VectorStore.take` makes the
+    same changes to the vectors in RAM."""
 
     vectors: dict[str, Half] = field(default_factory=dict)
     """Nodes whose vectors changed, with the new ones: float16[pieces, dimensions]."""
@@ -89,7 +90,8 @@ def sources(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, Emb
 
 
 def cached(connection: sqlite3.Connection, model: int, shas: Collection[bytes]) -> dict[bytes, int]:
-    """Return which of these texts are embedded already: sha256 of the text -> its number in table `document`."""
+    """Return which of the texts with these sha256 digests have a stored embedding: sha256 -> the embedding's number
+    in table `document`."""
     found: dict[bytes, int] = {}
     for some in sql.sets(list(shas)):
         rest = f"FROM document WHERE model = ? AND sha IN ({sql.marks(some)})"
@@ -99,7 +101,8 @@ def cached(connection: sqlite3.Connection, model: int, shas: Collection[bytes]) 
 
 
 def vector(connection: sqlite3.Connection, document: int) -> NDArray[np.float32]:
-    """Return one unit vector for an embedded text: the normalised mean of its pieces' vectors."""
+    """Return one unit vector for a whole embedded text: the normalised mean of its pieces' vectors. `document`: the
+    embedding's number in table `document`."""
     rows = connection.execute(
         "SELECT vector FROM vector WHERE key >= ? AND key < ?", (document << 16, (document + 1) << 16)
     )
@@ -108,7 +111,8 @@ def vector(connection: sqlite3.Connection, document: int) -> NDArray[np.float32]
 
 
 def put(connection: sqlite3.Connection, model: int, made: Mapping[bytes, DocumentVectors], now: int) -> None:
-    """Store new embeddings. `made`: sha256 of the text -> its embedding; `now`: microseconds since 1970.
+    """Store new embeddings of a model; those that are stored already are skipped. `made`: sha256 of the text -> its
+    embedding; `now`: microseconds since 1970.
 
     Each embedding counts as free (used by no node) until `follow` ties a node to it.
     """
@@ -130,11 +134,11 @@ def put(connection: sqlite3.Connection, model: int, made: Mapping[bytes, Documen
 
 
 def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now: int) -> Delta:
-    """Tie each node to the stored embedding of its current text, or to none if that text is not embedded. Return what
-    changed.
+    """Tie each of the nodes `ids` to the stored embedding of its current text; untie it if that text has none, or if
+    the node no longer exists. Return what changed.
 
-    Also updates `token_df`, marks embeddings that no node has any more as free, and records in `chroma_pending` the
-    nodes for which Chroma must be updated. `now`: microseconds since 1970.
+    Also updates the counts of tokens in `token_df`, marks embeddings that no longer belong to any node as free, and
+    records in `chroma_pending` the nodes whose vectors in Chroma must be updated. `now`: microseconds since 1970.
     """
     wanted = sources(connection, list(ids))
     had = _had(connection, model, list(ids))
@@ -175,7 +179,8 @@ def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now
 
 
 def _had(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dict[str, tuple[int, bytes, int]]:
-    """Return the embedding to which each node is tied: node id -> (document, sha256 of its text, number of pieces)."""
+    """Return the embedding to which each node is tied: node id -> (number in table `document`, sha256 of the text,
+    number of pieces)."""
     found: dict[str, tuple[int, bytes, int]] = {}
     for some in sql.sets(ids):
         rest = f"FROM embedded e JOIN document d USING (document) WHERE e.model = ? AND e.id IN ({sql.marks(some)})"
@@ -186,8 +191,8 @@ def _had(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dict
 
 
 def _pieces(connection: sqlite3.Connection, column: str, documents: Collection[int]) -> Iterator[tuple[int, bytes]]:
-    """Yield (document, blob) for each piece of these documents, in order. `column`: `vector`, or the column of table
-    `token` that holds the blob."""
+    """Yield (number of the embedding, blob) for each piece of the embeddings with the numbers `documents`, in order.
+    `column`: which blob: `vector`, or a column of table `token` (`ids` or `vectors`)."""
     table = "vector" if column == "vector" else "token"
     for some in sql.sets(sorted(set(documents))):
         rest = (
@@ -216,10 +221,11 @@ def _vectors(connection: sqlite3.Connection, documents: Collection[int]) -> dict
 
 
 def drop_bad(connection: sqlite3.Connection, model: int, dimensions: int, late_dimensions: int) -> int:
-    """Drop stored embeddings that are damaged, so that their texts are embedded again. Return how many.
+    """Delete the damaged ones of a model's stored embeddings, so that their texts are embedded again. Return how
+    many.
 
-    Damaged are vectors of the wrong size or not of unit length, pieces without a vector, and tokens that are missing or
-    whose ids and vectors differ in number.
+    An embedding is damaged if one of its vectors is missing, of the wrong size or not of unit length, or if a piece's
+    token ids or token vectors are missing or differ in number.
     """
     bad: set[int] = set()
     rows = connection.execute(
@@ -255,7 +261,7 @@ def drop_bad(connection: sqlite3.Connection, model: int, dimensions: int, late_d
 
 
 def everything(connection: sqlite3.Connection, model: int) -> Iterator[tuple[str, Half]]:
-    """Yield (node id, float16[pieces, dimensions]) for every node with vectors, to load them into memory."""
+    """Yield (node id, float16[pieces, dimensions]) for every node with vectors, to load the vectors into RAM."""
     select = (
         "SELECT e.id, v.vector FROM embedded e JOIN vector v ON v.key BETWEEN e.document << 16 "
         "AND (e.document << 16) + 65535 WHERE e.model = ? ORDER BY e.id, v.key"
@@ -273,8 +279,8 @@ def everything(connection: sqlite3.Connection, model: int) -> Iterator[tuple[str
 
 
 def waiting(connection: sqlite3.Connection, model: int) -> list[str]:
-    """Return the nodes that have no vectors yet, most recently updated first, since recent notes are searched for
-    first."""
+    """Return the ids of the nodes that have no vectors yet, most recently updated first, because people search for
+    recent notes first."""
     select = (
         "SELECT n.id FROM node n LEFT JOIN embedded e ON e.model = ? AND e.id = n.id "
         "WHERE n.held = 1 AND e.id IS NULL ORDER BY n.updated DESC, n.id"
@@ -287,10 +293,10 @@ def df(connection: sqlite3.Connection, model: int) -> dict[int, int]:
 
 
 class TokenVectors(Struct, frozen=True):
-    """Token vectors of some nodes, concatenated, for MaxSim.
+    """Token vectors of several nodes in one array, to compare them with those of a query (MaxSim).
 
-    Node `ids[i]` has rows `offsets[i]` to `offsets[i + 1]` of `packed` (uint8[n, late / 2], see `late.cosines`). Nodes
-    without tokens are left out.
+    Node `ids[i]` has rows `offsets[i]` to `offsets[i + 1]` of `packed` (uint8[n, late / 2], see `late.cosines`).
+    Nodes without tokens are left out.
     """
 
     ids: list[str]
@@ -303,8 +309,8 @@ Pieces = tuple[int, ...]
 
 
 def tokens(connection: sqlite3.Connection, model: int, pieces: Mapping[str, Pieces]) -> dict[str, bytes]:
-    """Return node id -> token vectors of its given pieces, packed by `late.pack`. Nodes without token vectors are left
-    out."""
+    """Return node id -> token vectors, packed by `late.pack`, of those pieces whose numbers `pieces` gives for the
+    node. Nodes without token vectors are left out."""
     documents: dict[str, int] = {}
     for some in sql.sets(list(pieces)):
         rest = f"FROM embedded WHERE model = ? AND id IN ({sql.marks(some)})"
@@ -326,10 +332,11 @@ def token_vectors(packed: Mapping[str, bytes], width: int) -> TokenVectors:
 
 
 def purge(connection: sqlite3.Connection, model: int, now: int) -> int:
-    """Drop embeddings of other models, and those that no node has: if for more than a week, or if they exceed
-    `KEEP_FREE_SHARE`. Return how many.
+    """Delete up to `PURGE_BATCH` embeddings that are no longer needed. Return how many.
 
-    Drops at most `PURGE_BATCH` at a time. `now`: microseconds since 1970.
+    No longer needed are embeddings of models other than `model`, those that have belonged to no node for more than a
+    week, and the oldest of those that belong to no node, as far as they exceed `KEEP_FREE_SHARE`. `now`: microseconds
+    since 1970.
     """
     total = connection.execute("SELECT count(*) FROM document").fetchone()[0]
     keep = max(1000, int(KEEP_FREE_SHARE * total))
@@ -346,9 +353,11 @@ def purge(connection: sqlite3.Connection, model: int, now: int) -> int:
 
 
 def forget_free(connection: sqlite3.Connection) -> None:
-    """Drop the embeddings of all texts that no note has, for every model, and the counts of tokens that no note has.
+    """Delete the embeddings of all texts that no note has, for every model, and the counts of tokens that no note
+    has.
 
-    Also drops pending updates of Chroma for nodes that have no embedding. The caller must delete Chroma's files itself.
+    Also deletes rows of `chroma_pending` whose node has no embedding. The caller must delete Chroma's files, in which
+    the vectors remain.
     """
     free = "(SELECT document FROM document WHERE free IS NOT NULL)"
     for table in ("vector", "token"):
@@ -359,13 +368,13 @@ def forget_free(connection: sqlite3.Connection) -> None:
 
 
 def forget_others(connection: sqlite3.Connection, model: int) -> None:
-    """Drop the remaining rows of other models, after `purge` has dropped their embeddings."""
+    """Delete what is left of all models other than `model`, after `purge` has deleted their embeddings."""
     for table in ("embedded", "token_df", "chroma_pending", "model"):
         connection.execute(f"DELETE FROM {table} WHERE model <> ?", (model,))
 
 
 def recount(connection: sqlite3.Connection, model: int) -> dict[int, int]:
-    """Compute `token_df` from scratch and return it."""
+    """Count anew how many nodes contain each token, and store the counts in `token_df`. Return token id -> count."""
     counts: Counter[int] = Counter()
     rows = connection.execute("SELECT document FROM embedded WHERE model = ?", (model,)).fetchall()
     _count(connection, [row[0] for row in rows], +1, counts)

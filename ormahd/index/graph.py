@@ -59,10 +59,10 @@ def rows_of(index: Index, ids: Sequence[str]) -> list[PictureRow]:
 
 
 def positions(index: Index) -> dict[str, tuple[float, float]]:
-    """Return node id -> (x, y) for every memory. Memories without a stored position are placed now, and their positions
-    stored.
+    """Return node id -> (x, y), the position of every memory in pictures of the graph. Memories without a stored
+    position get one now, which is stored.
 
-    Positions of forgotten memories are kept for a while, so that an undo brings them back to their place.
+    Positions of deleted memories are kept for a while, so that an undo brings these memories back to where they were.
     """
     with _placing:
         with index.database.read() as connection:

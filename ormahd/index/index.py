@@ -44,9 +44,10 @@ to get, a newer version of that file."""
 
 
 class PendingEmbeddings:
-    """Embeddings of texts that are about to become notes, kept in memory until `apply`. Safe from any thread.
+    """Keeps embeddings of texts that are about to become notes in RAM, until `Index.apply` takes them. Thread-safe.
+    The oldest are dropped if there are too many.
 
-    The key of a text is the sha256 of what is embedded; the key of a model is its fingerprint.
+    An embedding is found by its model's fingerprint and by the sha256 of the embedded text.
     """
 
     def __init__(self) -> None:
@@ -68,8 +69,8 @@ class PendingEmbeddings:
             return {sha: self._made[fingerprint, sha] for sha in wanted if (fingerprint, sha) in self._made}
 
     def take(self, fingerprint: str, wanted: Iterable[bytes]) -> dict[bytes, DocumentVectors]:
-        """Return the embeddings as `look` does, and remove them here, because their notes are now written to the
-        index."""
+        """Return the embeddings as `look` does, and remove them from this object, because their notes are now written
+        to the index."""
         with self._lock:
             found = {sha: self._pop((fingerprint, sha)) for sha in wanted}
         return {sha: one for sha, one in found.items() if one is not None}
@@ -104,8 +105,8 @@ log = logging.getLogger(__name__)
 
 
 class Index(Reader):
-    """The database derived from the vault, with its searches (`Reader`). Reading is safe from any thread at any time;
-    calls of `apply` run one at a time."""
+    """The index of one vault: takes in files (`apply`), searches (`Reader`), checks itself (`verify`), and copes with
+    damage and full disks. Reading is safe from any thread at any time; calls of `apply` run one at a time."""
 
     def __init__(
         self, database: Database, embedding: EmbeddingSettings, vectors: VectorSettings, clock: Callable[[], datetime]
@@ -136,8 +137,8 @@ class Index(Reader):
         *,
         clock: Callable[[], datetime],
     ) -> Index:
-        """Open or create the index in `directory`, without an embedding model, which is fast. `attach` adds the
-        model."""
+        """Open or create the index in `directory`. This is fast, because the index has no embedding model until
+        `attach` is called."""
         return cls(Database(directory), embedding or EmbeddingSettings(), vectors or VectorSettings(), clock)
 
     @property
@@ -146,13 +147,15 @@ class Index(Reader):
 
     @property
     def dropped(self) -> str | None:
-        """Why the index on disk was not used when this one was opened, or None."""
+        """Why the contents of the index on the disk were dropped when this object opened it; None if they were
+        not."""
         return self.database.dropped
 
     # Damage
 
     def begin_anew(self, why: str) -> None:
-        """Set the damaged file aside. The index is then empty until the next scan of the vault fills it.
+        """Set the damaged database file aside (rename it). The index is then empty until the next scan of the vault
+        fills it. `why`: the reason, for `dropped`.
 
         The calling thread must not be reading or writing the index.
         """
@@ -161,21 +164,23 @@ class Index(Reader):
             self._forget_all()
 
     def into_memory(self, why: str) -> bool:
-        """Move the index into memory, because the disk is full. The next scan brings in what could not be written.
+        """Move the index into RAM, because the disk is full. `why`: the error text. What could not be written is
+        indexed by the next scan of the vault.
 
-        Return False if it is in memory already or too large.
+        Return False if the index is in RAM already, or too large.
         """
         with self._applying:
             return self.database.into_memory(why)
 
     def back_to_file(self) -> bool:
-        """Write the index from memory back into its file, once the disk has room. Its contents do not change. Return
-        False if the file cannot be used yet, or is used already."""
+        """Write the index from RAM back into its file, once the disk has room. The contents do not change. Return
+        False if the file cannot be used yet, or is in use already."""
         with self._applying:
             return self.database.back_to_file()
 
     def _forget_all(self) -> None:
-        """Discard everything in memory that was read from the previous file."""
+        """Discard everything in RAM that was read from the database file, which has just been replaced, and load the
+        vectors from the new file."""
         self.generation += 1
         with self._knowing:
             self._files = None
@@ -190,12 +195,14 @@ class Index(Reader):
         notes: Mapping[str, Note | None] | None = None, embed: bool = True,
         superseded: Superseded = lambda _path, _digest: False,
     ) -> None:  # fmt: skip
-        """Index new, changed and removed files in one transaction.
+        """Index new and changed files (`upserts`: path -> bytes and state on the disk) and remove others (`removals`:
+        paths), in one transaction.
 
-        Paths are relative to the vault's root, with `/`. `head`: the commit that the vault has reached with this batch,
-        stored as `position`; None leaves that unchanged. `notes`: the files that the caller has parsed already.
-        `embed`: embed the texts before returning if there are only a few; otherwise the background thread embeds them.
-        `superseded`: called for each file with the apply lock held; files for which it returns True are not changed.
+        Paths are relative to the vault's root, with `/`. `head`: the commit that the index has reached with this
+        call, stored as `position`; None leaves `position` unchanged. `notes`: path -> note, for files that the caller
+        has parsed already. `embed`: whether to embed the texts before returning if there are only a few; otherwise
+        the background thread embeds them. `superseded`: called for each file with the apply lock held; files for
+        which it returns True are skipped.
         """
         files = upserts.items() if len(upserts) <= AT_ONCE else priority.giving(upserts.items())
         read = notes or {}
@@ -225,8 +232,8 @@ class Index(Reader):
         self.indexer.wake()
 
     def touched(self, states: Sequence[FileState]) -> None:
-        """Store the new size, mtime and inode of files. Files whose bytes are not those that were indexed are
-        skipped."""
+        """Store the new size, mtime and inode of files that were touched. A file whose bytes (`digest`) are not those
+        that were indexed is skipped."""
         with self._applying:
             with self.database.write() as connection:
                 connection.executemany(
@@ -236,7 +243,7 @@ class Index(Reader):
             self._follow_files([one.path for one in states])
 
     def known(self) -> dict[str, FileState]:
-        """Return path -> state when it was indexed, for every indexed file. Cached in memory, because each scan of the
+        """Return path -> state when it was indexed, for every indexed file. Cached in RAM, because each scan of the
         vault asks for it."""
         with self._knowing:
             if self._files is None:
@@ -253,10 +260,10 @@ class Index(Reader):
                 self._files |= found
 
     def _embed_now(self, entries: Sequence[ParsedFile]) -> tuple[VectorStore, dict[bytes, DocumentVectors]] | None:
-        """Embed new texts if there are only a few, so that vector search finds them at once.
+        """Embed the new texts of `entries` if there are only a few, so that vector search finds them at once.
 
-        Return (vector store, embeddings by the sha256 of the text), including embeddings that `embed_ahead` made; None
-        if there are none.
+        Return (vector store, sha256 of the text -> embedding), including the embeddings that `embed_ahead` made; None
+        if there are no embeddings to store.
         """
         store = self.indexer.active
         if store is None or len(entries) > MOST_AT_ONCE:
@@ -286,12 +293,12 @@ class Index(Reader):
         return store, made | dict(zip(missing, vectors, strict=True))
 
     def embed_ahead(self, texts: Sequence[tuple[str | None, str]], *, urgent: bool = True) -> list[Float] | None:
-        """Return vectors (unit, float32[dimensions]) of texts (title, content) that are about to become notes; None
-        without a model.
+        """Return a vector (unit, float32[dimensions]) for each of `texts`, pairs of (title, content) that are about
+        to become notes; None without a model.
 
-        The vectors are kept so that `apply` finds them: embedding is slow and must not happen under a lock. For many
-        texts, pass `urgent=False`: embedding then yields to waiting requests, and the vectors are stored on the disk
-        instead of in memory.
+        The embeddings are kept so that `apply` finds them, because embedding is slow and must not happen under a
+        lock. For many texts, pass `urgent=False`: embedding then yields to waiting requests, and the embeddings are
+        stored on the disk instead of in RAM.
         """
         store = self.indexer.active
         if store is None:
@@ -323,7 +330,7 @@ class Index(Reader):
     def neighbours(self, title: str | None, content: str, limit: int) -> list[tuple[str, float]]:
         """Return the nodes nearest in meaning to a text that is about to become a note: (id, cosine), best first.
 
-        Empty without a model. The text's embedding is kept, see `embed_ahead`.
+        Empty without a model. The text's embedding is kept for `apply`, as by `embed_ahead`.
         """
         vectors = self.embed_ahead([(title, content)])
         return [] if vectors is None else self.search_each(np.stack(vectors), limit)[0]
@@ -339,16 +346,16 @@ class Index(Reader):
                     embedding_cache.put(connection, store.number, made, micros(self._clock()))
 
     def copy(self, directory: Path) -> None:
-        """Write the index as it is now, without Chroma, into another directory."""
+        """Write a copy of the index as it is now, without Chroma's files, into `directory`."""
         self.database.copy(directory)
 
     def copied(self) -> int:
-        """Return the size of a `copy` in bytes."""
+        """Return the size that a `copy` would have, in bytes."""
         return self.database.bytes()
 
     def rebuild(self, files: Iterable[tuple[str, bytes, FileState]], *, head: str | None = None) -> int:
-        """Index all of `files` (path, bytes, state) anew, and remove every other file from the index. Stored embeddings
-        are used again. Return the number of files."""
+        """Index all of `files` (path, bytes, state) again, and remove all other files from the index. Texts whose
+        embedding is stored are not embedded again. `head`: see `apply`. Return the number of files."""
         left = set(self.known())
         batch: dict[str, tuple[bytes, FileState]] = {}
         done = 0
@@ -372,8 +379,8 @@ class Index(Reader):
         return done
 
     def holding(self, holds: Callable[[bytes], bool]) -> list[str]:
-        """Return the paths of the files for which `holds` returns True. It is called with path, id, title and text of a
-        file, joined by newlines, as UTF-8."""
+        """Return the paths of the indexed files for which `holds` returns True. It is called once for each file, with
+        the file's path, id, title and text, joined by newlines, as UTF-8."""
         with self.database.read() as connection:
             rows = connection.execute(
                 "SELECT f.path, coalesce(f.node_id, '') || char(10) || coalesce(n.title, '') || char(10) || t.content "
@@ -382,10 +389,11 @@ class Index(Reader):
             return [path for path, text in rows if holds(f"{path}\n{text}".encode("utf-8", "surrogateescape"))]
 
     def scour(self, seconds: float = 60.0) -> None:
-        """Remove every trace of deleted notes from the index: embeddings, words, and freed pages of SQLite and Chroma.
+        """Remove every trace of deleted notes from the index's files: their embeddings, their words, freed pages of
+        the SQLite file, and all files of Chroma, which is filled again.
 
-        Takes about as long as writing the file; readers continue. Raises Unavailable if readers block it for too long,
-        or if Chroma's files are not deleted within `seconds`.
+        Takes about as long as writing the SQLite file; other threads can read meanwhile. Raises Unavailable if their
+        reads block it for too long, or if Chroma's files are not deleted within `seconds`.
         """
         with self._applying:
             with self.database.write() as connection:
@@ -405,9 +413,10 @@ class Index(Reader):
             time.sleep(0.02)
 
     def attach(self, embedder: Embedder) -> None:
-        """Use this model: load its vectors, and embed in the background the nodes that have none.
+        """Use this model: load its stored vectors, and embed in the background the nodes that have none.
 
-        A second model (another fingerprint) is filled beside the first one, and replaces it when it is complete.
+        If another model (with another fingerprint) is in use, it stays in use until every node has vectors of the new
+        one.
         """
         with self._applying:
             active = self.indexer.active
@@ -430,14 +439,14 @@ class Index(Reader):
         return self.indexer.pending()
 
     def wait_filled(self, timeout: float, *, settled: bool = False) -> bool:
-        """Wait until every node has its vectors; with `settled`, also until Chroma has them. Return False on
-        timeout."""
+        """Wait up to `timeout` seconds until every node has its vectors; with `settled`, also until Chroma has all
+        vectors. Return False on timeout."""
         return self.indexer.wait(timeout, settled=settled)
 
     @property
     def degraded(self) -> list[str]:
-        """What search has to do without: "vectors" (no model, or many nodes without vectors), "chroma" (search is only
-        slower)."""
+        """The parts that search has to do without at present: "vectors" (no model, or many nodes without vectors),
+        "chroma" (search is then only slower)."""
         active = self.indexer.active
         if active is None:
             return ["vectors"]
@@ -467,12 +476,12 @@ class Index(Reader):
     def verify(
         self, vault: Iterable[tuple[str, bytes, FileState]] | None = None, *, progress: verify.Progress = verify.silent
     ) -> list[Difference]:
-        """Return all differences between the index, its parts, and the vault's files (path, bytes, state); empty if
-        there are none.
+        """Return all differences between the index's tables, the vectors in RAM, Chroma, and the files `vault` (path,
+        bytes, state; None: files are not compared); empty if there are none.
 
-        Nodes that wait for their vectors are no difference; `pending` counts them. Writers need not wait, because the
-        index is compared as it was at one moment. A file written after that may be reported as different until it is
-        indexed.
+        Nodes that wait for their vectors are no difference; `pending` counts them. Other threads can write the index
+        meanwhile, because it is compared as it was at one moment. A file written after that moment may be returned as
+        different until it is indexed.
         """
         with self.database.read() as connection:
             with self._applying:
@@ -501,10 +510,11 @@ class Index(Reader):
         return found
 
     def set_strength(self, strength: Mapping[str, Strength]) -> None:
-        """Set the strength of nodes, by id. Nodes that are not in the mapping have the default."""
+        """Set the strength of all nodes. Nodes that are not in `strength` (node id -> strength) have the default."""
         self.strength = dict(strength)
         self.forget()
 
     def close(self) -> None:
-        """Close everything. Vectors that Chroma has not got yet are written at the next start."""
+        """Stop the background thread, and close Chroma and the database. Vectors that are not in Chroma yet are
+        written to it after the next start."""
         super().close()

@@ -60,8 +60,9 @@ class _Begun(Struct, frozen=True):
 
 
 class Indexer:
-    """The background thread of the index. It works on the `VectorStore` of the active model, and on that of the next
-    model if there is one."""
+    """The background thread of the index: embeds the texts of nodes without vectors, updates Chroma, and purges
+    unneeded embeddings. It works on the `VectorStore` of the active model, and on that of the next model if there is
+    one."""
 
     def __init__(self, database: Database, applying: threading.Lock, clock: Callable[[], datetime]) -> None:
         self._database = database
@@ -95,8 +96,8 @@ class Indexer:
         self._thread.start()
 
     def begin_anew(self, database: Database) -> None:
-        """Load all vectors of both stores again from `database`, whose file was replaced. The caller must hold the
-        apply lock."""
+        """Load the vectors of the active model, and of the next one, again from `database`, whose file was replaced.
+        The caller must hold the apply lock."""
         self._begun.clear()
         for store in (self.active, self.next):
             if store is not None:
@@ -104,14 +105,14 @@ class Indexer:
                     store.reload(connection)
 
     def wake(self) -> None:
-        """Wake the thread, because there is work."""
+        """Tell the background thread that there is work."""
         with self._turn:
             self._woken = True
             self._turn.notify_all()
 
     def worked(self) -> None:
         """Record that texts were embedded just now, by this thread or by a caller. `GIVE_BACK_S` after the last such
-        call, freed memory is returned to the system."""
+        call, freed RAM is returned to the operating system."""
         self._worked = time.monotonic()
 
     def pending(self) -> int:
@@ -120,12 +121,13 @@ class Indexer:
         return max((len(one.waiting) for one in stores), default=0)
 
     def wait(self, timeout: float, *, settled: bool) -> bool:
-        """Wait until no node waits for its vectors (and, with `settled`, until Chroma has them all). Return False on
-        timeout."""
+        """Wait up to `timeout` seconds until no node waits for its vectors (and, with `settled`, until Chroma has all
+        vectors). Return False on timeout."""
         return self._until(lambda: self._done(settled), timeout, settled)
 
     def open(self, timeout: float) -> bool:
-        """Wait until Chroma is open or has failed, or there is no model. Return False on timeout."""
+        """Wait up to `timeout` seconds until Chroma is open or could not be opened, or there is no model. Return
+        False on timeout."""
         return self._until(self._opened, timeout, True)
 
     def _opened(self) -> bool:
@@ -182,7 +184,8 @@ class Indexer:
                 self._woken = False
 
     def _attempt(self) -> float:
-        """Do one step. Return the seconds to wait before the next one."""
+        """Do one step of the thread's work; an error is noted in `failure` or in the vector stores, not raised.
+        Return the seconds to wait before the next step."""
         try:
             pause = self._step()
         except ChromaTrouble as trouble:
@@ -225,8 +228,9 @@ class Indexer:
         return min(pause, self._give_back(self.active)) if pause else 0.0
 
     def _nothing_to_tell(self, store: VectorStore, settling: bool) -> float:
-        """Use the idle time: purge embeddings that no note needs, or else close Chroma if it was not needed for a
-        while. Return the seconds until the next step."""
+        """Use the time in which nothing has to be written to Chroma: purge embeddings that no note needs, or else
+        close Chroma if it was not needed for a while. Return the seconds until the next step. `settling`: whether a
+        caller waits for Chroma."""
         if time.monotonic() >= self._tidy_at:
             if self._tidy(store):
                 return 0.0
@@ -234,8 +238,8 @@ class Indexer:
         return min(IDLE_S, self._chroma_sync.rest(store, settling))
 
     def _give_back(self, store: VectorStore) -> float:
-        """Return freed memory to the system after bulk work, and now and then while searches continue. Return the
-        seconds until this method should be called again."""
+        """Return freed RAM to the operating system after bulk work, and now and then while searches continue. Return
+        the seconds until this method should be called again."""
         worked, now = self._worked or self._chroma_sync.since, time.monotonic()
         again = self._given_back + GIVE_BACK_AGAIN_S - now
         left = again if worked is None else min(worked + GIVE_BACK_S - now, again)
@@ -277,7 +281,8 @@ class Indexer:
                     store.waiting.pop(node_id, None)
 
     def _begin(self, store: VectorStore) -> None:
-        """Start embedding batches until `AHEAD` of them are in progress."""
+        """Start embedding the nodes that wait in `store`, until `AHEAD` batches are in progress. Batches begun for
+        another store are dropped."""
         while self._begun and self._begun[0].store is not store:
             self._begun.popleft()
         under_way = {node_id for one in self._begun for node_id in one.ids}
@@ -296,7 +301,7 @@ class Indexer:
         return dict(zip(missing, vectors, strict=True))
 
     def _switch(self) -> None:
-        """Make the next model, which is complete, the active one, and close the old one."""
+        """Make the next model, for which all nodes now have vectors, the active one, and close the old one."""
         with self._applying:
             old, new = self.active, self.next
             assert new is not None
@@ -306,7 +311,7 @@ class Indexer:
             old.close()
 
     def _tidy(self, store: VectorStore) -> bool:
-        """Purge some embeddings that no note needs. Return whether there may be more."""
+        """Purge some embeddings that no note needs. Return whether there may be more of them."""
         with self._applying, self._database.write() as connection:
             if self.next is not None:
                 return False

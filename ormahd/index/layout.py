@@ -34,7 +34,7 @@ GOLDEN = np.pi * (3 - np.sqrt(5))
 
 
 class Placeable(Struct, frozen=True):
-    """A memory to place: its id and its space."""
+    """A memory that gets a position in pictures of the graph: its id and its space."""
 
     id: str
     space: str | None
@@ -55,7 +55,8 @@ def arrange(
     nodes: Sequence[Placeable], edges: Sequence[tuple[str, str, float]], known: Mapping[str, tuple[float, float]],
     pause: Callable[[], None] = lambda: None,
 ) -> dict[str, tuple[float, float]]:  # fmt: skip
-    """Return a position for each node. `edges`: (id, id, weight). `known`: positions from before, which are kept.
+    """Return node id -> (x, y) for each of `nodes`. `edges`: (node id, node id, weight). `known`: node id ->
+    position; these nodes are not moved.
 
     The result depends only on the arguments, not on their order. `pause` is called between the steps.
     """
@@ -87,8 +88,9 @@ def _graph(nodes: Sequence[Placeable], edges: Sequence[tuple[str, str, float]], 
 
 
 def _anchors(nodes: Sequence[Placeable], at: Points, free: NDArray[np.bool_]) -> Points:
-    """Return, for each node, the centre of its space: the mean of the nodes of that space that are placed already;
-    without any, a point outside of all placed nodes."""
+    """Return, for each node, the centre of its space: the mean position of those nodes of the space that have a
+    position already; if there are none, a point chosen outside of all positions. `free`: whether each node has no
+    position yet."""
     spaces = sorted({one.space or "" for one in nodes})
     sizes = dict.fromkeys(spaces, 0)
     for one in nodes:
@@ -110,8 +112,8 @@ def _anchors(nodes: Sequence[Placeable], at: Points, free: NDArray[np.bool_]) ->
 
 
 def _begin(nodes: Sequence[Placeable], graph: _Graph) -> None:
-    """Give each free point a first position: near the mean of its placed neighbours; without any, in the circle of its
-    space."""
+    """Give each free point a first position: near the mean of its neighbours that are not free; if it has none, in
+    the circle of its space."""
     total, count = np.zeros_like(graph.at), np.zeros(len(nodes))
     for here, there in ((graph.source, graph.target), (graph.target, graph.source)):
         placed = graph.free[here] & ~graph.free[there]
@@ -156,8 +158,8 @@ def _step(graph: _Graph, heat: float, rng: np.random.Generator) -> None:
 def _apart(at: Points, rng: np.random.Generator) -> Points:
     """Return, for each point, the vector by which the points closer than `APART` push it away.
 
-    A point is compared only with its neighbours along strips, which have another place and direction in each step. So
-    every close pair is compared sooner or later, without comparing all pairs.
+    In each step the plane is cut into strips of a random direction and offset, and a point is compared only with its
+    neighbours along its strip. So every close pair is compared sooner or later, without comparing all pairs.
     """
     angle, offset = rng.uniform(0, np.pi), rng.uniform(0, APART)
     along = at @ np.array([np.cos(angle), np.sin(angle)])

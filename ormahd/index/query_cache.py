@@ -66,8 +66,8 @@ Stated = tuple[Statement, NodeType, str | None]
 
 
 class QueryCache:
-    """Cached results of reads. Safe from any thread: if two threads read the same value at once, one of the two equal
-    results is kept."""
+    """Caches results of reads: postings of words, token vectors, nodes that pass a filter, statements, comparisons.
+    Thread-safe: if two threads read the same value at once, one of the two equal results is kept."""
 
     def __init__(self) -> None:
         self._since = time.monotonic()
@@ -88,11 +88,11 @@ class QueryCache:
         """(older id, newer id) -> the comparison if the newer memory replaced the older one, else None."""
 
     def without(self, ids: Collection[str], *, words: bool) -> QueryCache:
-        """Return a new cache for use after the nodes `ids` were added, changed or removed. It has the entries that are
-        still valid.
+        """Return a new cache that has the entries which are still valid after the nodes `ids` were added, changed or
+        removed.
 
-        `words`: their words changed too, which changes the bm25 of every row. Other threads may still use the old
-        cache.
+        `words`: whether words in the full text table changed, which changes the bm25 of every row. This object stays
+        as it is, because other threads may still use it.
         """
         other = QueryCache()
         other.candidates = self.candidates.copy()
@@ -114,7 +114,8 @@ class QueryCache:
         return other
 
     def learn(self, new: Mapping[str, Stated]) -> None:
-        """Cache these statements. If there is no room for them, all others are dropped first."""
+        """Cache the statements `new` (node id -> statement). If there is no room for them, all cached ones are
+        dropped first."""
         with self._lock:
             fresh = {node_id: stated for node_id, stated in new.items() if node_id not in self.statements}
             size = sum(map(_size, fresh.values()))
@@ -125,7 +126,8 @@ class QueryCache:
                 self._stated += size
 
     def passing(self, chosen: Filter, read: Callable[[], list[str]]) -> list[str]:
-        """Return the ids of all nodes that pass the filter. If they are not cached, `read` is called for them.
+        """Return the ids of all nodes that pass the filter. If these ids are not cached, `read` is called, which
+        returns them.
 
         They are not cached if the filter depends on the time.
         """
@@ -149,11 +151,11 @@ class QueryCache:
     def search(
         self, read: Snapshot, terms: Sequence[str], limit: int, chosen: Filter, counts: Frequencies, share: float
     ) -> list[tuple[str, float]] | None:
-        """Search as `full_text.search` does, with cached postings of words. `share`: the share of nodes that pass the
-        filter.
+        """Search as `write.search` does, but with cached postings of words. `share`: the share of all nodes that pass
+        the filter.
 
-        Return None if SQLite should search instead: the index is large or changed a moment ago, or few nodes pass the
-        filter.
+        Return None if SQLite should search instead: if the index is large or changed a moment ago, or if few nodes
+        pass the filter.
         """
         if self._files is None:
             self._files = full_text.largest(read())
@@ -176,8 +178,8 @@ class QueryCache:
             wanted *= 3  # many best rows were no nodes, duplicates, or filtered out
 
     def _learn(self, read: Snapshot, terms: Sequence[str], rows: Mapping[str, int]) -> bool:
-        """Cache the postings of these words, up to `SCORED` rows in one call. `rows`: number of rows of each word.
-        Return False if the postings of some words are still missing."""
+        """Cache the postings of the words `terms` (rarest first), `SCORED` rows at most in one call. `rows`: word ->
+        number of rows. Return False if the postings of some words are still missing."""
         room = SCORED
         for term in terms:  # rarest first
             if term not in self._postings:
@@ -200,10 +202,10 @@ class QueryCache:
         return found
 
     def _bm25(self, read: Snapshot, choose: Sequence[str], others: Sequence[str]) -> NDArray[np.float64]:
-        """Return an array that maps a file's row number to its bm25, for files with one of the words `choose`. The
-        words `others` add to the scores of these files.
+        """Return an array with the bm25 of each file; the index is the file's row number. Files without any of the
+        words `choose` have 0.
 
-        The score of all other rows is 0.
+        The words `others` add to the bm25 of a file, but do not make it one of the results.
         """
         chosen = [self._posting(read, term) for term in choose]
         added = [self._posting(read, term) for term in others]
@@ -223,8 +225,8 @@ class QueryCache:
     def tokens(
         self, model: int, pieces: Mapping[str, Pieces], read: Callable[[Mapping[str, Pieces]], dict[str, bytes]]
     ) -> dict[str, bytes]:
-        """Return node id -> token vectors of its pieces, in the order of `pieces`. `read` (`embedding_cache.tokens`) is
-        called for the nodes that are not cached.
+        """Return node id -> token vectors of the node's pieces, in the order of `pieces` (node id -> numbers of the
+        pieces). `read` (`embedding_cache.tokens`) is called for the nodes that are not cached.
 
         Nodes without token vectors are left out and not cached, because they will be embedded soon.
         """
@@ -249,7 +251,7 @@ class QueryCache:
         return {node_id: there[node_id] for node_id in pieces if node_id in there}
 
     def _make_room(self) -> None:
-        """Drop the token vectors that were cached first."""
+        """Drop the token vectors that were cached first, until the share `ROOM` of the space is free."""
         kept = list(self._tokens.items())
         first = 0
         while self._bytes > (1 - ROOM) * TOKENS:
@@ -268,7 +270,8 @@ def _size(stated: Stated) -> int:
 
 
 def top(scores: NDArray[np.float64], limit: int) -> NDArray[np.int64]:
-    """Return the positions of the `limit` highest scores, and of all scores that equal the lowest of these."""
+    """Return the positions in `scores` of the `limit` highest scores, and of all scores that equal the lowest of
+    these."""
     if len(scores) <= limit:
         return np.arange(len(scores))
     return np.flatnonzero(scores >= np.partition(scores, len(scores) - limit)[len(scores) - limit])

@@ -58,8 +58,8 @@ _DASHES = (8, 13, 18, 23)
 
 
 def clean_prefix(text: str) -> str:
-    """Return a prefix of an id in canonical form. Raises BadRequest for anything else, so no SQL, glob or path
-    passes."""
+    """Return the beginning of an id in canonical form: in lower case, with dashes. Raises BadRequest for any other
+    text, so that no SQL, glob or path gets through."""
     prefix = text.strip().casefold()
     if re.fullmatch(r"[0-9a-f]{9,32}", prefix):  # an id without dashes
         for at in _DASHES:
@@ -77,7 +77,7 @@ def clean_prefix(text: str) -> str:
 
 
 def resolve(connection: sqlite3.Connection, text: str) -> str:
-    """Return the full id of the one node whose id begins with `text`, or whose file is at that path.
+    """Return the full id of a node. `text`: the beginning of its id, or the path of its file (ends in `.md`).
 
     Raises BadRequest, NotFound or Ambiguous.
     """
@@ -164,7 +164,7 @@ def newest(connection: sqlite3.Connection, chosen: Filter, limit: int) -> list[s
 
 
 def known_files(connection: sqlite3.Connection, paths: Sequence[str] | None = None) -> dict[str, FileState]:
-    """Return path -> state when it was indexed: of all indexed files, or of those among `paths`."""
+    """Return path -> the file's state when it was indexed. With `paths`, only for indexed files among these paths."""
     lent = f"CASE WHEN kind = '{NoteKind.INDEXED}' THEN node_id END"
     names = ("path", "size", "mtime_ns", "inode", "digest", lent)
     if paths is None:
@@ -230,7 +230,7 @@ LATE_PIECES = 4
 
 
 class Reader:
-    """The read-only half of the index."""
+    """Reads and searches the index: files, nodes, edges, words and vectors. Thread-safe."""
 
     def __init__(self, database: Database, indexer: Indexer) -> None:
         self.database = database
@@ -248,19 +248,20 @@ class Reader:
         the notes with these words. Set by `Ormah`."""
 
     def changed(self, ids: Collection[str], *, words: bool) -> None:
-        """Drop the cached results that a commit made invalid. `ids`: nodes added, changed or removed; `words`: their
-        words changed too."""
+        """Drop the cached results that a commit made invalid. `ids`: nodes added, changed or removed; `words`:
+        whether words in the full text table changed."""
         if words:
             self._frequencies.changed()
         self._kept = self._kept.without(ids, words=words)
 
     def forget(self) -> None:
-        """Drop everything cached from the index."""
+        """Drop all cached results of reads."""
         self._frequencies = full_text.Frequencies()
         self._kept = QueryCache()
 
     def close(self) -> None:
-        """Close everything. Vectors that Chroma has not got yet are written at the next start."""
+        """Stop the background thread, and close Chroma and the database. Vectors that are not in Chroma yet are
+        written to it after the next start."""
         self._beside.close()
         self.indexer.stop()
         self.database.close()
@@ -268,7 +269,7 @@ class Reader:
     # Files
 
     def known(self) -> dict[str, FileState]:
-        """Return path -> state when it was indexed, for every indexed file."""
+        """Return path -> the file's state when it was indexed, for every indexed file."""
         with self.database.read() as connection:
             return known_files(connection)
 
@@ -280,8 +281,8 @@ class Reader:
             return None if row is None else str(row[0])
 
     def kinds(self) -> dict[str, str]:
-        """Return path -> kind (`NoteKind`) of every indexed file. The kind is "duplicate" if another file is the node
-        of its id."""
+        """Return path -> kind (`NoteKind`) of every indexed file. If several files have the same id, those that are
+        not its node have the kind "duplicate"."""
         with self.database.read() as connection:
             return dict(connection.execute(
                 "SELECT path, CASE WHEN n.held = 0 THEN 'duplicate' ELSE kind END FROM file LEFT JOIN node n USING (number)"
@@ -307,7 +308,7 @@ class Reader:
         return self.resolve_known(prefix)
 
     def resolve_known(self, prefix: str) -> str:
-        """Resolve as `resolve` does, but only among what is in the index, without looking into the vault."""
+        """Do what `resolve` does, but without looking in the vault for a note that is not indexed yet."""
         with self.database.ask() as connection:
             return resolve(connection, prefix)
 
@@ -331,8 +332,8 @@ class Reader:
             return notes(connection, wanted, self.strength, connections=connections)
 
     def _few(self, ids: Sequence[str], most: int = sql.SOME) -> AbstractContextManager[sqlite3.Connection]:
-        """Return a connection for reading these nodes. It has no transaction if there are at most `most` ids, which a
-        single statement reads."""
+        """Return a context manager that yields a connection for reading the nodes `ids`. If there are at most `most`,
+        a single statement reads them, and the connection has no transaction."""
         return self.database.ask() if len(ids) <= most else self.database.read()
 
     def candidates(self, ids: Sequence[str]) -> dict[str, CandidateRow]:
@@ -379,7 +380,7 @@ class Reader:
         return [node_id for node_id in ids if node_id in kept]
 
     def equal(self, space: str | None, type: NodeType, title: str | None, content: str) -> str | None:  # noqa: A002
-        """Return the id of a node with exactly these fields, or None. `content` must be as the note codec returns
+        """Return the id of a node with exactly these fields, or None. `content` must be normalised as `parse` does
         it."""
         with self.database.ask() as connection:
             return equal(connection, space, type, title, content)
@@ -418,7 +419,7 @@ class Reader:
             return links.degrees(connection)
 
     def unresolved(self) -> list[Unresolved]:
-        """Return the links that match no node, or several."""
+        """Return the links and edges whose text matches no node, or several."""
         with self.database.read() as connection:
             return links.unresolved(connection)
 
@@ -440,7 +441,8 @@ class Reader:
     def begin_text(self, query: str | Sequence[str], limit: int, chosen: Filter = EVERYTHING) -> Callable[[], list[tuple[str, float]]]:  # fmt: skip
         """Start `search_text` and return a function that returns its result.
 
-        In a large index the search runs in another thread at once; otherwise it runs when the function is called.
+        In a large index the search starts at once in another thread; otherwise it runs when the returned function is
+        called.
         """
         ask = functools.partial(self.search_text, query, limit, chosen)
         return self._beside.begin(ask) if self._kept.large else ask
@@ -491,7 +493,8 @@ class Reader:
         return [[] for _ in vectors] if store is None else store.search_each(vectors, limit)
 
     def _exact(self, store: VectorStore, vector: Float, limit: int, chosen: Filter) -> list[tuple[str, float]]:
-        """Score every node that passes the filter exactly, and return the best: (id, cosine)."""
+        """Compute the exact cosine of `vector` for every node that passes the filter. Return the best nodes: (id,
+        cosine)."""
         lasting = replace(chosen, alive_at=None)
         ids = self._kept.passing(lasting, lambda: self.ids(lasting))
         scores = store.matrix.similarities(vector[None], ids)[:, 0]
@@ -545,8 +548,8 @@ class Reader:
         return embedding_cache.token_vectors(kept.tokens(store.number, chosen, read), store.embedder.late_dimensions)
 
     def replacing(self, pairs: Sequence[tuple[str, str, float]]) -> dict[tuple[str, str], Compared]:
-        """Return (older id, newer id) -> comparison, for the pairs in which the newer memory replaced the older one,
-        judged by their words. `pairs`: (older id, newer id, cosine)."""
+        """Return (older id, newer id) -> comparison for those of `pairs` (older id, newer id, cosine) in which the
+        words show that the newer memory replaced the older one."""
         kept = self._kept
         known_pairs = kept.compared.copy()  # other threads change it meanwhile
         said = {pair[:2]: known_pairs[pair[:2]] for pair in pairs if pair[:2] in known_pairs}
@@ -564,8 +567,8 @@ class Reader:
         return {two: one for two, one in said.items() if one is not None}
 
     def statements(self, ids: Iterable[str]) -> dict[str, Stated]:
-        """Return node id -> (its text as a statement, its type, its space). Each is read once, and then cached until
-        the node changes."""
+        """Return node id -> (its text as read by `statement.read`, its type, its space). Each text is read once and
+        then cached until the node changes."""
         kept = self._kept
         wanted = list(dict.fromkeys(ids))
         there = {node_id: one for node_id in wanted if (one := kept.statements.get(node_id)) is not None}
@@ -575,8 +578,8 @@ class Reader:
         return there | new
 
     def idf(self, token_ids: NDArray[np.uint32]) -> Float:
-        """Return for each of these tokens of the embedder how rare it is among the notes: ln((notes + 1) / (notes with
-        it + 1))."""
+        """Return how rare each of these token ids of the model is among the notes: ln((notes + 1) / (notes with the
+        token + 1))."""
         store = self.indexer.active
         return store.idf(token_ids) if store else np.zeros(len(token_ids), np.float32)
 

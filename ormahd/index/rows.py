@@ -75,7 +75,7 @@ class EdgeRow(Struct, frozen=True):
 
 
 class Unresolved(Struct, frozen=True):
-    """A link that matches no node, or several."""
+    """A link or edge of the note `source` whose text matches no node, or several."""
 
     source: str
     edge: EdgeType
@@ -87,9 +87,9 @@ _DEFAULT_STRENGTH = Strength()
 
 
 class NodeRow(Struct, frozen=True):
-    """A node as the index holds it: every field of `MemoryNode`, and the file that it comes from.
+    """A node as read from the index: every field of `MemoryNode`, and the path and digest of its file.
 
-    A plain struct, because one search makes hundreds of them; `node` converts it to a `MemoryNode`.
+    It is not a `MemoryNode`, because one search makes hundreds of them; the property `node` converts it.
     """
 
     id: str
@@ -169,7 +169,8 @@ def _texts(listed: str) -> tuple[str, ...]:
 
 
 class CandidateRow(Struct, frozen=True):
-    """The fields of a node that ranking needs. Only some columns, because one search ranks hundreds of nodes."""
+    """The fields of a node that ranking needs. It has fewer than `NodeRow`, because one search ranks hundreds of
+    nodes."""
 
     id: str
     type: NodeType
@@ -215,7 +216,8 @@ def candidate(row: Sequence[Any], strength: Mapping[str, Strength]) -> Candidate
 
 
 class Filter(Struct, frozen=True):
-    """Which nodes a search may return. None means any; an empty tuple lets no node pass."""
+    """The conditions that a node must meet to be returned by a search. None is no condition; with an empty tuple, no
+    node passes."""
 
     types: tuple[NodeType, ...] | None = None
     tiers: tuple[Tier, ...] | None = None
@@ -331,7 +333,8 @@ def names(note: Note) -> set[tuple[str, int]]:
 
 
 def put(connection: sqlite3.Connection, notes: Sequence[tuple[int, Note]]) -> None:
-    """Insert into the tables the names of notes and the edges that the notes write. `notes`: (row number, note)."""
+    """Store the names of `notes` in table `name`, and the edges written in these notes in table `edge`. `notes`: (row
+    number of the file, note)."""
     named = [(key, rank, number) for number, note in notes for key, rank in names(note)]
     rows = []
     for number, note in notes:
@@ -346,7 +349,8 @@ def put(connection: sqlite3.Connection, notes: Sequence[tuple[int, Note]]) -> No
 
 
 def keys_of(connection: sqlite3.Connection, numbers: Sequence[int], ids: Iterable[str]) -> set[str]:
-    """Return every text by which a link could mean one of these nodes: ids, short ids and names."""
+    """Return every text by which a link could mean one of the nodes: the ids `ids` and their short ids, and the names
+    of the files with the row numbers `numbers`."""
     keys: set[str] = set()
     for node_id in ids:
         keys |= {node_id, short_id(node_id)}
@@ -357,8 +361,8 @@ def keys_of(connection: sqlite3.Connection, numbers: Sequence[int], ids: Iterabl
 
 
 def resolve_again(connection: sqlite3.Connection, keys: Collection[str], numbers: Sequence[int]) -> None:
-    """Update the target of all edges whose text matches one of `keys`, and of all edges that the notes with these row
-    numbers write."""
+    """Find anew the target of all edges whose text matches one of `keys`, and of all edges that are written in the
+    files with the row numbers `numbers`. Store the targets that changed."""
     found: dict[int, list[Any]] = {}
     columns = ("edge", "short", "file", "whole", "target")
     for some in sql.sets(sorted(keys)):
@@ -377,8 +381,8 @@ def resolve_again(connection: sqlite3.Connection, keys: Collection[str], numbers
 
 
 def leads(connection: sqlite3.Connection, aims: Collection[Target]) -> dict[Target, str | None]:
-    """Return link -> id of the node that it means, or None, as `lead` does for a single link. Links with a short id
-    that only one node has are looked up together."""
+    """Return, for each of the links `aims`, the id of the node that it means, or None, as `lead` does for a single
+    link. Links with a short id that only one node has are looked up together."""
     begin: dict[str, list[str]] = {}
     for some in sql.chunks(sorted({aim.short for aim in aims if aim.short}), SHORTS):
         bounds = ", ".join(["(?, ?)"] * len(some))

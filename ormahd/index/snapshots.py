@@ -55,8 +55,8 @@ later."""
 
 
 class IndexSnapshot(Reader):
-    """The index of one state of the vault. Its files never change. Texts without embeddings are embedded when questions
-    need them."""
+    """Reads and searches a copy of the index, made for one state of the vault, for example of an earlier commit. Its
+    notes never change. Texts without embeddings are embedded when questions need them."""
 
     def __init__(
         self,
@@ -102,10 +102,11 @@ class IndexSnapshot(Reader):
         seconds: float = EMBED_S,
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Embed texts that have no vectors yet: first those of notes that share words with the query `terms`, then the
-        newest.
+        """Embed texts that have no vectors yet: first those of notes that share words with the query `terms`, then
+        the newest. Stops after `most` texts or `seconds`, or when `stopped` returns True.
 
-        With `quick`, which is for a further question about the same state, only the first few are embedded.
+        With `quick`, which is for a further question about the same state, only the first few of the former are
+        embedded.
         """
         store = self.indexer.active
         if store is None or not store.waiting:
@@ -136,8 +137,7 @@ class IndexSnapshot(Reader):
         self._keep(store.embedder.fingerprint, made)
 
     def remove(self) -> None:
-        """Close the snapshot and delete its files. The reference from its indexer is removed, so that its memory is
-        freed at once."""
+        """Close the snapshot, delete its files, and drop its vectors, so that their RAM is freed at once."""
         self.close()
         self.indexer.active = None
         shutil.rmtree(self.database.directory, ignore_errors=True)
@@ -150,11 +150,11 @@ SPARE = 100_000_000
 
 
 class Files(Protocol):
-    """The files of one state of the vault (`watch.snapshot_files.State`)."""
+    """What `Build` needs from one state of the vault: its files. `watch.snapshot_files.State` is such a class."""
 
     @property
     def files(self) -> Mapping[str, str]:
-        """Path -> blob id of each file."""
+        """Path -> id of the file's blob in git, for each file."""
         ...
 
     def read(self, files: Sequence[tuple[str, str]]) -> Iterator[bytes]:
@@ -162,18 +162,19 @@ class Files(Protocol):
         ...
 
     def indexed(self, path: str, data: bytes) -> bytes:
-        """Return the bytes that are indexed for a file that contains `data`: without its frontmatter if the file was
-        not to be a memory."""
+        """Return the bytes to index for a file that contains `data`. They lack the frontmatter if Ormah never wrote
+        the file and it is not to be adopted either."""
         ...
 
     def lent(self, path: str, data: bytes) -> tuple[str | None, str | None]:
-        """Return (id, space) of a file: the id under which it was indexed if the file does not contain one (else None),
-        and the space of its folder."""
+        """Return (id, space) of a file: the id under which the file was indexed, or None if the file contains its id
+        itself; and the space of its folder."""
         ...
 
 
 class Build(Struct):
-    """Builds the databases of snapshots."""
+    """Builds the databases of snapshots: copies the index into a new directory below `folder`, and indexes the files
+    that differ."""
 
     index: Index
     folder: Path
@@ -181,16 +182,17 @@ class Build(Struct):
     stopped: Callable[[], bool]
 
     def make(self, files: Files, when: datetime, progress: Progress) -> tuple[Database, VectorStore | None]:
-        """Build the index of `files` as of `when`, in a new directory. Without a model there is no vector store.
+        """Build the index of `files` as of `when`, in a new directory. Return its database and its vector store (None
+        without a model).
 
-        Raises Unavailable if the disk is too full, or the daemon stops. Then the directory is removed again.
+        Raises Unavailable if the disk is too full, or if the daemon is stopping. The directory is then removed again.
         """
         progress(0, 0, "copying")
         return self._copied(lambda database: self._take_in(database, files, when, progress))
 
     def trial(self, changed: Mapping[str, bytes], when: datetime) -> tuple[Database, VectorStore | None]:
-        """Build today's index as it would be after a change to some files. `changed`: path -> new bytes. Returns and
-        raises as `make` does."""
+        """Build the index as it would be if some files of the present vault changed. `changed`: path -> new bytes.
+        Returns and raises what `make` does."""
         entries = [
             write.entry(path, data, _state(path, data, when), self.index.blob_id(path, data))
             for path, data in changed.items()
@@ -262,8 +264,8 @@ class Build(Struct):
 
     @staticmethod
     def _understand(database: Database, embedder: Embedder) -> VectorStore:
-        """Return a vector store with the vectors that are stored already. The other texts are embedded when a question
-        needs them (`IndexSnapshot.fill`)."""
+        """Return a vector store with the vectors that are stored in `database`. Texts without vectors are embedded
+        when a question needs them (`IndexSnapshot.fill`)."""
         store = VectorStore(embedder, database.directory, VectorSettings())
         with database.write() as connection:
             store.load(connection)
@@ -271,7 +273,8 @@ class Build(Struct):
 
 
 def _state(path: str, data: bytes, when: datetime, lent: str | None = None, space: str | None = None) -> FileState:
-    """Return the state of a file that is not on the disk; its mtime is the time of the snapshot."""
+    """Return the state of a file that is not on the disk; its mtime is `when`, the time of the snapshot. `lent`,
+    `space`: see `Files.lent`."""
     return FileState(path, len(data), micros(when) * 1000, 0, hashlib.sha256(data).hexdigest(), lent, space)
 
 
@@ -282,7 +285,8 @@ KEPT_S = 600.0
 
 
 class Snapshots:
-    """Builds snapshots and keeps the last one. Safe from many threads: one builds at a time, the others wait."""
+    """Builds snapshots of the index, and keeps the last one for further questions. Thread-safe: one thread builds at
+    a time, the others wait."""
 
     def __init__(
         self,
@@ -291,7 +295,7 @@ class Snapshots:
         *,
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`stopping` is called during a build, which ends when it returns True."""
+        """`stopping` is called during a build; if it returns True, the build ends."""
         self._index = index
         self._clock = clock
         self._stopping = stopping
@@ -310,10 +314,11 @@ class Snapshots:
     def at(
         self, commit: str, when: datetime, load: Callable[[], tuple[Files, Mapping[str, Strength]]], progress: Progress
     ) -> Iterator[tuple[IndexSnapshot, bool]]:
-        """Yield (snapshot of the index as of a commit made at `when`, whether it was built already).
+        """Context manager: yield (snapshot of the index as of a commit made at `when`, whether the snapshot existed
+        already).
 
-        If it was not, `load` is called for the files and the strength of that state. Raises Unavailable if the disk is
-        too full, or the daemon stops.
+        If it did not, it is built, and `load` is called, which returns the files and the strength of that state.
+        Raises Unavailable if the disk is too full, or if the daemon is stopping.
         """
         snapshot = self._use(commit)
         cached = snapshot is not None
@@ -329,11 +334,12 @@ class Snapshots:
 
     @contextlib.contextmanager
     def trial(self, changed: Mapping[str, bytes], when: datetime) -> Iterator[IndexSnapshot]:
-        """Yield the index as it would be after a change to some files (`changed`: path -> new bytes). It is removed
-        after the block.
+        """Context manager: yield the index as it would be if some files changed (`changed`: path -> new bytes). It is
+        deleted when the block ends.
 
-        Only one trial runs at a time. Texts whose embeddings are stored in the index have vectors, also new texts after
-        `Index.embed_ahead` without `urgent`. Raises Unavailable if the disk is too full, or the daemon stops.
+        Only one trial runs at a time. Texts whose embeddings are stored in the index have vectors, also new texts
+        after `Index.embed_ahead` with `urgent=False`. Raises Unavailable if the disk is too full, or if the daemon is
+        stopping.
         """
         with self._building:
             database, store = self._build.trial(changed, when)
@@ -362,12 +368,12 @@ class Snapshots:
         return snapshot
 
     def stopped(self) -> bool:
-        """Return whether a build must end: the daemon stops."""
+        """Return whether a build must end because the daemon is stopping."""
         return self._closed or self._stopping()
 
     def drop(self) -> None:
-        """Drop the snapshot that is kept for further questions; one that is being built will not be kept. Its files are
-        deleted as soon as no reader uses them."""
+        """Drop the snapshot that is kept for further questions; a snapshot that is being built will not be kept
+        either. The files of a snapshot are deleted as soon as no reader uses it."""
         with self._lock:
             self._drops += 1
         self._let_go()
@@ -424,6 +430,6 @@ class Snapshots:
 
 
 def _key(commit: str, embedder: Embedder | None) -> str:
-    """Return the key of a snapshot: its commit and its model. So a snapshot that was built without a model is not used
-    again once there is a model."""
+    """Return the key of a snapshot: its commit and its model's fingerprint. So a snapshot that was built without a
+    model is not used again once there is a model."""
     return f"{commit} {embedder.fingerprint if embedder else '-'}"

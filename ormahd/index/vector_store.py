@@ -53,7 +53,8 @@ log = logging.getLogger(__name__)
 
 
 class VectorStore:
-    """The vectors of one model, its token frequencies, and which nodes are still to be embedded or written to Chroma.
+    """Holds the vectors of one model in RAM, searches them, and writes them to Chroma. Also knows the model's token
+    frequencies, and which nodes are still to be embedded or written to Chroma.
 
     Reading is safe from any thread; a writer must hold the index's apply lock.
     """
@@ -85,7 +86,7 @@ class VectorStore:
     # Loading and updating
 
     def load(self, connection: sqlite3.Connection) -> None:
-        """Load everything that SQLite holds for this model."""
+        """Load this model's vectors, token counts and pending nodes from SQLite. Damaged embeddings are deleted."""
         self.number = embedding_cache.model_number(connection, self.embedder.fingerprint)
         bad = embedding_cache.drop_bad(connection, self.number, self.embedder.dimensions, self.embedder.late_dimensions)
         if bad:
@@ -103,8 +104,8 @@ class VectorStore:
         self._resting = bool(self._marks[0]) and embedding_cache.models(connection) == [self.number]
 
     def reload(self, connection: sqlite3.Connection) -> None:
-        """Replace everything in memory by what a new database file holds, after the old file was replaced. The
-        background thread then fills Chroma again."""
+        """Discard what is in RAM and load it again from `connection`, a new database file that replaced the old one.
+        The background thread then fills Chroma again."""
         self.matrix.remove(set(self.matrix.ids()))
         self._marks = ("", 0)
         self._changes += 1
@@ -113,7 +114,7 @@ class VectorStore:
         self.distrust()
 
     def take(self, delta: embedding_cache.Delta) -> None:
-        """Apply a committed change to the vectors in memory."""
+        """Make the changes of a committed transaction to the vectors in RAM as well."""
         self.matrix.remove(delta.gone)
         self.matrix.put(delta.vectors.items())
         for token, n in delta.df.items():
@@ -128,8 +129,8 @@ class VectorStore:
 
     @property
     def searched(self) -> str:
-        """Where vectors are searched: "memory", "chroma" (Chroma in this process) or "server" (a Chroma server). It is
-        "memory" whenever Chroma is not open."""
+        """Where vectors are searched: "memory" (in RAM), "chroma" (Chroma in this process) or "server" (a Chroma
+        server). It is "memory" whenever Chroma is not open."""
         if self.matrix.quick or self.chroma is None:
             return "memory"
         return "chroma" if self._store.embedded else "server"
@@ -141,7 +142,7 @@ class VectorStore:
 
     @property
     def learned(self) -> bool:
-        """Whether Chroma is open, holds all nodes, and was found to have as many pieces as the vectors in memory."""
+        """Whether Chroma is open, holds all nodes, and was found to have as many pieces as there are in RAM."""
         return self.chroma is not None and not self._unsettled and self._checked
 
     @property
@@ -151,7 +152,8 @@ class VectorStore:
 
     @property
     def told(self) -> tuple[str, int]:
-        """(generation, position) of the last write to Chroma; it differs after each write."""
+        """(random id of Chroma's collection, number of writes to it), as of the last write; it differs after each
+        write."""
         return self._marks
 
     def recount(self, connection: sqlite3.Connection) -> None:
@@ -164,8 +166,8 @@ class VectorStore:
     # Search
 
     def search(self, vector: Float, limit: int) -> list[tuple[str, float]]:
-        """Return the nearest nodes: (id, cosine of the best piece), best first. Chroma finds candidates; the vectors in
-        memory give their exact cosines."""
+        """Return the nearest nodes: (id, cosine of the best piece), best first. If Chroma finds the candidates, their
+        exact cosines are still computed from the vectors in RAM."""
         if not len(self.matrix) or limit < 1:
             return []
         if self.matrix.quick:
@@ -205,7 +207,8 @@ class VectorStore:
         return nodes
 
     def idf(self, token_ids: NDArray[np.uint32]) -> Float:
-        """Return how rare each token is among the notes: ln((notes + 1) / (notes with it + 1)), at least 0."""
+        """Return how rare each of these token ids is among the notes: ln((notes + 1) / (notes with the token + 1)),
+        at least 0."""
         notes = len(self.matrix) + 1
         counts = np.array([self._df.get(int(token), 0) for token in token_ids], np.float32)
         return np.asarray(np.maximum(np.log(notes / (counts + 1)), 0.0), np.float32)
@@ -232,7 +235,7 @@ class VectorStore:
         return f"chroma:{self.number}"
 
     def fail(self, trouble: ChromaTrouble) -> None:
-        """Stop using Chroma until it is opened again."""
+        """Note `trouble`, and stop using Chroma until it is opened again."""
         if self.chroma is not None:
             log.warning("%s; search goes on exactly", trouble)
         self.chroma = None
@@ -241,20 +244,20 @@ class VectorStore:
     @property
     def rests(self) -> bool:
         """Whether Chroma is closed and need not be opened: it holds all nodes, and searches compare all vectors in
-        memory."""
+        RAM."""
         return self._resting and not self._unsettled and self.matrix.quick
 
     def rest(self) -> None:
         """Close Chroma if it holds all nodes and no search uses it, because an open Chroma keeps a second copy of all
-        vectors in memory."""
+        vectors in RAM."""
         if self.learned and self.matrix.quick:
             self.chroma = None
             self._store.close()
             self._resting = True
 
     def open_chroma(self) -> bool:
-        """Open the collection. Return False if it does not hold what was last written to it; it must then be filled
-        again (`refill`)."""
+        """Open this model's collection in Chroma. Return False if the collection does not hold what was last written
+        to it; it must then be filled again (`refill`)."""
         self._resting = False
         found = self._store.open()
         generation, position = self._marks
@@ -271,7 +274,7 @@ class VectorStore:
         self.chroma = None
 
     def wipe(self) -> None:
-        """Have the background thread delete Chroma's files and fill it again."""
+        """Have the background thread delete Chroma's files and then fill Chroma again."""
         self._wipe = True
         self.distrust()
 
@@ -280,14 +283,14 @@ class VectorStore:
         return not self._wipe
 
     def wipe_now(self) -> None:
-        """Delete Chroma's files. For the background thread, with the apply lock held."""
+        """Delete Chroma's files. Only the background thread may call this, and it must hold the apply lock."""
         self.distrust()
         self._store.wipe()
         self._wipe = False
 
     def refill(self, connection: sqlite3.Connection) -> None:
-        """Create an empty collection, and record that all embedded nodes are missing in it. `connection`: the writer,
-        in a transaction."""
+        """Create an empty collection in Chroma, and record that all embedded nodes are missing in it, so that they
+        are written to it. `connection`: the connection for writing, in a transaction."""
         self._refills += 1
         self.chroma = None
         self._marks = ("", 0)
@@ -302,10 +305,10 @@ class VectorStore:
         self.chroma, self.trouble = self._store, None
 
     def settle(self, connection: sqlite3.Connection, most: int) -> dict[str, tuple[int, int]]:
-        """Write up to `most` nodes to Chroma. Return node id -> (value of `changes` at the node's last change, number
-        of its pieces), which `settled` takes.
+        """Write up to `most` nodes to Chroma. Return, for `settled`, node id -> (value of `changes` at the node's
+        last change, number of the node's pieces).
 
-        `connection` is read for how many pieces Chroma holds of each node.
+        `connection`: for reading how many pieces of each node Chroma has.
         """
         with self._lock:
             batch = dict(itertools.islice(self._unsettled.items(), most))
@@ -332,8 +335,8 @@ class VectorStore:
         return done
 
     def settled(self, connection: sqlite3.Connection, done: Mapping[str, tuple[int, int]]) -> None:
-        """Record in SQLite that Chroma holds these nodes now; `done` is the result of `settle`. A node that changed
-        meanwhile stays marked as missing there."""
+        """Record in SQLite that Chroma now holds these nodes; `done` is the result of `settle`. A node that changed
+        since that call is still recorded as missing in Chroma."""
         with self._lock:
             same = [node_id for node_id, (change, _) in done.items() if self._unsettled.get(node_id) == change]
             for node_id in same:
@@ -347,8 +350,8 @@ class VectorStore:
         self._save_marks(connection)
 
     def complete(self) -> bool:
-        """Check that Chroma has as many pieces as there are in memory, once it holds all nodes. Return False if it must
-        be filled again. Raises ChromaTrouble if that did not help several times."""
+        """Once Chroma holds all nodes, check that it has as many pieces as there are in RAM. Return False if Chroma
+        must be filled again. Raises ChromaTrouble if it was filled again several times already."""
         before = self._changes
         if self._unsettled or self._checked:
             return True
@@ -400,8 +403,8 @@ STAY_S = 300.0
 
 
 class ChromaSync:
-    """Schedules opening, updating and closing Chroma, at low priority. Belongs to the thread that calls `step`; any
-    thread may call `stay`."""
+    """Decides when to open, update and close Chroma, at low priority, and does so. Only one thread may use it, the
+    one that calls `step`; `stay` may be called by any thread."""
 
     def __init__(self, database: Database, applying: threading.Lock) -> None:
         self._database = database
@@ -423,7 +426,7 @@ class ChromaSync:
         """Open Chroma, or write one batch to it. Return the seconds until the next step; None if there is nothing to
         write.
 
-        `hurry`: a caller waits for vectors; `settling`: a caller waits for Chroma.
+        `hurry`: whether a caller waits for vectors; `settling`: whether a caller waits for Chroma.
         """
         if store.chroma is None:
             if store.rests and not settling:
@@ -454,8 +457,8 @@ class ChromaSync:
         return None
 
     def rest(self, store: VectorStore, settling: bool) -> float:
-        """Close Chroma if it was not needed for a while. Return the seconds until that may happen; infinity if it is
-        closed, or must stay open for searches."""
+        """Close Chroma if it was not needed for a while. Return the seconds until Chroma may be closed; infinity if
+        it is closed, or must stay open for searches."""
         if store.chroma is None or not store.matrix.quick:
             return math.inf
         left = STAY_S if settling else self._open_until - time.monotonic()
@@ -492,8 +495,9 @@ class ChromaSync:
         return now - self._seen_at < seconds
 
     def _later(self, store: VectorStore, written: bool, longest: float, settling: bool) -> bool:
-        """Return whether to put off work on Chroma, for at most `longest` seconds: no search needs it, and it would
-        delay requests. `written`: notes are still being written; `settling`: a caller waits for Chroma."""
+        """Return whether to put off work on Chroma, because no search needs Chroma and the work would delay requests.
+        Work is put off for at most `longest` seconds. `written`: whether notes are still being written; `settling`:
+        whether a caller waits for Chroma."""
         if settling or not store.matrix.quick or not (written or priority.searched_lately()):
             self._put_off = None
             return False

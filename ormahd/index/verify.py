@@ -43,11 +43,11 @@ SHOWN_EVERY = 100
 
 
 def silent(_done: int, _total: int, _what: str) -> None:
-    """Ignore progress: the default callback."""
+    """Do nothing: the default callback for progress."""
 
 
 def shown(things: Iterable[T], total: int, what: str, progress: Progress) -> Iterator[T]:
-    """Yield `things`, while reporting progress and letting waiting requests go first."""
+    """Yield `things`; meanwhile report progress (`what`: the name of the work) and let waiting requests go first."""
     for number, thing in enumerate(priority.giving(things)):
         if number % SHOWN_EVERY == 0:
             progress(number, total, what)
@@ -74,8 +74,8 @@ def _fields(note: Note) -> tuple[object, ...]:
 def files(
     connection: sqlite3.Connection, vault: Iterable[tuple[str, bytes, FileState]], progress: Progress = silent
 ) -> Iterator[Difference]:
-    """Yield the differences between the vault's files and their rows. `vault`: (path, the bytes that should be indexed,
-    state on the disk)."""
+    """Yield the differences between the vault's files and their rows in the database. `vault`: (path, the bytes that
+    should be indexed, state on the disk)."""
     rows = connection.execute(
         f"SELECT f.path, f.node_id, n.digest, f.digest, t.content, f.kind = '{NoteKind.INDEXED}', {_FIELDS} FROM file f "
         "JOIN text t USING (number) LEFT JOIN node n USING (number)"
@@ -149,8 +149,8 @@ def edges(connection: sqlite3.Connection, progress: Progress = silent) -> Iterat
 def vectors(
     connection: sqlite3.Connection, model: int, memory: MatrixSnapshot, progress: Progress = silent
 ) -> Iterator[Difference]:
-    """Yield the differences between texts and stored vectors, and between the stored vectors and those in memory.
-    `connection` and `memory` must show the same moment."""
+    """Yield the differences between the stored texts and the stored vectors, and between the stored vectors and those
+    in RAM (`memory`). `connection` and `memory` must show the same moment."""
     ids = [row[0] for row in connection.execute("SELECT id FROM node WHERE held = 1")]
     for some in priority.giving(sql.chunks(ids)):
         sources = embedding_cache.sources(connection, some)
@@ -175,9 +175,9 @@ def _tied(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dic
 
 
 def chroma(store: VectorStore, progress: Progress = silent) -> list[Difference]:
-    """Return the differences between Chroma's vectors and those in memory. Nodes that are still to be written to Chroma
-    are not compared. If notes are written meanwhile, the comparison is repeated, and only differences found every time
-    are returned."""
+    """Return the differences between Chroma's vectors and those in RAM. Nodes that are still to be written to Chroma
+    are not compared. If notes are written meanwhile, the comparison is repeated, and only differences found every
+    time are returned."""
     collection = store.chroma
     if collection is None:
         return [Difference("chroma", None, None, store.trouble)] if store.trouble else []

@@ -57,14 +57,15 @@ Row = tuple[int, str, str, str, str]
 
 
 def heading(title: str | None, path: str) -> str | None:
-    """Return the title of a note, else the name of its file, or None if Ormah chose that name (it then ends in the
-    short id)."""
+    """Return the title of a note. Without a title, return the file's name, or None if Ormah chose that name (it then
+    ends in the short id)."""
     name = stem(path)
     return title or (None if stem_short_id(name.casefold()) else name)
 
 
 def text_columns(title: str | None, path: str, content: str, tags: Sequence[str], aliases: Sequence[str]) -> Columns:  # fmt: skip
-    """Return the texts of a node for the columns of the full text table: (title, content, tags, forms)."""
+    """Return the texts of a node for the columns of the full text table: (title, content, tags, forms). `forms`:
+    parts of identifiers and initials (`ormahd.text.forms`)."""
     names = [name for name in (heading(title, path), *aliases) if name]
     said = findable(content)
     return fts_text(" | ".join(names)), fts_text(said), fts_text(" | ".join(tags)), forms([*names, *tags], said)
@@ -80,8 +81,8 @@ def put(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
 
 
 def take(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
-    """Delete rows from the full text table. Their texts must equal those that were inserted, because the table does not
-    store them."""
+    """Delete rows from the full text table. The texts in `rows` must equal those that were inserted, because the
+    table does not store them."""
     taken = [("delete", *row) for row in rows]
     sql.put(connection, "INSERT INTO words (words, rowid, title, content, tags, forms)", taken)
 
@@ -93,8 +94,8 @@ def beginning_with(read: Snapshot, first: str, limit: int) -> list[str]:
 
 
 class Frequencies:
-    """The number of rows that have each word. Counts are remembered, because counting a common word takes
-    milliseconds."""
+    """Counts in how many rows of the full text table each word occurs, and remembers the counts, because counting a
+    common word takes milliseconds."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -120,7 +121,7 @@ class Frequencies:
 
 
 def largest(connection: sqlite3.Connection) -> int:
-    """Return the largest row number of a file: the number of files, if none was ever removed."""
+    """Return the largest row number of a file. It is the number of files if no file was ever removed."""
     return int(connection.execute("SELECT coalesce(max(number), 0) FROM file").fetchone()[0])
 
 
@@ -236,7 +237,7 @@ def settle(connection: sqlite3.Connection) -> None:
 
 
 def fts_row(number: int, path: str, content: str, title: str | None, tags: str | None, aliases: str | None) -> Row:  # fmt: skip
-    """Return the row of the full text table for a row of `stored`."""
+    """Return the row for the full text table, made from one row of the result of `stored`."""
     if tags is None or aliases is None:
         return (number, *plain_columns(path, content))
     return (number, *text_columns(title, path, content, json.loads(tags), json.loads(aliases)))
@@ -253,7 +254,8 @@ history, or None."""
 
 
 class ParsedFile(Struct, frozen=True):
-    """A parsed file, ready to be stored."""
+    """A parsed file, ready to be stored. `words`: its texts for the full text table; `same`: its `fingerprint`;
+    `created`, `updated`: microseconds since 1970; `blob`: the id of its blob in git."""
 
     path: str
     state: FileState
@@ -312,8 +314,8 @@ def fingerprint(space: str | None, kind: str, title: str | None, content: str) -
 
 
 class BatchResult(Struct, frozen=True):
-    """What a batch changed. `ids`: all nodes that may have been added, changed or removed; `words`: whether the full
-    text table changed."""
+    """What a batch of files changed. `ids`: all nodes that may have been added, changed or removed; `words`: whether
+    the full text table changed."""
 
     ids: set[str]
     words: bool
@@ -325,8 +327,8 @@ def store(
     removals: Collection[str],
     first_path: FirstPath | None,
 ) -> BatchResult:
-    """Write a batch of files into the tables, and remove the files `removals` (paths). Then decide again which file is
-    the node of each id concerned, and which nodes the links concerned mean."""
+    """Write a batch of files into the tables, and remove the files `removals` (paths). Then choose again which file
+    is the node of each affected id, and find anew the targets of the affected links."""
     entries = _without_conflicted(connection, entries)
     old = _numbers(connection, [*removals, *(one.path for one in entries)])
     # Any file that claims one of these ids may become or stop being the node, also a file outside of this batch.
@@ -347,8 +349,9 @@ def store(
 
 
 def _without_conflicted(connection: sqlite3.Connection, entries: Sequence[ParsedFile]) -> list[ParsedFile]:
-    """Return the entries without conflict markers. For the others, only the file's state (size, mtime, inode, digest)
-    is stored; the rest of the index keeps their last version."""
+    """Return the entries without conflict markers. Of an entry with conflict markers only the file's state (size,
+    mtime, inode, digest) is stored; everything else in the index stays as it was for the file's last version without
+    them."""
     usable = []
     for one in entries:
         if one.note.kind is NoteKind.CONFLICTED:
@@ -441,7 +444,8 @@ def _put(
 
 
 def _choose(connection: sqlite3.Connection, ids: Collection[str], first_path: FirstPath | None) -> None:
-    """Choose the node of each id among the files that claim it: the file that had the id first (DESIGN section 12)."""
+    """Choose, for each id, which of the files that claim it is its node: the file that had the id first, as
+    `first_path` or else the dates say (DESIGN section 12)."""
     claims: dict[str, list[tuple[int, str, int, int]]] = {}
     for some in sql.sets(sorted(ids)):
         columns = ("id", "number", "path", "created", "held")

@@ -38,15 +38,16 @@ Name = Callable[[str], str | None]
 
 
 class NoteDiff(Struct, frozen=True):
-    """The difference of two versions. `text`: its lines without a final newline, empty for equal bytes. `cut`: whether
-    lines were left out; the last line then says how many."""
+    """The difference of two versions of a note. `text`: its lines, without a final newline; empty if the versions
+    have equal bytes. `cut`: whether lines were left out; the last line then says how many."""
 
     text: str
     cut: bool = False
 
 
 def note_diff(before: Version | None, after: Version | None, *, name: Name = lambda _: None, lines: int = LINES) -> NoteDiff:  # fmt: skip
-    """Return the difference of two versions (None: no file). Of the note's text, at most `lines` lines are shown."""
+    """Return the difference of two versions of a note. A version is None if the file does not exist in it. At most
+    `lines` lines are about the note's text."""
     if before is not None and after is not None and before[1] == after[1]:
         return NoteDiff("")
     notes = [None if version is None else parse(version[1], version[0]) for version in (before, after)]
@@ -125,7 +126,7 @@ def _value(key: str, lines: str) -> str:
 
 
 def _edges(old: Note | None, new: Note | None, name: Name) -> Iterator[str]:
-    """Yield a line for each changed edge of the properties. Links in the body appear in the text's difference."""
+    """Yield a line for each changed edge of the frontmatter. Links in the body appear in the text's difference."""
     was, now = ({} if note is None else {link.key: link for link in note.links if not link.body} for note in (old, new))
     for key in dict.fromkeys([*now, *was]):
         one, other = was.get(key), now.get(key)

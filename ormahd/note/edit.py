@@ -82,7 +82,8 @@ _RENDER: Mapping[str, Callable[[Any], str]] = {
 
 
 class Editor:
-    """One edit of a note's frontmatter: `set`, `clear` and `edges` plan it, `apply` returns the new text."""
+    """Edits a note's frontmatter: `set`, `clear` and `edges` plan changes, `apply` returns the text with all of them.
+    Raises Unusual if the frontmatter cannot be edited safely."""
 
     def __init__(self, note: Note, text: str) -> None:
         block = read(text)
@@ -127,7 +128,7 @@ class Editor:
             self.splices.remove(self.pairs[key])
 
     def _put(self, key: str, value: str | list[str]) -> None:
-        """Write a key's value on the key's line (str), or on lines of its own (list)."""
+        """Write the value of a key: a str on the key's line, a list as lines after it."""
         pair = self.pairs.get(key)
         if isinstance(value, str):
             if pair:
@@ -211,8 +212,8 @@ class Editor:
         self._details(details)
 
     def _details(self, wanted: Mapping[str, NoteLink | None]) -> None:
-        """Set the details of some edges under the key `edges`. `wanted`: edge key -> link with the new details; None
-        removes them."""
+        """Write or remove the details of edges under the key `edges`. `wanted`: edge key -> link that has the new
+        details; None removes the details."""
         nodes = {key: (name, value) for key, name, value in self.fields.detail_nodes() if key}
         said = self.fields.details
         changes = {
@@ -279,8 +280,8 @@ class Editor:
             self.splices.insert(inner[-1].end, [margin + line for line in lines])
 
     def _changed_detail(self, value: Any, one: NoteLink) -> str:
-        """Return the details of `one` as a flow mapping, such as `{weight: 0.8}`. Keys that a person added to `value`
-        are kept. Empty if there is nothing to write."""
+        """Return the details of `one` as a flow mapping, such as `{weight: 0.8}`. `value`: the present details; keys
+        that a person added to them are kept. Empty if there is nothing to write."""
         if isinstance(value, MappingNode):
             return self.splices.flow_with(value, detail_parts(one))
         return detail(one) if has_detail(one) else ""
@@ -322,12 +323,14 @@ def edit(
     unlink: Sequence[tuple[EdgeType, str]] = (),
     content: str | None = None,
 ) -> bytes:
-    """Change fields (FIELDS), edges and content of a note, and nothing else. Lines whose value is equal stay unchanged.
+    """Return the bytes of a note with other fields, edges or content. Lines whose value does not change stay as
+    written.
 
-    `clear` removes a key. None in `set` stands for the default; it removes the key unless its value is the default
-    already. `space: null` is written if the folder implies a space; setting a space removes `global: true`. `link` adds
-    an edge or replaces its details. `unlink` takes the target as written or a short id, and ignores links in the body.
-    `id` may only be changed by `doctor --fix`. Raises InvalidNote if the note cannot be edited safely.
+    `set`: field (one of FIELDS) -> new value; None stands for the default and removes the key, unless the field has
+    its default already. `clear`: fields whose keys are removed. If the folder implies a space, `space: null` is
+    written instead; setting a space removes `global: true`. `link`: edges to add, or whose details are replaced.
+    `unlink`: (type, target) of edges to remove from the frontmatter; the target is as written, or a short id. Only
+    `doctor --fix` may change `id`. Raises InvalidNote if the note cannot be edited safely.
     """
     note = parse(data, path)
     if note.kind is not NoteKind.NOTE:
@@ -387,7 +390,8 @@ def _value(field: str, value: Any, path: str) -> Any:
 
 def _check(before: Note, after: Note, changed: Mapping[str, Any], link: Sequence[NoteLink],
            unlink: Sequence[tuple[EdgeType, str]], content: str | None) -> None:  # fmt: skip
-    """Raise InvalidNote unless the edited note has the intended values and is otherwise unchanged."""
+    """Raise InvalidNote unless `after`, the edited note, has the intended values and is otherwise equal to
+    `before`."""
     if after.kind is not NoteKind.NOTE:
         problem = after.problems[0] if after.problems else None
         raise InvalidNote(f"{before.path} would no longer be a readable note: {problem.what if problem else after.kind}",
@@ -412,10 +416,10 @@ _NAME = re.compile(r"[^|#^]*")
 
 
 def retarget(data: bytes, path: str, short: str, stem: str) -> bytes:
-    """Return the note with all links to the short id `short` changed: in properties and text they lead to the note
-    named `stem`.
+    """Return a note's bytes with all links to the short id `short` changed, in properties and text: they then lead to
+    the note named `stem`.
 
-    Heading, block and alias of a link stay. An unreadable note comes back unchanged.
+    Heading, block and alias of a link stay. The bytes of a note that cannot be read or edited are returned unchanged.
     """
     if short.encode() not in data:
         return data
@@ -439,8 +443,8 @@ def _text(content: str, short: str, stem: str) -> str:
 
 
 def lead(content: str, names: Collection[str], stem: str) -> str:
-    """Return the text with all links to one of `names` (as from `body_links`) changed: they lead to the note named
-    `stem`.
+    """Return the text with all links to one of `names` (targets as returned by `body_links`) changed: they then lead
+    to the note named `stem`.
 
     A link by title keeps the title as its alias; heading, block and alias are kept.
     """
@@ -453,8 +457,8 @@ def lead(content: str, names: Collection[str], stem: str) -> str:
 
 
 def unlink(content: str, names: Collection[str], word: str) -> str:
-    """Return the text with all links to one of `names` replaced by plain text: the link's alias; without one, its
-    target, or `word` if the target is a file name with a short id."""
+    """Return the text with all links to one of `names` replaced by plain text: by the link's alias; if it has none,
+    by its target, or by `word` if the target is a file name with a short id."""
 
     def said(inside: str) -> str:
         alias = inside.partition("|")[2].strip()

@@ -92,7 +92,8 @@ def _plain(text: str, day: str, clock: str, zone: str | None) -> datetime:
 
 
 def _freely(text: str) -> datetime:
-    """Parse a date or time in any other form, if there is only one way to read it. Raises ValueError otherwise."""
+    """Parse a date or time in a form that `_plain` does not read, if there is only one way to understand it. Raises
+    ValueError otherwise."""
     if text.isascii() and text.isdigit():
         return _number(text)
     if len(text) > _LONGEST:
@@ -208,7 +209,8 @@ _YES = frozenset({"true", "yes", "on"})
 
 
 class InvalidValue(Exception):
-    """A value that is invalid for its key. `index`: its position in the block, in characters."""
+    """Raised for a value that is invalid for its key. `what`: what is wrong; `index`: the value's position in the
+    frontmatter block, in characters; `mend`: how to repair it."""
 
     def __init__(self, what: str, node: Node, mend: str) -> None:
         super().__init__(what)
@@ -258,8 +260,8 @@ def _plain_key(key: str) -> str:
 
 
 class FieldReader:
-    """Reads the fields of one frontmatter block. For an invalid value it adds a warning to `problems` and uses the
-    default."""
+    """Reads the fields of one frontmatter block. For an invalid value it adds a warning to `problems` and returns the
+    field's default."""
 
     def __init__(self, block: Frontmatter) -> None:
         self.block = block
@@ -283,8 +285,9 @@ class FieldReader:
     def field(self, key: str, read: Callable[[str, Node], T | None], otherwise: T, *, quiet: bool = False) -> T:
         """Return the value of the key prefixed `ormah_`, else of the key itself, else `otherwise`.
 
-        If `read` raises InvalidValue for one of the two keys, it is the person's: it is added to `taken`, with a
-        warning. There is no warning for the key itself if `quiet` is set or the prefixed key has a value.
+        If `read` raises InvalidValue for one of the two keys, that key is taken for one of the person's own: it is
+        added to `taken`, with a warning. There is no warning for the key itself if `quiet` is set or the prefixed key
+        has a value.
         """
         value: T | None = None
         node, own = self.block.get(key), self.block.get(OWN + key)
@@ -305,7 +308,8 @@ class FieldReader:
         return otherwise if value is None else value
 
     def text(self, key: str, node: Node | None) -> str | None:
-        """Return the text of a value, ignoring YAML types; None for an empty one. Raises InvalidValue."""
+        """Return a value as text, whatever its YAML type; None for an empty one. `key`: its key, for the error.
+        Raises InvalidValue if the value is no text."""
         if node is None or is_null(node):
             return None
         if isinstance(node, SequenceNode):
@@ -329,7 +333,8 @@ class FieldReader:
         return value if value.strip() else None
 
     def node_id(self, key: str, node: Node) -> str | None:
-        """Return an id of Ormah. Raises InvalidValue for other values, such as the number of a Zettelkasten."""
+        """Return the id in `node`. Raises InvalidValue if it is no id of Ormah but, for example, the number of a
+        Zettelkasten. `key`: the id's key, for the error."""
         value = (self.text(key, node) or "").strip().lower()
         if value and not is_node_id(value):
             raise InvalidValue(f"{key} must be a UUID, it says {value[:_SHOWN]}", node, "remove the line")
@@ -389,7 +394,8 @@ class FieldReader:
         return self.field(key, one_of, otherwise, quiet=quiet)
 
     def share(self, key: str, otherwise: float, node: Node | None) -> float:
-        """Return a number between 0 and 1; also accepts `90%`, `9/10` or `0,9`. Raises InvalidValue."""
+        """Return a number between 0 and 1; also accepts `90%`, `9/10` or `0,9`. `otherwise`: the result if the value
+        is empty. Raises InvalidValue."""
         value = self.text(key, node)
         if value is None or node is None:
             return otherwise
@@ -441,8 +447,8 @@ class FieldReader:
         return None if "[" in inside or "]" in inside else inside.strip()
 
     def items(self, key: str, *, split: re.Pattern[str] | None = None) -> list[Written]:
-        """Return a property's values as texts: the items of a list, or one text (split at `split`). Raises
-        InvalidValue."""
+        """Return the values of a list property as written: the items of a list, or the parts of one text (split at
+        `split`, if given). Raises InvalidValue."""
         node = self.block.get(key)
         if node is None or is_null(node):
             return []
@@ -491,10 +497,11 @@ NO_DETAIL = EdgeDetail(DEFAULT_WEIGHT, None, None)
 
 
 class NoteReader(FieldReader):
-    """Reads the fields and the edges of a frontmatter block."""
+    """Reads the edges of a frontmatter block, and like `FieldReader` its fields."""
 
     def targets(self, edge: str) -> list[Written]:
-        """Return the targets of an edge property: wikilinks, or plain names."""
+        """Return the targets that a property for edges names, as wikilinks or as plain names. `edge`: the property's
+        key."""
         out: list[Written] = []
         for value, node, alone, _ in self.items(edge):
             said = wikilinks(value) if "[[" in value else [(link_target(value), value)]
@@ -502,7 +509,7 @@ class NoteReader(FieldReader):
         return out
 
     def links(self) -> list[NoteLink]:
-        """Return the edges in the properties, without duplicates, with their details."""
+        """Return the edges that the properties contain, without duplicates, with their details."""
         pairs = self.block.pairs
         present = [key for key in pairs if key in EDGES]
         found: dict[str, tuple[EdgeType, str]] = {}

@@ -51,7 +51,8 @@ _NAME = re.compile(r"[^\s\[\](){}<>\"'`|#^/\\,:;=*]")
 
 
 class Forgotten(Struct, frozen=True, dict=True):
-    """What a purge removes: a memory (`node_id`, full id), and exact texts (`secrets`).
+    """Describes what a purge removes: a memory (`node_id`, full id) and exact texts (`secrets`). Finds mentions of
+    both in files and messages, and removes them.
 
     `names`: folded titles, aliases and file names that lead only to this memory. `quotes`: beginnings of its titles
     and first lines. `lines`: long lines that probably occur only in it.
@@ -65,12 +66,12 @@ class Forgotten(Struct, frozen=True, dict=True):
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Forgotten:
-        """Create an instance from its decoded JSON."""
+        """Create an instance from `given`, which was decoded from JSON."""
         return cls(given["node_id"], *(tuple(given[key]) for key in ("secrets", "names", "quotes", "lines")))
 
     def knowing(self, versions: Iterable[Note], taken: Callable[[str], bool] = lambda _: False) -> Forgotten:
-        """Return a copy with the names, quotes and long lines of all versions of the note. `taken`: whether a name
-        leads to another memory; such names are left out."""
+        """Return a copy with the names, quotes and long lines of all versions of the memory's note. `taken`: returns
+        whether a name leads to another memory; such names are left out."""
         names: dict[str, None] = {}
         quotes: dict[str, None] = {}
         lines: dict[str, None] = {}
@@ -121,7 +122,8 @@ class Forgotten(Struct, frozen=True, dict=True):
         return re.compile(rf"!?\[[^\[\]\n]*\]\([^()\n]*{self.short}[^()\n]*\)", re.IGNORECASE)
 
     def mentions(self, data: bytes) -> int:
-        """Return how often a file, message or tree names the memory or contains a secret."""
+        """Return how often the memory is named, or a secret contained, in `data`: a file, a commit message or a git
+        tree."""
         found = sum(1 for _ in self._mention.finditer(data))
         if self.names and (b"[[" in data or b"](" in data):
             named = (target for target in link_targets(data) if not self._word.search(target))
@@ -156,11 +158,12 @@ class Forgotten(Struct, frozen=True, dict=True):
     # Removing mentions
 
     def without(self, path: str, data: bytes) -> bytes:
-        """Return the bytes of a file that is not the memory's own, without mentions of the memory and without the
+        """Return the bytes of a file other than the memory's note, without mentions of the memory and without the
         secrets.
 
-        In Ormah's JSON lines below `.ormah` whole lines are removed, in notes edges; elsewhere mentions are replaced by
-        `(purged)`. All other bytes stay unchanged.
+        From `.jsonl` files below `.ormah`, lines that mention the memory are removed; from a note's frontmatter,
+        edges to the memory. All other mentions, and the secrets, are replaced by `(purged)`. All other bytes stay
+        unchanged.
         """
         if not self.mentions(data):
             return data
@@ -185,7 +188,7 @@ class Forgotten(Struct, frozen=True, dict=True):
             return data  # it cannot be edited by line: mentions are replaced in the text instead
 
     def text(self, text: str) -> str:
-        """Return the text with links, names and ids of the memory, and the secrets, replaced by `(purged)`."""
+        """Return the text with the secrets, and all links to the memory and its ids, replaced by `(purged)`."""
         while (left := self._once(text)) != text:  # a replacement may expose an adjacent mention
             text = left
         return text
@@ -216,12 +219,12 @@ class Forgotten(Struct, frozen=True, dict=True):
 
 
 def is_structure(text: str) -> bool:
-    """Whether a text occurs in the keys and values that notes have because of their format."""
+    """Whether `text` occurs in the keys and values that every note may have because of its format."""
     return text.strip() in _STRUCTURE
 
 
 def link_targets(data: bytes) -> tuple[str, ...]:
-    """Return the targets of all links in a file."""
+    """Return the targets of all wikilinks and markdown links in a file's bytes."""
     text = data.decode("utf-8", "surrogateescape")
     paths = (markdown.linked_note(found) for found in markdown.LINK.finditer(text)) if "](" in text else ()
     return (*(link_target(found) for found in _LINK.findall(text)), *filter(None, paths))

@@ -31,7 +31,8 @@ _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 class FrontmatterError(Exception):
-    """The block cannot be parsed. `index`: position in the file's text, in characters; `mend`: how to repair it."""
+    """Raised if a frontmatter block cannot be parsed. `what`: the reason; `index`: its position in the file's text,
+    in characters; `mend`: how to repair it."""
 
     def __init__(self, what: str, index: int, mend: str) -> None:
         super().__init__(what)
@@ -41,7 +42,7 @@ class FrontmatterError(Exception):
 
 
 class Frontmatter(Struct):
-    """A parsed frontmatter block and its position in `text` (the whole file).
+    """A parsed frontmatter block and its position in `text` (the whole file). `root` is None for an empty block.
 
     The positions in YAML nodes count from `start`. `pairs`: key -> (key node, value node), in file order.
     """
@@ -72,12 +73,12 @@ class Frontmatter(Struct):
         return len(line) - len(line.lstrip(" "))  # for `? key` this is less than the key's column
 
     def raw(self, node: Node) -> str:
-        """Return the characters of a node as written."""
+        """Return the text of a YAML node as it is written in the file."""
         return self.text[self.start + node.start_mark.index : self.start + node.end_mark.index]
 
 
 class _Flat:
-    """Resolves every scalar as text, whatever its tag."""
+    """Mixin for YAML loaders: resolves every scalar as text, whatever its tag."""
 
     def resolve(self, kind: type[Node], _value: Any, _implicit: Any) -> str:
         if kind is ScalarNode:
@@ -92,7 +93,8 @@ class _Flat:
 
 
 class PythonLoader(_Flat, Reader, Scanner, Parser, Composer):
-    """The loader for a PyYAML without libyaml: same nodes, but much slower."""
+    """The YAML loader that is used if PyYAML was built without libyaml. It makes the same nodes, but is much
+    slower."""
 
     def __init__(self, stream: str) -> None:
         Reader.__init__(self, stream)
@@ -116,9 +118,10 @@ else:
 
 
 def read(text: str, loader: type[Any] | None = None) -> Frontmatter | None:
-    """Parse the block at the beginning of a file's text; None if there is none.
+    """Parse the frontmatter block at the beginning of a file's text; None if there is none. `loader`: the YAML
+    loader; None: the fastest.
 
-    Raises FrontmatterError if it is unclosed, too large, not YAML, or not a plain mapping.
+    Raises FrontmatterError if the block is unclosed, too large, not YAML, or not a plain mapping.
     """
     opener = _OPENER.match(text)
     if opener is None:
@@ -156,12 +159,12 @@ def read(text: str, loader: type[Any] | None = None) -> Frontmatter | None:
 
 
 def is_null(node: Node) -> bool:
-    """Whether a value is empty, `~` or `null`, and not quoted."""
+    """Whether a YAML value is empty, `~` or `null`, and not quoted."""
     return isinstance(node, ScalarNode) and not node.style and node.value in _NULLS
 
 
 def is_block(node: Node) -> bool:
-    """Whether a node is a list or mapping in block style: a line for each item, without brackets or braces."""
+    """Whether a YAML node is a list or mapping in block style: a line for each item, without brackets or braces."""
     return isinstance(node, CollectionNode) and not node.flow_style
 
 
@@ -236,7 +239,7 @@ def _as_frontmatter_error(exc: yaml.YAMLError, block: str, offset: int) -> Front
 
 
 class _Dumper(yaml.Dumper):
-    """A dumper that quotes texts which YAML 1.1 or 1.2 would not read as text."""
+    """YAML dumper that quotes texts which YAML 1.1 or 1.2 would not read as text."""
 
 
 _Dumper.add_implicit_resolver(
@@ -310,7 +313,8 @@ class KeyLines(Struct, frozen=True):
 
 
 class Splices:
-    """Collects changes to a parsed block; `apply` makes all of them at once. New lines end in `eol`.
+    """Collects changes to the text of a file with a parsed block; `apply` returns the text with all of them made. New
+    lines end in `eol`.
 
     Raises Unusual if an alias or an unusual form makes a change unsafe.
     """
@@ -348,7 +352,7 @@ class Splices:
         return self.block.raw(node)
 
     def pairs(self, mapping: MappingNode, limit: int) -> list[KeyLines]:
-        """Return the keys of a block mapping with the positions of their lines. `limit`: the position in the text by
+        """Return the keys of a block mapping with the positions of their lines. `limit`: the position in the text at
         which the mapping ends."""
         found: list[KeyLines] = []
         for at, (key, value) in enumerate(mapping.value):
@@ -365,8 +369,8 @@ class Splices:
     def last(self, node: Node, since: int, until: int, seen: frozenset[int] = frozenset()) -> int:
         """Return the position after the last character of a value, excluding comments and blank lines after it.
 
-        `since`, `until`: the range in which the value must be; `since` is returned for one that is elsewhere (an
-        alias).
+        `since`, `until`: the range in which the value must be. If it is elsewhere (because `node` is an alias),
+        `since` is returned. `seen`: ids of the nodes around this one, so that a recursion ends.
         """
         if id(node) in seen or not since <= self.from_(node) <= until:
             return since
@@ -381,7 +385,8 @@ class Splices:
         return max((self.last(child, since, until, inside) for child in children[-2:]), default=since)
 
     def lines_to(self, last: int, until: int) -> int:
-        """Return the end of the line of `last`, or of the last line before `until` that is neither blank nor a comment."""
+        """Return the position after the line that contains `last`; if lines that are neither blank nor comments
+        follow it before `until`, return the position after the last of these."""
         end = self._line_end(last, until)
         at = end
         while at < until:
@@ -436,7 +441,8 @@ class Splices:
     # Lists and flow mappings
 
     def change_items(self, pair: KeyLines, drop: Sequence[Node], add: Sequence[str]) -> bool:
-        """Remove items of a block list and append others, one per line. Returns False if the value is no such list."""
+        """Remove the items `drop` of a block list and append the items `add`, one per line. Returns False, without a
+        change, if the value is no such list or would lose all its items."""
         node = pair.value
         if not pair.here or not isinstance(node, SequenceNode) or node.flow_style or not node.value:
             return False
@@ -466,7 +472,7 @@ class Splices:
 
     def flow_with(self, mapping: MappingNode, changes: Mapping[str, str | None]) -> str:
         """Return the text of a flow mapping (`{...}`) after some changes. `changes`: key -> new value, or None to
-        remove it. All other values stay as written."""
+        remove the key. All other values stay as written."""
         left = dict(changes)
         parts: list[str] = []
         for key, value in mapping.value:

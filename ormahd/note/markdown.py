@@ -27,7 +27,8 @@ _FILE = re.compile(
 
 
 def normalise(text: str) -> str:
-    r"""Return the content of a body: `\n` line ends, without blank lines around it. Spaces inside its lines stay."""
+    r"""Return the text of a note's body in normal form: with `\n` line ends, and without blank lines around it.
+    Spaces inside its lines stay."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     start, end = core_span(text)
@@ -35,7 +36,7 @@ def normalise(text: str) -> str:
 
 
 def dominant_eol(whole: str) -> str:
-    """Return the line end that most lines of a file have. New lines get the same."""
+    """Return the line end that most lines of a file have, to be used for new lines."""
     crlf = whole.count("\r\n")
     return "\r\n" if crlf * 2 > whole.count("\n") else "\n"
 
@@ -134,7 +135,8 @@ def _opens(line: str) -> str | None:
 
 
 def _closing(lines: list[str], at: int, fence: str) -> int | None:
-    """Return the index of the line that closes a fence, or None."""
+    """Return the index of the line that closes a code fence, or None. `at`: the index of the first line to look at;
+    `fence`: the fence's opening mark."""
     for index in range(at, len(lines)):
         bare = lines[index].strip(" \t>\r")
         if len(bare) >= len(fence) and not bare.strip(fence[0]):
@@ -185,8 +187,8 @@ _LINE = re.compile(r"([^\r\n]*)(\r\n|\n|\r|\Z)")
 
 
 def body_change(text: str, body: int, content: str) -> tuple[int, int, str]:
-    """Return the replacement that gives a file another content: (start, end, new text). `text`: the whole file; `body`:
-    the position where its body begins. Unchanged lines keep their line ends."""
+    """Return (start, end, new text): the part of `text` to replace so that the file's content becomes `content`.
+    `text`: the whole file; `body`: the position where its body begins. Unchanged lines keep their line ends."""
     eol = dominant_eol(text)
     start, end = (body + at for at in core_span(text[body:]))
     if start == end:
@@ -205,6 +207,6 @@ def body_change(text: str, body: int, content: str) -> tuple[int, int, str]:
 
 
 def _kept_ends(old: list[str], new: list[str], marks: list[str]) -> dict[int, str]:
-    """Return index of a line of `new` -> its line end, for the lines that are unchanged. `marks`: the line ends of
+    """Return index in `new` -> line end, for the lines of `new` that also are in `old`. `marks`: the line ends of
     `old`."""
     return {here + at: marks[there + at] for there, here, size in matching_blocks(old, new) for at in range(size)}

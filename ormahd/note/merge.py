@@ -35,7 +35,8 @@ _T = TypeVar("_T", bound=Hashable)
 
 
 class MergeConflict(Struct, frozen=True):
-    """One item that both sides changed differently. The versions are text; None if absent."""
+    """A part of a file (`field`) that both sides changed differently. `base`, `ours`, `theirs`: the part as text in
+    each version; None if the version lacks it."""
 
     path: str
     node: str | None
@@ -84,7 +85,7 @@ class Wanted(Struct):
 
 
 class _Absent:
-    """The type of `_ABSENT`, which stands for the base's value if there is no base."""
+    """The type of `_ABSENT`, which is used as the base's value of a field if there is no base."""
 
 
 _ABSENT = _Absent()
@@ -214,7 +215,8 @@ TextMerge = Callable[[list[str], list[str], list[str]], list[str] | None]
 
 
 class DividedNote(Struct, frozen=True, dict=True):
-    """The text of a readable note, divided into the lines of each key. Raises Unusual if the YAML cannot be divided."""
+    """A readable note whose text is divided into the lines of each key. Its properties raise Unusual if the YAML
+    cannot be divided."""
 
     data: bytes
     note: Note
@@ -287,7 +289,7 @@ def _candidates(
 
 
 def _spliced(base: DividedNote | None, ours: DividedNote, theirs: DividedNote, wanted: Wanted, merge: TextMerge) -> str:
-    """Return the text of `ours` with the changes that only `theirs` made: the lines of keys, and the changes to the
+    """Return the text of `ours` with the changes that only `theirs` made, both to the lines of keys and to the
     body."""
     eol = dominant_eol(ours.text)
     splices = Splices(ours.block, eol)
@@ -315,7 +317,8 @@ def _spliced(base: DividedNote | None, ours: DividedNote, theirs: DividedNote, w
 
 
 def _finished(data: bytes, path: str, wanted: Wanted) -> bytes:
-    """Edit `data` until it has the values `wanted`, and return it. Raises InvalidNote or Unusual if that fails."""
+    """Return `data`, the bytes of a merged note, edited so that the note has the values `wanted`. Raises InvalidNote
+    or Unusual if that fails."""
     note = parse(data, path)
     if note.kind is not NoteKind.NOTE or note.id != wanted.id:
         raise Unusual("the lines do not fit together")
@@ -343,8 +346,8 @@ def _finished(data: bytes, path: str, wanted: Wanted) -> bytes:
 
 
 def _with_lines(data: bytes, path: str, wanted: Wanted) -> bytes:
-    """Return the note with the keys that `edit` cannot write: aliases, and other programs' keys as one side wrote
-    them."""
+    """Return the bytes of a note with the lines for `wanted` that `edit` cannot write: the aliases, and other
+    programs' keys as one side wrote them."""
     sheet = DividedNote(data, parse(data, path))
     said = sheet.side().extra
     keys = [key for key in dict.fromkeys([*said, *wanted.extra]) if said.get(key) != wanted.extra.get(key)]
@@ -395,7 +398,7 @@ def _unix(text: str) -> str:
 
 
 class Merged(Struct, frozen=True):
-    """The result of a merge. With conflicts `data` is None, unless `keep_ours` was given."""
+    """The result of a merge. `data`: the merged bytes; None if there are conflicts and `keep_ours` was not given."""
 
     data: bytes | None
     conflicts: tuple[MergeConflict, ...] = ()

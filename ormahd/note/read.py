@@ -69,8 +69,8 @@ _PLACEHOLDER = re.compile(r"<%.*?%>|\{\{[^{}\n]+\}\}", re.DOTALL)
 
 
 class ForeignHead(Struct, frozen=True):
-    """The head of another tool at the top of a file: the fields in it that Ormah uses too. `tool`: whose head it is,
-    for messages. `end`: position of the first character after it."""
+    """What another tool wrote at the top of a file as its metadata: those of its fields that Ormah uses too. `tool`:
+    name of the format, for messages. `end`: position of the first character after the head."""
 
     tool: str
     end: int

@@ -173,7 +173,7 @@ copy has the same."""
 
 
 def claim(kind: NoteKind, node_id: str | None) -> str | None:
-    """Return `node_id` if files of this kind own their id, else None."""
+    """Return `node_id` if a file of this kind owns the id that is written in it (`_CLAIMING`), else None."""
     return node_id if kind in _CLAIMING else None
 
 
@@ -201,7 +201,8 @@ def edge_key(edge: EdgeType, target: str) -> str:
 
 
 class Problem(Struct, frozen=True):
-    """A problem that a person may want to fix. `line` counts from 1."""
+    """A problem of a note that a person may want to fix. `what`: the problem; `line`: counts from 1; `mend`: how to
+    repair it."""
 
     level: Literal["error", "warning", "info"]
     what: str

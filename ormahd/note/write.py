@@ -148,7 +148,7 @@ def number(value: float) -> str:
 
 
 def moment(value: datetime) -> str:
-    """Return `2026-11-21T20:00:00Z`; with microseconds only if they are not zero."""
+    """Return the time in UTC as text, such as `2026-11-21T20:00:00Z`; with microseconds only if they are not zero."""
     return as_utc(value).replace(tzinfo=None).isoformat() + "Z"
 
 
@@ -207,7 +207,7 @@ def adopt(data: bytes, path: str, *, id: str, created: datetime) -> bytes:  # no
 
 
 def unadopted(data: bytes, path: str) -> bytes:
-    """Return the bytes from which adoption made `data`; `data` itself if it does not look adopted."""
+    """Return the bytes from which `adopt` made `data`; `data` itself if it does not look adopted."""
     note = parse(data, path)
     if note.kind is not NoteKind.NOTE or note.id is None:
         return data
