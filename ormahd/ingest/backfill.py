@@ -34,10 +34,11 @@ STOPS: Final = 10.0
 
 
 class Backfill:
-    """The backfill of one vault. Thread-safe."""
+    """Archives, in a thread of its own, the transcripts that are already in some folders, after a client asked for
+    it. Thread-safe."""
 
     def __init__(self, ormah: Ormah, archived: Callable[[], None] = lambda: None) -> None:
-        """`archived` is called each time that a file was archived."""
+        """`archived` is called after each file, whether or not turns of it were archived."""
         self._ormah = ormah
         self._archived = archived
         self._log = SourceLog(ormah.state)
@@ -53,7 +54,8 @@ class Backfill:
             self._begin([str(one) for one in wanted["folders"]], str(wanted.get("begun")))
 
     def answer(self, action: str, folders: list[str]) -> BackfillResult:
-        """Carry out an action (`start`, `stop` or `state`), and return the state of the backfill.
+        """Carry out an action (`start`, `stop` or `state`), and return the state of the backfill. `folders`: where
+        `start` looks for transcripts; empty: the folders of all known agents.
 
         Raises:
             BadRequest: the action is unknown, archiving is switched off, or a folder is no absolute path.
@@ -75,8 +77,8 @@ class Backfill:
             )  # fmt: skip
 
     def close(self, seconds: float) -> bool:
-        """End the thread as soon as it has read the present file; the next start of the daemon continues. Return
-        False if it has not ended after `seconds`."""
+        """Stop the thread after the file that it is reading; the next start of the daemon continues the backfill.
+        Return False if the thread still runs after `seconds`."""
         self._leaving.set()
         thread = self._thread
         if thread is not None:

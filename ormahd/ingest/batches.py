@@ -35,8 +35,8 @@ WHO: Final = {"user": "person", "assistant": "agent"}
 
 
 class ShownTurn(Struct, frozen=True):
-    """A turn as shown to a model. `turn`: its number in the batch. `read`: whether it was read before; it is then
-    shown only so that the model understands the other turns."""
+    """A turn as shown to a model. `turn`: its number in the batch, from 1. `who`: `person` or `agent`. `read`:
+    whether the turn was read before; it is then shown only so that the model understands the other turns."""
 
     turn: int
     who: str
@@ -46,8 +46,9 @@ class ShownTurn(Struct, frozen=True):
 
 
 class TurnBatch(Struct, frozen=True):
-    """Some turns of one session. `keys`: the keys of the shown turns, in order. `fresh`: the keys of those that are
-    unread. `end`: the number of turns of the session that are read once this batch is."""
+    """Consecutive turns of one session that a model is shown together. `keys`: the key of turn number 1, 2 and so on,
+    also of a turn that was deleted. `fresh`: the keys of the unread turns. `end`: how many turns of the session,
+    counted from its beginning, are read after this batch."""
 
     turns: tuple[ShownTurn, ...]
     keys: tuple[str, ...]
@@ -56,8 +57,9 @@ class TurnBatch(Struct, frozen=True):
 
 
 class Remembered(Struct, frozen=True):
-    """A memory as a model proposes it. `turns`: the numbers of the turns that say it; the first is that in which it
-    was said. `corrects`: words of an earlier fact that this one makes wrong."""
+    """A memory as a model proposes it. `turns`: the numbers, in the batch, of the turns that say it; the memory is
+    dated by the first of these. `corrects`: words of the earlier fact that this memory makes wrong; "" if there is
+    none."""
 
     turns: Sequence[int]
     type: NodeType
@@ -70,7 +72,8 @@ class Remembered(Struct, frozen=True):
 
 
 def batches(some: UnreadTurns, most: int = BATCH) -> Iterator[TurnBatch]:
-    """Yield the unread turns of a session in batches of at most `most` characters."""
+    """Yield batches with all unread turns of a session, in order. A batch begins with some read turns, and has at
+    most `most` characters, unless a single unread turn has more."""
     start = some.start
     turns = {one.key: one for one in some.turns}
     while start < len(some.turns):
@@ -88,14 +91,16 @@ def batches(some: UnreadTurns, most: int = BATCH) -> Iterator[TurnBatch]:
 
 
 def show(keys: Sequence[str], turns: Mapping[str, Archived], fresh: Collection[str]) -> tuple[ShownTurn, ...]:
-    """Return the turns with these keys in the form for a model, numbered by their position in `keys`. Keys that
-    `turns` no longer has are left out; the numbers of the others stay. `fresh`: the keys of unread turns."""
+    """Return the turns with these keys in the form in which a model is shown them. A turn's number is the position of
+    its key in `keys`, from 1. A key that `turns` (key -> turn) does not have is skipped, but counted. `fresh`: the
+    keys of the unread turns."""
     return tuple(_shown(turns[key], at, read=key not in fresh) for at, key in enumerate(keys, 1) if key in turns)
 
 
 def candidates(batch: TurnBatch, found: Sequence[Remembered]) -> list[MemoryCandidate]:
-    """Return the memories that a model proposes as candidates, with keys of turns in place of numbers. Numbers of
-    turns that are not in the batch are dropped; the checks refuse a candidate that has no turn left."""
+    """Convert the memories that a model proposed from a batch to candidates: numbers of turns become keys of turns.
+    Numbers that the batch does not have are dropped; a candidate that has no turn left is later refused by
+    `Checks`."""
     return [
         MemoryCandidate(
             one.type, shortened(one.title, TITLE), one.content, one.confidence,

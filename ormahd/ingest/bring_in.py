@@ -50,11 +50,12 @@ BATCH: Final = 500
 
 
 class ReadingStopped(Exception):
-    """Ends the reading of a file, if `Progress` raises it. Turns archived by then stay; the file counts as unread."""
+    """Raised by a `Progress` callback to end the reading of a file. Turns archived by then stay; the file counts as
+    unread."""
 
 
 class _Taking(Struct):
-    """The state of the archiving of one document: a file, or a member of a zip."""
+    """The state of the archiving of one document, which is a file, or a member of a zip."""
 
     name: str
     source: str | None
@@ -98,11 +99,11 @@ def look(
     ormah: Ormah, path: str, *, dry_run: bool, progress: Progress, unnamed: bool = False, propose: Propose | None = None,
     foreseen: Callable[[IngestedFile, Touched], None] = lambda *_: None, files: Sequence[Path] | None = None,
 ) -> IngestPathResult:  # fmt: skip
-    """Return the files at a path that may hold conversations. With `dry_run`, read each, and say what would be
-    archived.
+    """Return the files at a path that may hold conversations. With `dry_run`, read each of these files, and include
+    what would be archived from it.
 
-    `foreseen` adds to a result the memories that would be made from the file. `files`: the files, if the caller has
-    already found them.
+    In a dry run, `foreseen` is called with the result of each file, and adds to it the memories that would be made
+    from that file. `files`: the files at the path, if the caller has already found them.
 
     Raises:
         BadRequest: there is nothing at this path, or archiving is switched off.
@@ -136,8 +137,9 @@ def ingest(
     propose: Propose | None = None,
     touched: Touched | None = None,
 ) -> IngestedFile:
-    """Archive the sessions of one file, and add those that got turns to `touched`. `source`: the way in under which
-    the file is counted. `propose`: is called with the facts in an export of another program's memories.
+    """Archive the sessions of one file, and add those that got turns to `touched`. `source`: the source, such as
+    `backfill`, to whose numbers the result is added. `unnamed`: the file is a copy of a text that has no path of its
+    own. `propose`: is called with the facts in an export of another program's memories.
 
     Raises:
         BadRequest: there is no such file, or archiving is switched off.
@@ -151,7 +153,8 @@ def ingest(
 
 
 def record(ormah: Ormah, source: str, out: IngestedFile, touched: Touched) -> None:
-    """Count the result of archiving a file under its source, and record which sessions got turns from that source."""
+    """Add the result of archiving a file (`out`) to the numbers of `source`, and record that the sessions in
+    `touched` got turns from that source."""
     log = SourceLog(ormah.state)
     if touched:
         log.grew(source, touched)
@@ -170,7 +173,7 @@ def allowed(ormah: Ormah) -> None:
 
 
 def named(path: str) -> Path:
-    """Return the file or folder at an absolute path. Raises BadRequest if there is none."""
+    """Return `path` as a Path. Raises BadRequest if it is not absolute, or if there is no file or folder at it."""
     place = Path(path)
     if not place.is_absolute():
         raise BadRequest(f"'{path[:200]}' is no absolute path")
@@ -180,13 +183,13 @@ def named(path: str) -> Path:
 
 
 def ours(ormah: Ormah) -> tuple[Path, ...]:
-    """Return the folders in which Ormah stores its own data. No session or document is read from them."""
+    """Return the folders in which Ormah stores its own data. Sessions and documents in these folders are not read."""
     kept = (paths.sessions_dir(ormah.vault.id).parent, paths.purged_file(ormah.vault.id).parent)
     return (ormah.vault.root, ormah.index.directory, ormah.state.path.parent, *kept)
 
 
 def refuse_ours(ormah: Ormah, place: Path) -> None:
-    """Raise BadRequest if a path is in a folder of Ormah's own data."""
+    """Raise BadRequest if `place` is one of the folders in which Ormah stores its own data, or is inside one."""
     if any(one in (place, *place.parents) for one in ours(ormah)):
         raise BadRequest(f"{place} is in a folder of Ormah itself", hint=WHY_OURS)
 
@@ -201,8 +204,8 @@ def take(
     propose: Propose | None = None,
     touched: Touched | None = None,
 ) -> IngestedFile:
-    """Archive the sessions of a file, and return the result. With `seen` it is a dry run: nothing is stored, and the
-    keys of the turns are added to `seen`."""
+    """Archive the sessions of a file, and return the result. If `seen` is given, it is a dry run: nothing is stored,
+    turns whose keys are in `seen` count as archived, and the keys of the other turns are added to `seen`."""
     return settling(ormah, path, seen=seen, unnamed=unnamed, progress=progress, propose=propose, touched=touched)[0]
 
 
@@ -218,10 +221,10 @@ def settling(
     propose: Propose | None = None,
     touched: Touched | None = None,
 ) -> tuple[IngestedFile, bool]:
-    """Do the same as `take`, and also return whether the file ends with a complete answer.
+    """Do the same as `take`. Return (its result, whether the file ends with a complete answer).
 
     `ending`: the agent's last answer as reported by a hook; it is archived even if the file does not have it yet.
-    `least`: minimum number of prompts; a file of new sessions with fewer is left for later.
+    `least`: a file with fewer prompts is left for later, unless one of its sessions is archived already.
     """
     out = IngestedFile(str(path))
     settled = True
@@ -264,7 +267,8 @@ def settling(
 
 
 def _add(touched: Touched, taking: _Taking) -> None:
-    """Add the sessions of a document to `touched`, without the turns that the person took back."""
+    """Add the sessions that got turns from a document to `touched`, without the turns that the person took back by a
+    rewind."""
     gone = taking.reading.withdrawn
     for path, (head, lines) in taking.touched.items():
         before = touched[path][1] if path in touched else []
@@ -272,8 +276,8 @@ def _add(touched: Touched, taking: _Taking) -> None:
 
 
 def _project(path: Path) -> str | None:
-    """Return the project's folder for a chat of Gemini CLI, from a file beside it, as the chat itself does not name
-    it. None for any other file."""
+    """Return the project's folder of a chat of Gemini CLI, which the chat itself does not state. It is read from the
+    file `.project_root` beside the folder `chats`. None for any other file."""
     file = path.parent.parent / ".project_root"
     try:
         return file.read_text("utf-8", "replace").strip()[:4096] or None if path.parent.name == "chats" else None
@@ -335,8 +339,8 @@ def _unheard(ormah: Ormah, harness: str, taking: _Taking) -> bool:
 
 
 def _heard(taking: _Taking, turn: SessionTurn) -> SessionTurn:
-    """Record a turn in `taking`, and return it. An answer that is still open is returned as closed if a hook reported
-    exactly this text as the last answer."""
+    """Record a turn in `taking`, and return it. If it is an answer that may still grow, and a hook reported exactly
+    this text as the last answer, return it as complete (`closed`)."""
     if turn.cwd is not None:
         taking.homes.setdefault(turn.session, turn.cwd)
     if turn.role == "user":
@@ -353,7 +357,8 @@ def _heard(taking: _Taking, turn: SessionTurn) -> SessionTurn:
 
 
 def _end(ormah: Ormah, taking: _Taking) -> None:
-    """Add the answer that a hook reported, if the file still ends with the prompt."""
+    """If a hook reported the agent's last answer, and the file still ends with the prompt, add the reported answer to
+    `taking.waiting`."""
     tail = taking.tail
     if taking.ending and tail is not None and tail.role == "user" and not _left_out(ormah, taking, tail):
         key = key_of("told", tail.key, taking.ending)
@@ -371,8 +376,8 @@ def _count(taking: _Taking) -> None:
 
 
 def _left_out(ormah: Ormah, taking: _Taking, turn: SessionTurn) -> bool:
-    """Return whether a turn is left out: its session is one of the judge's own, or began in an excluded folder, or is
-    in one at this turn."""
+    """Return whether a turn must not be archived: its session is one of the judge's own, or began in an excluded
+    folder, or is in an excluded folder at this turn."""
     if turn.session in taking.judging:
         return True
     for cwd in {taking.homes.get(turn.session), turn.cwd} - {None}:
@@ -385,8 +390,9 @@ def _left_out(ormah: Ormah, taking: _Taking, turn: SessionTurn) -> bool:
 
 
 def _keep(ormah: Ormah, harness: str, taking: _Taking, *, titled: bool) -> None:
-    """Archive those turns in `taking.waiting` that are not archived yet. `titled`: no more turns follow, so that it
-    is known which sessions may have a title; their titles are stored as well."""
+    """Archive those turns in `taking.waiting` that are not archived yet, and empty that list. `titled`: the document
+    has no more turns, so that it is known which sessions may have a title; then also store the titles of the sessions
+    of these turns."""
     turns, taking.waiting = taking.waiting, []
     keys = [turn.key for turn in turns]
     known = ormah.sessions.known([*keys, *(taking.told[key] for key in keys if key in taking.told)]) | (
@@ -421,7 +427,8 @@ def _keep(ormah: Ormah, harness: str, taking: _Taking, *, titled: bool) -> None:
 
 
 def _entitle(ormah: Ormah, harness: str, taking: _Taking) -> None:
-    """Store the titles of those sessions that got turns before the last batch, but none in it."""
+    """Store the titles of those sessions of which turns were archived, but none by the last call of `_keep`, the only
+    one that stores titles."""
     if taking.seen is None:
         known = sorted(taking.unentitled & taking.reading.titles.keys())
         ormah.sessions.add([(_head(ormah, harness, taking, one, None, titled=True), []) for one in known])

@@ -34,7 +34,7 @@ MOST: Final = 200
 
 
 class AgentMemory(Struct, frozen=True, forbid_unknown_fields=True):
-    """A memory as an agent sends it."""
+    """A memory as an agent sends it. `turns`, `corrects`: as in `Remembered`."""
 
     batch_id: str
     turns: list[int]
@@ -48,8 +48,8 @@ class AgentMemory(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _HandedOut(Struct, frozen=True):
-    """The record of a batch that was given to an agent, kept with the receipt. `path`: the session's file in the
-    archive; `keys`: the keys of the shown turns; `fresh`: those of the turns that were unread."""
+    """What the receipt records about one batch that was given to an agent. `path`: the session's file in the archive;
+    `keys`: the keys of the shown turns; `fresh`: the keys of those shown turns that were unread."""
 
     batch_id: str
     path: str
@@ -61,8 +61,8 @@ class AgentReading:
     """Makes batches of unread turns for an agent, and commits the memories that the agent finds in them."""
 
     def __init__(self, ormah: Ormah, *, judge: bool, conflicts: Callable[[], None] = lambda: None) -> None:
-        """`judge`: whether a judge is configured; with `extraction.by` = `auto` it reads the sessions, and no agent
-        does. `conflicts`: is called when a new memory seems to replace an older one."""
+        """`judge`: whether a judge is configured; if so, and `extraction.by` is `auto`, the judge reads the sessions,
+        and no agent is asked to. `conflicts` is called when a new memory seems to replace an older one."""
         by = ormah.settings.extraction.by
         self._on = by == "agent" or (by == "auto" and not judge)
         self._ormah = ormah
@@ -73,8 +73,8 @@ class AgentReading:
         return self._on and next(iter(self._open()), None) is not None
 
     def hand_out(self, characters: int) -> tuple[list[ExtractionBatch], list[dict[str, Any]]]:
-        """Return (batches, records of them to keep with the receipt). The batches have at most `characters` together;
-        those of the newest sessions come first."""
+        """Return (batches for an agent, a record of each batch to keep with the receipt). The batches together have
+        at most `characters`, and at most `CHARACTERS`, characters; those of the newest sessions come first."""
         shown: list[ExtractionBatch] = []
         kept: list[dict[str, Any]] = []
         left = min(characters, CHARACTERS)
@@ -97,8 +97,8 @@ class AgentReading:
         return shown, kept
 
     def again(self, kept: Sequence[Mapping[str, Any]]) -> list[ExtractionBatch]:
-        """Return the batches of a receipt again, without turns that were deleted since then. `kept`: the records from
-        `hand_out`."""
+        """Return the batches of a receipt again, without the turns that were deleted after they were handed out.
+        `kept`: the records that `hand_out` returned."""
         found = []
         for one, tail, batch in self._batches(kept):
             if batch.fresh and tail is not None:
@@ -108,13 +108,14 @@ class AgentReading:
     def settle(
         self, kept: Sequence[Mapping[str, Any]], items: Any, caller: Caller, run: str
     ) -> tuple[int, list[RefusedItem], list[str]]:
-        """Commit the memories that an agent found, one commit for each batch. A batch without a memory counts as read.
+        """Commit the memories that an agent found, one commit for each batch. A batch without a memory counts as
+        read.
 
-        `kept`: the records from `hand_out`; `items`: the agent's memories. Return (number of memories made, refused
-        items, commits).
+        `kept`: the records that `hand_out` returned; `items`: the agent's memories, as decoded JSON. Return (number
+        of memories made, refused items, commits).
 
         Raises:
-            VaultBusy: another process holds git. What was stored so far stays.
+            VaultBusy: another process holds git. The batches that were committed before stay committed.
         """
         if not isinstance(items, list) or len(items) > MOST:
             return 0, [RefusedItem("extractions", "", f"it is no list of at most {MOST} items")], []
@@ -151,8 +152,8 @@ class AgentReading:
         ]  # fmt: skip
 
     def _batches(self, kept: Sequence[Mapping[str, Any]]) -> list[tuple[_HandedOut, SessionTail | None, TurnBatch]]:
-        """Return (record, session, batch with the turns that are still archived) for each batch of a receipt. The
-        session is None if it is no longer archived or may no longer be read."""
+        """Return (record, session, batch with the turns that are still archived) for each record in `kept`, those of
+        one receipt. The session is None if it is no longer archived or may no longer be read."""
         tails = {one.path: one for one in readable(self._ormah)}
         found = []
         for row in kept:
@@ -201,7 +202,8 @@ class AgentReading:
 
 
 def _same(one: _HandedOut, some: UnreadTurns | None) -> TurnBatch:
-    """Return the batch of a record again, with those of its turns that are still in `some`."""
+    """Return the batch of a record again, with those of its turns that the session `some` still has. `some` None: the
+    session is gone."""
     turns = {turn.key: turn for turn in some.turns} if some is not None else {}
     place = {key: at for at, key in enumerate(turns, 1)}
     fresh = frozenset(key for key in one.fresh if key in turns)

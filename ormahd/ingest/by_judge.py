@@ -50,8 +50,8 @@ class LearnedAnswer(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read(asker: Asker, batch: TurnBatch, *, whole: bool) -> list[MemoryCandidate]:
-    """Return the memories that the judge proposes from a batch. `whole`: treat an answer as unusable if any part of
-    it is. Raises JudgeGone, Unusable."""
+    """Return the memories that the judge proposes from a batch. `whole`: raise Unusable if any part of the judge's
+    answer is unusable, instead of returning the rest. Raises JudgeGone, Unusable."""
     data = msgspec.to_builtins(batch.turns)
     said = asker.ask(JudgeQuestion(TASK, INSTRUCTIONS, list(data), LearnedAnswer, whole=whole))
     return candidates(batch, [_remembered(one) for one in said])

@@ -38,7 +38,7 @@ _ID: Final = re.compile(r"[0-9a-fA-F-]{8,64}")
 
 
 class _Wish(Struct, frozen=True):
-    """A request to read a file. `source`: who made it, `hook` or `watcher`."""
+    """A request to read a transcript. `source`: which source made it, `hook` or `watcher`."""
 
     source: str
     ending: str = ""
@@ -46,14 +46,14 @@ class _Wish(Struct, frozen=True):
 
 
 class Capture:
-    """A thread that archives the transcripts named by hooks and by the watcher, one at a time. Thread-safe; `hear`
-    returns at once."""
+    """Archives, one at a time in a thread of its own, the transcripts that hooks or the watcher name. Thread-safe;
+    `hear` and `read` return at once."""
 
     def __init__(
         self, ormah: Ormah, first: Callable[[], None] = lambda: None, archived: Callable[[], None] = lambda: None
     ) -> None:
-        """`first` is called in the thread before any file is read; it passes on what hooks stored while no daemon was
-        running. `archived` is called after each file."""
+        """`first` is called in the thread before any transcript is read; it delivers the reports that hooks stored on
+        disk while no daemon was running. `archived` is called after each transcript."""
         self._ormah = ormah
         self._first = first
         self._archived = archived
@@ -69,7 +69,8 @@ class Capture:
         self._thread.start()
 
     def stop(self, seconds: float) -> bool:
-        """End the thread as soon as it has read the present file. Return False if it has not ended after `seconds`."""
+        """Stop the thread after the transcript that it is reading. Return False if the thread still runs after
+        `seconds`."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -78,8 +79,8 @@ class Capture:
         return not self._thread.is_alive()
 
     def hear(self, harness: str, session: str | None, path: str | None, ending: str) -> None:
-        """Queue a transcript that a hook reported as grown. `path` None: find the file by the session's id. `ending`:
-        the agent's last answer, "" if not reported."""
+        """Queue the transcript of a session, because a hook reported that it has grown. `path`: the transcript; None:
+        find it by the session's id. `ending`: the agent's last answer; "" if the hook did not report it."""
         if not self._ormah.settings.sessions.keep:
             return
         file = Path(path) if path else _of_session(harness, session)
@@ -92,7 +93,7 @@ class Capture:
             self._changed.notify_all()
 
     def read(self, file: Path) -> None:
-        """Queue a transcript whose change the watcher has noticed."""
+        """Queue a transcript that the watcher has seen change."""
         with self._changed:
             self._waiting.setdefault(file, _Wish("watcher"))
             self._later.pop(file, None)
@@ -145,7 +146,8 @@ class Capture:
         return None
 
     def _read(self, file: Path, wish: _Wish) -> None:
-        """Archive the sessions of a file. If a hook reported an answer, wait up to `SETTLES` until the file has it."""
+        """Archive the sessions of a transcript. If a hook reported the agent's last answer, wait up to `SETTLES`
+        seconds until the transcript has it; after that, archive the answer as reported."""
         ending = wish.ending
         least = self._ormah.settings.sessions.min_turns if wish.source == "watcher" else 1
         end = time.monotonic() + SETTLES
@@ -175,8 +177,8 @@ class Capture:
 
 
 def _of_session(harness: str, session: str | None) -> Path | None:
-    """Return the transcript of a session of Codex, whose hooks may report no path. None for any other harness, or if
-    there is no such file."""
+    """Return the transcript of a session of Codex, found by the session's id, because Codex's hooks may report no
+    path. None for any other harness, or if there is no such file."""
     home = known_home()
     if harness != "codex" or session is None or home is None or not _ID.fullmatch(session):
         return None

@@ -65,7 +65,7 @@ ORIGIN: Final = "session"
 
 
 class Origin(Struct, frozen=True):
-    """The session that candidates come from. `space`: the space of its project; None if it has none."""
+    """The session in which candidates were found. `space`: the space of its project; None if it has none."""
 
     session: str
     harness: str
@@ -73,10 +73,12 @@ class Origin(Struct, frozen=True):
 
 
 class Checks:
-    """Checks the candidates of one run. Each is also compared with the candidates accepted before it."""
+    """Decides which candidates become memories; refuses those that are unfit, known or forgotten. Each candidate is
+    also compared with those that the same object has accepted before."""
 
     def __init__(self, ormah: Ormah, way: Way) -> None:
-        """Raises OSError if the tombstones of forgotten memories cannot be read."""
+        """`way`: what finds the candidates: the rules or a model. Raises OSError if the tombstones of forgotten
+        memories cannot be read."""
         self._ormah = ormah
         self._way = way
         self._gone = ormah.learned.forgotten()
@@ -88,7 +90,8 @@ class Checks:
         """Number of accepted candidates that seem to replace an older memory."""
 
     def check(self, one: MemoryCandidate, origin: Origin, turns: Mapping[str, Archived]) -> PlannedMemory | str:
-        """Return the memory to store, or the reason why the candidate is refused. `turns`: key -> turn."""
+        """Return the memory to store; or if the candidate is refused, the reason, a key of `REASONS`. `turns`: key ->
+        turn of the session."""
         first = turns.get(one.turns[0]) if one.turns else None
         found: list[str] = []
         title = " ".join((clean(self._ormah, one.title, found) or "").split())[:MAX_TITLE]
@@ -121,8 +124,8 @@ class Checks:
     def _repeats(
         self, title: str, content: str, kind: NodeType, space: str | None, turn: str, origin: Origin
     ) -> str | None:
-        """Return the reason (`KNOWN` or `WHISPERED`) why a text is not new; None if it is new. Count in `replaces` if
-        it seems to replace an older memory."""
+        """Return `KNOWN` or `WHISPERED`, the reason why a text is not new; None if it is new. `turn`: the key of the
+        turn that says it. If it seems to replace an older memory, add one to `self.replaces`."""
         now = self._ormah.moment()
         near = self._near(title, content)
         told = whispers.told_in(self._ormah.state, key_of(origin.session) or "")
@@ -150,7 +153,8 @@ class Checks:
         return None
 
     def _near(self, title: str, content: str) -> dict[str, float]:
-        """Return id -> cosine, for the memories with which a candidate is compared."""
+        """Return id of a memory -> cosine similarity to a text, for the memories with which it is to be compared. For
+        a memory that was found by words only, the similarity is `BY_WORDS`."""
         by_words = self._ormah.index.search_text(content, NEIGHBOURS)
         near = dict.fromkeys((node_id for node_id, _ in by_words), BY_WORDS)
         return near | dict(self._ormah.neighbours(title, content, NEIGHBOURS))
@@ -171,7 +175,7 @@ def note_of(one: PlannedMemory, updated: datetime) -> bytes:
 
 def _relation(older: tuple[str | None, str, NodeType], content: str, newer: Statement, cosine: float) -> Relation:
     """Return how a new text relates to an older memory, given as (title, content, type). `newer`: the statement that
-    was read from the new text; `cosine`: the similarity of the two."""
+    was read from the new text; `cosine`: the cosine similarity of the new text and the older memory."""
     if statement(older[1]) == statement(content):
         return Relation.SAME
     verdict = compare(read(*older), newer, cosine).verdict
@@ -189,8 +193,8 @@ def _retells(older: tuple[str | None, str, NodeType], title: str, content: str, 
 
 
 def _covers(older: tuple[str | None, str, NodeType], content: str, share: float) -> bool:
-    """Return whether an older memory contains at least this share of a text's words and all its numbers and names, and
-    neither of the two denies the other."""
+    """Return whether an older memory contains at least this share (0 to 1) of the words of a text, and all its
+    numbers and names, and neither of the two denies the other."""
     text = f"{older[0] or ''}\n{older[1]}"
     if contrast(older[1], content) is TextContrast.NEGATION:
         return False

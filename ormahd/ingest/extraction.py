@@ -63,12 +63,13 @@ each failure in a row."""
 
 
 class Extraction:
-    """A thread that reads archived sessions for memories, one at a time. Thread-safe; `wake` returns at once."""
+    """Finds memories in archived sessions by the rules or by the judge, in a thread that reads one session at a time.
+    Thread-safe; `wake` returns at once."""
 
     def __init__(
         self, ormah: Ormah, *, asker: Asker | None = None, conflicts: Callable[[], None] = lambda: None
     ) -> None:
-        """`asker`: by which the judge is asked; None if no judge is configured. `conflicts` is called when a new
+        """`asker` sends questions to the judge; None if no judge is configured. `conflicts` is called when a new
         memory seems to replace an older one."""
         self._ormah = ormah
         self._asker = asker
@@ -84,7 +85,8 @@ class Extraction:
 
     @property
     def way(self) -> Way | None:
-        """What this thread reads sessions with: the rules or the judge (`model`). None: it reads none."""
+        """What this thread reads sessions with: `rules`, or `model`, which is the judge. None if it reads no
+        sessions."""
         by = self._ormah.settings.extraction.by
         if by in {"auto", "judge"} and self._asker is not None:
             return "model"
@@ -97,7 +99,7 @@ class Extraction:
         self._thread.start()
 
     def stop(self, seconds: float) -> bool:
-        """End the thread as soon as it has read the present session. Return False if it has not ended after
+        """Stop the thread after the session that it is reading. Return False if the thread still runs after
         `seconds`."""
         with self._changed:
             self._stopping = True
@@ -107,14 +109,14 @@ class Extraction:
         return not self._thread.is_alive()
 
     def wake(self) -> None:
-        """Have the thread look for unread turns now, as turns were archived."""
+        """Have the thread look for unread turns now. Called when turns were archived."""
         with self._changed:
             self._wanted = True
             self._changed.notify_all()
 
     def _committed(self, some: Sequence[Committed]) -> None:
-        """Wake the thread if an op deleted notes. It then writes tombstones for deleted memories at once, while the
-        state still has a record of them."""
+        """Wake the thread if one of these ops deleted a note. The thread then writes tombstones for deleted memories
+        at once, while the state still has a record of them."""
         if any(change.data is None for done in some for change in done.changes):
             self.wake()
 
@@ -129,7 +131,7 @@ class Extraction:
                 log.exception("sessions were not read for memories")
 
     def _wait(self) -> bool:
-        """Wait until there may be unread turns. Return False if the daemon stops."""
+        """Wait until `wake` is called, but at most `LOOK_S` seconds. Return False if the daemon stops."""
         with self._changed:
             if not self._wanted and not self._stopping:
                 self._changed.wait(LOOK_S)
@@ -139,7 +141,8 @@ class Extraction:
     # ------------------------------------------------------------ reading
 
     def settle(self) -> int:
-        """Read all sessions that have unread turns, newest first. Return the number of memories made."""
+        """Read all sessions that have unread turns, newest first; the judge reads only those that are due
+        (`_is_due`). Return the number of memories made."""
         with self.alone:
             bury_the_missing(self._ormah)
             if self.way is not None:
@@ -176,7 +179,8 @@ class Extraction:
         return made
 
     def _is_due(self, tail: SessionTail) -> bool:
-        """Return whether the judge should read a session now: the session rests, or much of it is unread."""
+        """Return whether the judge should read a session now: its last turn is at least `RESTED` ago, or at least
+        `MUCH` characters of it are unread."""
         last = iso_time(tail.last)
         if last is None or self._ormah.clock() - datetime.fromisoformat(last) >= RESTED:
             return True
@@ -184,8 +188,8 @@ class Extraction:
         return sum(len(one.text) for one in some.turns[some.start :]) >= MUCH
 
     def waiting(self, *, also_failed: bool = False) -> list[SessionTail]:
-        """Return the sessions with unread turns, newest first. Those that are left alone after a failure are included
-        only with `also_failed`."""
+        """Return the sessions with unread turns, newest first. Those that failed and are not to be tried again yet
+        are included only with `also_failed`."""
         way: Way | None = "model" if self._ormah.settings.extraction.by == "agent" else self.way
         if way is None:
             return []
@@ -196,7 +200,8 @@ class Extraction:
         ]
 
     def _guarded(self, tail: SessionTail) -> Learning | None:
-        """Read one session. If that fails, record the failure for another try, and return None. Raises JudgeGone."""
+        """Read one session, and return the result. If that fails, record the failure, so that the session is tried
+        again later, and return None. Raises JudgeGone."""
         way = self.way
         assert way is not None
         try:
@@ -260,8 +265,9 @@ class Extraction:
     # ------------------------------------------------------------ with a command
 
     def read_all(self, out: IngestedFile, touched: Touched) -> None:
-        """Read the sessions in `touched`, which got turns from a file, and add the memories made to `out`. If the
-        judge reads, only count these sessions as unread and wake the thread."""
+        """Read the sessions in `touched`, and add the memories made to `out`, the result for the file from which
+        these sessions got turns. If the judge reads sessions, only store their number in `out.unread`, and wake the
+        thread."""
         way = self.way
         if way is None or not touched:
             return
@@ -275,8 +281,8 @@ class Extraction:
                 _count(out, found, dry=False)
 
     def foreseeing(self) -> Callable[[IngestedFile, Touched], None]:
-        """Return a function for a dry run over several files. It adds to the result of each file the memories that
-        would be made from it."""
+        """Return a function to be called for each file of a dry run, with the file's result and the turns that would
+        be archived. It adds to that result the memories that would be made."""
         way = self.way
         checks = Checks(self._ormah, "rules") if way == "rules" else None
 
@@ -295,7 +301,8 @@ class Extraction:
     # ------------------------------------------------------------ reports
 
     def health(self) -> LearningHealth:
-        """Return who reads sessions for memories, and the numbers of this month."""
+        """Return who reads sessions for memories, and how many memories were made and candidates refused this
+        month."""
         settings = self._ormah.settings
         by, why = {"rules": "rules", "model": "judge", None: "nobody"}[self.way], None
         if settings.extraction.by == "agent":
@@ -311,8 +318,8 @@ class Extraction:
         return LearningHealth(by, why, sources)
 
     def sources(self, since: str = "") -> dict[str, SourceCounts]:
-        """Return harness -> its numbers: memories made and candidates refused from the month `since` (`YYYY-MM`) on,
-        sessions with unread turns now, and their errors."""
+        """Return harness -> its numbers: the memories made and candidates refused from the month `since` (`YYYY-MM`)
+        on, the sessions that have unread turns now, and why reading these failed. `since` "": from the beginning."""
         record = Extractions(self._ormah.state)
         counts = record.counts(since)
         way = self.way
@@ -328,7 +335,7 @@ class Extraction:
 
 
 def _tail(path: str, head: SessionHead, lines: Sequence[Line]) -> SessionTail:
-    """Return the tail of a session that is not archived yet, from its description and its turns."""
+    """Return the tail of a session that a dry run would archive, made from its description and its turns."""
     return SessionTail(
         path,
         head.session,
@@ -349,8 +356,8 @@ def _count(out: IngestedFile, found: Learning, *, dry: bool) -> None:
 
 
 def _is_open(known: SessionProgress | None, tail: SessionTail, now: datetime | None) -> bool:
-    """Return whether a session has unread turns. With a time `now`, return False for a session that is left alone at
-    that time because it failed."""
+    """Return whether a session has unread turns. `known`: how far it was read; None: never. If `now` is given, also
+    return False for a session that failed and is not to be tried again before a later time."""
     if known is None:
         return True
     if known.plan is None and known.until[:1] == (tail.key,):

@@ -36,25 +36,27 @@ MISSING: Final = "it is not there"
 
 
 class FolderListener(Protocol):
-    """Receives the reports of a `FolderWatch`, in its thread."""
+    """What `FolderWatch` needs from its listener: methods that it calls, in its own thread, when something has
+    changed."""
 
     def wants(self, folder: Path, file: Path) -> bool:
-        """Return whether changes of this file are to be reported, judged by its path alone."""
+        """Return whether `changed` is to be called for this file when it changes. Decides by the path alone."""
 
     def changed(self, folder: Path, file: Path) -> None:
-        """Is called when a file changed and was then not written to for `quiet` seconds. The file may be deleted."""
+        """Called when a file changed and was then not written to for `quiet` seconds. The file may have been
+        deleted."""
 
     def scan(self, folder: Path) -> None:
-        """Is called when a whole folder has to be looked through for changes."""
+        """Called when all files of a folder have to be checked for changes, because some may have been missed."""
 
     def troubled(self, wrong: dict[str, str]) -> None:
-        """Is called when other folders than before cannot be watched, or for other reasons. `wrong`: all of them now,
-        path -> reason."""
+        """Called when the set of folders that cannot be watched, or one of the reasons, has changed. `wrong`: all
+        these folders now, path -> reason."""
 
 
 class _Watched:
-    """The state of one folder. `scan_at`, `try_at`: `time.monotonic` of the next scan, and of the next try if the
-    folder is not `there`."""
+    """The state of one watched folder. `there`: whether it exists and can be read. `scan_at`: `time.monotonic` of its
+    next scan. `try_at`: `time.monotonic` of the next look whether it is `there`, if it is not."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -65,13 +67,13 @@ class _Watched:
 
 
 class FolderWatch:
-    """A thread that watches folders, from `start` to `stop`."""
+    """Watches folders in a thread, from `start` to `stop`, and tells a listener which files changed."""
 
     def __init__(
         self, name: str, folders: Sequence[Path], listener: FolderListener, *, quiet: float, optional: bool = False
     ) -> None:
-        """`quiet`: seconds without a write after which a changed file is reported. `optional`: a folder that does not
-        exist is not reported as trouble."""
+        """`name`: the name of the thread. `quiet`: seconds without a write after which the listener is told of a
+        changed file. `optional`: a folder that does not exist is no trouble of which the listener is told."""
         self._optional = optional
         self._folders = [_Watched(path) for path in dict.fromkeys(folders)]
         self._listener = listener
@@ -89,19 +91,20 @@ class FolderWatch:
 
     @property
     def waiting(self) -> int:
-        """Number of changed files that are not reported yet."""
+        """Number of changed files of which the listener has not been told yet."""
         return len(self._pending)
 
     @property
     def state(self) -> str:
-        """Whether the folders are watched, or only scanned as the system allows no more watches; in words."""
+        """Words for people: the folders are watched, or they are only scanned, because the system allows no more
+        watches."""
         return "scanning at an interval" if self._polls else "watching"
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self, seconds: float) -> bool:
-        """End the thread. Return False if it has not ended after `seconds`."""
+        """Stop the thread. Return False if it still runs after `seconds`."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -171,7 +174,7 @@ class FolderWatch:
 
     def _rested(self) -> list[tuple[Path, Path]]:
         """Wait until a changed file or a scan is due, at most until the next heartbeat. Return (file, its folder) for
-        the changed files to report now."""
+        the changed files of which the listener is to be told now."""
         with self._changed:
             now = time.monotonic()
             due = [at + self._quiet for _, at in self._pending.values()]
@@ -188,7 +191,8 @@ class FolderWatch:
             return rested
 
     def _look(self) -> None:
-        """Check whether each folder exists and can be read, and watch it if it can. Report changes to the listener."""
+        """Check whether each folder exists and can be read, and watch those that can. If other folders than before
+        cannot be watched, tell the listener."""
         now = time.monotonic()
         wrong: dict[str, str] = {}
         for one in self._folders:
@@ -215,8 +219,8 @@ class FolderWatch:
             self._listener.troubled(wrong)
 
     def _watch(self) -> None:
-        """Make sure that events arrive for all folders that exist. If the system allows no more watches, have the
-        folders scanned more often instead."""
+        """Have the system send events for all folders that exist. If it allows no more watches, scan the folders more
+        often instead."""
         now = time.monotonic()
         if self._source is not None and not self._source.alive:
             self._source.stop()
@@ -246,7 +250,8 @@ class FolderWatch:
 
 
 class FolderSource:
-    """A source of sessions or documents that gets its files from a `FolderWatch`, if it is switched on."""
+    """Base class of the sources that get their files from a `FolderWatch`. `on`: whether the settings switch the
+    source on."""
 
     on: bool
     _watch: FolderWatch

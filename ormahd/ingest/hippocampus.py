@@ -35,7 +35,8 @@ OURS: Final = "it holds what Ormah writes, and is not watched"
 
 
 class Hippocampus(FolderSource):
-    """The source that watches the folders in `hippocampus.folders`."""
+    """Watches the markdown files in the folders of the setting `hippocampus.folders`, and makes memories from their
+    sections."""
 
     def __init__(self, ormah: Ormah) -> None:
         chosen = ormah.settings.hippocampus
@@ -94,7 +95,8 @@ class Hippocampus(FolderSource):
     # ------------------------------------------------------------ files
 
     def _read(self, file: Path) -> None:
-        """Bring the memories of a file up to date, unless the file has not changed since it was read."""
+        """Change the memories made from a file so that they match it, unless the file has not changed since it was
+        last read."""
         try:
             state = state_of(file)
         except OSError:
@@ -111,11 +113,11 @@ class Hippocampus(FolderSource):
         self._ormah.sessions.have_read(cursor(file), state)
 
     def _gone(self, folder: Path, files: list[Path], *, emptied: bool = False) -> None:
-        """Move the memories of deleted files to the archive.
+        """Move the memories that were made from deleted files to the archive.
 
         Only files that this machine has read count, because other files may be on another machine of the person. If a
-        folder lost all its files at once (`emptied`), it may be a disk that is not mounted: the memories then stay as
-        they are.
+        folder has lost all its files at once (`emptied`), it may belong to a disk that is not mounted; the memories
+        then stay as they are.
         """
         known = [file for file in files if not file.exists() and self._ormah.sessions.was_read(cursor(file))]
         self._wrong.pop(str(folder), None)

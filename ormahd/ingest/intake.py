@@ -29,7 +29,8 @@ EXAMPLES = 5
 
 
 class Intake:
-    """All sources of one vault. `start` starts the archiving for hooks, `watch` starts the others, `stop` stops all."""
+    """Starts and stops all sources of one vault. `start` starts the archiving that hooks ask for, `watch` starts the
+    other sources, `stop` stops them all."""
 
     def __init__(
         self, ormah: Ormah, first: Callable[[], None] = lambda: None, *, asker: Asker | None = None,
@@ -49,7 +50,8 @@ class Intake:
         self.capture.start()
 
     def watch(self) -> None:
-        """Start all sources but the hooks. Called once the daemon is ready, because none of them is urgent."""
+        """Start all sources except the hooks. To be called once the daemon is ready, because none of these sources is
+        urgent."""
         if not self._stopping.is_set():
             self.watcher.start()
             self.hippocampus.start()
@@ -57,7 +59,7 @@ class Intake:
             self.extraction.start()
 
     def stop(self, seconds: float) -> bool:
-        """Stop all sources, and wait up to `seconds` for each. Return False if one of them has not ended by then."""
+        """Stop all sources, and wait up to `seconds` for each. Return False if one of them still runs after that."""
         self._stopping.set()
         parts = (self.extraction.stop, self.backfill.close, self.hippocampus.stop, self.watcher.stop, self.capture.stop)
         stopped = [stop(seconds) for stop in parts]
@@ -112,12 +114,12 @@ class Intake:
         return False, "on request", 0
 
     def month(self) -> dict[str, dict[str, int]]:
-        """Return source -> what -> number, for the last 30 days."""
+        """Return source -> what was counted, such as `turns` -> its number in the last 30 days."""
         return self._log.numbers((self._ormah.clock() - MONTH).date().isoformat())
 
     def findings(self) -> list[Finding]:
-        """Return findings for `status`: folders that cannot be read, a judge that should read sessions and is not
-        configured, and kinds of lines of transcripts that no reader knows."""
+        """Return what `status` should tell the person: which folders cannot be read, that a judge should read
+        sessions but is not configured, and which kinds of lines in transcripts no reader knows."""
         found = [
             Finding("warning", f"{one.path} cannot be watched since {one.since[:16]}: {one.why}",
                     mend="make it readable, or take it out of the settings; it is tried again by itself")

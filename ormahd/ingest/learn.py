@@ -58,7 +58,8 @@ class _Patient(tuple[SessionTurn, ...]):
 
 
 class UnreadTurns(Struct, frozen=True):
-    """A session with its unread turns. `turns`: all its turns, read ones too; `start`: index of the first unread."""
+    """The unread turns of a session, with its read ones. `turns`: all turns of the session; `start`: index of the
+    first unread turn."""
 
     tail: SessionTail
     turns: tuple[Archived, ...]
@@ -66,8 +67,8 @@ class UnreadTurns(Struct, frozen=True):
 
     @property
     def shown(self) -> Sequence[SessionTurn]:
-        """The unread turns with up to `BEFORE` read turns before them. With these, the result does not depend on
-        where the last read happened to end."""
+        """The unread turns with up to `BEFORE` read turns before them. Because of these read turns, the memories
+        found do not depend on where the last read happened to end."""
         return _Patient(said(self.tail, one) for one in self.turns[max(0, self.start - BEFORE) :])
 
     @property
@@ -82,8 +83,8 @@ class UnreadTurns(Struct, frozen=True):
 
 
 class Learning(Struct):
-    """The result of a read: memories to commit, reason -> number of refused candidates, and how many memories seem to
-    replace an older one."""
+    """What was found in a session. `memories`: to be committed; `refused`: reason -> number of refused candidates;
+    `replaces`: how many of the memories seem to replace an older one."""
 
     memories: list[PlannedMemory] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
@@ -100,7 +101,8 @@ def said(tail: SessionTail, one: Archived) -> SessionTurn:
 
 
 def unread(ormah: Ormah, tail: SessionTail, way: Way, *, more: Sequence[Line] = ()) -> UnreadTurns:
-    """Return a session with its unread turns. `more`: turns that a dry run would archive."""
+    """Return a session with its unread turns, those that `way` has not read. `more`: turns that follow the archived
+    ones in a dry run."""
     turns = tuple(ormah.sessions.turns_of(tail.path))
     turns += tuple(
         Archived(0, one.key, 0, at, one.role, one.time, one.text) for at, one in enumerate(more, len(turns) + 1)
@@ -112,8 +114,8 @@ def unread(ormah: Ormah, tail: SessionTail, way: Way, *, more: Sequence[Line] = 
 
 
 def readable(ormah: Ormah) -> list[SessionTail]:
-    """Return the sessions that may be read for memories, newest first. Sessions that began in a folder that is
-    excluded now are left out."""
+    """Return the sessions that may be read for memories, newest first: all but those that began in a folder that the
+    setting `sessions.exclude` now excludes."""
     patterns = ormah.settings.sessions.exclude
     excluded: dict[str, bool] = {}
 
@@ -126,10 +128,11 @@ def readable(ormah: Ormah) -> list[SessionTail]:
 
 
 def take_up(ormah: Ormah, way: Way) -> int:
-    """Restore the positions in sessions that were read before the state was lost. Each is set to the last turn from
-    which the vault has a memory.
+    """If the state was lost, restore up to where each session was read: up to the last of its turns from which the
+    vault has a memory.
 
-    Memories whose ids the state does not have show that it was lost. Return the number of sessions.
+    The state was lost if it does not know the ids of memories that were made from sessions. Return the number of
+    sessions whose position was restored.
     """
     record = Extractions(ormah.state)
     made = record.made()
@@ -157,8 +160,8 @@ def propose(
     *,
     fresh: set[str] | None = None,
 ) -> Learning:
-    """Check the candidates found in a session. Those that come from no unread turn are ignored. `fresh`: the keys of
-    the unread turns; None: all turns that `some` has as unread."""
+    """Check the candidates found in a session, and return the accepted ones as memories. Candidates that come from no
+    unread turn are ignored. `fresh`: the keys of the unread turns; None: those that are unread in `some`."""
     out = Learning()
     turns = {one.key: one for one in some.turns}
     fresh = some.fresh if fresh is None else fresh
@@ -186,10 +189,11 @@ def learn(
     until: tuple[str, ...],
     run: str | None = None,
 ) -> Outcome | None:
-    """Commit the accepted memories, if there are any, and store `until` as the new position in the session.
+    """Commit the accepted memories, if there are any, and store `until` as the position up to which the session is
+    read.
 
     Raises:
-        VaultBusy: another process holds git. Nothing was committed; the next call completes the plan.
+        VaultBusy: another process holds git. Nothing was committed; the next read of the session commits the plan.
     """
     record = Extractions(ormah.state)
     plan = ExtractionPlan(tuple(found.memories), dict(found.refused), until)
@@ -201,7 +205,8 @@ def learn(
 def carry_out(
     ormah: Ormah, tail: SessionTail, way: Way, plan: ExtractionPlan, caller: Caller, *, run: str | None = None
 ) -> Outcome | None:
-    """Commit those memories of a plan that the vault does not have yet, and store the plan's position."""
+    """Commit those memories of a plan that the vault does not have yet, and store the position up to which the
+    session is then read (`plan.until`)."""
     done = None
     if plan.memories:
         if any(one.space for one in plan.memories):
@@ -270,7 +275,7 @@ def bury_the_missing(ormah: Ormah) -> int:
     """Write tombstones for extracted memories that were deleted without an op, such as by a person or a `git revert`,
     so that they are not made again.
 
-    Return the number of tombstones.
+    Return the number of tombstones written.
     """
     record = Extractions(ormah.state)
     made = record.made()

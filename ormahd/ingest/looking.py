@@ -24,7 +24,8 @@ def look_at(
     ormah: Ormah, params: IngestPathParams, caller: Caller, *, progress: Progress, propose: Propose,
     foreseen: Callable[[IngestedFile, Touched], None],
 ) -> IngestPathResult:  # fmt: skip
-    """Return the conversations and documents at a path. With `dry_run`, also what would become of each.
+    """Return the files at a path that hold conversations or are documents. With `dry_run`, also return what ingesting
+    each of them would do. `propose`, `foreseen`: as for `look`.
 
     Raises:
         BadRequest: there is nothing at this path; or it is in a folder of Ormah itself; or it has conversations while
@@ -64,8 +65,8 @@ def look_at(
 
 
 def ingest_document(ormah: Ormah, params: IngestDocumentParams, caller: Caller) -> IngestedDocument:
-    """Bring the memories of a document up to date. If the file was read before and is deleted now, move its memories
-    to the archive.
+    """Change the memories that were made from a document so that they match it. If the file was read before and is
+    deleted now, move its memories to the archive.
 
     Raises:
         BadRequest: there is nothing at this path, or it is in a folder of Ormah itself.

@@ -37,8 +37,8 @@ CHARACTERS_A_TOKEN: Final = 4
 
 def past(ormah: Ormah, folders: Sequence[str], *, exact: bool, progress: Progress) -> PastResult:
     """Return the transcripts in these folders that are not archived yet, newest first, with an estimate of what
-    archiving them takes. `folders` empty: those of all known agents. `exact`: read every file for the numbers, not
-    only a sample.
+    archiving them takes. `folders` empty: the folders of all known agents. `exact`: read every transcript for the
+    estimate, not only a sample.
 
     Raises:
         BadRequest: archiving is switched off, or a path is not absolute.
@@ -71,7 +71,8 @@ def past(ormah: Ormah, folders: Sequence[str], *, exact: bool, progress: Progres
 def survey(
     ormah: Ormah, folders: Sequence[str], progress: Progress = lambda *_: None
 ) -> tuple[list[PastFolder], list[tuple[Path, SourceState]]]:
-    """Return (a summary of each folder, the files in them that are not read yet with their state, newest first)."""
+    """Return (a summary of each folder, (path, state) of the files in these folders that are not read yet, newest
+    first). `folders` empty: those of all known agents."""
     for named in folders:
         if not Path(named).is_absolute():
             raise BadRequest(f"'{named[:200]}' is no absolute path")
@@ -112,7 +113,7 @@ def unreadable(folder: Path) -> str | None:
 
 
 def cost(ormah: Ormah, sessions: int, characters: int) -> JudgeCost:
-    """Return the calls, tokens and days that the judge would need to read so many sessions and characters."""
+    """Return the calls, tokens and days that the judge would need to read this many sessions and characters."""
     limits = ormah.settings.judge
     calls = max(sessions, ceil(characters / BATCH))
     tokens = characters // CHARACTERS_A_TOKEN + calls * A_CALL

@@ -28,8 +28,9 @@ WORTH: Final = 1 << 16
 
 
 def begin(ormah: Ormah, source: str, stream: BinaryIO, found: str, reading: Reading) -> None:
-    """Move the stream to where the read begins, and set `reading` accordingly: at the stored place of the source if
-    it is still valid, else at the start. `found`: the format of the source."""
+    """Move the stream to the offset where the read is to begin, and set `reading` accordingly: to the place that is
+    stored for `source` (the path of a transcript) if the transcript still fits it, else to the start. `found`: the
+    name of the transcript's format."""
     goes_on = _GOES_ON.get(found)
     place = ormah.sessions.place(source) if goes_on is not None else None
     if goes_on is not None and place is not None and _stands(stream, place) and goes_on(stream, place):
@@ -38,7 +39,8 @@ def begin(ormah: Ormah, source: str, stream: BinaryIO, found: str, reading: Read
 
 
 def remember(ormah: Ormah, source: str, stream: BinaryIO, reading: Reading) -> None:
-    """Store the place at which the next read of a source may begin, as found by the read that has just ended."""
+    """Store where the next read of `source` (the path of a transcript) may begin. The read that has just ended has
+    set this in `reading.resume`."""
     if reading.resume is not None and reading.resume[0] >= WORTH:
         offset, leaf = reading.resume
         ormah.sessions.keep_place(source, SourcePlace(offset, _digest(stream, offset), leaf))
@@ -49,8 +51,8 @@ def _stands(stream: BinaryIO, place: SourcePlace) -> bool:
 
 
 def _digest(stream: BinaryIO, offset: int) -> str:
-    """Return a text made of the hash of the last `BEFORE` bytes before an offset and their number, so that it also
-    differs if the file is now shorter."""
+    """Return a hash of the last `BEFORE` bytes before an offset, followed by the number of these bytes. The number
+    differs if the file has become too short for the offset."""
     begin = max(0, offset - BEFORE)
     stream.seek(begin)
     data = stream.read(offset - begin)
@@ -58,7 +60,8 @@ def _digest(stream: BinaryIO, offset: int) -> str:
 
 
 def _is_not_rolled_back(stream: BinaryIO, place: SourcePlace) -> bool:
-    """Return whether a place was stored for Codex, and no line from there on rolls turns back."""
+    """Return whether a read of a rollout of Codex may begin at `place`: the place is one of Codex, and no line after
+    it rolls turns back."""
     if codex.resumed(place.leaf) is None:
         return False
     stream.seek(place.offset)
@@ -71,8 +74,8 @@ def _is_not_rolled_back(stream: BinaryIO, place: SourcePlace) -> bool:
 
 
 def _hangs_on(stream: BinaryIO, place: SourcePlace) -> bool:
-    """Return whether the parent of each line after a place is the line just before the place, or another line after
-    it. So no line continues an older branch."""
+    """Return whether a read of a transcript of Claude Code may begin at `place`: each line after it has as its parent
+    the line just before the place, or another line after the place. So no line continues an older branch."""
     known = {place.leaf}
     stream.seek(place.offset)
     for line in objects(stream, Reading()):

@@ -22,10 +22,10 @@ SOURCE: Final = "watcher"
 
 
 class SessionWatcher(FolderSource):
-    """The source that watches the folders of transcripts, if `sessions.watch` is on."""
+    """Watches the folders of transcripts, if the setting `sessions.watch` is on, and has changed transcripts read."""
 
     def __init__(self, ormah: Ormah, read: Callable[[Path], None]) -> None:
-        """`read` is called with each transcript to be read; it only queues the transcript (`Capture.read`)."""
+        """`read` (`Capture.read`) is called with each transcript that is to be read, and only queues it."""
         chosen = ormah.settings.sessions
         self._ormah = ormah
         self._read = read

@@ -32,7 +32,8 @@ _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 
 
 class SourceDocument(Struct, frozen=True):
-    """A file, or a member of a zip, as a stream. `name`: its name without its endings; `member`: path in the zip."""
+    """A file, or a member of a zip, as a stream. `name`: the file name without its endings; `member`: path in the
+    zip, "" for a file."""
 
     name: str
     member: str
@@ -74,8 +75,8 @@ def walk(folder: Path, without: tuple[Path, ...]) -> list[Path]:
 
 @contextmanager
 def documents(path: Path) -> Iterator[Iterator[SourceDocument]]:
-    """Open a file, and yield an iterator of its documents: the file itself, or the members of a zip, decompressed.
-    Their streams can seek. Raises OSError."""
+    """Context manager: open a file, and yield an iterator of its documents, which are the file itself, or the members
+    of a zip, decompressed. Their streams can seek. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     with open(fd, "rb") as opened:
         if not stat.S_ISREG(os.fstat(fd).st_mode):

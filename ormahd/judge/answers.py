@@ -30,8 +30,8 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class AnswerReading(Struct, frozen=True):
-    """The usable items of an answer, in the order of the answer. `faults`: what was wrong with the rest. `found`:
-    whether there was a list of items at all."""
+    """What was read from an answer. `items`: its usable items, in the order of the answer. `faults`: what is wrong
+    with the rest. `found`: whether the answer has a list of items at all."""
 
     items: tuple[Any, ...]
     faults: tuple[str, ...]
@@ -39,7 +39,8 @@ class AnswerReading(Struct, frozen=True):
 
 
 def read(text: str, item: type[Struct]) -> AnswerReading:
-    """Find the answer in `text`, and return its items converted to the type `item`. Never raises."""
+    """Find the list of items in `text`, the answer of a judge, and convert the items to the type `item`. Never
+    raises."""
     shown = _THOUGHTS.sub("", text)
     if not shown.strip():
         return AnswerReading((), ("the answer is empty",), False)
@@ -52,7 +53,8 @@ def read(text: str, item: type[Struct]) -> AnswerReading:
 
 
 def schema(item: type[Struct]) -> dict[str, Any]:
-    """Return the JSON schema of an answer whose items are `item`: closed, every field required, no references."""
+    """Return the JSON schema of an answer that is a list of items of the type `item`. It allows no other fields,
+    requires every field, and has no `$ref`."""
     (one,), defined = msgspec.json.schema_components([item])
 
     def inline(part: Any) -> Any:
@@ -72,8 +74,8 @@ def schema(item: type[Struct]) -> dict[str, Any]:
 
 
 def _readings(text: str, item: type[Struct]) -> Iterator[AnswerReading]:
-    """Yield a reading for each JSON value in `text` that has the form of an answer. If there are items that stand
-    alone, outside any list, yield last a reading of all of them together."""
+    """Yield a reading for each JSON value in `text` that has the form of an answer. If there are items outside any
+    list, the last reading has all of these."""
     single = []
     for value in _values(text):
         reading = _fitted(value, item)
@@ -106,13 +108,14 @@ def _refuse(name: str) -> Any:
 
 
 def _escaped(text: str) -> str:
-    r"""Return `text` with each backslash doubled that begins no escape of JSON, because models write `\d` and
+    r"""Double every backslash in `text` that does not start a valid JSON escape, because models write `\d` and
     `C:\Users` without escaping them."""
     return "\\\\".join(_BAD_ESCAPE.sub(r"\\\\", part) for part in _PAIR.split(text))
 
 
 def _fitted(value: Any, item: type[Struct]) -> AnswerReading | None:
-    """Return the reading of a JSON value as an answer: an object with the key `KEY`, or a bare list. Else None."""
+    """Return the reading of a JSON value that has the form of an answer: an object with the key `KEY`, or a bare
+    list. None for any other value."""
     if isinstance(value, Mapping):
         if KEY in value:
             extra = sorted(set(value) - {KEY})

@@ -57,17 +57,19 @@ SHOWN: Final = 2_000
 
 
 class Unusable(JudgeGone):
-    """The judge answered, but neither its answer nor the repaired one fits the schema. Only the questions of this
-    batch stay open."""
+    """Raised if the judge answered, but neither the answer nor its second try to write it fits the schema. Only the
+    questions of this batch stay open."""
 
 
 class JudgeQuestion(Struct, frozen=True):
-    """A batch of questions for a judge. `task`: a name for status and log. `item`: the type of the items of the answer.
+    """A batch of questions for a judge. `task`: a name for status and log. `item`: the type of the items of the
+    answer.
 
-    `data`: plain dicts, lists and scalars, sent as JSON. Before that, every text in it is redacted, and signs that
-    could address the model are replaced. `numbers`: one number for each entry of the list `data`; the answer must
-    have an item with this number as its field `q`. None: the answer may have any number of items, even none. `whole`:
-    if any part of the answer cannot be used, the answer counts as unusable, because that part would be lost.
+    `data`: plain dicts, lists and scalars, sent as JSON. Before they are sent, secrets in all texts are redacted, and
+    signs that could address the model are replaced. `numbers`: one number for each entry of the list `data`; the
+    answer must have an item whose field `q` is this number. `numbers` None: the answer may have any number of items,
+    even none. `whole`: if any part of the answer cannot be used, all of it counts as unusable, because that part
+    would be lost.
     """
 
     task: str
@@ -79,8 +81,8 @@ class JudgeQuestion(Struct, frozen=True):
 
 
 class JudgeCall(Struct, frozen=True):
-    """The result of asking one batch. `said`: the beginning of the answer; `why`: what is wrong with it, if anything;
-    `counted`: whether the judge reported `tokens`, which are estimated otherwise."""
+    """The result of asking one batch. `said`: the beginning of the answer; `why`: what is wrong with the answer, None
+    if nothing is; `counted`: whether the judge stated `tokens`; if not, they are estimated."""
 
     said: str
     usable: bool
@@ -93,7 +95,8 @@ class JudgeCall(Struct, frozen=True):
 
 
 class Ledger(Protocol):
-    """A record of the judge's costs, problems and open questions that survives restarts. See `state/judge_log.py`."""
+    """What `Asker` needs from the record of a judge's costs, problems and open questions, which survives restarts
+    (`state/judge_log.py`)."""
 
     def spent(self, day: str) -> tuple[int, int]: ...
 
@@ -117,8 +120,8 @@ class JudgeLimits(Struct, frozen=True):
 
 
 class Asker:
-    """Asks one judge, one batch at a time. Thread-safe. `sleep` waits for some seconds, and returns True if the
-    daemon stops in that time."""
+    """Sends batches of questions to one judge, one batch at a time, and reads the answers. Keeps within the judge's
+    limits. Thread-safe. `sleep` waits for some seconds, and returns True if the daemon stops in that time."""
 
     def __init__(
         self, transport: Transport, ledger: Ledger, limits: JudgeLimits, *, clock: Callable[[], datetime],
@@ -137,18 +140,18 @@ class Asker:
 
     @property
     def left_alone_until(self) -> datetime | None:
-        """Until when the judge is left alone because it failed; None if it may be asked now."""
+        """The time until which the judge is not asked, because it failed; None if it may be asked now."""
         until = self._closed_until
         now = self._clock()
         return until if until is not None and now < until <= now + LONGEST_ASKED else None
 
     def within(self, share: float) -> bool:
-        """Return whether less than this share of today's budget is spent."""
+        """Return whether less than this share (0 to 1) of today's calls, and of today's tokens, is spent."""
         calls, tokens = self._ledger.spent(self._clock().date().isoformat())
         return calls < share * self.limits.calls and tokens < share * self.limits.tokens
 
     def ask(self, question: JudgeQuestion) -> tuple[Any, ...]:
-        """Return the usable items of the judge's answer. The questions whose numbers are missing stay open.
+        """Return the usable items of the judge's answer. The questions whose numbers no item has stay open.
 
         Raises:
             Unusable: nothing of the answer can be used.
@@ -181,7 +184,8 @@ class Asker:
             return trial.items
 
     def attempt(self, question: JudgeQuestion) -> JudgeCall:
-        """Ask the judge for a person who wants to try it, even while it is left alone. Raises JudgeGone."""
+        """Ask the judge because a person wants to try it, even while it is left alone after a failure. Return the
+        result. Raises JudgeGone."""
         with self._lock:
             trial = self._ask(question)
             if trial.usable:
@@ -219,8 +223,8 @@ class Asker:
         )  # fmt: skip
 
     def _call(self, task: str, prompt: str, form: Mapping[str, Any]) -> tuple[JudgeReply, int, int, bool]:
-        """Send a prompt, several times if another try may help. Return (answer, tokens, number of calls, whether the
-        judge reported the tokens)."""
+        """Send a prompt; if that fails and another try may help, send it again. Return (answer, tokens, number of
+        calls, whether the judge stated the tokens). `form`: the JSON schema of the answer."""
         guess = _estimated(prompt)
         tries = 0
         while True:
@@ -277,7 +281,7 @@ class Asker:
         return JudgeGone(failed.reason)
 
     def _close(self, reason: str, pause: timedelta | None = None) -> None:
-        """Leave the judge alone: for `pause` if given, else for a time that doubles with each failure in a row."""
+        """Do not ask the judge for the time `pause`; None: for a time that doubles with each failure in a row."""
         doubled = PAUSE * 2 ** min(max(self._failures, 1) - 1, 10)
         self._closed_until = self._clock() + (min(pause, LONGEST_ASKED) if pause else min(doubled, LONGEST_PAUSE))
         self._closed_by = reason
@@ -287,8 +291,8 @@ class Asker:
 
 
 def _prompt(question: JudgeQuestion, form: Mapping[str, Any]) -> str:
-    """Return the whole prompt: the mark of the judge's own sessions, the instructions, the data between two marker
-    lines, and the JSON schema `form` of the answer."""
+    """Return the whole prompt: the line by which the judge's own sessions are recognised, the instructions, the data
+    between two marker lines, and the JSON schema `form` of the answer."""
     data = json.dumps(_safe(question.data), ensure_ascii=False, indent=1)
     return "\n".join([
         MARK, question.instructions, "",
@@ -299,7 +303,8 @@ def _prompt(question: JudgeQuestion, form: Mapping[str, Any]) -> str:
 
 
 def _keys(question: JudgeQuestion) -> dict[int, str]:
-    """Return number of a question in this batch -> its key: a hash by which it is recognised in any other batch."""
+    """Return number of a question in this batch -> a hash of the question, by which it is recognised in any other
+    batch."""
     if question.numbers is None:
         return {0: _hash(question.task, question.data)}
     parts = zip(question.numbers, question.data, strict=True)
@@ -339,8 +344,8 @@ def _estimated(text: str) -> int:
 
 
 def _usable(reading: answers.AnswerReading, question: JudgeQuestion) -> dict[int, Any]:
-    """Return number -> item, for the items that can be used. Different items with the same number are all left out,
-    because it is unknown which one is meant."""
+    """Return number -> item, for the items that can be used. If different items have the same number, all of them are
+    left out, because it is unknown which one is meant."""
     if question.numbers is None:
         return dict(enumerate(reading.items))
     found: dict[int, Any] = {}

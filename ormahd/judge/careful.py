@@ -21,8 +21,8 @@ Verdict = TypeVar("Verdict", Duplicate, Linked, Contrast, Summary)
 
 
 class Careful:
-    """A judge that passes questions on to another judge, checks the answers, and counts the questions left open. It
-    also raises JudgeGone if there are more or fewer answers than questions."""
+    """Wraps another judge: passes questions on to it, checks its answers, and counts the questions left open. It also
+    raises JudgeGone if there are more or fewer answers than questions."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge

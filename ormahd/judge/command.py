@@ -43,8 +43,8 @@ OURS: Final = "ORMAH_"
 
 
 class Preset(Struct, frozen=True):
-    """The command line of a coding agent's headless mode: `words`, the model after `model_flag`, and `last`. `read`
-    finds the answer in its output; `environ`: variables to add."""
+    """How to run a coding agent without a user. Its command line is `words`, `model_flag` with the model, and `last`.
+    `read` finds the answer in the agent's output; `environ`: environment variables to add."""
 
     words: tuple[str, ...]
     model_flag: str
@@ -54,7 +54,8 @@ class Preset(Struct, frozen=True):
 
 
 class Command:
-    """A transport that runs the program of `judge.command`, or the preset that it names, in `folder`."""
+    """A transport that runs a program for each prompt: the one that the setting `judge.command` states, or the preset
+    that it names. `folder`: the program's working directory, which is emptied before."""
 
     def __init__(self, command: str, model: str, folder: Path) -> None:
         self._folder = folder
@@ -140,7 +141,7 @@ class Command:
 
 
 class _Run:
-    """One run of a program. Its output is read up to a maximum number of bytes and a point in time."""
+    """One run of a program. Its output is read until a point in time, and up to a maximum number of bytes."""
 
     def __init__(self, words: list[str], environ: Mapping[str, str], folder: Path, given: IO[bytes]) -> None:
         try:
@@ -157,8 +158,8 @@ class _Run:
         return self._stderr.decode("utf-8", "replace")
 
     def wait(self, end: float, stopping: Callable[[], bool]) -> tuple[int, str]:
-        """Wait until `end` (`time.monotonic`) for the program to end. Return (exit status, stdout). The program and its
-        children are killed in any case."""
+        """Wait for the program to end, until `end` (`time.monotonic`) at the latest. Return (exit status, stdout). In
+        any case, the program and its children are killed. Raises Failed, Stopping."""
         try:
             self._read(end, stopping)
             status = self._process.wait(max(POLL_S, end - time.monotonic()))
@@ -207,7 +208,7 @@ _LATE: Final = "no answer came in time (judge.timeout_seconds)"
 
 def _environ() -> dict[str, str]:
     """Return the environment for the program: the daemon's, without the variables of an agent's session and of Ormah,
-    and with the mark of the judge's own sessions."""
+    and with the variable that marks the judge's own sessions."""
     kept = {name: value for name, value in os.environ.items() if name not in OF_A_SESSION and not name.startswith(OURS)}
     return kept | {VARIABLE: "1", "NO_COLOR": "1"}
 

@@ -40,8 +40,8 @@ _HINTS: Final = {
 
 
 class Endpoint:
-    """A transport that sends prompts to `judge.url`. It follows no redirect, so that prompts and the key go to the
-    configured address only."""
+    """A transport that sends prompts to the HTTP server at the setting `judge.url`. It follows no redirect, so that
+    prompts and API key go to that address only."""
 
     def __init__(self, settings: JudgeSettings) -> None:
         self._settings = settings
@@ -88,7 +88,7 @@ class Endpoint:
         return _read(said)
 
     def _key(self) -> str:
-        """Return the endpoint's key; "" if the settings name none. Raises Failed if it cannot be read."""
+        """Return the endpoint's API key; "" if the settings name none. Raises Failed if the key cannot be read."""
         chosen = self._settings
         if chosen.key_variable:
             key = os.environ.get(chosen.key_variable, "").strip()
@@ -119,7 +119,7 @@ class Endpoint:
 
 
 class _Refused(Exception):
-    """The endpoint refused a request with a schema, perhaps because it does not support schemas."""
+    """Raised if the endpoint refused a request with a schema, perhaps because it does not support schemas."""
 
 
 class _HttpCall:
@@ -137,7 +137,8 @@ class _HttpCall:
         self._fault: BaseException | None = None
 
     def run(self, stopping: Callable[[], bool]) -> tuple[int, bytes, float | None]:
-        """Return (status, body, seconds of the Retry-After header or None)."""
+        """Send the request, and return (status, body, seconds of the Retry-After header or None). Raises Failed,
+        Stopping."""
         threading.Thread(target=self._work, name="judge", daemon=True).start()
         while not self._done.wait(POLL_S):
             late = time.monotonic() > self._end
@@ -249,7 +250,8 @@ def _error_of(said: bytes) -> str:
 
 
 def _read(said: bytes) -> JudgeReply:
-    """Return the text and the tokens of a chat completion, given the body of the reply. Raises Failed if it is none."""
+    """Return the text and the tokens of a chat completion. `said`: the body of the HTTP reply. Raises Failed if the
+    body is no chat completion."""
     try:
         found = json.loads(said)
         choice = found["choices"][0]

@@ -33,8 +33,9 @@ def asker(
     kind: str, settings: JudgeSettings, state: Path, ledger: Ledger, *, clock: Callable[[], datetime],
     stopping: Callable[[], bool], sleep: Callable[[float], bool],
 ) -> Asker | None:  # fmt: skip
-    """Return an asker for the judge that the settings name; None if there is none. `kind`: the value of `jobs.judge`;
-    `state`: the state directory; `stopping`: whether the daemon stops; `clock`, `sleep`: see `Asker`."""
+    """Return an asker for the judge that the settings name; None if they name none. `kind`: the value of
+    `jobs.judge`; `state`: the state directory; `stopping`: returns whether the daemon stops; `clock`, `sleep`: see
+    `Asker`."""
     transport: Transport
     if kind == "command":
         transport = Command(settings.command, settings.model, state / FOLDER)

@@ -83,7 +83,7 @@ SUMMARIES: Final = (
 
 
 class ModelJudge:
-    """A `Judge` that gets its answers from a model, through an `Asker`."""
+    """A `Judge` that asks a model, through an `Asker`, and turns its answers into verdicts."""
 
     def __init__(self, asker: Asker) -> None:
         self._asker = asker
@@ -159,7 +159,8 @@ class ModelJudge:
 
 
 def _calls(shown: Sequence[tuple[int, dict[str, Any]]]) -> Iterator[list[tuple[int, dict[str, Any]]]]:
-    """Divide the questions into calls: each has at least one question, and several only up to `CALL` characters."""
+    """Divide questions among calls. The questions of one call have at most `CALL` characters, unless it has a single
+    question that is longer."""
     batch: list[tuple[int, dict[str, Any]]] = []
     size = 0
     for one in shown:
@@ -188,7 +189,8 @@ def _shown(one: ShownMemory, characters: int) -> dict[str, Any]:
 
 
 def _faithful(one: ShownMemory) -> bool:
-    """Return whether a model is shown a memory unchanged: it has no secrets, and no signs that `harmless` replaces."""
+    """Return whether a model is shown a memory unchanged, because it has no secrets, and no signs that `harmless`
+    replaces."""
     whole = f"{_title(one)}\n{one.content}"
     return not redact(whole).found and harmless(whole) == whole
 
@@ -198,5 +200,5 @@ def _title(one: ShownMemory) -> str:
 
 
 def _text(said: str | None) -> str | None:
-    """Return a text that a model wrote, stripped; None if it is missing or empty."""
+    """Return a text that a model wrote, without white space around it; None if it is missing or empty."""
     return said.strip() if said is not None and said.strip() else None

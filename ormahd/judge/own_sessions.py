@@ -30,10 +30,11 @@ def is_own_session(
     *, cwd: str | None = None, transcript: str | None = None, text: str | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> bool:  # fmt: skip
-    """Return whether a session is one of the judge's own. The caller passes those of the signs that it knows.
+    """Return whether a session is one of the judge's own. Each argument is something that may show this; the caller
+    passes those that it knows.
 
     `cwd`: the session's working directory. `transcript`: the path of its transcript. `text`: its first prompt.
-    `environ`: the environment of a process that runs in it.
+    `environ`: the environment of a process that runs in the session.
     """
     if environ is not None and environ.get(VARIABLE):
         return True

@@ -18,7 +18,8 @@ from ormahd.model.node import EdgeType, NodeType
 
 
 class JudgeGone(Exception):
-    """The judge did not answer: it is missing or too slow, or the budget is used up. All questions stay open."""
+    """Raised if the judge did not answer: it is missing or too slow, or the budget is used up. All questions that it
+    was asked stay open."""
 
 
 class ShownMemory(Struct, frozen=True):
@@ -41,8 +42,8 @@ class Pair(Struct, frozen=True):
 
 
 class Duplicate(Struct, frozen=True):
-    """The verdict whether two memories say the same. `title` and `content`: the merged text; None: the memory that
-    stays keeps its text."""
+    """The verdict whether two memories say the same. `title` and `content`: the merged text, each None if the memory
+    that stays is to keep its own."""
 
     same: bool
     title: str | None
@@ -51,7 +52,8 @@ class Duplicate(Struct, frozen=True):
 
 
 class Linked(Struct, frozen=True):
-    """The verdict how memory `a` of a pair relates to `b`: supports, part_of, depends_on or related_to; or None."""
+    """The verdict how memory `a` of a pair relates to memory `b`. `edge`: supports, part_of, depends_on or
+    related_to; None: none of these."""
 
     edge: EdgeType | None
     reason: str
@@ -66,8 +68,8 @@ class Contrast(Struct, frozen=True):
 
 
 class Summary(Struct, frozen=True):
-    """The verdict on a cluster: the text of one memory that summarises it. `content` None: they do not belong
-    together."""
+    """The verdict on a cluster of memories: the text of one memory that summarises them. `content` None: the memories
+    do not belong together."""
 
     title: str | None
     content: str | None
@@ -76,11 +78,12 @@ class Summary(Struct, frozen=True):
 
 
 class Judge(Protocol):
-    """Answers batches of questions, in order. Raises JudgeGone if it cannot answer; a call may take minutes."""
+    """What the jobs need from a judge: methods that answer batches of questions, in the order of the questions. They
+    raise JudgeGone if the judge cannot answer; a call may take minutes."""
 
     @property
     def name(self) -> str:
-        """The name shown in commit messages and in `status`: that of the command or of the model."""
+        """The name shown in commit messages and in `status`: the name of the command or of the model."""
         ...
 
     def duplicates(self, pairs: Sequence[Pair]) -> Sequence[Duplicate | None]: ...

@@ -20,7 +20,7 @@ QUOTED: Final = 160
 
 
 class Failed(Exception):
-    """The judge gave no answer that could be read.
+    """Raised if the judge gave no answer that could be read.
 
     `again`: whether another try may help soon, as when a server restarts. `wait`: seconds for which the judge asked
     not to be called. `rude`: whether it replied with something that is no answer, such as HTML. `sent`: whether the
@@ -39,18 +39,20 @@ class Failed(Exception):
 
 
 class Stopping(Exception):
-    """The daemon is stopping, so that no job waits for the answer any more."""
+    """Raised if the daemon is stopping, so that no job waits for the answer any more."""
 
 
 class JudgeReply(Struct, frozen=True):
-    """The answer of a judge. `tokens`: the tokens of prompt and answer, as reported by the judge, or None."""
+    """The answer of a judge. `tokens`: the tokens of prompt and answer together, as stated by the judge; None if it
+    did not."""
 
     text: str
     tokens: int | None
 
 
 class Transport(Protocol):
-    """A way to send prompts to a judge. `name`: the name of the command or the model, to show to people."""
+    """What `Asker` needs from a way to send prompts to a judge. `name`: the name of the command or the model, to show
+    to people."""
 
     @property
     def name(self) -> str: ...
@@ -74,6 +76,6 @@ _TRAILING = re.compile(r"\s+$")
 
 
 def last_line(text: str) -> str:
-    """Return the last line in a program's stderr that is not blank, as one short line; "" if there is none."""
+    """Return the last line that is not blank in a program's stderr, as one short line; "" if all are blank."""
     lines = [line for line in _TRAILING.sub("", text).splitlines() if line.strip()]
     return quote(lines[-1]) if lines else ""

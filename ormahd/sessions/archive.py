@@ -40,7 +40,7 @@ TURN: Final = "number, key, session, place, role, time, text"
 
 
 class Archived(Struct, frozen=True):
-    """An archived turn. `session`: the number of its session; `place`: its position there, from 1."""
+    """An archived turn. `session`: the number of its session; `place`: its position in that session, from 1."""
 
     number: int
     key: str
@@ -65,8 +65,8 @@ class SessionRow(Struct, frozen=True):
 
 
 class SessionTail(Struct, frozen=True):
-    """A session with the time and key of its last turn. `path`: the session's file, relative to the archive's folder;
-    it identifies the session. `turns`: the number of its turns."""
+    """A session, with the time and key of its last turn. `path`: the session's file, relative to the archive's
+    folder; it identifies the session. `turns`: number of turns."""
 
     path: str
     id: str
@@ -95,7 +95,7 @@ class SourcePlace(Struct, frozen=True):
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """Open the database file. If it cannot be opened, return a database in memory, which the caller fills."""
+    """Open the database file. If it cannot be opened, return an empty database in RAM, which the caller fills."""
     try:
         db = sqlite3.connect(path, check_same_thread=False)
         os.chmod(path, 0o600)
@@ -106,7 +106,8 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 class SessionArchive:
-    """All archived sessions of one vault. Thread-safe; files and database are created when they are first needed."""
+    """Stores and searches the archived sessions of one vault: a file for each session, and a database derived from
+    the files. Thread-safe; files and database are created when they are first needed."""
 
     def __init__(
         self,
@@ -136,7 +137,8 @@ class SessionArchive:
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
-        """Yield the database in one transaction. A damaged one is rebuilt from the files."""
+        """Context manager: yield the database in one transaction. Raises Unavailable; the next call rebuilds the
+        database."""
         with self._lock:
             try:
                 db = self._db if self._db is not None else self._open()
@@ -195,8 +197,8 @@ class SessionArchive:
                 self._db = None
 
     def _catch_up(self, db: sqlite3.Connection) -> None:
-        """Bring the database up to date with the files. New lines are added. Sessions whose files are gone, or
-        shorter than before, are removed (and read again)."""
+        """Bring the database up to date with the sessions' files: add their new lines. A session whose file is gone
+        or has become shorter is removed; if there is a file, it is then read again from its beginning."""
         known = {path: (number, size) for path, number, size in db.execute("SELECT path, number, size FROM session")}
         there: dict[str, int] = {}
         for folder in sorted(self._folder.iterdir()) if self._folder.is_dir() else ():
@@ -215,7 +217,7 @@ class SessionArchive:
                 self._take_in(db, path, taken)
 
     def _take_in(self, db: sqlite3.Connection, path: str, start: int) -> None:
-        """Add to the database the rows of a file from the offset `start` on. `path`: relative to the folder."""
+        """Add to the database the rows from offset `start` on in a session's file. `path`: relative to the folder."""
         head: SessionHead | None = None
         lines: list[Line] = []
         end = start
@@ -231,7 +233,7 @@ class SessionArchive:
             db.execute("UPDATE session SET size = ? WHERE number = ?", (end, number))
 
     def _session(self, db: sqlite3.Connection, path: str, head: SessionHead | None) -> int | None:
-        """Store the description `head` of a session in the database, if there is one. Return the session's number;
+        """Store the description `head` of a session in the database, unless it is None. Return the session's number;
         None if the database has no session for the file `path`."""
         if head is not None:
             db.execute(
@@ -300,7 +302,7 @@ class SessionArchive:
             return {head.session for head in heads if db.execute(select, (files.path_of(head),)).fetchone() is None}
 
     def add(self, turns: Sequence[tuple[SessionHead, Sequence[Line]]]) -> int:
-        """Store durably those turns that are neither archived nor purged. Return the number added."""
+        """Store durably those turns that are neither archived nor purged. Return the number of turns stored."""
         added = 0
         with self._opened() as db:
             for head, lines in turns:
@@ -347,8 +349,8 @@ class SessionArchive:
             db.execute("UPDATE session SET size = ? WHERE path = ?", (size, path))
 
     def expire(self) -> int:
-        """Delete sessions whose last turn is older than `keep_days` and whose file was not written since then either.
-        Does this at most once an hour. Return the number of sessions deleted."""
+        """Delete sessions whose last turn is more than `keep_days` old, and whose file was not written in these days
+        either. Does this at most once an hour. Return the number of sessions deleted."""
         now = self._clock()
         if not self._keep_days or (self._expired is not None and now - self._expired < timedelta(hours=1)):
             return 0
@@ -366,18 +368,18 @@ class SessionArchive:
         return gone
 
     def withdraw(self, keys: set[str]) -> int:
-        """Delete turns that the person took back by a rewind. Return the number deleted."""
+        """Delete the turns with these keys, taken back by the person's rewind. Return the number deleted."""
         return self._remove(lambda key, _text: key in keys, [*keys], gone="")
 
     def holding(self, holds: Callable[[bytes], bool]) -> int:
-        """Return the number of turns for which `holds` is true."""
+        """Return the number of archived turns for whose text (in UTF-8) `holds` is true."""
         with self._opened() as db:
             texts = db.execute("SELECT text FROM turn WHERE text IS NOT NULL").fetchall()
         return sum(holds(text.encode("utf-8", "replace")) for (text,) in priority.giving(texts))
 
     def purge(self, holds: Callable[[bytes], bool]) -> int:
-        """Delete the text of every turn for which `holds` is true. The turn's key stays, so that the turn is not
-        archived again. Delete such titles too. Return the number of turns whose text was deleted."""
+        """Delete every turn's text and every title for which `holds` is true. Such a turn's key stays, so that the
+        turn is not archived again. Return the number of turns whose text was deleted."""
         with self._opened() as db:
             for number, title in db.execute("SELECT number, title FROM session WHERE title IS NOT NULL").fetchall():
                 if holds(title.encode("utf-8", "replace")):
@@ -430,7 +432,7 @@ class SessionArchive:
     # ------------------------------------------------------------ sources
 
     def is_read(self, source: str, state: SourceState) -> bool:
-        """Return whether a source was read to its end and has not changed since. `state`: its present state."""
+        """Return whether a source, now in this `state`, was read to its end and has not changed after that."""
         with self._opened() as db:
             row = db.execute("SELECT size, mtime_ns, inode FROM cursor WHERE source = ?", (source,)).fetchone()
         return row is not None and SourceState(*row) == state
@@ -449,7 +451,7 @@ class SessionArchive:
         return None if row is None else SourcePlace(*row)
 
     def keep_place(self, source: str, place: SourcePlace) -> None:
-        """Store where the next read of a source may begin. All turns before that place must be durable."""
+        """Store where the next read of a source may begin. All turns before it must have been stored durably."""
         with self._opened() as db:
             row = (source, place.offset, place.digest, place.leaf)
             db.execute("INSERT OR REPLACE INTO place (source, start, digest, leaf) VALUES (?, ?, ?, ?)", row)
@@ -525,7 +527,7 @@ class SessionArchive:
             return {number: self._row(db, number) for number in set(numbers)}
 
     def newest(self, limit: int) -> list[SessionRow]:
-        """Return up to `limit` sessions, that with the most recent turn first."""
+        """Return up to `limit` sessions, ordered by their last turn, newest first."""
         with self._opened() as db:
             select = (
                 f"SELECT {COLUMNS} FROM session WHERE turns > 0 ORDER BY coalesce(last, '') DESC, number DESC LIMIT ?"
@@ -541,7 +543,7 @@ class SessionArchive:
             return sessions, turns
 
     def tails(self) -> list[SessionTail]:
-        """Return the tail of every session that has turns, that with the most recent turn first."""
+        """Return the tail of every session that has turns, ordered by the last turn, newest first."""
         with self._opened() as db:
             rows = db.execute(
                 "SELECT s.path, s.id, s.harness, s.cwd, s.last, s.turns, t.key FROM session s JOIN turn t ON t.number = "
@@ -579,7 +581,7 @@ class SessionArchive:
 
 
 def _of_title(title: str) -> str:
-    """Return the key under which a purged title is remembered."""
+    """Return the key of a purged title in `PurgedTurns`."""
     return f"title\n{title}"
 
 

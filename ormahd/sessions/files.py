@@ -22,7 +22,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class SessionHead(Struct, frozen=True, omit_defaults=True):
-    """The description of a session."""
+    """The description of a session, as stored in a line of the session's file."""
 
     session: str
     harness: str
@@ -33,7 +33,8 @@ class SessionHead(Struct, frozen=True, omit_defaults=True):
 
 
 class Line(Struct, frozen=True, omit_defaults=True):
-    """One turn in a session's file. `gone`: why its text was deleted (`purged`); "" if it has its text."""
+    """One turn, as stored in a line of a session's file. `gone`: `purged` if its text was purged; "" if it has its
+    text."""
 
     key: str
     role: str = ""
@@ -48,7 +49,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 def word_of(session: str) -> str:
-    """Return a session's id in the form for the field `from` of a note: without white space, and not too long."""
+    """Return a session's id as it stands in the field `from` of a note: without white space, and cut if it is too
+    long."""
     return "_".join(session.split())[:1_000] or "-"
 
 
@@ -65,7 +67,8 @@ def encoded(rows: Sequence[SessionHead | Line]) -> bytes:
 
 
 def read(file: Path, start: int = 0) -> Iterator[tuple[int, SessionHead | Line]]:
-    """Yield (offset of the line's end, row) for each complete line from offset `start` on. Skips invalid lines."""
+    """Yield (offset at which the line ends, row) for each complete line of a session's file from offset `start` on.
+    Invalid lines are skipped."""
     with open(file, "rb") as opened:
         opened.seek(start)
         at = start
@@ -82,7 +85,8 @@ def read(file: Path, start: int = 0) -> Iterator[tuple[int, SessionHead | Line]]
 
 
 def append(file: Path, rows: Sequence[SessionHead | Line]) -> int:
-    """Append rows durably, after cutting off an incomplete line that a crash left. Return the file's size."""
+    """Append rows to a session's file durably. If a crash has left an incomplete line at the end, cut it off first.
+    Return the file's new size."""
     fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         end = _whole(fd)

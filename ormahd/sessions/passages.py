@@ -21,8 +21,8 @@ BESIDE: Final = 400
 
 
 class PassageVectors:
-    """A cache: text of a passage -> its vectors. The least recently used are dropped first. Thread-safe; nothing is
-    written to disk."""
+    """Caches, in RAM only, the vectors of passages by model and text. When it is full, the least recently used
+    entries are dropped. Thread-safe."""
 
     def __init__(self, most: int = BYTES) -> None:
         self._most = most
@@ -59,7 +59,8 @@ class PassageVectors:
         return self._size
 
     def clear(self) -> None:
-        """Drop all entries. Called when a text is purged."""
+        """Drop all entries. Called when text is purged from the archive, so that nothing derived from that text
+        stays."""
         with self._lock:
             self._kept.clear()
             self._size = 0

@@ -22,7 +22,8 @@ _DIGITS: Final = 32
 
 
 class PurgedTurns:
-    """The keys of purged turns and titles of one vault's archive. The caller holds its lock. Methods raise OSError."""
+    """Stores which turns and titles were purged from the archive of one vault, as hashes of their keys. The caller
+    must hold the archive's lock. Methods raise OSError."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -36,7 +37,7 @@ class PurgedTurns:
         return {key for key in keys if self._sealed(key) in self._hashes} if self._hashes else set()
 
     def add(self, keys: Iterable[str]) -> None:
-        """Store purged keys durably."""
+        """Store durably that the turns and titles with these keys were purged."""
         self._look()
         self._salt = self._salt or secrets.token_hex(_DIGITS // 2)
         fresh = {self._sealed(key) for key in keys} - self._hashes

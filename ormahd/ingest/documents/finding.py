@@ -67,8 +67,7 @@ def kind_of(file: Path) -> str:
     """Return `CONVERSATION` if a reader of transcripts knows the structure of a file, else `DOCUMENT`.
 
     JSON and zip files are always conversations. A markdown file is one only if it begins with a speaker such as
-    `User:`. Of a file that cannot be opened, the ending of its name decides; the error is reported when the file is
-    read.
+    `User:`. If a file cannot be opened, the ending of its name decides; whoever reads it later gets the error.
     """
     try:
         with documents(file) as found:
@@ -101,6 +100,7 @@ def _begins_with_speaker(head: bytes) -> bool:
 
 
 def _of_agent(folder: Path) -> bool:
-    """Return whether a folder is in a folder of an agent's transcripts. Text files there are no documents."""
+    """Return whether a folder is one in which an agent stores its transcripts, or is inside one. Text files in such a
+    folder are no documents."""
     homes = [place for _, place in paths.transcript_folders()]
     return any(folder == home or home in folder.parents for home in homes)

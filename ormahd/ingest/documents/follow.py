@@ -43,8 +43,9 @@ CHANGES: Final = (ADD, UPDATE, ARCHIVE, RESTORE, MOVE)
 
 
 class FollowStep(Struct, frozen=True):
-    """What is to be done for one section, or for the memory of a section that is gone. `does`: one of the
-    constants above, such as `ADD`; `node_id`: the memory, if there is one already."""
+    """What is to be done for one section, or for the memory of a section that is gone. `does`: `ADD`, `UPDATE`,
+    `ARCHIVE`, `RESTORE` or `MOVE`; or if nothing is to be changed, the reason: `SAME`, `KEPT`, `FORGOTTEN` or
+    `KNOWN`. `node_id`: the memory, if there is one already."""
 
     does: str
     section: Section | None = None
@@ -54,7 +55,8 @@ class FollowStep(Struct, frozen=True):
 
 
 class _Follower(Struct, frozen=True):
-    """A memory that was made from a section of a file. `gone`: whether it has the tag `GONE`."""
+    """A memory that was made from a section of a file. `gone`: whether it has the tag `GONE`, because its section is
+    gone."""
 
     id: str
     origin: FileOrigin
@@ -75,10 +77,12 @@ def follow(
     dry_run: bool,
     run: str | None,
 ) -> IngestedDocument:
-    """Bring the memories of one file up to date. `read`: the file to read; `path`: the file that the memories name as
-    their origin, None for a text that has no file of its own.
+    """Change the memories that were made from a file so that they match its present sections. `read`: the file to
+    read; `path`: the path that is stored in the memories as their origin, None for a text that has no file of its
+    own.
 
-    `space`: the space of new memories; if not given, that of the project in which the file lies.
+    `space`: the space of new memories; if not given, that of the project in which the file lies. `dry_run`: only
+    return what would change. `run`: id of the run to which the commit belongs; None: a new run.
     """
     out = IngestedDocument(str(path) if path else "-", run=run or (None if dry_run else ormah.new_run()))
     name = path.stem if path else "A text"
@@ -106,15 +110,15 @@ def follow(
 
 
 def let_go(ormah: Ormah, path: Path, caller: Caller, *, run: str | None, dry_run: bool = False) -> IngestedDocument:
-    """Move the memories of a deleted file to the archive."""
+    """Move the memories that were made from a deleted file to the archive. `run`, `dry_run`: as for `follow`."""
     out = IngestedDocument(str(path), status="gone", run=run or (None if dry_run else ormah.new_run()))
     _carry_out(ormah, path, [], caller, None, out, dry_run=dry_run)
     return out
 
 
 def gone_from(ormah: Ormah, folder: Path, there: Collection[Path]) -> list[Path]:
-    """Return the files from which memories were made that were in a folder and are deleted now. `there`: the files in
-    the folder now.
+    """Return the deleted files of a folder from which memories were made. `there`: the files that are still in the
+    folder.
 
     Only files that this machine has read count, because other files may be on another machine of the person.
     """
@@ -125,12 +129,13 @@ def gone_from(ormah: Ormah, folder: Path, there: Collection[Path]) -> list[Path]
 
 
 def cursor(file: Path) -> str:
-    """Return the name under which `SessionArchive.is_read` knows a document."""
+    """Return the name of a document as the argument `source` of `SessionArchive.is_read`."""
     return f"document:{file}"
 
 
 def followed(ormah: Ormah) -> dict[str, list[str]]:
-    """Return path of a file, as in `FileOrigin` -> ids of the memories that were made from it."""
+    """Return path of a file, in the form of `FileOrigin.path` -> ids of the memories that were made from this
+    file."""
     found: dict[str, list[str]] = {}
     for node_id, said_in in ormah.index.extracted().items():
         origin = origin_of(said_in)
@@ -148,9 +153,11 @@ def _space(ormah: Ormah, folder: Path, *, settle: bool) -> str | None:
 
 
 def plan(ormah: Ormah, path: Path | None, sections: Sequence[Section], space: str | None) -> list[FollowStep]:
-    """Return what is to be done, in the order of the sections; after them, for the memories of sections that are gone.
+    """Return the steps that make the memories of a file match its sections: one for each section, in order, then
+    those for the memories of sections that are gone.
 
-    The memory of a section is found by the section's title and text, or if these changed, by its place.
+    The memory of a section is found by the section's title and text, or if these changed, by its headings
+    (`Section.place`).
     """
     listed = followed(ormah)
     known = _followers(ormah, listed.get(short(path), []) if path else [])
@@ -202,8 +209,8 @@ def _followers(ormah: Ormah, ids: Sequence[str]) -> list[_Follower]:
 
 
 def _orphans(ormah: Ormah, listed: dict[str, list[str]]) -> dict[str, _Follower]:
-    """Return key of a section -> its memory, for all deleted files. A file that was renamed has the same sections
-    under a new path, so its memories are found here."""
+    """Return key of a section -> the memory made from it, for all memories of deleted files. `listed`: from
+    `followed`. If a file was renamed, the memories of its sections are found here, because they name the old path."""
     ids = [node for path, some in listed.items() if not FileOrigin(path, "", "").file.exists() for node in some]
     return {one.origin.key: one for one in _followers(ormah, ids)}
 

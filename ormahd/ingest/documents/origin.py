@@ -24,8 +24,8 @@ _LINE = re.compile(rb"^from:[^\r\n]*", re.MULTILINE)
 
 
 class FileOrigin(Struct, frozen=True):
-    """The origin of a memory made from a file. `path`: absolute, with `~` for the home folder. `place`: the section's
-    headings. `key`: the key of the section's title and text."""
+    """Says from which section of which file a memory was made. `path`: absolute, with `~` for the home folder.
+    `place`: the section's headings. `key`: the key of the section's title and text (`Section.key`)."""
 
     path: str
     place: str
@@ -33,7 +33,7 @@ class FileOrigin(Struct, frozen=True):
 
     @property
     def written(self) -> str:
-        """Return the origin as a value of the field `from`."""
+        """The origin in the form in which the field `from` of a note states it."""
         return f"{SCHEME}{_packed(self.path)}#{_packed(self.place)[:LONGEST_PLACE]}#{self.key}"
 
     @property
@@ -42,7 +42,7 @@ class FileOrigin(Struct, frozen=True):
 
 
 def origin_of(said_in: str | None) -> FileOrigin | None:
-    """Return the origin that a value of the field `from` states; None if the memory was not made from a file."""
+    """Parse a value of the field `from`; return None if it says that the memory was not made from a file."""
     if said_in is None or not said_in.startswith(SCHEME):
         return None
     path, _, rest = said_in.removeprefix(SCHEME).partition("#")
@@ -59,12 +59,13 @@ def short(path: Path) -> str:
 
 
 def same_place(one: str, other: str) -> bool:
-    """Return whether two places are equal up to the length to which places are cut when they are stored."""
+    """Return whether two places (`Section.place`) are equal after they are cut to the length that is stored in a
+    note."""
     return _packed(one)[:LONGEST_PLACE] == _packed(other)[:LONGEST_PLACE]
 
 
 def with_origin(data: bytes, origin: FileOrigin) -> bytes:
-    """Return a note's bytes with the value of its field `from` replaced."""
+    """Return a note's bytes with the value of its field `from` replaced by `origin`."""
     return _LINE.sub(lambda _: f"from: {scalar_text(origin.written)}".encode(), data, count=1)
 
 

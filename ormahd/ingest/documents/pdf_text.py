@@ -19,7 +19,7 @@ PAGES: Final = 5_000
 
 
 def read(file: str) -> dict[str, Any]:
-    """Return the object that is printed as JSON: the pages, outline and title of a PDF, or an error."""
+    """Read a PDF. Return the object that this program prints as JSON: the pages, outline and title, or an error."""
     from pypdf import PdfReader
     from pypdf.errors import PyPdfError
 

@@ -30,11 +30,11 @@ _STRANGE: Final = 0.01
 
 
 class Unreadable(Exception):
-    """A file cannot be read as a document. The message says why, in words for people."""
+    """Raised if a file cannot be read as a document. The message says why, in words for people."""
 
 
 class OpenedDocument(Struct, frozen=True):
-    """The sections of a document that was read. `kind`: markdown (any text) or pdf."""
+    """A document that was read. `kind`: `markdown` (any text) or `pdf`."""
 
     kind: str
     sections: list[Section]
@@ -46,7 +46,8 @@ markdown are removed, a secret might no longer be recognised."""
 
 
 def read_document(path: Path, name: str, cleaned: Cleaned = str) -> OpenedDocument:
-    """Read a file, and return its sections. `name`: the title to use if the document has none.
+    """Read a file, and return its sections. `name`: the title to use if the document has none. `cleaned`: redacts
+    secrets in a text.
 
     Raises:
         Unreadable: the file cannot be read, or is no document.

@@ -34,8 +34,8 @@ _MARKS = re.compile(r"(?<!\w)[*_]{1,3}(?=\S)|(?<=\S)[*_]{1,3}(?!\w)|`")
 
 
 class Section(Struct, frozen=True):
-    """A section of a file. `place`: its headings from the outermost on, by which it is recognised after an edit;
-    `title`: the innermost of these headings."""
+    """A section of a file. `place`: its headings from the outermost to its own, joined by `>`, by which it is
+    recognised after an edit; `title`: its own heading."""
 
     place: str
     title: str
@@ -55,13 +55,13 @@ class _Open(Struct):
 
 
 def key_of(title: str | None, text: str) -> str:
-    """Return the key of the title and the text of a section, or of the memory made from it."""
+    """Return the key of a section, or of the memory made from it: a hash of title and text."""
     return hashlib.blake2b(f"{title or ''}\0{text}".encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 def sections(text: str, name: str) -> list[Section]:
-    """Return the sections of a markdown text. The part before the first heading gets the title in the file's
-    frontmatter, or `name` if there is none."""
+    """Return the sections of a markdown text. The title of the part before the first heading is the title in the
+    text's frontmatter, or `name` if there is none."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
     text, title = _without_front(text)
     found = ((tuple(heading for _, heading in one.headings), "\n".join(one.lines)) for one in _read(text))
@@ -69,8 +69,8 @@ def sections(text: str, name: str) -> list[Section]:
 
 
 def divided(parts: Sequence[tuple[Sequence[str], str]]) -> list[Section]:
-    """Return sections made from parts, which are (headings, text). Empty parts are left out, long ones are divided,
-    and places that occur several times are numbered."""
+    """Return the sections made from `parts`, pairs of (headings, text). Empty parts are left out, and long ones are
+    split into several sections; sections with the same headings are numbered."""
     seen: Counter[str] = Counter()
     found: list[Section] = []
     for headings, body in parts:
@@ -87,7 +87,7 @@ def divided(parts: Sequence[tuple[Sequence[str], str]]) -> list[Section]:
 
 
 def _without_front(text: str) -> tuple[str, str]:
-    """Return (text without its frontmatter, title in the frontmatter or ""). Lines between two rules that have not
+    """Return (text without its frontmatter, title in the frontmatter or ""). Lines between two `---` that do not have
     the form of frontmatter, such as a letterhead, stay in the text."""
     found = _FRONT.match(text)
     if found is None or not all(_FRONT_LINE.fullmatch(line) for line in found["block"].splitlines()):
@@ -123,8 +123,8 @@ def _read(text: str) -> Iterator[_Open]:
 
 
 def _heading(line: str, before: Sequence[str]) -> tuple[int, str]:
-    """Return (level, text) of a heading if a line is one, or underlines the last line of `before`; else level 0.
-    `before`: the lines of the section so far."""
+    """Return (level, text) of a heading if `line` is one, or if it underlines one, which is then the last line of
+    `before`. Otherwise the level is 0. `before`: the earlier lines of the present section."""
     found = _ATX.fullmatch(line)
     if found is not None:
         text = plain_heading(found["text"] or "")
@@ -138,7 +138,7 @@ def _heading(line: str, before: Sequence[str]) -> tuple[int, str]:
 
 
 def plain_heading(text: str) -> str:
-    """Return a heading as one line of plain text, without marks of markdown."""
+    """Return a heading as one line of plain text, without markdown's signs for links, emphasis and code."""
     text = _LINK.sub(lambda found: found["text"] or found["name"] or "", text)
     return " ".join(_MARKS.sub("", text).split())
 

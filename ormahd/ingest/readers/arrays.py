@@ -13,7 +13,8 @@ CHUNK: Final = 1 << 16
 
 
 class Repaired:
-    """A stream that yields valid UTF-8: invalid bytes are replaced, and UTF-16 with a byte order mark is converted."""
+    """Wraps a stream so that reading it gives valid UTF-8: invalid bytes are replaced, and UTF-16 with a byte order
+    mark is converted."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -37,8 +38,8 @@ class Repaired:
 
 
 def items(stream: BinaryIO, reading: Reading) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a JSON array, or the single object of which a stream consists. If the stream breaks off,
-    that is counted as damage."""
+    """Yield the objects in the JSON array that a stream consists of; if it is a single object instead, yield that. If
+    the JSON is cut off or invalid, that is counted in `reading.damaged`."""
     import ijson
 
     if size := first_sign(stream):
@@ -54,8 +55,9 @@ def items(stream: BinaryIO, reading: Reading) -> Iterator[dict[str, Any]]:
 
 
 def members(stream: BinaryIO, reading: Reading, name: str) -> Iterator[dict[str, Any]]:
-    """Yield the objects in the list `name` of the single object of which a stream consists, one at a time. Then yield
-    that object itself, with only its scalar fields. If the stream breaks off, that is counted as damage."""
+    """Read a stream that consists of a single JSON object. Yield the objects in the object's list `name`, one at a
+    time, then the object itself with only its scalar fields. If the JSON is cut off or invalid, that is counted in
+    `reading.damaged`."""
     import ijson
 
     item = f"{name}.item"
@@ -79,7 +81,8 @@ def members(stream: BinaryIO, reading: Reading, name: str) -> Iterator[dict[str,
 
 
 def first_sign(stream: BinaryIO) -> bytes:
-    """Return the first byte of a stream that is no white space, or b"". Seek back to the beginning."""
+    """Return the first byte of a stream that is no white space; b"" if there is none. Then set the stream back to its
+    beginning."""
     found = Repaired(stream).read(4096).lstrip()[:1]
     stream.seek(0)
     return found

@@ -35,7 +35,8 @@ _PRIVATE = re.compile(r"[\ue000-\uf8ff]")
 
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
-    """Yield the turns of all conversations, except those that are marked as not to be remembered."""
+    """Yield the turns of all conversations in an export of ChatGPT, except those conversations that are marked as not
+    to be remembered."""
     for talk in items(stream, reading):
         if not isinstance(talk.get("mapping"), dict):
             reading.unknown["conversation without messages"] += 1
@@ -64,7 +65,8 @@ def _conversation(talk: dict[str, Any], reading: Reading) -> Iterator[SessionTur
 
 
 def _shown(talk: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the messages of the branch that ChatGPT shows, from root to leaf, as (id of its node, message)."""
+    """Return the messages of the branch of a conversation that ChatGPT shows, from root to leaf, as (id of the
+    message's node, message)."""
     nodes = talk["mapping"]
     at = talk.get("current_node")
     if at not in nodes:
@@ -88,7 +90,8 @@ def _shown(talk: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _instructions(nodes: dict[str, Any], reading: Reading) -> None:
-    """Add the person's custom instructions to `reading.facts`. Every conversation repeats them; each is added once."""
+    """Add the person's custom instructions to `reading.facts`. Every conversation repeats the instructions; each text
+    is added once."""
     for node in nodes.values():
         content = node.get("message", {}).get("content") if isinstance(node, dict) and node.get("message") else None
         if not isinstance(content, dict) or content.get("content_type") != "user_editable_context":

@@ -14,7 +14,7 @@ BLOCKS: Final = frozenset({"text", "thinking", "redacted_thinking", "tool_use", 
 
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
-    """Yield the turns of all conversations."""
+    """Yield the turns of all conversations in an export of claude.ai."""
     for talk in items(stream, reading):
         if isinstance(talk.get("chat_messages"), list):
             yield from with_last_answers(_conversation(talk, reading))
@@ -42,8 +42,8 @@ def _conversation(talk: dict[str, Any], reading: Reading) -> Iterator[SessionTur
 
 
 def _shown(talk: dict[str, Any], reading: Reading) -> list[dict[str, Any]]:
-    """Return the messages of a conversation in order. If they form trees, return one branch of each tree: that of the
-    current leaf, or else the one with the newest message."""
+    """Return the messages of a conversation in order. If they form trees, return one branch of each tree: the branch
+    that ends in the conversation's current leaf, or else the one with the newest message."""
     messages = [one for one in talk["chat_messages"] if isinstance(one, dict)]
     by_id = {one["uuid"]: one for one in messages if isinstance(one.get("uuid"), str)}
     if not any(one.get("parent_message_uuid") in by_id for one in messages):
@@ -88,7 +88,7 @@ def _newest(by_id: dict[str, dict[str, Any]]) -> dict[str, str]:
 
 
 def _text(message: dict[str, Any], reading: Reading) -> str:
-    """Return the text of a message: that of its text blocks, or if it has none, of its field `text`."""
+    """Return the text of a message: the text of its text blocks, or if it has no such block, its field `text`."""
     content = message.get("content")
     texts = []
     for part in content if isinstance(content, list) else ():

@@ -20,7 +20,7 @@ _BULLET = re.compile(r"^\s*[-*•]\s+", re.MULTILINE)
 
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
-    """Yield no turns, but add each paragraph of the memories to `reading.facts`."""
+    """Add each paragraph of the memories in an export of claude.ai to `reading.facts`. Yields no turns."""
     yield from ()
     for account in items(stream, reading):
         _take(text_at(account, "conversations_memory") or "", "Claude remembered", reading)
@@ -34,8 +34,8 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
 
 
 def _take(text: str, title: str, reading: Reading) -> None:
-    """Add each paragraph of a text, or each item of a list in it, to `reading.facts`. Its title is the heading above
-    it, or `title` if there is none."""
+    """Add each paragraph of a text, or each item of a list in the text, to `reading.facts`. The fact's title is the
+    heading above the paragraph, or `title` if there is none."""
     heading = title
     for paragraph in re.split(r"\n\s*\n", said(text)):
         lines = paragraph.strip()

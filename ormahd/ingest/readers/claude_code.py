@@ -42,7 +42,8 @@ _ARGUMENTS = re.compile(r"<command-args>(?P<args>.*?)</command-args>", re.DOTALL
 
 
 class _Line(Struct):
-    """The content of one line: a prompt, or a part of an answer. `whole`: whether it completes the answer."""
+    """The part of the conversation in one line of a transcript: a prompt, or a part of an answer. `whole`: whether
+    the answer is complete with this line."""
 
     uuid: str | None
     role: str
@@ -62,8 +63,8 @@ class _Line(Struct):
 
 
 class _Tree(Struct):
-    """The tree of lines: `parents`: uuid -> uuid of the parent; `leaf`: the newest line; `by_message`: id of a
-    message -> uuid of its first line."""
+    """The tree that the lines of a transcript form. `parents`: uuid of a line -> uuid of its parent; `leaf`: uuid of
+    the newest line; `by_message`: id of a message -> uuid of the first line of that message."""
 
     parents: dict[str, str | None] = field(default_factory=dict)
     leaf: str | None = None
@@ -79,7 +80,8 @@ class _Tree(Struct):
         return found
 
     def left(self, uuid: str, live: set[str]) -> bool:
-        """Return whether a line is on a branch that leaves the live branch somewhere. A line of another tree is not."""
+        """Return whether a line is on a branch that a rewind has left: its branch forks off the live branch, whose
+        uuids are `live`. False for a line of another tree."""
         seen: set[str] = set()
         at: str | None = uuid
         while at is not None and at not in live and at not in seen:
@@ -89,7 +91,8 @@ class _Tree(Struct):
 
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
-    """Yield the turns of a transcript in the order of its lines, without those on branches that a rewind has left."""
+    """Yield the turns of a transcript in the order of its lines, without the turns that the person took back by a
+    rewind."""
     tree = _Tree()
     found: list[_Line] = []
     for line in objects(stream, reading):
@@ -127,7 +130,8 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
 
 
 def _book(line: dict[str, Any], kind: Any, reading: Reading) -> None:
-    """Store the session's title if a line without conversation has one; count the line if its kind is unknown."""
+    """Process a line that is no part of the conversation: store the session's title if the line has one; count the
+    line in `reading.unknown` if its kind is unknown."""
     if kind not in KEPT_BOOKS and not (isinstance(kind, str) and kind.startswith("file-history-")):
         reading.unknown[f"line {str(kind)[:40]}"] += 1
     title = text_at(line, "customTitle") or text_at(line, "aiTitle")
@@ -152,7 +156,7 @@ def _grow(tree: _Tree, line: dict[str, Any]) -> None:
 
 
 def _heard(line: dict[str, Any], reading: Reading) -> _Line | None:
-    """Return the prompt or the part of an answer in a line; None if the line has no part of the conversation."""
+    """Return the prompt or the part of an answer in a line; None if the line is no part of the conversation."""
     kind = line["type"]
     if kind == "system":
         return None
@@ -194,7 +198,8 @@ def _line(
 
 
 def _prompt(line: dict[str, Any], reading: Reading) -> str:
-    """Return the text of a `user` line if a person typed it; "" otherwise. Count by reason why a line is left out."""
+    """Return the text of a `user` line if a person typed it; "" otherwise. A line that is left out is counted in
+    `reading.dropped`, by reason."""
     message = line.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     origin = line.get("origin")
@@ -261,8 +266,8 @@ def _count_blocks(content: Any, reading: Reading) -> None:
 
 
 def _turns(lines: list[_Line], *, rested: bool) -> Iterator[SessionTurn]:
-    """Yield a turn for each prompt, and one for the last message with text before the next prompt. `rested`: no program
-    writes to the file any more, so that the last answer is complete."""
+    """Yield a turn for each prompt, and one for the answer to it: the last message with text before the next prompt.
+    `rested`: no program writes to the transcript any more, so that the last answer is complete."""
     answer: list[_Line] = []
     for one in lines:
         if one.role == "user":

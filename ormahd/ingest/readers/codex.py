@@ -80,8 +80,9 @@ class _Asked(Struct):
 
 
 class _Exchange(Struct):
-    """One turn of Codex: prompts and an answer. `typed`: the prompts from events; `heard`: the prompts from items,
-    which are used only if `typed` is empty. `turn_id`: "" if the rollout names none; `number`: counted from 1."""
+    """What Codex calls a turn: prompts and the answer to them. `typed`: the prompts from lines that are events;
+    `heard`: the prompts from lines that are items, used only if `typed` is empty. `turn_id`: "" if the rollout states
+    none; `number`: counted from 1."""
 
     turn_id: str
     number: int
@@ -115,7 +116,8 @@ class _Rollout(Struct):
     """Ids of the tool calls by which the agent asked the person something."""
 
     def now(self) -> _Exchange:
-        """Return the exchange to which the present line belongs: the last one, or a new one if the last is closed."""
+        """Return the exchange to which the line that is being read belongs: the last exchange, or a new one if the
+        last is closed."""
         if not self.exchanges or self.exchanges[-1].closed:
             self.begin("")
         return self.exchanges[-1]
@@ -132,8 +134,8 @@ class _Rollout(Struct):
 
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
-    """Yield the turns of a rollout. If the stream stands at the place where an earlier read ended, yield only the
-    turns from there on."""
+    """Yield the turns of a rollout. If the stream is at the offset where an earlier read ended, with `reading.known`
+    from that read, yield only the turns from that offset on."""
     rollout = resumed(reading.known)
     for line in objects(stream, reading):
         if rollout is None:
@@ -161,8 +163,8 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
 
 
 def resumed(known: str) -> _Rollout | None:
-    """Return a rollout with the values that an earlier read has stored (`Reading.known`); None if there are none,
-    because the file is read from its beginning."""
+    """Return the rollout as an earlier read left it. `known`: what that read stored (`Reading.known`). None if
+    `known` is "", because the file is read from its beginning."""
     try:
         session, counted, cwd = msgspec.json.decode(known, type=tuple[str, int, str | None])
     except msgspec.DecodeError:
@@ -171,7 +173,8 @@ def resumed(known: str) -> _Rollout | None:
 
 
 def _opened(line: dict[str, Any], reading: Reading) -> _Rollout | None:
-    """Return a rollout with the session that the first line of a file states; None for a sub-agent's file."""
+    """Return a new rollout for the session that the first line of a file states; None if the file is that of a
+    sub-agent."""
     head = line.get("payload") if line.get("type") == "session_meta" else line if "type" not in line else None
     if not isinstance(head, dict):
         return _Rollout(_by_name(reading), reading.cwd)
@@ -195,7 +198,7 @@ def _by_name(reading: Reading) -> str:
 
 
 def _seconds(turn_id: str) -> float | None:
-    """Return the time contained in an id in Unix seconds; None if the id is no UUIDv7."""
+    """Return the time that a UUIDv7 contains, in Unix seconds; None if `turn_id` is no UUIDv7."""
     plain = turn_id.replace("-", "")
     if len(plain) != 32 or plain[12] != "7":
         return None
@@ -206,7 +209,7 @@ def _seconds(turn_id: str) -> float | None:
 
 
 def _wrapped(rollout: _Rollout, kind: str, payload: dict[str, Any], time: str | None, reading: Reading) -> None:
-    """Process a line of the later versions, which wrap each line. `kind`: the line's `type`; `payload`: its content."""
+    """Process a line in the format of Codex's later versions. `kind`: the line's `type`; `payload`: its content."""
     if kind not in LINES:
         reading.unknown[f"line {kind[:40]}"] += 1
         return
@@ -232,7 +235,7 @@ def _wrapped(rollout: _Rollout, kind: str, payload: dict[str, Any], time: str | 
 
 
 def _bare(rollout: _Rollout, line: dict[str, Any], reading: Reading) -> None:
-    """Process a line of the first versions, which is a bare item."""
+    """Process a line in the format of Codex's first versions: an item without the `type` and `payload` around it."""
     if "record_type" in line or "type" not in line:
         return
     if str(line["type"]) not in ITEMS | LINES:
@@ -269,7 +272,8 @@ def _event(rollout: _Rollout, what: str, payload: dict[str, Any], time: str | No
 
 
 def _roll_back(rollout: _Rollout, number: Any, reading: Reading) -> None:
-    """Move the last exchanges to `rollout.back`, until `number` exchanges with a prompt of the person are moved."""
+    """Move exchanges from the end of `rollout.exchanges` to `rollout.back`, until `number` of the moved ones have a
+    prompt of the person."""
     left = number if isinstance(number, int) and not isinstance(number, bool) else 0
     while left > 0 and rollout.exchanges:
         gone = rollout.exchanges.pop()

@@ -21,7 +21,8 @@ LOOKED_AT: Final = 60
 
 
 def format_of(stream: BinaryIO) -> str | None:
-    """Return the name of a stream's format; None if no reader knows it. Seek back to the beginning."""
+    """Return the name of a stream's format; None if no reader knows the format. Then set the stream back to its
+    beginning."""
     try:
         return _format(stream)
     finally:
@@ -45,7 +46,7 @@ def _format(stream: BinaryIO) -> str | None:
 
 
 def _of_line(line: dict[str, Any]) -> str | None:
-    """Return the format of a transcript that has this JSON line; None if the line does not show it."""
+    """Return the name of the format that has lines like this JSON line; None if the line does not show the format."""
     kind = line.get("type")
     headed = "sessionId" in line and ("projectHash" in line or "startTime" in line)
     if kind is None and (headed or "$rewindTo" in line or "$set" in line):
@@ -70,7 +71,8 @@ def _of_line(line: dict[str, Any]) -> str | None:
 
 
 def too_long(stream: BinaryIO) -> int | None:
-    """Return the number, from 1, of the first line that is too long to be read; None if there is none. Seek back."""
+    """Return the number, from 1, of the first line that is too long to be read; None if there is none. Then set the
+    stream back to its beginning."""
     reading = Reading()
     for _ in lines(stream, reading):
         pass

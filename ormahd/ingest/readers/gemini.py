@@ -44,7 +44,8 @@ class _Chat(Struct):
 
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
-    """Yield the turns of a chat. It is read to its end first, because later lines may change or take back messages."""
+    """Yield the turns of a chat. All of the chat is read first, because later lines may change or take back
+    messages."""
     chat = _Chat()
     for line in _parts(stream, reading, chat):
         _take(chat, line, reading)
@@ -63,9 +64,9 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
 
 
 def _parts(stream: BinaryIO, reading: Reading, chat: _Chat) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a chat as JSON objects. A chat of older versions is a single object: yield its messages and
-    its other fields as if they were lines. If the object
-    spans several lines, or its line is too long, it is read message by message."""
+    """Yield the lines of a chat as JSON objects. A chat of older versions is a single object instead: yield its
+    messages and its other fields as if they were lines. If that object spans several lines, or is a line that is too
+    long, it is read message by message."""
     first = next((one for one in lines(stream, Reading()) if one.strip()), b"")
     stream.seek(0)
     if not isinstance(decoded(first), dict):
@@ -108,7 +109,8 @@ def _head(chat: _Chat, line: dict[str, Any]) -> None:
 
 
 def _rewind(chat: _Chat, to: Any, reading: Reading) -> None:
-    """Move the message with the id `to` and all later ones to `chat.back`; all messages if the id is unknown."""
+    """Move the message whose id is `to`, and all later messages, from `chat.messages` to `chat.back`. If no message
+    has this id, move all."""
     numbers = list(chat.messages)
     place = numbers.index(str(to)) if str(to) in chat.messages else 0
     for number in numbers[place:]:

@@ -18,10 +18,10 @@ _decode = msgspec.json.Decoder().decode
 
 
 def lines(stream: BinaryIO, reading: Reading) -> Iterator[bytes]:
-    """Yield the lines of a stream without their line ends. Lines that are too long are skipped and counted.
-    `reading.at` is kept at the offset of the present line; the caller has set it to the offset of the stream.
+    """Yield the lines of a stream without their line ends. Lines that are too long are skipped and counted. While a
+    line is being used, `reading.at` is its offset; before, the caller must set `reading.at` to the stream's position.
 
-    The last line is yielded even without a line end: whoever parses it notices whether it is complete.
+    The last line is yielded even if it has no line end: whoever parses it notices whether it is complete.
     """
     kept: list[bytes] = []
     size = 0
@@ -55,7 +55,7 @@ def _leave_out(reading: Reading) -> None:
 
 
 def number_of(stream: BinaryIO, offset: int) -> int:
-    """Return the number, from 1, of the line that begins at `offset`. The stream is read up to there."""
+    """Return the number, from 1, of the line that begins at `offset`. The stream is read up to `offset`."""
     stream.seek(0)
     found = 1
     while offset > 0 and (chunk := stream.read(min(CHUNK, offset))):
@@ -65,8 +65,8 @@ def number_of(stream: BinaryIO, offset: int) -> int:
 
 
 def objects(stream: BinaryIO, reading: Reading) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects of a stream that has one in each line. Other lines count as damaged, except the last
-    one: it may be half written, and is read the next time."""
+    """Yield the JSON objects of a stream that has one object in each line. Other lines are counted in
+    `reading.damaged`, except the last line: it may be half written, and is then read by the next read."""
     broken = 0
     for line in lines(stream, reading):
         reading.damaged += broken

@@ -23,11 +23,11 @@ _PERSON: Final = frozenset({"user", "human", "you", "me"})
 
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
-    """Yield the turns of a text. A turn's key is made from its text and all turns before it, so that the file may
-    grow or be renamed.
+    """Yield the turns of a text. The key of a turn is made from its text and all turns before it, so that it stays
+    the same when the file grows or is renamed.
 
-    The session's id is made from as many of the first turns as have `TELLING` characters. The very first turn is not
-    enough, because many conversations begin with a greeting.
+    The session's id is made from the first turns, as many as have `TELLING` characters together. The very first turn
+    is not enough, because many conversations begin with the same greeting.
     """
     begun: list[tuple[Role, str, str]] = []
     session, before, read_so_far = "", "", 0

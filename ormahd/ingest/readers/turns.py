@@ -46,7 +46,7 @@ class ExportedFact(Struct, frozen=True):
 
 
 class Reading(Struct):
-    """The input of a reader about its source, and its results other than turns."""
+    """What a reader is told about the file that it reads, and what it finds there besides turns."""
 
     name: str = ""
     """The file's name without its endings. It is the session's id if the lines do not state one."""
@@ -80,12 +80,13 @@ class Reading(Struct):
 
 
 def key_of(*parts: object) -> str:
-    """Return the key of a turn: a hash of the parts that identify the turn in its format."""
+    """Return the key of a turn: a hash of `parts`, the values that identify the turn in its format."""
     return hashlib.blake2b("\x1f".join(map(str, parts)).encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
 def iso_time(value: Any) -> str | None:
-    """Return a time (ISO text, or Unix time in seconds or milliseconds) as ISO text in UTC; None if it is none."""
+    """Return a time (ISO text, or Unix time in seconds or milliseconds) as ISO text in UTC; None if `value` is no
+    time."""
     try:
         if isinstance(value, bool) or value is None:
             return None
@@ -101,8 +102,8 @@ def iso_time(value: Any) -> str | None:
 
 
 def typed(text: str, reading: Reading, program: str) -> str:
-    """Return the part of a prompt that a person wrote; "" if a program wrote all of it, which is counted. `program`:
-    the agent in whose transcript the prompt is."""
+    """Return the part of a prompt that a person wrote. If a program wrote all of the prompt, count it in
+    `reading.dropped`, and return "". `program`: the agent in whose transcript the prompt is."""
     prompt = harness.read(text, program, most=MOST)
     if prompt.author is harness.Author.PERSON or (
         prompt.author is harness.Author.COMMAND and prompt.text.startswith("#")
@@ -120,8 +121,8 @@ def said(text: str) -> str:
 
 
 def texts_of(parts: Any, kinds: Iterable[str]) -> str:
-    """Return the text of a message's content, which is a string, a part, or a list of parts. Only parts whose `type`
-    is in `kinds` count."""
+    """Return the text of a message's content, which is a string, a part, or a list of parts. Parts whose `type` is
+    not in `kinds` are left out."""
     if isinstance(parts, str):
         return parts
     if isinstance(parts, dict):

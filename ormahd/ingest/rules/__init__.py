@@ -23,7 +23,7 @@ CONFIDENCE: Final = 0.6
 
 
 def candidates(turns: Sequence[SessionTurn], *, today: datetime) -> list[MemoryCandidate]:
-    """Return the memories that the person's turns in a session state. `today`: the date of turns without a time."""
+    """Return the memories that the person's turns state. `today`: the date of a turn that has no time."""
     memories: dict[str, MemoryCandidate] = {}
     for turn in turns:
         if turn.role != "user":

@@ -52,8 +52,9 @@ _DateMeaning: TypeAlias = Callable[[re.Match[str], date], tuple[str, str] | None
 
 
 class _DateForm(Struct, frozen=True):
-    """A pattern for relative dates. `means` returns (ISO date, form: `on`, `week` or `within`) for a match, or None
-    if its date is unclear. `recurs`: whether it may mean every such day."""
+    """A pattern for relative dates. `means` returns, for a match, (ISO date, name of the field of `DateWords` by
+    which it is written: `on`, `week` or `within`), or None if the date is unclear. `recurs`: whether the phrase may
+    mean every such day, as "on Friday" does."""
 
     pattern: re.Pattern[str]
     means: _DateMeaning
@@ -61,8 +62,8 @@ class _DateForm(Struct, frozen=True):
 
 
 def absolute(text: str, words: DateWords, day: date, *, recurring: bool) -> str:
-    """Return `text` with relative dates made absolute. `day`: when it was said. `recurring`: keep phrases such as "on
-    Friday", because they mean every Friday."""
+    """Return `text` with relative dates made absolute. `day`: the day on which the text was said. `recurring`: leave
+    phrases such as "on Friday" as they are, because they mean every Friday."""
     vague = False
     for found in _patterns(words):
         if recurring and found.recurs:
@@ -139,8 +140,8 @@ def _span(day: date, meant: str) -> tuple[str, str] | None:
 
 
 def _shifted(day: date, unit: str, count: int) -> tuple[str, str] | None:
-    """Return (ISO text, form) of the date `count` units from `day`: a day for days and weeks, else a month or a year.
-    None if it is outside the calendar."""
+    """Return (ISO text, `on` or `within`) of the date that is `count` units after `day`. The unit is `d`, `w`, `m` or
+    `y`; for months and years, the text has no day. None if the date is outside the calendar."""
     try:
         if unit in _DAYS:
             return (day + timedelta(_DAYS[unit] * count)).isoformat(), "on"

@@ -34,7 +34,8 @@ _PLACE: Final = re.compile(r"<(\w+)>")
 
 
 class FoundMemory(Struct, frozen=True):
-    """A memory that a sentence states."""
+    """A memory that a sentence states. `corrects`: words of the earlier statement that it makes wrong; "" if there is
+    none."""
 
     type: NodeType
     title: str
@@ -44,7 +45,8 @@ class FoundMemory(Struct, frozen=True):
 
 
 class _Told(Struct, frozen=True):
-    """The memory that a phrase makes from a clause, before its dates are made absolute and its title is written."""
+    """A memory found in a clause by a phrase of a rule, before its dates are made absolute and its title is
+    written."""
 
     type: NodeType
     content: str
@@ -52,9 +54,10 @@ class _Told(Struct, frozen=True):
 
 
 def found(sentence: SaidSentence, before: str, day: date) -> list[FoundMemory]:
-    """Return the memories that a sentence states: none, one, or rarely two. `day`: when it was said.
+    """Return the memories that a sentence states: none, one, or rarely two. `day`: the day on which the sentence was
+    said.
 
-    `before`: the sentence before it, to which "Remember that." refers.
+    `before`: the previous sentence, to which "Remember that." refers.
     """
     for language in LANGUAGES:
         memories = list(_reader(sentence, language, day).read(sentence.text, sentence.plain, before))
@@ -64,7 +67,8 @@ def found(sentence: SaidSentence, before: str, day: date) -> list[FoundMemory]:
 
 
 def listed(sentence: SaidSentence) -> str:
-    """Return the language of a sentence that announces a list of memories; "" if it announces none."""
+    """Return the language of a sentence that announces a list of things to be remembered; "" if the sentence does
+    not."""
     for language in LANGUAGES:
         speech = load(language)
         guarded = any(speech.guards[name].search(sentence.plain) for name in ("before", "anywhere"))
@@ -74,7 +78,8 @@ def listed(sentence: SaidSentence) -> str:
 
 
 def item(sentence: SaidSentence, language: str, day: date) -> list[FoundMemory]:
-    """Return the memory that an item of an announced list states, in a list, or []. `language`: from `listed`."""
+    """Return [the memory that an item states], or [] if it states none. The item belongs to a list that a sentence
+    has announced; `language`: what `listed` returned for that sentence."""
     memory = _reader(sentence, language, day).item(sentence.text)
     return [] if memory is None else [memory]
 
@@ -87,15 +92,16 @@ def _reader(sentence: SaidSentence, language: str, day: date) -> _Reader:
 
 
 class _Reader(Struct, frozen=True):
-    """Reads one sentence in one language. `phrases`: the phrases that have a word in common with the sentence, in the
-    order of the file; `day`: when the sentence was said."""
+    """Finds memories in one sentence of one language. `phrases`: the phrases that have a word in common with the
+    sentence, in the order of the language's file; `day`: the day on which the sentence was said."""
 
     speech: RuleLanguage
     phrases: Sequence[RulePhrase]
     day: date
 
     def read(self, text: str, plain: str, before: str) -> Iterator[FoundMemory]:
-        """Yield the memories that a sentence states. `plain`: its plain form; `before`: the sentence before it."""
+        """Yield the memories that a sentence states. `plain`: the sentence's `plain_form`; `before`: the previous
+        sentence."""
         guards = self.speech.guards
         for pattern, rule in ((self.speech.behind, BEHIND), (self.speech.ending, ENDING)):
             end = pattern.search(plain)
@@ -124,13 +130,14 @@ class _Reader(Struct, frozen=True):
                     return
 
     def item(self, text: str) -> FoundMemory | None:
-        """Return the memory that an item of a list states, if the person asked to remember the list."""
+        """Return the memory that `text`, an item of a list that the person asked to remember, states; None if it
+        states none."""
         memory = next(self.read(text, plain_form(text), ""), None)
         return memory or self._stated(text, BEHIND)
 
     def _matched(self, text: str, plain: str, start: int) -> Iterator[tuple[RulePhrase, re.Match[str], int]]:
-        """Yield (phrase, match, end) for each phrase with which the clause at `start` begins. `end`: where the text
-        that belongs to the phrase ends in the sentence."""
+        """Yield (phrase, match, end) for each phrase that stands at the beginning of the clause at offset `start`.
+        `end`: the offset in the sentence at which the text that belongs to the phrase ends."""
         opened = self.speech.guards["opening"].match(plain[start:]) is not None
         for phrase in self.phrases:
             match = phrase.pattern.match(f" {plain[start:]}")
@@ -182,7 +189,7 @@ class _Reader(Struct, frozen=True):
         return self._finished(self._said(clause, rest, match, phrase), corrects="", lasting=rule.lasting)
 
     def _own(self, phrase: RulePhrase) -> bool:
-        """Return whether the memories that a phrase makes are about the user."""
+        """Return whether the memories that are found by a phrase are about the user."""
         instead = phrase.instead or ""
         return instead.startswith(self.speech.voice.user) or self.speech.voice.of in instead
 
@@ -213,8 +220,8 @@ class _Reader(Struct, frozen=True):
         return self.speech.guards["points"].search(plain) is not None or self.speech.this.search(plain) is not None
 
     def _stated(self, text: str, rule: SentenceRule) -> FoundMemory | None:
-        """Return the memory that a statement makes; None if it is unfit. `rule`: that of the words around it, such as
-        "remember that", which say that it is to be remembered or is a correction."""
+        """Return the memory made from a whole statement; None if the statement is unfit. `rule`: the rule of the
+        words around the statement, such as "remember that", which ask to remember it or mark it as a correction."""
         lead = self.speech.lead.match(plain_form(text))
         rest = self._bare(text[lead.end() if lead else 0 :])
         plain = plain_form(rest)
@@ -246,8 +253,8 @@ class _Reader(Struct, frozen=True):
         return self._finished(what, corrects=wrong, lasting=rule.lasting)
 
     def _reported(self, rest: str, clause: str) -> FoundMemory | None:
-        """Return the memory that a subordinate clause with its verb at the end makes, such as "dass der Port 8443
-        ist". `rest`: the text after the conjunction."""
+        """Return the memory made from a subordinate clause with its verb at the end, such as "dass der Port 8443
+        ist"; None if it is unfit. `rest`: the text after the conjunction."""
         if not self._stands(rest):
             return None
         voice = self.speech.voice
@@ -277,7 +284,8 @@ class _Reader(Struct, frozen=True):
         )
 
     def _inner(self, rest: str) -> _Told | None:
-        """Return the memory that a rule makes from a statement inside the text of another rule, if one fits."""
+        """Return the memory that a phrase finds in `rest`, the statement that follows the phrase of another rule;
+        None if no phrase finds one."""
         plain = plain_form(rest)
         for phrase in self.phrases:
             match = None if phrase.rule.wraps else phrase.pattern.match(f" {plain}")
@@ -289,7 +297,7 @@ class _Reader(Struct, frozen=True):
         return None
 
     def _said(self, clause: str, rest: str, match: re.Match[str], phrase: RulePhrase) -> _Told:
-        """Return the memory that a phrase makes. `clause`: the whole clause; `rest`: the text after the phrase."""
+        """Return the memory found in a clause by a phrase. `rest`: the text after the phrase."""
         voice = self.speech.voice
         instead = phrase.instead or ""
         own = self._own(phrase)
@@ -309,7 +317,7 @@ class _Reader(Struct, frozen=True):
         return FoundMemory(what.type, title, content, what.about_self, corrects)
 
     def _bare(self, rest: str, *, whole: bool = False) -> str:
-        """Return the text after a phrase without courtesies such as "please" at its end, and without the full stop. A
+        """Return `rest`, the text after a phrase, without courtesies such as "please" and the full stop at its end. A
         conjunction at its beginning is removed too, unless `whole`."""
         conjunction = None if whole else self.speech.conjunction.match(plain_form(rest))
         rest = rest[conjunction.end() if conjunction else 0 :].lstrip(" ,:–—-")
@@ -336,8 +344,9 @@ class _Reader(Struct, frozen=True):
 
 
 def _filled(instead: str, match: re.Match[str], clause: str, third_person: Callable[[str], str]) -> str:
-    """Return the text that replaces a phrase: `instead`, with each `<name>` replaced by the word of the clause that
-    matched this list or choice. Verbs in the first person are passed through `third_person`."""
+    """Return the text that stands in a memory in place of a phrase: `instead`, with each `<name>` replaced by the
+    word in `clause` that matched the list of that name (or the choice of that number). Verbs in the first person are
+    passed through `third_person`."""
 
     def word(place: re.Match[str]) -> str:
         name = f"c{place[1]}" if place[1].isdigit() else place[1]
@@ -353,7 +362,7 @@ def _asks(plain: str) -> bool:
 
 
 def _capitals(match: re.Match[str], clause: str) -> bool:
-    """Return whether every word that matched `<cap>` in a phrase has a capital in the clause, as names have."""
+    """Return whether every word in the clause that matched `<cap>` in a phrase begins with a capital, as names do."""
     places = [name for name in match.groupdict() if name.startswith("cap")]
     return all(f" {clause}"[match.start(name) :][:1].isupper() for name in places)
 

@@ -71,7 +71,8 @@ class RulePhrase(Struct, frozen=True):
 
 
 class RuleGuards(Struct, frozen=True):
-    """Words by which a sentence is recognised as no memory. Each field is a list of phrases, separated by spaces."""
+    """The words of one language by which a sentence is recognised as no memory. Each field is a list of phrases,
+    separated by spaces."""
 
     opening: str
     """Phrases at the beginning of a clause."""
@@ -98,7 +99,7 @@ class RuleGuards(Struct, frozen=True):
 
 
 class RuleLanguage(Struct, frozen=True):
-    """The content of a language's file, with its phrases compiled to patterns."""
+    """The content of a language's file (`words/<language>.toml`), with its phrases compiled to patterns."""
 
     language: str
     phrases: Mapping[str, Sequence[RulePhrase]]
@@ -165,7 +166,7 @@ class _LanguageFile(Struct, frozen=True):
 
 @cache
 def load(language: str) -> RuleLanguage:
-    """Return the compiled content of a language's file. It is read at the first call."""
+    """Return the compiled content of `words/<language>.toml`. The file is read only at the first call."""
     text = resources.files(__package__).joinpath("words", f"{language}.toml").read_text("utf-8")
     file = convert(tomllib.loads(text), _LanguageFile)
     phrases: dict[str, list[RulePhrase]] = {}
@@ -213,8 +214,8 @@ def load(language: str) -> RuleLanguage:
 
 
 def words(listed: str, lists: Mapping[str, str]) -> list[str]:
-    """Return the words and phrases of a list as it stands in a language's file. `<name>` includes another list of
-    that file; `lists`: name -> list."""
+    """Return the words and phrases in `listed`, a list as it stands in a language's file. `<name>` in it includes
+    another list of that file; `lists`: name -> list."""
     found: list[str] = []
     for word in listed.split():
         other = _PART.fullmatch(word)
@@ -223,8 +224,8 @@ def words(listed: str, lists: Mapping[str, str]) -> list[str]:
 
 
 def _compiled(row: Sequence[str], lists: Mapping[str, str]) -> tuple[re.Pattern[str], list[str]]:
-    """Return (pattern of a phrase, words of which a sentence needs one to match; [""] if none). The pattern is for a
-    text with a space before it."""
+    """Compile a phrase of a rule. Return (pattern, words of which a sentence must have one if the pattern is to
+    match; [""] if any sentence may match). The pattern is for a text that begins with a space."""
     source, needed, choices = "", [""], 0
     for slot in row:
         if slot in _BETWEEN:
@@ -265,7 +266,8 @@ def _any(listed: Sequence[str]) -> re.Pattern[str]:
 
 
 def _pair(verbs: Sequence[str], nouns: Sequence[str]) -> re.Pattern[str]:
-    """Return a pattern that matches one of the verbs with one of the nouns after it, at most six words between them."""
+    """Return a pattern that matches one of the verbs and, with at most six words between, one of the nouns after
+    it."""
     return re.compile(
         rf"(?<![\w'-])(?:{_alternatives(verbs)})\s(?:\S{{1,40}}\s){{0,6}}?(?:{_alternatives(nouns)}){_END}"
     )

@@ -83,7 +83,8 @@ def sentences(text: str) -> Iterator[SaidSentence]:
 
 
 def _own_words(text: str) -> str:
-    """Return a turn without a pasted document in it: of a turn that seems to have one, the first and last paragraph."""
+    """Return the text of a turn without a document that the person pasted. If the turn seems to have one, only its
+    first and its last paragraph are returned."""
     if len(text) < DOCUMENT or sum(1 for _ in _MARKUP.finditer(text)) < MARKS:
         return text
     paragraphs = [one for one in re.split(r"\n\s*\n", text) if one.strip()]
@@ -91,7 +92,8 @@ def _own_words(text: str) -> str:
 
 
 def _joined(lines: Iterator[tuple[int, str]]) -> Iterator[str]:
-    """Yield the lines, given as (number, line), with those joined that were wrapped in the middle of a sentence."""
+    """Yield the text of `lines`, pairs of (number, line). Lines that were wrapped in the middle of a sentence are
+    joined."""
     kept, last = "", -2
     for at, line in lines:
         if at == last + 1 and len(kept) >= WRAPPED and kept.rstrip()[-1:] not in ".!?:;…" and _GOES_ON.match(line):

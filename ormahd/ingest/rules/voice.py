@@ -48,7 +48,7 @@ class RuleVoice(Struct, frozen=True, eq=False):
 
 
 def third(verb: str, voice: RuleVoice) -> str:
-    """Return the third person of a verb that is given in the first."""
+    """Return the third person of `verb`, which is in the first person."""
     known = _verbs(voice.verbs).get(verb)
     if known is not None or not voice.regular:
         return known or verb
@@ -77,7 +77,8 @@ def says_i(text: str, voice: RuleVoice) -> bool:
 
 
 def told(text: str, voice: RuleVoice, *, subject: bool) -> str | None:
-    """Return `text` with the words of the first person replaced; None if some of them have no replacement.
+    """Return `text` with the words of the first person replaced by words for the user; None if one of them has no
+    replacement.
 
     `subject`: whether the user is the subject of the sentence.
     """
