@@ -13,7 +13,7 @@ PIPE_CLOSED = 141
 
 
 def main() -> None:
-    """Run the console script, and end the process."""
+    """Run the command in `sys.argv`, and end the process with its exit status."""
     try:
         if sys.getfilesystemencoding() != "utf-8":
             from ormahd.paths import in_utf8
@@ -54,7 +54,8 @@ def _interrupted() -> int:
 
 
 def _finish(status: int) -> int:
-    """Write out buffered output. Print no message if the reader of the pipe has ended."""
+    """Flush stdout and stderr. Return `status`, or another exit status if the output could not be written. No message
+    is printed if the reader of the pipe has ended."""
     import os
 
     for stream in (sys.stdout, sys.stderr):

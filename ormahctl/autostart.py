@@ -34,14 +34,16 @@ def allowed(socket: Path, environ: Mapping[str, str] | None = None) -> bool:
 
 
 def is_usual(socket: Path, environ: Mapping[str, str] | None = None) -> bool:
-    """Whether `socket` is the configured or default one. `--socket` and `paths.SOCKET_VARIABLES` are ignored."""
+    """Whether `socket` is the path that the configuration names, or the default path. `--socket` and the variables in
+    `paths.SOCKET_VARIABLES` do not count."""
     environ = os.environ if environ is None else environ
     rest = {name: value for name, value in environ.items() if name not in paths.SOCKET_VARIABLES}
     return os.path.abspath(socket) == os.path.abspath(paths.find_socket(environ=rest))
 
 
 def start(socket: Path) -> HelloResult:
-    """Start the daemon at `socket` unless it runs, and return its reply to `hello`. Only one process at a time does so.
+    """Start the daemon at `socket` unless it runs, and return its reply to `hello`. Of several processes that call
+    this at once, one starts it and the others wait.
 
     Raises:
         Unavailable: the daemon does not start; the message has its output.
@@ -62,7 +64,7 @@ def _alone(socket: Path) -> Iterator[None]:
 
 
 def main(words: list[str]) -> int:
-    """Start the daemon at the socket `words[0]`, and return an exit status. Hooks of a new session run this."""
+    """Start the daemon at the socket `words[0]`, and return an exit status. The hook of a new session runs this."""
     socket = Path(words[0])
     if not allowed(socket):
         return 1

@@ -10,7 +10,8 @@ _MODES = {"--merge": "ormahctl.shim.merge", "--hook": "ormahctl.shim.prompt", "-
 
 
 def main(words: list[str]) -> int:
-    """Run the mode that the first word names, and return its exit status; 64 if there is no such mode."""
+    """Run the mode that `words[0]` names, such as `--hook`, and return its exit status; 64 if there is no such
+    mode."""
     name = _MODES.get(words[0]) if words else None
     if name is None:
         sys.stderr.write("hook.py is started by git and by agents, as `ormahctl setup` and our merge driver say\n")

@@ -40,7 +40,8 @@ def tool(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 def state() -> Literal["answers", "silent", "none"]:
-    """Return the state of the service manager: it answers; it cannot be reached from this session; or there is none."""
+    """Return the state of the service manager: `answers`; `silent` if it cannot be reached from this session; `none`
+    if there is none."""
     if MACOS:
         return "answers" if tool("launchctl", "print", domain()).returncode == 0 else "silent"
     if shutil.which("systemctl") is None:
@@ -90,7 +91,8 @@ def start() -> tuple[str, subprocess.CompletedProcess[str], str]:
 
 
 def stop() -> None:
-    """Stop the service and its socket. A connection to a socket that stays would start the service again."""
+    """Stop the service and its socket. If the socket stayed, the next connection to it would start the service
+    again."""
     if MACOS:
         tool("launchctl", "bootout", f"{domain()}/{LABEL}")
     else:
@@ -109,14 +111,15 @@ def enabling() -> list[list[str]]:
 
 
 def disabling() -> list[list[str]]:
-    """Return the commands that stop and disable the service. Run those of `forgetting` after removing its files."""
+    """Return the commands that stop and disable the service. After they ran and the service's files were removed, run
+    the commands of `forgetting`."""
     if MACOS:
         return [["launchctl", "bootout", f"{domain()}/{LABEL}"]]
     return [["systemctl", "--user", "disable", "--now", SOCKET_UNIT, UNIT]]
 
 
 def forgetting() -> list[list[str]]:
-    """Return the commands by which the service manager notices that the service's files were removed."""
+    """Return the commands that make the service manager notice that the service's files were removed."""
     return [] if MACOS else [["systemctl", "--user", "daemon-reload"]]
 
 

@@ -23,10 +23,10 @@ def ask(*arguments: str) -> int:
 
 
 def answer(*arguments: str, fine: Collection[int] = (0,)) -> bytes:
-    """Return the output of `ormahd ARGUMENTS`.
+    """Return what `ormahd ARGUMENTS` writes to stdout. `fine`: exit statuses that are no error.
 
     Raises:
-        OrmahError: its exit status is not in `fine`; the message is the one that it printed.
+        OrmahError: the exit status is not in `fine`; the message is the error that `ormahd` printed.
     """
     done = subprocess.run(command(*arguments), stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode in fine:
@@ -38,7 +38,8 @@ def answer(*arguments: str, fine: Collection[int] = (0,)) -> bytes:
 
 
 def said(stderr: str) -> tuple[str | None, str | None]:
-    """Return (error, hint) from the `error:` and `hint:` lines in `stderr`. Without an `error:` line: the last line."""
+    """Return (error, hint) from the `error:` and `hint:` lines in `stderr`, the output of `ormahd`. If there is no
+    `error:` line, the last line is the error."""
     lines = [text.strip() for text in stderr.splitlines() if text.strip()]
     error = next((text.removeprefix("error:").strip() for text in lines if text.startswith("error:")), None)
     hint = next((text.removeprefix("hint:").strip() for text in lines if text.startswith("hint:")), None)

@@ -56,7 +56,8 @@ class Unknown(click.BadParameter):
 
 
 def near(word: str, known: Iterable[str]) -> list[str]:
-    """Return at most two words of `known` that are similar to `word`, or else begin with it."""
+    """Return at most two words of `known`: those that are similar to `word`, or if there are none, those that begin
+    with it."""
     by_fold = {one.casefold(): one for one in known}
     folded = word.strip().casefold()[:200]
     found = difflib.get_close_matches(folded, by_fold, n=2)
@@ -65,7 +66,7 @@ def near(word: str, known: Iterable[str]) -> list[str]:
 
 
 class OneOf(click.Choice[str]):
-    """One of several words. The error for another word names the most similar one."""
+    """Type of a parameter: one of several words. The error for another word names the most similar one."""
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value not in self.choices:
@@ -74,7 +75,7 @@ class OneOf(click.Choice[str]):
 
 
 class JobName(OneOf):
-    """The name of a job, for options that filter by job."""
+    """Type of an option that filters by job: the name of a job."""
 
     def __init__(self) -> None:
         super().__init__(JOBS)
@@ -91,7 +92,8 @@ holds."""
 
 
 class NamedFolder(click.Path):
-    """A folder. Empty text, as from a shell variable that is not set, is refused: it would mean the current folder."""
+    """Type of a parameter: a folder. Empty text, as from a shell variable that is not set, is refused: it would mean
+    the current folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
@@ -100,7 +102,7 @@ class NamedFolder(click.Path):
 
 
 class LinkType(click.ParamType[Link]):
-    """An argument `EDGE:ID`, such as `supports:1a2b3c4d`."""
+    """Type of an argument `EDGE:ID`, such as `supports:1a2b3c4d`: converts it to a `Link`."""
 
     name = "EDGE:ID"
 
@@ -130,7 +132,7 @@ def typed(name: str) -> bool:
 
 
 def text_or_stdin(value: str, what: str) -> str:
-    """Return `value`, or the text on stdin (UTF-8) if it is `-`."""
+    """Return `value`, or the text on stdin (UTF-8) if `value` is `-`. `what`: the name of the text, for messages."""
     if value != "-":
         return value
     if sys.stdin is None or sys.stdin.closed:
@@ -158,7 +160,7 @@ MOST: Final = 50
 
 
 def _ask(ctx: click.Context, method: str, params: Params, result: type[R]) -> R | None:
-    """Return the daemon's result, or None if it does not answer in time."""
+    """Call the daemon for a completion. Return its result, or None if the call fails or takes too long."""
     from ormahctl.session import Client
     from ormahd import paths
 
@@ -173,10 +175,10 @@ def _ask(ctx: click.Context, method: str, params: Params, result: type[R]) -> R 
 
 
 class _Offered(click.ParamType[str]):
-    """An argument that accepts any text, with completions."""
+    """Type of an argument that accepts any text, and offers completions."""
 
     def offers(self, ctx: click.Context) -> Iterable[tuple[str, str | None]]:
-        """Return the completions, each with a short description."""
+        """Return the completions as (text, short description or None)."""
         raise NotImplementedError
 
     def shell_complete(self, ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -184,7 +186,7 @@ class _Offered(click.ParamType[str]):
 
 
 class NodeId(_Offered):
-    """The id of a memory."""
+    """Type of an argument: the id of a memory. Completion offers the newest ones."""
 
     name = "id"
 
@@ -194,7 +196,7 @@ class NodeId(_Offered):
 
 
 class SpaceName(_Offered):
-    """The name of an existing space."""
+    """Type of an argument: the name of a space. Completion offers the existing ones."""
 
     name = "name"
 
@@ -208,7 +210,7 @@ class SpaceName(_Offered):
 
 
 class OpName(_Offered):
-    """The id of a change in the history."""
+    """Type of an argument: an op, by its id or commit. Completion offers the newest ones."""
 
     name = "op"
 
@@ -218,7 +220,7 @@ class OpName(_Offered):
 
 
 class ProposalId(_Offered):
-    """The id of a pending proposal."""
+    """Type of an argument: the id of a pending proposal."""
 
     name = "id"
 
@@ -230,7 +232,7 @@ class ProposalId(_Offered):
 
 
 class JobOrAll(_Offered):
-    """The name of a job, or `all`."""
+    """Type of an argument: the name of a job, or `all`."""
 
     name = "name"
 
@@ -239,7 +241,7 @@ class JobOrAll(_Offered):
 
 
 class Words(click.ParamType[str]):
-    """The arguments of a command with several uses: the first word names the use.
+    """Type of the arguments of a command with several uses: the first word names the use.
 
     `uses`: {first word: type that completes the words after it, or None}. `else_`: the type that completes the first
     word, besides the words in `uses`.

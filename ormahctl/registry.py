@@ -90,14 +90,14 @@ HELP_COLUMNS = 80
 
 
 class Help(click.HelpFormatter):
-    """A formatter for help that fits terminals of any width."""
+    """Formats help so that it fits terminals of any width."""
 
     def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
         super().write_dl(rows, 12 if self.width < NARROW else col_max, col_spacing)
 
 
 class CommandContext(click.Context):
-    """A click context whose help fits the terminal."""
+    """A click context that formats help to fit the terminal's width."""
 
     formatter_class = Help
 
@@ -106,10 +106,11 @@ class CommandContext(click.Context):
 
 
 class Verb(click.Command):
-    """A command with an example in its help, which accepts `--json` also after its name.
+    """A click command that has an example in its help, accepts `--json` also after its name, and checks combinations
+    of options.
 
-    `excludes`: groups of options; the first of a group may not be given together with any other of that group, such as
-    `("--revoke", "--reason", "--by")`. `needs`: {option: options of which at least one must be given with it}.
+    `excludes`: groups of options; the first of a group may not be given together with any other of that group, such
+    as `("--revoke", "--reason", "--by")`. `needs`: {option: options of which at least one must be given with it}.
     """
 
     context_class = CommandContext
@@ -133,7 +134,8 @@ class Verb(click.Command):
         )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments. Raises UsageError if they break `excludes` or `needs`, or name an empty period."""
+        """Parse the arguments. Raises UsageError if they break `excludes` or `needs`, or if the end of a period is
+        before its start."""
         words = list(args)
         left = super().parse_args(ctx, args)
         _, _, order = self.make_parser(ctx).parse_args(words)

@@ -86,7 +86,8 @@ def pad(text: str, columns: int, *, right: bool = False) -> str:
 
 
 def moment(text: str | None, *, day: bool = False) -> str:
-    """Return the ISO time `text` in the local time zone, as date and minute; only the date with `day`."""
+    """Return the ISO time `text` in the local time zone, as date and minute (with `day` only the date); `-` for no
+    text."""
     if not text:
         return "-"
     try:
@@ -98,7 +99,7 @@ def moment(text: str | None, *, day: bool = False) -> str:
 
 
 def past(text: str | None) -> bool:
-    """Whether the ISO time `text` is in the past. False if it is no time."""
+    """Whether the ISO time `text` is in the past. False if `text` is no time."""
     try:
         time = datetime.fromisoformat(text or "")
     except ValueError:
@@ -179,7 +180,8 @@ def raw(text: str) -> None:
 
 
 def note(text: str, *, label: str = "note", colour: str = "yellow") -> None:
-    """Write a remark to stderr, so that it never gets into a pipe."""
+    """Write a remark to stderr, so that it is never part of the output that another program reads. `label`: the word
+    before it."""
     aside(f"{paint(label + ':', colour, sys.stderr)} {safe(text)}")
 
 
@@ -225,7 +227,8 @@ def degraded(parts: Sequence[str]) -> None:
 
 
 def partial(parts: Sequence[str]) -> None:
-    """Say on stderr that an answer may be incomplete, because the daemon has not read all of the vault yet."""
+    """Write a warning to stderr that an answer may be incomplete, if `parts` has `index`: the daemon has not read all
+    of the vault yet. `parts`: the field `degraded` of the answer."""
     if "index" in parts:
         note("the daemon is still reading the vault, so this may not be all of it; see: ormahctl status")
 
@@ -251,7 +254,7 @@ def emit(value: Any) -> None:
 
 
 def fits(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the table is at most as wide as the terminal. True if stdout is no terminal."""
+    """Whether a table of `headers` and `rows` is at most as wide as the terminal. True if stdout is no terminal."""
     widths = _widths(headers, [[line(cell) for cell in row] for row in rows])
     return not terminal(sys.stdout) or _total(widths) <= columns()
 
@@ -349,7 +352,8 @@ class Bar:
         return self
 
     def set(self, done: float, total: float | None, text: str = "", *, what: str | None = None) -> None:
-        """Show progress. `total` None or 0: unknown."""
+        """Show progress: `done` of `total` (None or 0: unknown). `text`: shown after the bar. `what`: replaces the
+        words before it."""
         if self._drawn is not None and self._task is not None:
             shown = line(what) if what else self.what
             self._drawn.update(self._task, completed=done, total=total or None, text=line(text), description=shown)

@@ -53,7 +53,7 @@ class Failure:
 
 
 def from_click(exc: click.ClickException, args: Sequence[str]) -> Failure:
-    """Return the failure for an error of click. Its hint fits the mistake and the command in `args`."""
+    """Return the failure for an error of click, with a hint that fits the mistake and the command in `args`."""
     context = exc.ctx if isinstance(exc, click.UsageError) else None
     begun = f"{PROGRAM} {args[0]}" if args and args[0] in cli.list_commands(click.Context(cli)) else PROGRAM
     path = context.command_path if context else begun  # click names no command where an option lacks its value
@@ -110,7 +110,7 @@ def _takes_text(command: click.Command) -> bool:
 
 
 def _in_words(message: str) -> str:
-    """Return click's message with the replacements of `_CLICKS`, and its first letter in lower case."""
+    """Return click's message in plainer words (`_CLICKS`), with its first letter in lower case."""
     for said, meant in _CLICKS:
         message = said.sub(meant, message)
     return message[:1].lower() + message[1:]
@@ -170,7 +170,8 @@ def report(failure: Failure, *, as_json: bool) -> int:
 
 
 def _wants_json(args: Sequence[str]) -> bool:
-    """Whether `--json` is among the arguments before `--`. Needs no parsing, which may have failed."""
+    """Whether `--json` is among the arguments before `--`. Does not parse them with click, because that may have
+    failed."""
     words = list(args)
     return "--json" in (words[: words.index("--")] if "--" in words else words)
 

@@ -37,7 +37,7 @@ CALL_SECONDS = 120.0
 
 
 class Client:
-    """A connection to the daemon. Not thread-safe."""
+    """Calls the daemon over one connection, in the name of one agent. Not thread-safe."""
 
     def __init__(self, connection: wire.ClientConnection, *, agent: str) -> None:
         self._connection = connection
@@ -97,7 +97,8 @@ that agent are refused, so that nothing it does becomes a memory."""
 
 
 def who() -> str:
-    """Return the caller if `--agent` is not given: the agent in whose shell the command runs, otherwise `person`."""
+    """Return the caller's name to use if `--agent` is not given: that of the agent in whose shell the command runs,
+    otherwise `person`."""
     return next((agent for variable, agent in AGENT_SHELLS.items() if os.environ.get(variable)), PERSON)
 
 
@@ -212,8 +213,9 @@ UNCONFIRMED = "unconfirmed"
 
 
 def asked(session: Session, call: Callable[[bool], Answered], *, yes: bool) -> Answered | None:
-    """Call `call(yes)`. If the daemon requires confirmation, ask the person and call it again. Return its result, or
-    None if the person said no. Without a terminal the daemon's error is raised."""
+    """Run `call(yes)`, which makes a call to the daemon; its argument says whether the person has confirmed it. If
+    the daemon requires confirmation, ask the person, and run `call(True)`. Return the result, or None if the person
+    said no. Without a terminal the daemon's error is raised."""
     try:
         return call(yes)
     except OrmahError as exc:
@@ -237,7 +239,8 @@ HEAR_S = 0.2
 
 
 def answer(future: Future[R]) -> R:
-    """Return the result of a call, or raise its error. For the main thread, which receives Ctrl-C.
+    """Wait for a call of `CallThread`, and return its result or raise its error. For the main thread, which receives
+    Ctrl-C.
 
     An endless wait would not always be interrupted: if the signal comes just before the wait, or another thread
     receives it, Python only records it for the main thread (https://docs.python.org/3/library/signal.html, "Execution
@@ -263,7 +266,8 @@ class CallThread:
         self, method: str, params: Params, result: type[R], *, timeout: float, note: Callable[[Future[R]], None]
     ) -> None:
         """Queue a call; it begins when all calls before it have ended. `note` gets the call's future before it is
-        queued, so that no call is unknown if Ctrl-C interrupts. The future can cancel a call that has not begun."""
+        queued, so that the caller knows of every call even if Ctrl-C interrupts. Cancelling the future cancels a call
+        that has not begun."""
         future: Future[R] = Future()
 
         def work() -> None:

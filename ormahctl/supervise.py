@@ -62,7 +62,7 @@ def _answered(socket: Path) -> HelloResult | None:
 
 
 def version(socket: Path) -> str | None:
-    """Return the version of the daemon that answers at `socket`, or None."""
+    """Return the version of the daemon that answers at `socket`, or None if none answers."""
     answer = _answered(socket)
     return None if answer is None else answer.version
 
@@ -134,8 +134,8 @@ def start(socket: Path, *, flag: str | None, seconds: float = START_SECONDS) -> 
 
 
 def _launch(socket: Path, flag: str | None, seconds: float) -> tuple[str, OrmahError | None]:
-    """Start the daemon as a service or as a detached process. Return (how, error or None). The error is not raised
-    here, because another process may have started the daemon meanwhile."""
+    """Start the daemon as a service or as a detached process. Return (what started it, as in `Started.how`; the
+    error, or None). The error is not raised here, because another process may have started the daemon meanwhile."""
     if managers.serves(socket):
         how, done, hint = managers.start()
         return how, _complaint(done, how, hint)
@@ -152,7 +152,8 @@ def _launch(socket: Path, flag: str | None, seconds: float) -> tuple[str, OrmahE
 
 
 def _complaint(done: subprocess.CompletedProcess[str], tool: str, hint: str) -> OrmahError | None:
-    """Return the error if the command `done` failed, else None. `hint` is used if the command printed no hint."""
+    """Return the error if the command `done`, which was to start the daemon, failed; else None. `tool`: the name of
+    the program that ran. `hint`: used if the command printed no hint."""
     if done.returncode == 0:
         return None
     message, hinted = offline.said(done.stderr)
@@ -220,7 +221,7 @@ def _peer(socket: Path) -> int | None:
 
 
 def _is_ormahd(pid: int) -> bool:
-    """Whether that process was started as `ormahd …` or `python -m ormahd …`."""
+    """Whether the process `pid` was started as `ormahd …` or `python -m ormahd …`."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:

@@ -20,9 +20,10 @@ EXAMPLES: Final = ("today", "yesterday", "last week", "last month", "7d", "12h")
 
 
 class When(click.ParamType[str]):
-    """A time in the local time zone: `2026-11-21`, `2026-11-21T20:00`, `yesterday`, `last week`, `3d` (ago).
+    """Type of a parameter: a time in the local time zone, such as `2026-11-21`, `2026-11-21T20:00`, `yesterday`,
+    `last week`, `3d` (ago).
 
-    A bare day means its first instant, or with `end` its last one. Converted to ISO 8601 with an offset.
+    A bare day means its first instant, or with `end` its last one. The value is converted to ISO 8601 with an offset.
     """
 
     name = "when"
@@ -39,7 +40,7 @@ class When(click.ParamType[str]):
         return found.isoformat()
 
     def read(self, value: str) -> datetime | None:
-        """Return the time that `value` means, or None if it means none."""
+        """Return the time that `value` means, or None if it means no time."""
         text = value.strip().lower()
         now = datetime.now().astimezone()
         ago = _AGO.fullmatch(text)
@@ -76,7 +77,8 @@ class When(click.ParamType[str]):
 
 
 class TimeOrCommit(When):
-    """A time as in `When(end=True)`, or an op or commit, which is passed on as it is."""
+    """Type of a parameter: a time as in `When(end=True)`, or the id of an op or commit, which is passed on
+    unchanged."""
 
     name = "when|op"
 
@@ -92,7 +94,8 @@ class TimeOrCommit(When):
 
 
 class TimeOrRevision(When):
-    """A state of the vault: a time as in `When(end=True)`, or a revision (op, commit, branch, tag), passed on as it is."""
+    """Type of a parameter: a state of the vault, as a time (`When(end=True)`) or as a revision (op, commit, branch,
+    tag), which is passed on unchanged."""
 
     name = "when|rev"
 

@@ -32,7 +32,8 @@ class WebFile(msgspec.Struct):
 
 
 class WebAccess:
-    """The token, links and browser sessions that give access to one HTTP port. Used on the event loop only."""
+    """Creates and checks the token, links and browser sessions that give access to one HTTP port. Used on the event
+    loop only."""
 
     def __init__(self, port: int = 0) -> None:
         self.port = port
@@ -45,7 +46,8 @@ class WebAccess:
 
     @property
     def cookie(self) -> str:
-        """Name of the session cookie. It has the port, because browsers send a cookie to every port of a host."""
+        """Name of the session cookie. It contains the port, because browsers send a cookie to every port of a
+        host."""
         return f"ormah-{self.port}"
 
     @property
@@ -53,7 +55,8 @@ class WebAccess:
         return f"http://127.0.0.1:{self.port}/"
 
     def new_link(self) -> str:
-        """Return an address that opens a session once. The secret is in the fragment, which browsers do not send."""
+        """Return a new URL with which a browser can open a session once. Its secret is in the fragment, which
+        browsers do not send to the server."""
         secret = secrets.token_urlsafe(32)
         self._links[secret] = time.monotonic() + LINK_SECONDS
         while len(self._links) > MOST_LINKS:
@@ -61,7 +64,8 @@ class WebAccess:
         return f"{self.url}#t={secret}"
 
     def redeem(self, secret: str) -> str | None:
-        """Begin a browser session for a link's secret. Return its cookie's value; None if the secret is not valid."""
+        """Begin a browser session for `secret`, the secret of a link, which can then not be used again. Return the
+        value of the session cookie; None if `secret` is not valid."""
         found = next((one for one in self._links if _same(one, secret)), None)
         if found is None or self._links.pop(found) < time.monotonic():
             return None

@@ -46,7 +46,7 @@ MAINTENANCE_SECONDS: Final = 600.0
 
 
 class ToolAnswer(msgspec.Struct, frozen=True):
-    """A tool's answer: the text, and the ids in it for programs."""
+    """A tool's answer. `text`: for the agent. `facts`: the ids and values in it, for programs."""
 
     text: str
     facts: dict[str, Any]

@@ -71,7 +71,7 @@ def read(arguments: Arguments, given: Mapping[str, Any] | None) -> dict[str, Any
     """Return `given` without nulls, each value checked and converted as its argument declares.
 
     Raises:
-        BadRequest: one is missing, unknown or invalid; the message names it and what is allowed.
+        BadRequest: an argument is missing, unknown or invalid; the message names it and what is allowed.
     """
     found = {name: value for name, value in (given or {}).items() if value is not None}
     unknown = sorted(found.keys() - arguments.keys())

@@ -46,7 +46,8 @@ def as_json(value: Any, status: int = 200) -> Response:
 
 
 def answer_error(error: OrmahError) -> Response:
-    """Return the HTTP response for an error."""
+    """Return the HTTP response for an error of the daemon. Its status is `STORED` if the change is durable and only
+    its commit is due."""
     if error.code == "vault_busy" and error.data.get("stored"):
         return as_json({"text": error.message, **error.data}, STORED)
     shown = ErrorBody(code=error.code, message=error.message, hint=error.hint, data=dict(error.data))
@@ -54,7 +55,8 @@ def answer_error(error: OrmahError) -> Response:
 
 
 def asker(request: Request, named: str | None = None) -> CallingAgent:
-    """Return who calls: the person at the page, or a program by its name. `named`: its name in the request's body."""
+    """Return who sends the request: the person at the page, or a program. `named`: the program's name in the
+    request's body."""
     if request.scope["ormah_caller"] == PERSON:
         return CallingAgent(PERSON)
     name = named or request.headers.get(AGENT) or request.query_params.get("agent_id") or PROGRAM
@@ -120,7 +122,7 @@ async def parameters(route: Route, request: Request) -> Params:
 
 
 def from_outside(error: OrmahError, request: Request) -> OrmahError:
-    """Return the daemon's error with the parameter's name replaced by the name that it has in this route.
+    """Return `error`, an error of the daemon, with the parameter in its message called as in this HTTP route.
 
     For example `query` becomes `q` for `/ui/search`. `request.state.outside`: {the daemon's name: name in the route}.
     """

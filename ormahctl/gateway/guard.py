@@ -61,7 +61,7 @@ class Refused(Exception):
 
 
 class LoopbackGuard:
-    """ASGI middleware that refuses requests by the rules above.
+    """ASGI middleware that refuses requests by the rules in this module's docstring.
 
     It sets `scope["ormah_caller"]`: `person` for a browser's session, `program` for the token, "" for a public route.
     """
@@ -84,7 +84,7 @@ class LoopbackGuard:
         await self._app(scope, receive, _with_headers(send))
 
     def _admit(self, scope: Scope) -> str:
-        """Return who calls: `person`, `program`, or "" for a public route. Raises Refused."""
+        """Check a request. Return who sent it: `person`, `program`, or "" for a public route. Raises Refused."""
         headers = Headers(scope=scope)
         hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts():
@@ -116,7 +116,8 @@ class LoopbackGuard:
     def _same_site(self, headers: Headers, *, unsafe: bool) -> None:
         """Raise Refused if the headers say that a page of another site or port caused the request.
 
-        `unsafe`: raise it also if they say nothing about the page, unless there is an Authorization header.
+        `unsafe`: raise it also if neither `Sec-Fetch-Site` nor `Origin` is there, unless there is an Authorization
+        header.
         """
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         ours = {None, *(f"http://{host}" for host in self._hosts())}

@@ -52,7 +52,8 @@ LINE_BYTES: Final = 64 << 20
 
 
 class Gateway:
-    """The one gateway of a daemon's socket. Used on the event loop of `run` only."""
+    """Serves the MCP sessions of agents, and HTTP if asked to, for one daemon. Used on the event loop of `run`
+    only."""
 
     def __init__(self, entrance: GatewaySocket, daemon: DaemonLink, *, rest: float = REST_SECONDS) -> None:
         self.entrance = entrance
@@ -86,7 +87,7 @@ class Gateway:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """Keep the gateway from ending during the `with` block, and for `REST_SECONDS` after it."""
+        """Context manager: keep the gateway from ending during the block, and for `REST_SECONDS` after it."""
         self._held += 1
         try:
             yield
@@ -164,7 +165,7 @@ class Gateway:
     # ------------------------------------------------------------ its end
 
     def _retire(self) -> None:
-        """Stop listening, so that another gateway can start. Present sessions are served to their end."""
+        """Stop listening, so that another gateway can start. Open sessions are served to their end."""
         self._retired = True
         self._close()
 

@@ -68,7 +68,7 @@ class Ingested(msgspec.Struct):
 
 
 def routes(daemon: DaemonLink) -> dict[str, Callable[[Request], Awaitable[Response]]]:
-    """Return {path: endpoint}."""
+    """Return {path: endpoint} of the HTTP routes that ingest a conversation or a file."""
 
     async def conversation(request: Request) -> Response:
         dry_run = _flag(request, "dry_run")
@@ -136,7 +136,8 @@ def _status(*, dry: bool) -> str:
 
 
 def _check(name: str, found: IngestedFile | IngestedDocument) -> None:
-    """Raise BadRequest if the daemon could not read the text."""
+    """Raise BadRequest if `found` says that the daemon could not read the text. `name`: the file's name, or `content`
+    for a conversation in the request."""
     if found.status not in {"failed", "unknown"}:
         return
     unknown = found.status == "unknown" or found.error in NO_TEXT
@@ -149,7 +150,7 @@ def _check(name: str, found: IngestedFile | IngestedDocument) -> None:
 
 
 def _space(request: Request) -> str | None:
-    """Return the space for new memories, from the URL's query; None if it has none."""
+    """Return the space for new memories (`default_space` in the URL's query); None if it is not given."""
     return request.query_params.get("default_space") or None
 
 

@@ -22,7 +22,8 @@ BACKLOG: Final = 128
 
 
 class GatewaySocket(msgspec.Struct):
-    """The listening socket. `lock`: descriptor of the open file that holds the gateway's lock; -1 after `close`."""
+    """The socket at which a gateway listens. `lock`: descriptor of the open file that holds the gateway's lock; -1
+    after `close`. `identity`: device and inode of the socket's file."""
 
     sock: socket.socket
     path: Path
@@ -31,11 +32,12 @@ class GatewaySocket(msgspec.Struct):
 
     @property
     def intact(self) -> bool:
-        """Whether the file at the path is still this socket: cleaners of temporary folders remove files."""
+        """Whether the file at `path` is still this socket. Programs that clean temporary folders may have removed
+        it."""
         return identity(self.path) == self.identity
 
     def close(self) -> None:
-        """Stop listening, and let the next gateway start."""
+        """Stop listening, remove the socket's file, and release the lock, so that the next gateway can start."""
         if self.lock < 0:
             return
         if self.intact:
@@ -46,7 +48,8 @@ class GatewaySocket(msgspec.Struct):
 
 
 def enter(daemon: Path, lock: int | None) -> GatewaySocket:
-    """Listen beside the socket of the daemon. `lock`: a descriptor that holds the lock; None: take it.
+    """Listen at the gateway's socket for the daemon's socket `daemon`. `lock`: a descriptor that holds the gateway's
+    lock; None: take the lock.
 
     Raises:
         Conflict: another gateway serves this daemon.
@@ -101,7 +104,7 @@ def _listen(path: Path, lock: int) -> GatewaySocket:
 
 
 def is_ours(sock: socket.socket) -> bool:
-    """Whether the process at the other end is this user's."""
+    """Whether the process at the other end of `sock` is run by this user. False if the system does not tell it."""
     try:
         return peer_uid(sock) == os.geteuid()
     except OSError:

@@ -32,7 +32,7 @@ INVALID, AWAY, FULL = 4400, 1012, 1013
 
 
 def stream(daemon: DaemonLink) -> Callable[[WebSocket], Awaitable[None]]:
-    """Return the endpoint of `/ui/ws`."""
+    """Return the endpoint of `/ui/ws`, which sends the daemon's events to a WebSocket."""
     streams = anyio.CapacityLimiter(STREAMS)
 
     async def endpoint(socket: WebSocket) -> None:

@@ -71,7 +71,8 @@ def _text(field: bytes) -> str | None:
 
 
 class Order(msgspec.Struct, frozen=True):
-    """A request of a command to the gateway itself. `name`: a key of `host.ORDERS`."""
+    """A request that an `ormahctl` command sends to the gateway itself, not to the daemon. `name`: a key of
+    `host.ORDERS`."""
 
     name: str
     params: dict[str, object] = {}

@@ -70,7 +70,8 @@ def _ask(socket: str, frame: bytes, start: bool, seconds: float) -> bytes:
 
 
 def _exchange(channel: _socket.socket, frame: bytes, seconds: float) -> bytes | None:
-    """Send the frame, and return the body of the answer; None if the gateway ended before it answered."""
+    """Send `frame` on `channel`, close `channel`, and return the body of the answer; None if the gateway ended before
+    it answered."""
     try:
         channel.settimeout(seconds)
         channel.sendall(frame)

@@ -76,7 +76,7 @@ def _hit(number: int, hit: RecallHit, room: int) -> str:
 
 
 def named(content: str) -> str:
-    """Return the beginning of a memory's text, as the title of a memory without one."""
+    """Return the beginning of `content`, the text of a memory that has no title, to be shown as its title."""
     whole = line(content)
     return whole if len(whole) <= NAMED else f"{whole[:NAMED].rsplit(' ', 1)[0]} …"
 

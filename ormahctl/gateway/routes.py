@@ -42,7 +42,7 @@ _open: WeakKeyDictionary[Gateway, WebAccess] = WeakKeyDictionary()
 
 
 class OpenedSession(msgspec.Struct, forbid_unknown_fields=True):
-    """What a page sends to open a session: the secret of its link."""
+    """The body of `POST /session`, with which the page opens a browser session. `token`: the secret of a link."""
 
     token: str
 
@@ -102,7 +102,7 @@ def app(daemon: DaemonLink, access: WebAccess) -> LoopbackGuard:
 
 
 def _checked(act: Act) -> Act:
-    """Return an endpoint that calls `act`, and answers its OrmahError as JSON."""
+    """Return an endpoint that calls `act`. If `act` raises an OrmahError, it answers with that error as JSON."""
 
     async def endpoint(request: Request) -> Response:
         try:

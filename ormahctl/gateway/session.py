@@ -79,10 +79,10 @@ class Refusal(Struct, frozen=True):
 
 
 def understood(line: bytes) -> types.JSONRPCMessage | Refusal | None:
-    """Return the message in a line, or for an invalid line the error to answer. None if JSON-RPC wants no answer: to an
-    invalid notification or response.
+    """Return the message in `line`. If `line` is invalid, return the error to answer with, or None if JSON-RPC wants
+    no answer, as for an invalid notification or response.
 
-    The error's id is null if the line has no readable id. A request whose id is neither text nor integer is refused
+    The error's id is null if `line` has no readable id. A request whose id is neither text nor integer is refused
     here, because the SDK would take it for a notification and not answer.
     """
     try:

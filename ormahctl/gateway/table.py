@@ -22,7 +22,7 @@ SEARCH: Final = MappingProxyType({"q": "query", **FILTERS, "tag": "tags"})
 
 
 class Route(msgspec.Struct, frozen=True):
-    """One route. Names in `{}` in the path are parameters of the daemon's method.
+    """One HTTP route, and the daemon's method that it calls. Names in `{}` in the path are parameters of that method.
 
     `query`: {name in the URL's query: parameter}, where they differ. `default`: {name in the query: parameter} for
     parameters that the body may leave out. `slow`: the call may take minutes, so it has no time limit.
@@ -48,7 +48,7 @@ class Route(msgspec.Struct, frozen=True):
 
     @property
     def lists(self) -> set[str]:
-        """The parameters that are lists. Their names may occur several times in the query."""
+        """The method's parameters that are lists. Their names may occur several times in the query."""
         return {field.encode_name for field in msgspec.structs.fields(self.params) if _is_list(field.type)}
 
     @property

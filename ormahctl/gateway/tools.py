@@ -35,8 +35,8 @@ Act = Callable[["Workplace", "ServerRequestContext[Any]", dict[str, Any]], Await
 
 
 class AgentTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool. `reads`: it changes nothing. `replaces`: it changes or removes existing memories. `repeats`: calling it
-    again with the same arguments has no further effect."""
+    """A tool that agents can call over MCP. `reads`: it changes nothing. `replaces`: it changes or removes existing
+    memories. `repeats`: calling it again with the same arguments has no further effect."""
 
     title: str
     about: str

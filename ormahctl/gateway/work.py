@@ -40,7 +40,7 @@ GLOBAL: Final = "global"
 
 
 class Workplace:
-    """The session of one agent, for the tools: calls the daemon with the agent's name, folder and session id."""
+    """Calls the daemon for the tools of one agent's session, with that agent's name, folder and session id."""
 
     def __init__(self, daemon: DaemonLink, opening: Opening) -> None:
         self._daemon = daemon
@@ -63,18 +63,19 @@ class Workplace:
         return await self._daemon.call(method, params, result, asker=asker, timeout=timeout)
 
     def space(self, named: str | None) -> str | UnsetType | None:
-        """Return the space for a call: `named`, else `ORMAH_SPACE`, else UNSET, for which the daemon detects the space
-        from the folder. None, for `global`, stands for memories without a space."""
+        """Return the space for a call: `named`, else `ORMAH_SPACE`. Return None if that is `global`: memories without
+        a space. Return UNSET if neither is given: the daemon then detects the space from the folder."""
         given = (named or "").strip() or (self._opening.space or "").strip()
         if not given:
             return UNSET
         return None if given.casefold() == GLOBAL else given
 
     def request_id(self, ctx: ServerRequestContext[Any]) -> str:
-        """Return the daemon's request id for a change. It is the same if this request is sent again, so that the change
-        is made once.
+        """Return the daemon's request id for a change. If the client sends its request again, the id is the same, so
+        that the change is made only once.
 
-        It has a hash of the request's parameters, because some clients use the same id again within a session.
+        The id contains a hash of the request's parameters, because some clients use one id for several requests of a
+        session.
         """
         asked = {name: value for name, value in (ctx.params or {}).items() if name != "_meta"}
         digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()

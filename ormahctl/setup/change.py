@@ -28,7 +28,11 @@ from ormahd.rpc.wire import BadRequest
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """The record of a settings file that `setup` changed. `file`: its path. `real`: the path behind symbolic links."""
+    """What `setup` changed in one file. It is stored as a JSON file, so that `uninstall` can reverse the change.
+
+    `agent`: the agent for which the file was changed, or another owner (`service.OWNER`, `harness.owner`). `file`:
+    the path of the changed file. `real`: the same path with symlinks resolved.
+    """
 
     agent: str
     file: str
@@ -45,13 +49,13 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """Directories that were created for the file, outermost first."""
 
     def fits(self, data: bytes | None) -> bool:
-        """Whether the file still has the bytes that the change left."""
+        """Whether `data`, the present bytes of the file (None: no file), is what the recorded change wrote."""
         return data is not None and digest(data) == self.after
 
     @classmethod
     def all(cls, agent: str) -> list[Self]:
-        """Return the records of `agent`, which may have `*`. An unreadable record is skipped, because `uninstall` works
-        without it."""
+        """Return the stored records of `agent`, a name or a pattern such as `instructions.*`. A record that cannot be
+        parsed is skipped, because `uninstall` works without it."""
         found = []
         for path in sorted(_directory().glob(f"{agent}-*.json")):
             try:
@@ -62,7 +66,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, agent: str, real: Path) -> Self | None:
-        """Return the record for the file `real`, or None."""
+        """Return the record of `agent` for the file whose path with symlinks resolved is `real`; None if there is
+        none."""
         return next((one for one in cls.all(agent) if one.real == str(real)), None)
 
     def store(self) -> None:
@@ -89,7 +94,7 @@ def digest(data: bytes) -> str:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Hold a lock during the block, so that only one setup runs at a time."""
+    """Context manager: hold a lock during the block, so that only one setup at a time changes files and records."""
     fd = os.open(paths.private_dir(_directory()), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -104,7 +109,8 @@ def _directory() -> Path:
 
 @dataclass(frozen=True)
 class FileChange:
-    """A planned change of one file. `after`: its new bytes; None: the file is removed. `was`: its present record."""
+    """A planned change of one file; `make` carries it out. `seen`: the file as it was read for the plan. `after`: its
+    new bytes; None: the file is removed. `was`: the stored record of an earlier change, if there is one."""
 
     seen: FileRead
     after: bytes | None
@@ -121,7 +127,7 @@ class FileChange:
         return self.seen.data != self.after
 
     def make(self) -> None:
-        """Write the file and its record.
+        """Write the file, and store or delete its record.
 
         Raises:
             Conflict: the file has changed since the plan was made, or may not be written. Nothing was changed.
@@ -139,15 +145,15 @@ class FileChange:
 
 
 def tidy(changes: Sequence[FileChange]) -> None:
-    """Remove empty directories that an earlier setup created for files which `changes` removed."""
+    """Remove the directories that an earlier setup created for files that `changes` removed, if they are empty."""
     for one in changes:
         if one.record is None and one.was is not None:
             _remove_empty(one.was.directories)
 
 
 def whole(owner: str, path: Path, wanted: bytes) -> FileChange:
-    """Return the change that makes `wanted` the whole content of a file. `taken_out` later restores the file as it was
-    before."""
+    """Return the change that makes `wanted` the whole content of the file at `path`. Its record has the name `owner`,
+    with which `taken_out` can later restore the earlier content."""
     seen = file.read(path)
     was = Record.of(owner, seen.real)
     before, existed = seen.data, seen.data is not None
@@ -161,7 +167,8 @@ def whole(owner: str, path: Path, wanted: bytes) -> FileChange:
 
 
 def taken_out(owner: str) -> tuple[list[FileChange], list[Path]]:
-    """Return (changes that restore the files of `owner`, files left alone because they were edited since)."""
+    """Return (changes that restore all files with a record of `owner`, paths of files that are left alone because
+    they were edited after setup wrote them)."""
     changes, edited = [], []
     for was in Record.all(owner):
         seen = file.read(Path(was.file))
@@ -174,7 +181,8 @@ def taken_out(owner: str) -> tuple[list[FileChange], list[Path]]:
 
 
 def _remove_empty(directories: tuple[str, ...]) -> None:
-    """Remove the directories, the last (innermost) first, until one is not empty."""
+    """Remove `directories`, which are listed from the outermost to the innermost. Begin with the innermost, and stop
+    at the first that is not empty."""
     for path in reversed(directories):
         if not os.path.isdir(path):
             continue
@@ -215,12 +223,14 @@ def command(event: str, harness: str, *, socket: str | None, deadline: int) -> s
 
 
 def timeout(deadline: int) -> int:
-    """Return the seconds that a harness should give the hook, far more than the hook's own deadline."""
+    """Return the seconds after which a harness should stop the hook: more than `deadline`, the milliseconds after
+    which the hook ends by itself."""
     return math.ceil(deadline / 1000) + SPARE_SECONDS
 
 
 def socket_option(found: Path) -> str | None:
-    """Return the path to pass as `--socket`, or None if the shim finds the socket `found` without the option."""
+    """Return the path that a hook's command must pass as `--socket` to reach the daemon's socket `found`; None if the
+    hook finds that socket without the option."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     usual = not runtime or os.path.normpath(runtime) == f"/run/user/{os.getuid()}"
     if usual and found == paths.runtime_dir() / paths.SOCKET_NAME:
@@ -229,7 +239,8 @@ def socket_option(found: Path) -> str | None:
 
 
 def words(handler: Any) -> list[str]:
-    """Return the command of a hook's entry in the settings (a handler), split into words; empty if it has none."""
+    """Return the words of the command in `handler`, a hook's entry in an agent's settings; empty if it has no
+    command."""
     if not isinstance(handler, Mapping):
         return []
     text, more = handler.get("command"), handler.get("args")
@@ -243,20 +254,23 @@ def words(handler: Any) -> list[str]:
 
 
 def ours(handler: Any) -> bool:
-    """Whether a handler runs Ormah's shim, with any interpreter, path and options."""
+    """Whether `handler`, a hook's entry, runs Ormah's script `ormahctl/hook.py`, with any interpreter, path and
+    options."""
     found = words(handler)
     return "--hook" in found and any(word.endswith(SHIM_END) for word in found)
 
 
 def option(handler: Any, name: str) -> str | None:
-    """Return the value of the option `name` in the handler's command, or None."""
+    """Return the word after the command-line option `name` in the command of `handler`, a hook's entry; None if the
+    command does not have this option."""
     found = words(handler)
     at = found.index(name) + 1 if name in found else len(found)
     return found[at] if at < len(found) else None
 
 
 def named(path: Path) -> bool:
-    """Whether the file has the path of the shim or the command of our MCP server. For files that cannot be parsed."""
+    """Whether the text of the file at `path` contains the path of Ormah's `hook.py`, or the command of our MCP
+    server. For settings files that cannot be parsed."""
     try:
         data = path.read_bytes()
     except OSError:
@@ -269,7 +283,8 @@ SERVER: Final = "ormah"
 
 
 def server_words(entry: Any) -> list[str]:
-    """Return the words of an MCP server's command; empty if it has no command."""
+    """Return the words of the command in `entry`, an MCP server's entry in an agent's settings; empty if it has no
+    command."""
     if not isinstance(entry, Mapping):
         return []
     found, more = entry.get("command"), entry.get("args")
@@ -278,14 +293,14 @@ def server_words(entry: Any) -> list[str]:
 
 
 def our_server(entry: Any) -> bool:
-    """Whether an MCP server is `ormahctl mcp`, of any installation and with any options."""
+    """Whether `entry`, an MCP server's entry, starts `ormahctl mcp`, of any installation and with any options."""
     found = server_words(entry)
     return "mcp" in found and any(os.path.basename(word) == "ormahctl" for word in found)
 
 
 def server_command(socket: Path) -> list[str]:
-    """Return the words that start our MCP server for the daemon at `socket`: the entry script by its absolute path,
-    because programs for the desktop have no PATH of a shell."""
+    """Return the words that start our MCP server for the daemon at `socket`. They begin with the absolute path of
+    `ormahctl`, because desktop programs are not started with the PATH of a shell."""
     script, _ = paths.script("ormahctl")
     words = [script] if script else [sys.executable, "-P", "-m", "ormahctl"]
     given = [] if socket_option(socket) is None else ["--socket", os.path.abspath(socket)]
@@ -303,7 +318,7 @@ def program(socket: Path) -> str:
 
 
 def connected(agent: str, wired: paths.AgentConnection) -> None:
-    """Store how a connected agent calls ormahctl (`paths.wiring_file`)."""
+    """Store `wired`, which says how a connected agent calls ormahctl, in the file `paths.wiring_file`."""
     _change(agent, wired)
 
 

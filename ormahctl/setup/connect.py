@@ -36,7 +36,8 @@ servers, or has no entry and gets none.
 
 @dataclass(frozen=True)
 class SettingsChange(FileChange):
-    """A planned change of one settings file of a harness."""
+    """A planned change of one settings file of a harness; `make` carries it out. `replaced`, `removed`: events whose
+    hook is changed or removed."""
 
     harness: Harness
     added: list[str]
@@ -67,7 +68,7 @@ def read(harness: Harness, path: Path) -> tuple[FileRead, Document]:
 def plans(harness: Harness, *, socket: str | None, deadline: int, server: Sequence[str] | None) -> list[SettingsChange]:
     """Plan the hooks and the MCP server of `harness`: one change for each of its files, first the file of the hooks.
 
-    `server`: the words that start our MCP server; None: it is not requested. Raises as `connect` does.
+    `server`: the words that start our MCP server; None: the harness should have none. Raises as `connect` does.
     """
     files = dict.fromkeys((harness.target(), harness.server_file()))
     return [connect(harness, socket=socket, deadline=deadline, path=path, server=server) for path in files]
@@ -131,10 +132,10 @@ def connect(
 
 @dataclass(frozen=True)
 class WantedEntries:
-    """The entries of Ormah that a settings file should have.
+    """The hooks and the MCP server of Ormah that a settings file should have.
 
-    `hooks`: {event: handler}. `servers`: the root's member that holds MCP servers; None if the file is not the one for
-    servers. `server`: the entry of our MCP server; None: it should have none.
+    `hooks`: {event: handler}. `servers`: the key in the file's root under which MCP servers are; None if they are in
+    another file. `server`: the entry of our MCP server; None: the file should have none.
     """
 
     hooks: Mapping[str, Mapping[str, Any]]
@@ -144,7 +145,7 @@ class WantedEntries:
     """{event: the tools to which its hook is limited}."""
 
     def anything(self, document: Document) -> bool:
-        """Whether the file has any entry of Ormah, which `uninstall` would remove."""
+        """Whether `document` has a hook or MCP server of Ormah, which `uninstall` would remove."""
         return bool(ours(document)) or our_server(document, self.servers) is not None
 
 
@@ -220,14 +221,15 @@ def ours(document: Document) -> Handlers:
 
 
 def our_server(document: Document, servers: str | None) -> Mapping[str, Any] | None:
-    """Return the entry of our MCP server in the root's member `servers`; None if there is none, or if the entry of that
-    name starts another program."""
+    """Return the entry of our MCP server in the root's object `servers`; None if there is no such object or entry, or
+    if the entry of that name starts another program."""
     found = server_entry(document, servers)
     return found if isinstance(found, Mapping) and entry.our_server(found) else None
 
 
 def server_entry(document: Document, servers: str | None) -> Any:
-    """Return the entry with the name of our MCP server, whatever it starts; None if there is none."""
+    """Return the entry that has the name of our MCP server in the root's object `servers`, whatever program it
+    starts; None if there is none."""
     table = document.value.get(servers) if servers is not None else None
     return table.get(entry.SERVER) if isinstance(table, Mapping) else None
 
@@ -243,7 +245,8 @@ def _places(document: Document) -> list[tuple[HandlerPlace, Mapping[str, Any]]]:
 
 
 def _events(value: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield (event, its groups of handlers). Skip other members of `hooks` (Gemini's `enabled`, Codex's `state`)."""
+    """Yield (event, its groups of handlers) from the parsed settings `value`. Members of `hooks` that are no events
+    are skipped (Gemini's `enabled`, Codex's `state`)."""
     hooks = value.get("hooks")
     for event, groups in hooks.items() if isinstance(hooks, Mapping) else ():
         if isinstance(groups, list):
@@ -262,7 +265,8 @@ def _check(document: Document) -> None:
 
 
 def _plan(start: Document, wanted: WantedEntries, keep: frozenset[str]) -> tuple[list[Splice], Document]:
-    """Return the edits after which Ormah's entries are exactly `wanted`, and the resulting document."""
+    """Return the edits after which Ormah's entries are exactly `wanted`, and the resulting document. `keep`:
+    containers that stay when they become empty (`Record.keep`)."""
     edits: list[Splice] = []
     now = start
 
@@ -296,9 +300,11 @@ def _plan(start: Document, wanted: WantedEntries, keep: frozenset[str]) -> tuple
 
 
 def _plan_server(now: Document, servers: str, wanted: Mapping[str, Any] | None, keep: frozenset[str]) -> list[Splice]:
-    """Return the edits after which our MCP server's entry is `wanted`, or is gone if that is None.
+    """Return the edits after which our MCP server's entry in the object `servers` is `wanted`, or is gone if `wanted`
+    is None.
 
-    An entry of its name that starts another program is left alone.
+    An entry of that name that starts another program is left alone. `keep`: containers that stay when they become
+    empty.
     """
     table = now.value.get(servers, {})
     if wanted is not None and not isinstance(table, Mapping):
@@ -313,10 +319,10 @@ def _plan_server(now: Document, servers: str, wanted: Mapping[str, Any] | None, 
 
 
 def _verify(before: Document, after: Document, wanted: WantedEntries) -> None:
-    """Check that `after` has Ormah's entries as `wanted`, and otherwise the same content as `before`.
+    """Check that `after` has exactly the entries of Ormah in `wanted`, and otherwise the same content as `before`.
 
     Raises:
-        Conflict: this is not so.
+        Conflict: the check failed.
     """
     found, hooks = ours(after), wanted.hooks
     right = set(found) == set(hooks) and all(
@@ -333,7 +339,8 @@ def _verify(before: Document, after: Document, wanted: WantedEntries) -> None:
 
 
 def _theirs(document: Document, servers: str | None) -> str:
-    """Return everything except Ormah's entries as JSON, in order; empty containers of entries are left out."""
+    """Return the content of `document` without Ormah's entries, as JSON, in order. Containers of hooks or MCP servers
+    that are then empty are left out."""
     ours_in = {"hooks", servers}
     value = {key: copy.deepcopy(one) if key in ours_in else one for key, one in document.value.items()}
     if our_server(document, servers) is not None:
@@ -357,8 +364,9 @@ def _theirs(document: Document, servers: str | None) -> str:
 
 
 def _containers(document: Document, servers: str | None) -> frozenset[str]:
-    """Return the names of the containers of hooks and servers that exist. Those with entries of Ormah are left out,
-    because it is unknown who created them."""
+    """Return the containers of hooks and MCP servers in `document`: `hooks`, each `hooks.EVENT`, and `servers`. Those
+    of hooks are left out if a hook is Ormah's, and `servers` if our MCP server is in it, because Ormah may have
+    created them."""
     found = set()
     if "hooks" in document.value and not ours(document):
         found |= {"hooks", *(f"hooks.{event}" for event, _ in _events(document.value))}

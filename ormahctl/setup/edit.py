@@ -32,7 +32,8 @@ _VISIBLE = re.compile(rb"[^\r\n]")
 
 @dataclass(slots=True)
 class Node:
-    """A JSON value and its position `[at, end)`. A member of an object begins with its key, at `start`."""
+    """A JSON value in a text; its bytes are `[at, end)`. For a member of an object, `key` is its key, which begins at
+    `start`; otherwise `key` is None, and `start` is `at`."""
 
     key: str | None
     start: int
@@ -42,7 +43,7 @@ class Node:
 
 
 def without_comments(data: bytes) -> bytes:
-    """Return `data` with byte order mark and comments replaced by spaces."""
+    """Return `data` with its byte order mark and comments replaced by as many spaces."""
     data = b"   " + data[3:] if data.startswith(BOM) else data
     return _COMMENT.sub(lambda found: _VISIBLE.sub(b" ", found[0]) if found["comment"] else found[0], data)
 
@@ -62,7 +63,7 @@ def read(text: bytes) -> Mapping[str, Any]:
     """Parse `text`, which must have no comments or trailing commas, and return the object.
 
     Raises:
-        InvalidSettings: it is no JSON object; with line and column.
+        InvalidSettings: `text` is no JSON object; the message has line and column.
     """
     try:
         value = json.loads(text.decode(), parse_constant=_no_constant)
@@ -118,7 +119,8 @@ UNIT = b"  "
 
 @dataclass(frozen=True)
 class Json:
-    """A JSON file whose root is an object. An empty file is an empty object."""
+    """Reads and edits a JSON settings file whose root is an object (`file.Document`). An empty file is an empty
+    object."""
 
     data: bytes
     bare: bytes
@@ -129,10 +131,10 @@ class Json:
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Parse a settings file.
+        """Parse the bytes of a settings file.
 
         Raises:
-            InvalidSettings: it is no JSON object; with line and column.
+            InvalidSettings: they are no JSON object; the message has line and column.
         """
         bare = without_comments(data)
         plain = without_trailing_commas(bare)
@@ -141,7 +143,8 @@ class Json:
 
     @property
     def comment(self) -> int | None:
-        """The line of the first thing that strict JSON does not allow, or None."""
+        """The number of the first line with something that strict JSON does not allow (comment, trailing comma), or
+        None."""
         start = len(BOM) if self.data.startswith(BOM) else 0
         if self.data[start:] == self.plain[start:]:
             return None
@@ -174,7 +177,8 @@ class Json:
         return self._remove((table, name) if keep or len(self._at((table,))) > 1 else (table,))
 
     def _set(self, path: Path, members: Mapping[str, Any], gone: Iterable[str]) -> list[Splice]:
-        """Return the edits that set members of the object at `path`, and remove those in `gone`."""
+        """Return the edits that set `members` in the object at `path`, and remove its members whose keys are in
+        `gone`."""
         edits: list[Splice] = []
         now = self
         steps = [*((key, value) for key, value in members.items()), *((key, None) for key in gone)]
@@ -232,11 +236,13 @@ class Json:
 
     @staticmethod
     def _number(node: Node, step: str | int) -> int:
-        """Return the index of a child by its key or index. If a key occurs several times, the last one counts."""
+        """Return the index among the children of `node` of the child with the key or index `step`. If a key occurs
+        several times, the last one counts."""
         return step if isinstance(step, int) else [at for at, one in enumerate(node.children) if one.key == step][-1]
 
     def _insert(self, path: Path, key: str | None, value: Any) -> list[Splice]:
-        """Return the edit that adds a last member or element to the container at `path`."""
+        """Return the edit that adds `value` at the end of the container at `path`: as the member `key`, or if `key`
+        is None as an element."""
         if not self.data.removeprefix(BOM).strip(SPACE):
             text = self._text({key: value}, b"", inline=False)
             end = len(self.data)
@@ -271,7 +277,7 @@ class Json:
         return [Splice(node.at, now, self._text(value, self._indent(node.at), inline=b"\n" not in now))]
 
     def _remove(self, path: Path) -> list[Splice]:
-        """Return the edit that removes a member or element, with its comma and white space."""
+        """Return the edit that removes the member or element at `path`, with its comma and white space."""
         node = self._node(path[:-1])
         siblings, number, close = node.children, self._number(node, path[-1]), node.end - 1
         start, end = siblings[number].start, siblings[number].end
@@ -305,7 +311,7 @@ class Json:
 
     @cached_property
     def _spaced(self) -> bool:
-        """Whether there is a space before the value of the first member; True if the file has none."""
+        """Whether there is a space before the value of the root's first member; True if the root has no member."""
         first = next(iter(self._root.children), None) if self.value else None
         return first is None or self.plain[first.at - 1 : first.at] != b":"
 
@@ -319,7 +325,8 @@ class Json:
         return (self._own_indent(children[0]) if children else None) or UNIT
 
     def _own_indent(self, node: Node) -> bytes | None:
-        """Return the white space before `node` on its line; None if anything else precedes it there."""
+        """Return the white space before `node` on its line; None if anything else precedes it on that line, or if it
+        is on the file's first line."""
         line = self.data[self.data.rfind(b"\n", 0, node.start) + 1 : node.start]
         return line if b"\n" in self.data[: node.start] and not line.strip(b" \t") else None
 
@@ -329,7 +336,7 @@ class Json:
         return line[: len(line) - len(line.lstrip(b" \t"))]
 
     def _line_comment(self, end: int) -> bool:
-        """Whether a `//` comment ends at `end`."""
+        """Whether a `//` comment ends at the byte `end` of the file."""
         return ends_in_line_comment(self.data[self.data.rfind(b"\n", 0, end) + 1 : end])
 
     def _text(self, value: Any, indent: bytes, *, inline: bool) -> bytes:
@@ -345,17 +352,18 @@ _PLACE = re.compile(r"^(?P<what>.*?) \(at (?:line (?P<line>\d+), column (?P<colu
 
 @dataclass(frozen=True)
 class Toml:
-    """A TOML file. Hooks are arrays of tables (`[[hooks.EVENT]]`, `[[hooks.EVENT.hooks]]`)."""
+    """Reads and edits a TOML settings file (`file.Document`). Hooks are arrays of tables (`[[hooks.EVENT]]`,
+    `[[hooks.EVENT.hooks]]`)."""
 
     data: bytes
     value: Mapping[str, Any]
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Parse a settings file.
+        """Parse the bytes of a settings file.
 
         Raises:
-            InvalidSettings: it is no TOML; with line and column.
+            InvalidSettings: they are no TOML; the message has line and column.
         """
         try:
             text = data.decode()
@@ -426,7 +434,8 @@ class Toml:
         return between(self.data, tomlkit.dumps(document).encode())
 
     def _set(self, document: Any, table: Any, members: Mapping[str, Any], gone: Iterable[str]) -> list[Splice]:
-        """Return the edits that set members of a table of the document, and remove those in `gone`."""
+        """Return the edits that set `members` in `table`, a table of the parsed `document`, and remove its keys in
+        `gone`."""
         import tomlkit
 
         for key, value in members.items():
@@ -457,7 +466,8 @@ class Toml:
         return between(self.data, tomlkit.dumps(document).encode())
 
     def _cut_hook(self, place: HandlerPlace) -> Splice | None:
-        """Return the edit that removes the text which `add` wrote for this handler; None if that was changed."""
+        """Return the edit that removes the text which `add` wrote for the handler at `place`; None if that text was
+        changed, or if the handler's group has other handlers."""
         handler = self.value["hooks"][place.event][place.group]["hooks"][place.number]
         expected = json.loads(json.dumps(self.value, default=str))
         groups = expected["hooks"][place.event]
@@ -469,10 +479,10 @@ class Toml:
         return self._cut(self.add(place.event, handler)[0].inserted, "hooks", expected)
 
     def _cut(self, inserted: bytes, table: str, expected: Mapping[str, Any]) -> Splice | None:
-        """Return the edit that removes `inserted`, a text that we added, with the empty line before it.
+        """Return the edit that removes `inserted`, a text that Ormah added, with the empty line before it.
 
-        None if the file does not have this text exactly once, or if the rest would not parse to `expected`. In this
-        comparison an empty `table` equals a missing one.
+        None if the file does not have `inserted` exactly once, or if the rest of the file would not parse to
+        `expected`. In this comparison an empty `table` equals a missing one.
         """
         text = inserted.strip(b"\r\n")
         start = self.data.find(text)
@@ -494,7 +504,7 @@ class Toml:
         """Return the file parsed by tomlkit.
 
         Raises:
-            Conflict: tomlkit cannot parse it, or would write it with other bytes.
+            Conflict: tomlkit cannot parse the file, or would write it with other bytes.
         """
         import tomlkit
         from tomlkit.exceptions import TOMLKitError

@@ -19,14 +19,15 @@ from ormahd.rpc.wire import Conflict, OrmahError
 
 
 class InvalidSettings(OrmahError):
-    """Raised for a settings file that cannot be parsed; it is left as it is. Never sent by the daemon."""
+    """Raised for an agent's settings file that cannot be parsed. The file is left as it is. The daemon never sends
+    this error."""
 
     code: ClassVar[str] = "invalid_settings"
     exit_status: ClassVar[int] = 5
 
 
 class Splice(NamedTuple):
-    """An edit: at the byte `start`, `removed` is replaced by `inserted`."""
+    """One edit of a file: at the byte `start`, the bytes `removed` are replaced by `inserted`."""
 
     start: int
     removed: bytes
@@ -34,10 +35,10 @@ class Splice(NamedTuple):
 
 
 def apply(data: bytes, edits: Iterable[Splice]) -> bytes:
-    """Return `data` after all edits, each applied to the result of the one before.
+    """Return `data` after all `edits`. Each is applied to the result of the edit before it.
 
     Raises:
-        Conflict: the text that an edit removes is not there.
+        Conflict: the bytes that an edit removes are not at its position.
     """
     for start, removed, inserted in edits:
         end = start + len(removed)
@@ -48,7 +49,7 @@ def apply(data: bytes, edits: Iterable[Splice]) -> bytes:
 
 
 def reverse(edits: Sequence[Splice]) -> list[Splice]:
-    """Return the edits that reverse `edits`."""
+    """Return the edits that `apply` needs to undo `edits`."""
     return [Splice(start, inserted, removed) for start, removed, inserted in reversed(edits)]
 
 
@@ -64,7 +65,7 @@ def between(before: bytes, after: bytes) -> list[Splice]:
 
 
 class HandlerPlace(NamedTuple):
-    """The position of one handler: `hooks[event][group].hooks[number]`."""
+    """The position of one handler, a hook's entry, in the settings: `hooks[event][group].hooks[number]`."""
 
     event: str
     group: int
@@ -72,7 +73,8 @@ class HandlerPlace(NamedTuple):
 
 
 class Document(Protocol):
-    """A parsed settings file. Each change returns edits; all other bytes stay."""
+    """What setup needs from a parsed settings file: its content, and edits of its hooks and MCP servers. No method
+    changes the document. Each returns edits for `apply`, which leave all other bytes as they are."""
 
     @property
     def data(self) -> bytes: ...
@@ -82,32 +84,35 @@ class Document(Protocol):
 
     @property
     def comment(self) -> int | None:
-        """The line of the first thing that the strict format does not allow (a comment, a trailing comma), or None."""
+        """The number of the first line with something that the strict format does not allow (comment, trailing
+        comma), or None."""
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Parse a file. Raises InvalidSettings with line and column."""
+        """Parse the bytes of a settings file. Raises InvalidSettings, whose message has line and column."""
 
     def add(self, event: str, handler: Mapping[str, Any], matcher: str | None = None) -> list[Splice]:
-        """Return edits that add a group for `handler` after the event's other groups; `matcher`: the tools for which it
-        runs."""
+        """Return edits that add a group with `handler` after the other groups of `event`. `matcher`: a pattern of the
+        tools for which the hook runs; None: no limit."""
 
     def change(self, place: HandlerPlace, handler: Mapping[str, Any], gone: Iterable[str]) -> list[Splice]:
-        """Return edits that set these members of the handler, remove those in `gone`, and leave all others."""
+        """Return edits that set the members of the handler at `place` to those of `handler`, remove its members whose
+        keys are in `gone`, and leave all others."""
 
     def drop(self, place: HandlerPlace, keep: frozenset[str]) -> list[Splice]:
-        """Return edits that remove the handler, and containers that become empty, except those in `keep` (`hooks`,
-        `hooks.EVENT`)."""
+        """Return edits that remove the handler at `place`, and the containers that then are empty, except those in
+        `keep` (`hooks`, `hooks.EVENT`)."""
 
     def put(self, table: str, name: str, value: Mapping[str, Any]) -> list[Splice]:
-        """Return edits that add the member `name` to the object `table` of the root, which is created if missing."""
+        """Return edits that add the member `name` with `value` to the root's object `table`, which is created if
+        missing."""
 
     def renew(self, table: str, name: str, value: Mapping[str, Any]) -> list[Splice]:
-        """Return edits that set the members in `value` of `table.name`, and leave its other members."""
+        """Return edits that set the members in `value` in the object `table.name`, and leave its other members."""
 
     def take(self, table: str, name: str, *, keep: bool) -> list[Splice]:
-        """Return edits that remove `name` from the object `table` of the root, and `table` if it becomes empty, unless
-        `keep`."""
+        """Return edits that remove the member `name` from the root's object `table`. If `table` is then empty, it is
+        removed too, unless `keep` is true."""
 
 
 LARGEST = 16_000_000
@@ -116,22 +121,22 @@ LARGEST = 16_000_000
 
 @dataclass(frozen=True)
 class FileRead:
-    """A file as it was read: its bytes, or None if it did not exist."""
+    """A file as it was read. `data`: its bytes, or None if it did not exist."""
 
     path: Path
     data: bytes | None
 
     @property
     def real(self) -> Path:
-        """The file that symbolic links lead to."""
+        """The path with symlinks resolved."""
         return Path(os.path.realpath(self.path))
 
 
 def read(path: Path) -> FileRead:
-    """Read the file at `path`, through symbolic links.
+    """Read the file at `path`, following symlinks. A missing file is no error.
 
     Raises:
-        InvalidSettings: it is no regular file.
+        InvalidSettings: it is no regular file, or too large.
         Conflict: it exists, but this user may not read it.
     """
     try:
@@ -160,10 +165,12 @@ def read(path: Path) -> FileRead:
 
 
 def write(seen: FileRead, data: bytes | None) -> list[str]:
-    """Replace the file by `data` durably, or remove it if `data` is None. Return the directories that were created.
+    """Replace the content of the file `seen` by `data` durably, or remove the file if `data` is None. Return the
+    directories that were created for it.
 
     Raises:
-        Conflict: the file has changed since it was read, is read-only, or belongs to another user. Nothing was changed.
+        Conflict: the file has changed since it was read, is read-only, or belongs to another user. Nothing was
+            changed.
     """
     real = seen.real
     before = _writable(seen)
@@ -203,7 +210,8 @@ def write(seen: FileRead, data: bytes | None) -> list[str]:
 
 
 def _writable(seen: FileRead) -> os.stat_result | None:
-    """Return the file's present stat, or None for a new file. Raises Conflict if it may not be replaced."""
+    """Return the present stat of the file `seen`, or None if it did not exist. Raises Conflict if this user may not
+    replace it."""
     if seen.data is None:
         return None
     try:
@@ -218,7 +226,8 @@ def _writable(seen: FileRead) -> os.stat_result | None:
 
 
 def _add(fresh: Path, seen: FileRead) -> None:
-    """Give a new file its name by a link, which unlike a rename never replaces a file created at the same moment."""
+    """Give the new file `fresh` the path of `seen` by a hard link, which unlike a rename never replaces a file that
+    another program created there meanwhile. Raises Conflict if there is one."""
     try:
         os.link(fresh, seen.real)
     except FileExistsError:
@@ -241,7 +250,8 @@ def _changed(seen: FileRead) -> Conflict:
 
 
 def _alike(fd: int, real: Path, before: os.stat_result) -> None:
-    """Give the new file the owner, attributes and mode of the old one."""
+    """Give the new file, which is open as `fd`, the owner, attributes and mode of the old file. `real`: the old
+    file's path; `before`: its stat."""
     now = os.fstat(fd)
     if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
         os.fchown(fd, before.st_uid, before.st_gid)
@@ -262,7 +272,7 @@ def _attributes(real: Path) -> list[str]:
 
 
 def _directories(path: Path) -> list[str]:
-    """Create `path` and missing parents. Return those created, outermost first."""
+    """Create the directory `path` and its missing parents. Return those created, outermost first."""
     missing = []
     while not path.exists():
         missing.append(path)

@@ -23,7 +23,8 @@ POLL: Final = 0.05
 
 
 def findings(socket: Path, *, begins: float = BEGINS, answers: float = ANSWERS) -> list[Finding]:
-    """Return what is wrong with the gateway of the daemon at `socket`."""
+    """Return the problems of the gateway of the daemon at `socket`. `begins`, `answers`: seconds that a gateway may
+    take until it listens, and until it answers."""
     path = gateway.address(os.fspath(socket))
     until = time.monotonic() + begins
     try:
@@ -56,7 +57,7 @@ def findings(socket: Path, *, begins: float = BEGINS, answers: float = ANSWERS) 
 
 
 def _unreached(path: str) -> list[Finding]:
-    """Return the findings for a gateway's socket `path` at which no process listens."""
+    """Return the problems of a gateway if no process listens at its socket `path`."""
     if _is_locked(path):
         what = "a gateway runs, and nothing listens at its socket: agents that begin a session wait for it"
         mend = f"end the process that holds the lock (fuser {path}.lock); the next session starts another one"
@@ -74,7 +75,7 @@ def _unreached(path: str) -> list[Finding]:
 
 
 def _is_locked(path: str) -> bool:
-    """Whether a process holds the lock of the gateway. Does not create the lock's file."""
+    """Whether a process holds the lock of the gateway whose socket is `path`. Does not create the lock's file."""
     with contextlib.suppress(OSError):
         if os.path.exists(f"{path}.lock"):
             lock = gateway.take_lock(path.removesuffix(gateway.SUFFIX))

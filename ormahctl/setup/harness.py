@@ -50,13 +50,13 @@ _BEGUN: Final = b"<!-- ormah:begin"
 
 
 def owner(agent: str) -> str:
-    """Return the name under which the records of an agent's paragraphs are stored."""
+    """Return the name for the records (`Record.agent`) of Ormah's paragraphs in an agent's instructions files."""
     return f"instructions.{agent}"
 
 
 @dataclass(frozen=True)
 class Paragraph(FileChange):
-    """A planned change of a file with Ormah's paragraph."""
+    """A planned change of Ormah's paragraph in an agent's instructions file; `make` carries it out."""
 
     state: State
     """added, renewed: the paragraph will be written. there: it is up to date. edited: a person changed it, so it stays.
@@ -70,8 +70,8 @@ class Paragraph(FileChange):
 
 
 def plan(agent: str, path: Path, program: str, *, wished: bool = False) -> Paragraph:
-    """Plan the paragraph in the instructions file at `path`. `program`: the shell command for ormahctl in its text.
-    `wished`: add it even if a person removed it before."""
+    """Plan to write Ormah's paragraph into the instructions file at `path`. `program`: the shell command for ormahctl
+    that the paragraph names. `wished`: add the paragraph even if a person removed it before."""
     seen = file.read(path)
     data = seen.data or b""
     was = Record.of(owner(agent), seen.real)
@@ -104,7 +104,8 @@ def plan(agent: str, path: Path, program: str, *, wished: bool = False) -> Parag
 
 
 def block(program: str, newline: bytes = b"\n") -> bytes:
-    """Return the paragraph between its comments, without a line end after the last line."""
+    """Return Ormah's paragraph, from the comment that begins it to the comment that ends it, without a line end after
+    that. `newline`: the line end to use."""
     body = TEXT.format(program=program).encode().replace(b"\n", newline)
     begin = f"<!-- ormah:begin {_digest(body)} (ormahctl uninstall takes this out, unless it was edited) -->".encode()
     return begin + newline + body + b"<!-- ormah:end -->"
@@ -113,7 +114,8 @@ def block(program: str, newline: bytes = b"\n") -> bytes:
 def _added(
     agent: str, seen: FileRead, was: Record | None, before: bytes, wanted: bytes, newline: bytes, *, existed: bool
 ) -> Paragraph:
-    """Plan to append the paragraph `wanted` to the text `before`, after an empty line."""
+    """Plan to append the paragraph `wanted` to the text `before`, after an empty line. `was`: the stored record, if
+    any. `existed`: whether the file existed before Ormah changed it."""
     apart = b"" if not before or before.endswith(newline * 2) else newline if before.endswith(newline) else newline * 2
     inserted = apart + wanted + newline
     after = before + inserted
@@ -125,8 +127,8 @@ def _added(
 
 
 def _borrowed(agent: str, seen: FileRead) -> Record:
-    """Return a record of `agent` for a paragraph that the file has already. It copies the record of another agent that
-    reads this file; if there is none, it says that the file existed before and has no edits."""
+    """Return a record of `agent` for a paragraph that the file already has. It is copied from the record of another
+    agent that reads this file. If there is none, the record has no edits, and says that the file existed before."""
     others = (one for one in Record.all("instructions.*") if one.real == str(seen.real))
     other = next(others, None)
     return Record(
@@ -137,7 +139,8 @@ def _borrowed(agent: str, seen: FileRead) -> Record:
 
 @dataclass(frozen=True)
 class Removal:
-    """The changes that remove the paragraphs of disconnected agents."""
+    """The changes that remove the paragraphs of disconnected agents; `make` carries them out. `edited`: files in
+    which the paragraph stays, because a person changed it."""
 
     changes: list[FileChange] = field(default_factory=list)
     edited: list[Path] = field(default_factory=list)
@@ -153,7 +156,8 @@ class Removal:
 
 
 def removal(agents: Collection[str]) -> Removal:
-    """Plan the removal of these agents' paragraphs. A paragraph that another connected agent reads stays."""
+    """Plan the removal of Ormah's paragraphs from the instructions files of `agents`. A paragraph stays if another
+    connected agent reads the file."""
     found = Removal()
     names = {owner(agent) for agent in agents}
     records = Record.all("instructions.*")
@@ -196,7 +200,7 @@ def _untouched(found: re.Match[bytes]) -> bool:
 
 
 def _digest(body: bytes) -> str:
-    """Return a digest of the lines that does not depend on line ends, because git may change those."""
+    """Return a digest of the paragraph `body`. It does not depend on line ends, because git may change them."""
     return record.digest(body.replace(b"\r\n", b"\n"))[:8]
 
 
@@ -206,7 +210,7 @@ TOOLS: Final = "Edit|MultiEdit|Write|NotebookEdit|Bash"
 
 
 class Harness(ABC):
-    """An agent's program, with its settings files, events and format of hooks."""
+    """Describes a program that runs agents: where its settings files are, its events, and the form of its hooks."""
 
     name: ClassVar[str]
     """The name in commands, which the shim also sends to the daemon."""
@@ -225,44 +229,46 @@ class Harness(ABC):
 
     @abstractmethod
     def home(self) -> Path:
-        """Return the directory of its settings."""
+        """Return the directory of the program's settings."""
 
     def files(self) -> tuple[Path, ...]:
-        """Return the files that may have its hooks."""
+        """Return the settings files that may have hooks or MCP servers, the usual one first."""
         return (self.home() / "settings.json",)
 
     def target(self) -> Path:
-        """Return the file for new hooks."""
+        """Return the settings file to which new hooks are added."""
         return self.files()[0]
 
     def wanted(self) -> tuple[str, ...]:
-        """Return the events for which it gets hooks, given Ormah's present settings."""
+        """Return the events that should have a hook, given Ormah's present settings."""
         return self.events
 
     def matcher(self, event: str) -> str | None:
-        """Return the pattern of tools to which the hook for `event` is limited; None if it is not limited."""
+        """Return the pattern of tool names to which the hook for `event` is limited; None if it is not limited."""
         return TOOLS if event == TOOL_EVENT else None
 
     def server_file(self) -> Path:
-        """Return the file for the MCP server."""
+        """Return the settings file to which the MCP server is added."""
         return self.target()
 
     def server(self, words: Sequence[str]) -> dict[str, Any]:
-        """Return the entry of an MCP server that is started by `words`."""
+        """Return the settings entry of an MCP server that is started by the command `words`."""
         return {"command": words[0], "args": list(words[1:])}
 
     def instructions(self, project: Path | None = None) -> Path | None:
-        """Return the instructions file that it reads at the start of a session: the person's, or that of a project."""
+        """Return the instructions file that the program reads when a session starts: that of `project`, or if
+        `project` is None the person's own. None if it reads no such file."""
         return None if self.reads is None else (project or self.home()) / self.reads
 
     def handler(self, event: str, *, socket: str | None, deadline: int) -> dict[str, Any]:
-        """Return the hook that runs the shim for `event`; `deadline` in milliseconds."""
+        """Return the settings entry of the hook for `event`. `socket`: the daemon's socket if it is not the default.
+        `deadline`: milliseconds after which the hook ends by itself."""
         text = entry.command(event, self.name, socket=socket, deadline=deadline)
         return {"type": "command", "command": text, "timeout": entry.timeout(deadline)}
 
     def found(self) -> str | None:
-        """Return the path of its program, or else of its directory if that has content not made by Ormah; None if
-        neither exists."""
+        """Return the path of the installed program, or else of its settings directory if that has files that Ormah
+        did not create; None if neither exists."""
         program = shutil.which(self.program)
         if program is None and self.home().is_dir():
             ours = [*Record.all(self.name), *Record.all(owner(self.name))]
@@ -271,7 +277,8 @@ class Harness(ABC):
         return program
 
     def off(self) -> str | None:
-        """Return the setting by which the person disabled hooks, or None."""
+        """Return the setting by which the person disabled hooks, such as `features.hooks = false in config.toml`;
+        None if there is none."""
         return None
 
 
@@ -281,7 +288,8 @@ def parse(path: Path, data: bytes) -> Document:
 
 
 def peek(path: Path) -> Document | None:
-    """Return the parsed settings file at `path`, or None if it cannot be parsed. Writing always uses `parse`."""
+    """Return the parsed settings file at `path`; None if it is missing or cannot be parsed. Only for reading: before
+    a file is changed, `parse` is used, which raises."""
     try:
         data = file.read(path).data
         return None if data is None else parse(path, data)
@@ -296,7 +304,8 @@ def settings(path: Path) -> Mapping[str, Any]:
 
 
 def place(variable: str, usual: str) -> Path:
-    """Return the directory that an environment variable names, otherwise `usual` in the home directory."""
+    """Return the directory that the environment variable `variable` names. If it is not set, return the directory
+    `usual` in the home directory."""
     given = os.environ.get(variable)
     return paths.expand(Path(given)).absolute() if given else paths.home() / usual
 
@@ -313,11 +322,13 @@ class ClaudeCode(Harness):
         return place("CLAUDE_CONFIG_DIR", ".claude")
 
     def wanted(self) -> tuple[str, ...]:
-        """Return its events, with `TOOL_EVENT` if `whisper.tools` is on: then each use of a tool starts a process."""
+        """Return the usual events, and `TOOL_EVENT` only if the setting `whisper.tools` is on, because then each use
+        of a tool starts a process."""
         return (*self.events, TOOL_EVENT) if paths.whispers_at_tools() else self.events
 
     def server_file(self) -> Path:
-        """Return `.claude.json`, which lies beside `.claude`, but inside of `$CLAUDE_CONFIG_DIR`."""
+        """Return the path of `.claude.json`. It is in `$CLAUDE_CONFIG_DIR`, or if that is not set in the home
+        directory."""
         return (self.home() if os.environ.get("CLAUDE_CONFIG_DIR") else paths.home()) / ".claude.json"
 
     def server(self, words: Sequence[str]) -> dict[str, Any]:
@@ -344,8 +355,8 @@ class Codex(Harness):
         return (self.home() / "hooks.json", self.home() / "config.toml")
 
     def target(self) -> Path:
-        """Return the file that has Ormah's hooks; otherwise `config.toml` if only that has hooks, and new ones can be
-        added."""
+        """Return the file that has Ormah's hooks. If none has, return `config.toml` if only that has hooks and a new
+        one can be added to it, otherwise `hooks.json`."""
         apart, config = self.files()
         hooks = {path: _events(path) for path in (apart, config)}
         for path, events in hooks.items():
@@ -358,7 +369,7 @@ class Codex(Harness):
         return self.files()[1]
 
     def instructions(self, project: Path | None = None) -> Path:
-        """Return `AGENTS.override.md` if it exists, because Codex then ignores `AGENTS.md`."""
+        """Return `AGENTS.override.md` if it exists, because Codex then ignores `AGENTS.md`; otherwise `AGENTS.md`."""
         usual = (project or self.home()) / self.reads
         instead = usual.with_name("AGENTS.override.md")
         return instead if instead.is_file() else usual
@@ -372,7 +383,8 @@ class Codex(Harness):
 
 
 def _events(path: Path) -> dict[str, list[Any]]:
-    """Return {event: its groups of handlers}. `hooks.state`, where Codex stores the person's trust, is no event."""
+    """Return {event: its groups of handlers} of the settings file at `path`. `hooks.state`, where Codex stores which
+    hooks the person trusts, is no event."""
     hooks = settings(path).get("hooks")
     found = hooks if isinstance(hooks, Mapping) else {}
     return {name: groups for name, groups in found.items() if isinstance(groups, list) and groups}
@@ -388,7 +400,8 @@ def _handlers(groups: list[Any]) -> list[Any]:
 
 
 def _takes_tables(config: Path, event: str) -> bool:
-    """Whether a `[[hooks.EVENT]]` can be added to `config`: not if it or `hooks` is written inline."""
+    """Whether a `[[hooks.EVENT]]` can be added to the TOML file `config`: not if `hooks`, or `event` in it, is
+    written inline."""
     document = peek(config)
     if document is None:
         return False
@@ -408,11 +421,13 @@ class Gemini(Harness):
     reads = "GEMINI.md"
 
     def home(self) -> Path:
-        """Return the directory of its settings. `GEMINI_CLI_HOME` replaces the home directory, not this one."""
+        """Return the directory `.gemini`. It is in the directory `$GEMINI_CLI_HOME`, or if that is not set in the
+        home directory."""
         return Path(os.environ.get("GEMINI_CLI_HOME") or paths.home()).absolute() / ".gemini"
 
     def instructions(self, project: Path | None = None) -> Path:
-        """Return the file that the person named (`context.fileName`, one or several names), otherwise `GEMINI.md`."""
+        """Return the first file that the setting `context.fileName` names. Return `GEMINI.md` if that is one of its
+        names, or if it has none."""
         said = settings(self.target())
         context = said.get("context")
         named = context.get("fileName") if isinstance(context, Mapping) else said.get("contextFileName")
@@ -438,7 +453,8 @@ class Gemini(Harness):
 
 
 class Cursor(Harness):
-    """Its hooks cannot add to a prompt (beforeSubmitPrompt), so it only gets the MCP server."""
+    """The editor Cursor. Its hook at a prompt (beforeSubmitPrompt) cannot add text to it, so Cursor gets only the MCP
+    server."""
 
     name = "cursor"
     title = "Cursor"
@@ -467,7 +483,7 @@ class OpenCode(Harness):
         return (self.home() / "opencode.json", self.home() / "opencode.jsonc", self.home() / "config.json")
 
     def target(self) -> Path:
-        """Return the first of its files that exists."""
+        """Return the first of `files` that exists; if none does, the first."""
         return next((path for path in self.files() if path.is_file()), self.files()[0])
 
     def server(self, words: Sequence[str]) -> dict[str, Any]:
@@ -507,13 +523,13 @@ class VsCode(Harness):
 
 
 def config_home() -> Path:
-    """Return XDG_CONFIG_HOME, or its default."""
+    """Return the directory `XDG_CONFIG_HOME`, or `~/.config` if that is not set or not absolute."""
     given = os.environ.get("XDG_CONFIG_HOME", "")
     return Path(given) if os.path.isabs(given) else paths.home() / ".config"
 
 
 def application(name: str) -> Path:
-    """Return the directory in which a program for the desktop keeps its settings."""
+    """Return the directory in which the desktop program `name` keeps its settings."""
     return paths.home() / "Library" / "Application Support" / name if managers.MACOS else config_home() / name
 
 

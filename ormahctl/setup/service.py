@@ -37,18 +37,19 @@ _LISTEN: Final = "ListenStream=%t/ormah/ormahd.sock"
 
 
 def install(socket: Path) -> list[FileChange]:
-    """Plan the service's files for the daemon at `socket`, where the service manager reads them."""
+    """Plan the files that define the service for the daemon at `socket`: systemd units, or the property list for
+    launchd."""
     wanted = launchd(socket, os.environ) if managers.MACOS else systemd(socket, os.environ)
     return [change.whole(OWNER, path, data) for path, data in wanted.items()]
 
 
 def installed() -> bool:
-    """Whether the service's files exist."""
+    """Whether the file that defines the service exists."""
     return managers.plist().is_file() if managers.MACOS else (_units() / managers.UNIT).is_file()
 
 
 def starts_at_login() -> bool:
-    """Whether the service manager starts the daemon, or listens for it, at login."""
+    """Whether the service manager starts the daemon at login, or at least listens at the daemon's socket."""
     return installed() if managers.MACOS else any(_units().glob(f"*.wants/{Path(managers.UNIT).stem}.*"))
 
 
@@ -88,7 +89,8 @@ def launchd(socket: Path, environ: Mapping[str, str]) -> dict[Path, bytes]:
 
 
 def missing_program() -> str | None:
-    """Return which program of the service is missing, such as `runs PATH, which is not there`; None if none is."""
+    """Return what is wrong if a program that the installed service runs is missing, such as `runs PATH, which is not
+    there`; None if none is missing."""
     words = _launched() if managers.MACOS else _started()
     if not words:
         return None
@@ -106,7 +108,7 @@ def missing_program() -> str | None:
 
 
 def _started() -> list[str]:
-    """Return the words of the installed unit's command; empty if there is no such unit."""
+    """Return the words of the command in the installed systemd unit (`ExecStart=`); empty if there is none."""
     try:
         text = (_units() / managers.UNIT).read_text("utf-8")
     except (OSError, ValueError):
@@ -120,7 +122,7 @@ def _started() -> list[str]:
 
 
 def _launched() -> list[str]:
-    """Return the words of the installed launch agent's command; empty if there is none."""
+    """Return the words of the command in the installed launchd property list; empty if there is none."""
     try:
         words = plistlib.loads(managers.plist().read_bytes())["ProgramArguments"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -129,13 +131,15 @@ def _launched() -> list[str]:
 
 
 def _command() -> list[str]:
-    """Return the daemon's command line: the entry script if there is one, because an update keeps its path."""
+    """Return the words of the service's command, `ormahd run`. The path is that of the entry script if there is one,
+    because an update does not change it."""
     script, _ = paths.script("ormahd")
     return [script, "run"] if script else [sys.executable, "-P", "-m", "ormahd", "run"]
 
 
 def _environment(environ: Mapping[str, str], *, homebrew: bool = False) -> dict[str, str]:
-    """Return the variables that the service needs: directories, and a PATH that includes git."""
+    """Return {variable: value} for the service: those of `PLACES` that are set in `environ`, and a PATH that includes
+    git. `homebrew`: include Homebrew's directory."""
     found = {name: os.path.abspath(os.path.expanduser(environ[name])) for name in PLACES if environ.get(name)}
     return dict(_path(environ, homebrew)) | found
 
@@ -151,7 +155,8 @@ def _path(environ: Mapping[str, str], homebrew: bool) -> Iterator[tuple[str, str
 
 
 def _quoted(word: str, *, command: bool = False) -> str:
-    """Return a word quoted for a unit: systemd.syntax(7), and `$` in commands by systemd.service(5)."""
+    """Return `word` quoted for a systemd unit (systemd.syntax(7)). `command`: the word is part of a command, in which
+    `$` must be doubled too (systemd.service(5))."""
     text = _checked(word).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     if command:
         text = text.replace("$", "$$")

@@ -37,7 +37,7 @@ CODEX_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class HookAnswer:
-    """The result of running a hook, or the MCP server, as an agent does."""
+    """The result of a trial run of a hook or of the MCP server. `ms`: how long it took."""
 
     ok: bool
     ms: float
@@ -64,8 +64,8 @@ class Standing:
 
 
 def connected() -> dict[str, list[Mapping[str, Any]]]:
-    """Return {connected agent: Ormah's handlers and MCP server in its settings}. An agent whose settings file cannot be
-    read is left out."""
+    """Return {agent: Ormah's handlers and MCP server in its settings} for every connected agent. An agent whose
+    settings file cannot be read is left out."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for harness in agents.AGENTS.values():
         try:
@@ -81,10 +81,10 @@ def connected() -> dict[str, list[Mapping[str, Any]]]:
 
 
 def standing(harness: Harness, *, socket: str | None, server: Sequence[str], deeply: bool = False) -> Standing:
-    """Return how one agent is connected.
+    """Return whether and how the agent of `harness` is connected, after a trial run of its hook.
 
-    `socket` and `server`: the value of `--socket` and the words of the MCP server that setup would write now. `deeply`:
-    also ask Codex whether it trusts the hooks.
+    `socket` and `server`: the value of `--socket` and the words of the MCP server that setup would write now.
+    `deeply`: also ask Codex whether it trusts the hooks.
     """
     path = harness.target()
     try:
@@ -118,7 +118,8 @@ def standing(harness: Harness, *, socket: str | None, server: Sequence[str], dee
 
 
 def ask_hook(handler: Mapping[str, Any], deadline: int) -> HookAnswer:
-    """Run a hook with an empty prompt. It must print nothing, and end within `deadline` milliseconds."""
+    """Run the hook `handler` with an empty prompt, and return the result. It is not `ok` if the hook prints anything,
+    or takes longer than `deadline` milliseconds."""
     answer = run_hook(handler, {"prompt": ""})
     if answer.ok and answer.said:
         return HookAnswer(False, answer.ms, "said something to an empty prompt")
@@ -128,7 +129,8 @@ def ask_hook(handler: Mapping[str, Any], deadline: int) -> HookAnswer:
 
 
 def run_hook(handler: Mapping[str, Any], event: Mapping[str, Any]) -> HookAnswer:
-    """Run a hook's command as a harness does: by a shell, with JSON on stdin. Unlike a harness, read its stderr."""
+    """Run the command of `handler` as a harness does: by a shell, with `event` as JSON on stdin. Unlike a harness,
+    read its stderr."""
     command = str(handler["command"]).removesuffix(entry.GUARD)
     text = json.dumps({"hook_event_name": "UserPromptSubmit", "cwd": os.getcwd(), **event}).encode()
     given = entry.option(handler, "--deadline") or ""
@@ -251,7 +253,7 @@ _VERSION = re.compile(r"""^__version__\s*=\s*["']([^"']+)["']""", re.MULTILINE)
 def findings(daemon: str | None, socket: Path) -> list[Finding]:
     """Return problems of hooks, MCP servers, the service, the gateway and the daemon's version.
 
-    `daemon`: the version of the running daemon; `socket`: where it listens.
+    `daemon`: the version of the running daemon; None if none answers. `socket`: the path at which it listens.
     """
     found = []
     if daemon is not None and daemon != __version__:
@@ -276,7 +278,8 @@ def findings(daemon: str | None, socket: Path) -> list[Finding]:
 
 
 def _troubles(one: Mapping[str, Any]) -> Iterator[str]:
-    """Yield problems of the command of a hook or MCP server as sentences, with `AGENT` in place of the agent's name."""
+    """Yield problems of `one`, the settings entry of a hook or MCP server, as sentences with `AGENT` in place of the
+    agent's name."""
     if entry.our_server(one):
         words = entry.server_words(one)
         if os.path.isabs(words[0]) and not os.access(words[0], os.X_OK):
@@ -297,7 +300,7 @@ def _troubles(one: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _version(shim: Path) -> str | None:
-    """Return the version of the package to which a shim belongs, or None if unknown."""
+    """Return the version of the Ormah installation that the script `shim` belongs to, or None if unknown."""
     try:
         text = (shim.parents[1] / "ormahd" / "__init__.py").read_text("utf-8")
     except (OSError, ValueError):

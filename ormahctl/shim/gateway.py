@@ -29,15 +29,15 @@ _FILES = 1024
 
 
 def address(socket: str) -> str:
-    """Return the path of the gateway's socket."""
+    """Return the path of the gateway's socket for the daemon's socket at `socket`."""
     return socket + SUFFIX
 
 
 def connect(socket: str) -> "_socket.socket | None":
-    """Return a connection to the gateway, or None if none listens.
+    """Return a connection to the gateway of the daemon's socket `socket`, or None if no gateway listens.
 
     Raises:
-        OSError: the path is too long, or it may not be opened.
+        OSError: the path is too long, this user may not connect, or the gateway is another user's.
     """
     path = address(socket)
     if len(path.encode(sys.getfilesystemencoding(), "surrogateescape")) > LONGEST_PATH:
@@ -61,7 +61,8 @@ def connect(socket: str) -> "_socket.socket | None":
 
 
 def _peer(channel: _socket.socket, path: str) -> int:
-    """Return the user id of the process that listens; where the system does not tell it, that of the file's owner."""
+    """Return the user id of the process at the other end of `channel`. Where the system does not tell it, return the
+    owner of the socket's file `path`."""
     if hasattr(_socket, "SO_PEERCRED"):
         return int.from_bytes(channel.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)[4:8], sys.byteorder)
     return posix.stat(path).st_uid
@@ -71,7 +72,7 @@ def begin(socket: str) -> bool:
     """Start the gateway in the background, without waiting. Return False if another process starts or runs it.
 
     Raises:
-        OSError: it may not be started here, or the directory cannot be used.
+        OSError: a gateway may not be started here (Codex's sandbox), or the socket's directory cannot be used.
     """
     if any(posix.environ.get(name) for name in SANDBOXED):
         raise OSError("the gateway is not running, and is not started from inside a sandbox")
@@ -87,7 +88,7 @@ def begin(socket: str) -> bool:
 
 
 def take_lock(socket: str) -> "int | None":
-    """Return a descriptor that holds the lock of the gateway; None if another process holds it."""
+    """Take the lock of the gateway. Return the descriptor that holds it; None if another process holds the lock."""
     lock = posix.open(
         address(socket) + ".lock", posix.O_RDWR | posix.O_CREAT | posix.O_CLOEXEC | posix.O_NOFOLLOW, 0o600
     )
@@ -118,7 +119,8 @@ def complaint(socket: str) -> str:
 
 
 def _spawn(socket: str, lock: int) -> None:
-    """Start the gateway as a daemon process (double fork), because harnesses end the children of what they start."""
+    """Start the gateway as a daemon process (double fork), because harnesses end their child processes. `lock`: the
+    descriptor of the gateway's lock, which the gateway inherits."""
     root = __file__.rpartition("/ormahctl/")[0]
     variables = {name: value for name, value in posix.environ.items() if name not in _OF_A_SESSION}
     words = [sys.executable, "-I", "-c", _RUN, root, socket, str(lock)]
@@ -146,7 +148,7 @@ def _spawn(socket: str, lock: int) -> None:
 
 
 def _make(directory: str) -> None:
-    """Create the directory with mode 0700, and those above it."""
+    """Create `directory` and its missing parents with mode 0700."""
     try:
         posix.mkdir(directory, 0o700)
     except FileExistsError:

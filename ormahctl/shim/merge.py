@@ -31,7 +31,8 @@ _STATUS = {b"=": MERGED, b"x": REFUSED, b"!": CONFLICT}
 
 
 def main(words: list[str]) -> int:
-    """Merge one file for git, and write the result over OURS. Return one of the exit statuses above."""
+    """Merge one file for git, and write the result over the file OURS. Return MERGED, REFUSED, CONFLICT or NOBODY.
+    `words`: the command line after `--merge`."""
     try:
         return _merge(words)
     except OSError as exc:
@@ -69,7 +70,8 @@ def _ask(socket: str, body: bytes) -> bytes:
 
 
 def _by_child(body: bytes) -> bytes:
-    """Return the reply of `ormahd merge-driver`, which reads all of its input before it answers; b"" if it has none."""
+    """Return the reply of the child process `ormahd merge-driver` to the request `body`; b"" if it fails. The child
+    reads all of its input before it answers."""
     their_input, give = posix.pipe()
     take, their_output = posix.pipe()
     root = __file__.rpartition("/ormahctl/")[0]
@@ -93,7 +95,8 @@ def _read(name: str) -> bytes:
 
 
 def _write(name: str, data: bytes) -> None:
-    """Write the file whole or not at all: on a full disk the text merge still needs the old content."""
+    """Write `data` to the file `name` whole or not at all: if the disk is full, git's text merge still needs the old
+    content."""
     fresh = name + ".ormah"
     try:
         with open(fresh, "wb", 0) as file:

@@ -31,7 +31,8 @@ _PIECE = 1 << 20
 
 
 def main(words: "list[str]") -> int:
-    """Answer one event, and end the process with status 0 in any case."""
+    """Answer one event of a harness, and end the process with status 0 in any case. `words`: the command line after
+    `--hook`."""
     try:
         _hook(words)
     finally:
@@ -80,7 +81,8 @@ def _end(_number: int, _frame: object) -> None:
 
 
 def _read() -> "bytes | None":
-    """Return all of stdin, or None if it is too large. Everything is read, so that the harness can finish writing."""
+    """Return all of stdin, which is read to its end so that the harness can finish writing; None if it has more than
+    `LARGEST_INPUT` bytes."""
     pieces: list[bytes] = []
     room = LARGEST_INPUT
     while room >= 0:
@@ -93,8 +95,8 @@ def _read() -> "bytes | None":
 
 
 def _spool(socket: str, named: bytes, body: bytes) -> None:
-    """Store an event in a folder beside the socket, for the next daemon: only the session's id and the transcript's
-    path, because text of the conversation must not be stored here."""
+    """Store an event in the folder `SOCKET.spool`, where the next daemon finds it. `named`: the fields before the
+    JSON. Of the JSON `body` only the session's id and the transcript's path are stored, not what was said."""
     kept = [name + b": " + value for name in (b'"session_id"', b'"transcript_path"') if (value := _value(body, name))]
     if len(kept) < 2:
         return
@@ -137,8 +139,8 @@ def _write(reply: bytes) -> None:
 
 
 def _where() -> str:
-    """Return `project=` and the folder in which the session began, if the harness names it; otherwise the working
-    directory."""
+    """Return `project=FOLDER` if the harness names the folder in which the session began; otherwise the path of the
+    working directory."""
     for name in (b"CLAUDE_PROJECT_DIR", b"GEMINI_PROJECT_DIR"):
         folder = posix.environ.get(name, b"")
         if folder.startswith(b"/"):

@@ -47,7 +47,8 @@ _UNREACHED = -32000
 
 
 def main(words: "list[str]") -> int:
-    """Serve one agent until its input ends. Return the exit status: 0, or 69 if this cannot run here."""
+    """Serve one agent until its input ends. Return the exit status: 0; or 69 for an agent that Ormah runs as its
+    judge, or if no socket can be determined. `words`: the command line after `--mcp`."""
     given = words[1] if len(words) == 2 and words[0] == "--socket" else ""
     if posix.environ.get(_JUDGING):
         sys.stderr.write("this is a session that Ormah runs as its judge: a judge only answers, it has no memories\n")
@@ -68,13 +69,15 @@ def main(words: "list[str]") -> int:
 
 
 def serve(socket: str) -> None:
-    """Replace this process by `hook.py --mcp`, which serves an agent and needs little memory."""
+    """Replace this process by `hook.py --mcp`, which carries an agent's MCP session to the gateway and needs little
+    memory (RAM)."""
     root = __file__.rpartition("/shim/")[0]
     posix.execv(sys.executable, [sys.executable, "-I", "-S", f"{root}/hook.py", "--mcp", "--socket", socket])
 
 
 class Pump:
-    """One agent's session: its connection to the gateway, bytes not forwarded yet, and requests not answered yet."""
+    """Carries the messages of one agent's MCP session to the gateway and back. If the gateway ends, it connects
+    again, and sends the requests again that were not answered."""
 
     def __init__(self, socket: str) -> None:
         self.socket = socket
@@ -147,7 +150,8 @@ class Pump:
             self._sort(line)
 
     def _sort(self, line: bytes) -> None:
-        """Forward a line of the agent. Store a request until it is answered, a notification until it is sent."""
+        """Forward one line that the agent sent. Put a request into `waiting` until it is answered, and a notification
+        until it is sent."""
         message = read(line)
         method, key = message.get("method"), message.get("id")
         asks = "result" not in message and "error" not in message
@@ -263,7 +267,8 @@ class Pump:
         self.to_agent += line
 
     def _doubt(self, now: float) -> None:
-        """Send a ping to a gateway that was quiet for `QUIET` seconds. Give up if no answer comes within `SILENCE`."""
+        """Send a ping if nothing came from the gateway for `QUIET` seconds. Give up if nothing comes within `SILENCE`
+        seconds after the ping. `now`: monotonic time."""
         if self.asked and now > self.asked + SILENCE:
             assert self.channel is not None
             self.channel.close()
@@ -275,7 +280,8 @@ class Pump:
             self.asked = now
 
     def _lose(self) -> None:
-        """Close a connection that the gateway ended. Connect again at once if requests wait, else at the next line."""
+        """Close a connection that the gateway ended. Connect again at once if requests wait, else when the agent
+        sends a line."""
         assert self.channel is not None
         self.channel.close()
         self.channel = None
@@ -305,7 +311,8 @@ class Pump:
 
 
 class Odd:
-    """Key for a line that is no valid message, or a request without a valid id: answered by an error with id null."""
+    """Key in `Pump.waiting` for a line that is no valid message or is a request without a valid id. The gateway
+    answers it by an error whose id is null."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -318,7 +325,8 @@ class Lines:
         self._rest = bytearray()
 
     def add(self, data: bytes) -> "list[bytes]":
-        """Return the lines that are complete now, with their ends. Raises ConnectionResetError if one is too large."""
+        """Add `data`, and return the lines that are now complete, each with its line end. Raises ConnectionResetError
+        if a line is too large."""
         if b"\n" not in data:
             self._rest += data
             if len(self._rest) > LARGEST:
@@ -347,7 +355,7 @@ _scan = _json.make_scanner(_Options)  # type: ignore[arg-type] # it takes anythi
 
 
 def read(line: bytes) -> "dict[str, object]":
-    """Return a line as a JSON object; {} if it is none. The gateway answers such a line with an error."""
+    """Return the JSON object in `line`; {} if `line` is not one. The gateway answers such a line with an error."""
     try:
         found = _scan(line.decode("utf-8", "replace").strip(), 0)[0]
     except (ValueError, StopIteration, RecursionError, SystemError):

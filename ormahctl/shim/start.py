@@ -12,7 +12,8 @@ _NAME = "ormahd.sock"
 
 
 def socket_path(flag: str) -> str:
-    """Return the socket's path: from the flag, `ORMAH_SOCKET`, `ORMAH_VAULT`, or the default."""
+    """Return the path of the daemon's socket: from `flag` (the value of `--socket`, or ""), else from `ORMAH_SOCKET`
+    or `ORMAH_VAULT`, else the default."""
     given = flag or _variable("ORMAH_SOCKET") or _variable("ORMAH_DAEMON_SOCKET")
     if given:
         return _expanded(given)
@@ -21,14 +22,16 @@ def socket_path(flag: str) -> str:
 
 
 def configured_socket(flag: str) -> str:
-    """Return the absolute path of the socket as `ormahd.paths.find_socket` finds it, `config.toml` included."""
+    """Return the absolute path of the daemon's socket as `ormahd.paths.find_socket` finds it, `config.toml` included.
+    `flag`: the value of `--socket`, or ""."""
     given = flag or _variable("ORMAH_SOCKET") or _variable("ORMAH_DAEMON_SOCKET")
     path = _expanded(given) if given else _expected(_settings())
     return path if path.startswith("/") else f"{posix.getcwd()}/{path}"
 
 
 def of_vault(vault: str, usual: str) -> str:
-    """Return the socket's path for `vault`. `usual`: the configured vault. For both, "" means the default vault."""
+    """Return the path of the daemon's socket for `vault`. `usual`: the vault that the configuration names. For both,
+    "" means the default vault."""
     from posixpath import realpath
 
     if not vault or (usual and realpath(vault) == realpath(usual)):
@@ -37,7 +40,7 @@ def of_vault(vault: str, usual: str) -> str:
 
 
 def _runtime() -> str:
-    """Return the directory in which the sockets are."""
+    """Return the directory in which the daemons' sockets are."""
     for base in (_variable("XDG_RUNTIME_DIR"), f"/run/user/{posix.getuid()}"):
         if base and _is_directory(base):
             return f"{base.rstrip('/')}/ormah"
@@ -45,7 +48,8 @@ def _runtime() -> str:
 
 
 def _base(name: str, usual: str) -> str:
-    """Return an XDG base directory; a relative path is ignored."""
+    """Return the directory that the XDG variable `name` names. If it is not set or a relative path, return `usual`
+    (on macOS `~/Library/Application Support`)."""
     given = _variable(name)
     if given.startswith("/"):
         return given.rstrip("/")
@@ -53,7 +57,8 @@ def _base(name: str, usual: str) -> str:
 
 
 def _of(vault: str, usual: str = "") -> str:
-    """Return the socket's name for `vault`. `usual`: the default vault. Rarely needed, so it imports only here."""
+    """Return the file name of the daemon's socket for `vault`. `usual`: the vault whose socket has the plain name;
+    "": the default vault. Rarely needed, so it imports only here."""
     from hashlib import sha256
     from posixpath import realpath
 
@@ -148,7 +153,8 @@ def _table(settings: dict[str, object], name: str) -> dict[str, object]:
 
 
 def _expected(settings: dict[str, object]) -> str:
-    """Return the socket as `ormahd.paths.find_socket` finds it without a flag and without `ORMAH_SOCKET`."""
+    """Return the path of the socket that `ormahd.paths.find_socket` finds if neither `--socket` nor `ORMAH_SOCKET` is
+    given."""
     socket = _table(settings, "daemon").get("socket")
     if isinstance(socket, str) and socket:
         return _expanded(socket)
@@ -159,7 +165,7 @@ def _expected(settings: dict[str, object]) -> str:
 
 
 def _stopped(socket: str) -> bool:
-    """Whether a person stopped the daemon since the boot of the machine, as in `ormahd.paths.is_stopped`."""
+    """Whether a person stopped the daemon at `socket` after the machine booted, as in `ormahd.paths.is_stopped`."""
     import time
 
     try:

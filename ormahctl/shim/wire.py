@@ -9,8 +9,8 @@ _LARGEST = 1 << 30
 
 
 def ask(socket: str, kind: bytes, body: bytes, seconds: "float | None") -> "bytes | None":
-    """Return the reply's body, or None if no reply of the same kind comes. Each system call may take `seconds` (None:
-    any time)."""
+    """Send a frame with `kind` and `body` to the daemon at `socket`. Return the reply's body; None if no reply of the
+    same kind comes. `seconds`: limit for each system call; None: no limit."""
     channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         channel.settimeout(seconds)
@@ -28,7 +28,8 @@ def ask(socket: str, kind: bytes, body: bytes, seconds: "float | None") -> "byte
 
 
 def exactly(channel: _socket.socket, size: int) -> bytes:
-    """Return the next `size` bytes. Raises EOFError if the other end closes before."""
+    """Return the next `size` bytes from `channel`. Raises EOFError if the other end closes before they have
+    arrived."""
     data = b""
     while len(data) < size:
         piece = channel.recv(min(size - len(data), _PIECE))

@@ -36,7 +36,7 @@ def pack(kind: bytes, body: bytes) -> bytes:
 
 
 class Frames:
-    """Split a stream of bytes into frames.
+    """Splits a stream of bytes into frames.
 
     `feed` adds bytes that arrived, `next` returns the frames one by one. After an error the caller must close the
     connection, because the start of the next frame is unknown.
@@ -99,7 +99,7 @@ _Line = Annotated[str, Meta(max_length=4096, pattern=r"^[^\x00]*$")]
 
 
 class _Arrival(Struct, kw_only=True):
-    """A `Call` whose parameters are not decoded yet."""
+    """A call as it arrives: a `Call` whose `params` are still encoded."""
 
     method: _Line
     id: _Id = None
@@ -114,7 +114,7 @@ class _Name(Struct):
 
 
 class _Answer(Struct, kw_only=True):
-    """A `Reply` whose result is not decoded yet."""
+    """A reply as it arrives: a `Reply` whose `result` is still encoded."""
 
     id: _Id = None
     result: Raw = Raw(b"")

@@ -184,7 +184,8 @@ _REFUSED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 class Counts:
-    """Counters since the server started: requests, errors, faults, connections, refused, dropped. Thread-safe."""
+    """Counts what happened since the server started: requests, errors, faults, connections, refused, dropped.
+    Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -200,7 +201,7 @@ class Counts:
 
 
 class RequestHandler:
-    """Answer calls, hooks and merges with the bytes of a reply frame, also when they fail."""
+    """Answers calls, hooks and merges: returns the bytes of the reply frame, also if the request fails."""
 
     def __init__(
         self, answer: Answer, hook: Hook | None, limit: int, counts: Counts, files: BlobFiles | None = None
@@ -313,7 +314,8 @@ def _printable(text: str) -> str:
 
 
 def _refused(exc: BaseException, incident: str) -> Unavailable:
-    """Return the error for a file or folder that the daemon has no permission to read or write."""
+    """Return the error to send if the daemon has no permission to read or write a file or folder. `exc`: the system's
+    error; `incident`: the id under which the log has its traceback."""
     assert isinstance(exc, OSError)
     name = os.fsdecode(exc.filename) if isinstance(exc.filename, str | bytes) else "a file"
     return Unavailable(
@@ -332,5 +334,6 @@ def _apology(incident: str) -> Internal:
 
 
 def _log_fault(method: str, outcome: str, exc: BaseException) -> None:
-    """Log the traceback. The log omits the exception's message except at debug level, because it may quote a note."""
+    """Log the traceback of `exc`, which ended a request. The log omits the exception's message except at debug level,
+    because the message may quote a note."""
     log.error("%s: %s", method, outcome, exc_info=exc)

@@ -24,12 +24,13 @@ MARK: Final = "<!-- From here on generated: python -m ormahd.rpc.document -->\n"
 
 
 def render() -> str:
-    """Return the generated part, without the mark before it."""
+    """Return the part of PROTOCOL.md that is generated from the code, without the line `MARK` before it."""
     return "\n".join([*_codes(), "", *_methods(), "", *_shapes()]) + "\n"
 
 
 def current() -> str:
-    """Return the whole document: the handwritten part from the file, the mark, and the newly generated part."""
+    """Return the whole PROTOCOL.md: the handwritten part as the file has it, the line `MARK`, and the newly generated
+    part."""
     written = FILE.read_text("utf-8").partition(MARK)[0]
     return written + MARK + "\n" + render()
 

@@ -134,7 +134,8 @@ Entry = tuple[type[api.Params], Handler]
 
 
 class Parts(Struct, frozen=True):
-    """The objects that the handlers use. `admin.health` shows `socket` and `clients` (number of open connections)."""
+    """The objects that the handlers use. `socket` and `clients` (a function that returns the number of open
+    connections) are for `admin.health`."""
 
     ormah: Ormah
     whisper: Whisper
@@ -147,12 +148,13 @@ class Parts(Struct, frozen=True):
 
 
 def on(request: type[P], act: Callable[[P, Caller, Steps], api.Result]) -> Entry:
-    """Return an entry of the table. The signature makes the type checker verify that `act` accepts `request`."""
+    """Return (`request`, `act`), an entry of the table of methods. The signature makes the type checker verify that
+    `act` accepts `request`."""
     return request, act
 
 
 def handlers(parts: Parts) -> dict[str, Entry]:
-    """Return {method: (request type, action)} for all methods except `hello`."""
+    """Return {method: (type of its parameters, function that answers it)} for all methods except `hello`."""
     return (
         _memories(parts)
         | _lists(parts)
@@ -296,7 +298,8 @@ def _sessions(parts: Parts) -> dict[str, Entry]:
 
 
 def _proposing(parts: Parts) -> Propose:
-    """Return a function (facts, dry) -> number of new proposals. It proposes memories that another program had."""
+    """Return a function (facts, dry) -> number of new proposals. It makes a proposal of each fact, a memory that
+    another program had; with `dry` it only counts them."""
     ormah, proposals = parts.ormah, parts.timetable.runner.proposals
     return lambda facts, dry: sum(
         propose_memory(ormah, proposals, one.title, one.text, one.type, one.origin, dry=dry) for one in facts
@@ -304,7 +307,8 @@ def _proposing(parts: Parts) -> Propose:
 
 
 def _kept(ormah: Ormah, caller: Caller, found: api.IngestPathResult) -> api.IngestPathResult:
-    """Return `found`. Raises BadRequest if it has conversations and `sessions.exclude` covers the caller's folder."""
+    """Return `found` unchanged. Raises BadRequest if `found` has conversations and `sessions.exclude` covers the
+    caller's folder."""
     if found.files:
         _refuse_unkept(ormah, caller)
     return found
@@ -319,7 +323,8 @@ def _refuse_unkept(ormah: Ormah, caller: Caller) -> None:
 
 
 def _conversation(parts: Parts, params: api.IngestConversationParams, caller: Caller, steps: Steps) -> api.IngestedFile:
-    """Archive a conversation that came with the request, and read it for memories.
+    """Archive a conversation that came with the request, and make memories of what it says. With `params.dry_run`
+    only look.
 
     Raises:
         BadRequest: it is empty or in no known format, or the caller works in a folder of `sessions.exclude`.
@@ -345,7 +350,7 @@ def _conversation(parts: Parts, params: api.IngestConversationParams, caller: Ca
 
 
 def _ingest(parts: Parts, params: api.IngestFileParams, caller: Caller, steps: Steps) -> api.IngestedFile:
-    """Archive the sessions in a file, then read what was new in them for memories.
+    """Archive the sessions in the file `params.path`, then make memories of what is new in them.
 
     Raises:
         BadRequest: the caller works in a folder of `sessions.exclude`, and this is no backfill.
@@ -534,7 +539,8 @@ class Dispatcher:
         return act() if request_id is None else self._once(request_id, call.method, params, act)
 
     def _without_secrets(self, params: Any, found: list[str]) -> Any:
-        """Return `params` with secrets in `NAMES` and `session_id` redacted. Append the kinds in `NAMES` to `found`."""
+        """Return `params` with secrets redacted in `session_id` and in the parameters `NAMES`. Append the kinds of
+        secrets found in `NAMES` to `found`."""
         names = ((name, getattr(params, name, None)) for name in NAMES)
         clean = {name: clean_name(self.ormah, text, found) for name, text in names if isinstance(text, str)}
         session = getattr(params, "session_id", None)

@@ -78,7 +78,8 @@ def findings(
     fix: bool,
     progress: Callable[[int, int, str], None],
 ) -> DoctorResult:
-    """Return problems for a person to look at, worst first. With `fix`, first repair what needs no person's decision."""
+    """Return problems for a person to look at, worst first. With `fix`, first repair what needs no person's decision.
+    `progress` is called with (done, total, stage)."""
     if fix:
         admin.fix(ormah)
     found = [*admin.doctor(ormah, progress), *runner.findings(), *judging.findings(), *intake.findings()]

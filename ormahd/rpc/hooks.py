@@ -55,10 +55,11 @@ _WORDS: Final = {"null": None, "false": False, "true": True}
 
 
 def fields(body: bytes, wanted: Collection[str]) -> dict[str, Any]:
-    """Return the `wanted` fields that the object has: strings, true, false and null as Python values.
+    """Return those of the `wanted` fields that the JSON object `body` has. Strings, true, false and null become
+    Python values.
 
-    A number is returned as its text, an object or list as its opening bracket. Invalid UTF-8 becomes U+FFFD; escaped lone
-    surrogates stay in the strings. The time is linear in the length of `body`.
+    A number is returned as its text, an object or list as its opening bracket. Invalid UTF-8 becomes U+FFFD; escaped
+    lone surrogates stay in the strings. The time is linear in the length of `body`.
 
     Raises:
         ValueError: `body` is not an object, is truncated or has invalid syntax. The message quotes no text of it.
@@ -82,7 +83,7 @@ def fields(body: bytes, wanted: Collection[str]) -> dict[str, Any]:
 
 
 def _value(text: str, at: int) -> tuple[Any, int]:
-    """Return the value that begins at `at`, and the position after it."""
+    """Return the JSON value that begins at `at`, converted as in `fields`, and the position after it."""
     if text[at : at + 1] == '"':
         return _string(text, at)
     if text[at : at + 1] in ("{", "["):
@@ -115,7 +116,7 @@ def _behind(text: str, at: int) -> int:
 
 
 class HookAct(Enum):
-    """The meaning of a harness's event for Ormah."""
+    """What an event of a harness means for Ormah."""
 
     PROMPT = "prompt"
     """A prompt was submitted, and the agent has not answered yet."""
@@ -156,7 +157,7 @@ COMMAND_CHARACTERS: Final = 100_000
 
 
 class Event(Struct, frozen=True):
-    """One event of a session. A field that the harness did not send is None or empty."""
+    """One event of a session, as a harness's hook sent it. A field that the harness did not send is None or empty."""
 
     harness: str
     name: str
@@ -316,7 +317,8 @@ def nudge(commands: Commands) -> str:
 
 
 class Transcript(Struct, frozen=True):
-    """A notice to ingestion that a session's transcript has grown. `path`: its file, if the harness gives it."""
+    """The transcript of a session, passed to ingestion when it has grown. `path`: the transcript's file, if the
+    harness names it."""
 
     harness: str
     event: str
@@ -328,7 +330,8 @@ class Transcript(Struct, frozen=True):
 
 
 class Hooks:
-    """Answers hooks, with whispers from one `Whisper`. Thread-safe."""
+    """Answers the hooks of harnesses: whispers memories (from one `Whisper`), and passes transcripts to ingestion.
+    Thread-safe."""
 
     def __init__(self, whisper: Whisper) -> None:
         self._whisper = whisper
@@ -357,9 +360,10 @@ class Hooks:
         return said
 
     def answer_spooled(self, folder: Path, settled: Callable[[], None]) -> None:
-        """Answer the events that hooks stored in a folder while no daemon ran.
+        """Answer the events that hooks stored in `folder` while no daemon ran.
 
-        After each, call `settled`, which returns once the event's transcript was handled; then remove the event's file.
+        After each, call `settled`, which returns once the event's transcript was handled; then remove the event's
+        file.
         """
         for file in sorted(folder.iterdir()) if folder.is_dir() else ():
             try:
@@ -420,9 +424,10 @@ class Hooks:
         return context(event.name, said.text), "injected" if said.text else "known"
 
     def _tool(self, event: Event, gone: Callable[[], bool]) -> tuple[bytes, str]:
-        """Return memories about the file or command of the tool that the agent is about to use.
+        """Return text with memories about the file or command of the tool that the agent is about to use, and the
+        outcome in one word.
 
-        An event without a session id gets none, because each memory is shown only once in a session.
+        An event without a session id gets no memories, because each memory is shown only once in a session.
         """
         names = at_hand.names_of_file(event.file) if event.file else at_hand.names_of_command(event.command or "")
         space = self._space(event)
@@ -459,7 +464,7 @@ class Hooks:
         return None if found is None else found.space
 
     def _began(self, event: Event) -> str | None:
-        """Return the folder in which the session began, and store it if it is not known yet."""
+        """Return the folder in which the session began. If the state does not have it yet, store it there."""
         place = event.project or next(iter(event.cwds), None)
         session = key_of(event.session_id)
         if place is None or session is None:
@@ -468,7 +473,7 @@ class Hooks:
         return begin(self._ormah.state, session, place, self._ormah.clock(), anew=anew)
 
     def _is_unkept(self, event: Event) -> bool:
-        """Return whether the session began in a folder of `sessions.exclude`, or is in one now."""
+        """Return whether the session began in a folder of `sessions.exclude`, or now works in one."""
         excluded = self._ormah.settings.sessions.exclude
         if not excluded:
             return False

@@ -36,13 +36,14 @@ LENGTH: Final = 4
 def answer(body: bytes, files: BlobFiles | None = None) -> bytes:
     """Merge the versions in a request's body. Return the body of the reply.
 
-    Request: path in the repository, base, ours, theirs, each after its length (4 bytes, big endian). An empty base means
-    that both sides added the file. Reply: one of the marks above, then lines for people (UTF-8) after their length. After
-    `MERGED` follows the merged file. After `CONFLICT` follows nothing, or ours and theirs, each after its length; in them
-    everything is merged except the conflicting fields.
+    Request: path in the repository, base, ours, theirs, each after its length (4 bytes, big endian). An empty base
+    means that both sides added the file. Reply: `MERGED`, `CONFLICT` or `REFUSED`, then lines for people (UTF-8)
+    after their length. After `MERGED` follows the merged file. After `CONFLICT` follows nothing, or ours and theirs,
+    each after its length; both are already merged except for the conflicting fields.
 
-    Git passes blobs. For a path with a git filter, `files` converts the blobs to files and the merged file back to a blob.
-    A conflict in such a path is refused, because conflict markers between encrypted blobs are useless.
+    The versions are git's blobs. For a path with a git filter, `files` converts them to files, and the merged file
+    back to a blob. A conflict in such a path is refused, because conflict markers between encrypted blobs are
+    useless.
 
     Raises:
         BadRequest: the body does not have four parts.
@@ -71,7 +72,8 @@ def answer(body: bytes, files: BlobFiles | None = None) -> bytes:
 
 
 def files_of(top: Path) -> BlobFiles | None:
-    """Return the converter of blobs and files for the repository at `top`; None if it is bare or cannot be opened."""
+    """Return the object that converts blobs to files and back for the repository at `top`; None if it is bare or
+    cannot be opened."""
     with contextlib.suppress(OSError, OrmahError):
         place = locate(top)
         return None if place is None or place.bare else BlobFiles(Git(place))

@@ -17,7 +17,7 @@ _UCRED = struct.Struct("iII")  # pid, uid, gid: <sys/socket.h>, unix(7)
 
 
 def peer_uid(sock: socket.socket) -> int:
-    """Return the user id of the process at the other end.
+    """Return the user id of the process at the other end of `sock`.
 
     Raises:
         OSError: the kernel does not tell it, for example because the connection is closed already.
@@ -34,8 +34,8 @@ def peer_uid(sock: socket.socket) -> int:
 
 
 def peer_pid(sock: _socket.socket) -> int | None:
-    """Return the id of the process that listens at the other end, under socket activation that of the service manager; None
-    where the system does not tell it. Raises OSError."""
+    """Return the id of the process that listens at the other end of `sock`; under socket activation that is the
+    service manager. None where the system does not tell it. Raises OSError."""
     if hasattr(socket, "SO_PEERCRED"):
         pid: int = _UCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))[0]
     elif sys.platform == "darwin":

@@ -62,14 +62,15 @@ BACK: Final = 2
 
 
 def lane_of(call: Call) -> str:
-    """Return the name by which `Pools.put` chooses the pool: the call's method, or LOOKING_BACK or SCAN."""
+    """Return the name by which `Pools.put` chooses the pool for `call`: LOOKING_BACK, SCAN, or else the method's
+    name."""
     if getattr(call.params, "as_of", None) is not None:
         return LOOKING_BACK
     return SCAN if isinstance(call.params, RunTaskParams) and call.params.name == "index_updater" else call.method
 
 
 class WorkerPool:
-    """A thread pool with one queue. Threads start when they are needed."""
+    """Runs tasks from one queue in at most `threads` threads, which are started when needed."""
 
     def __init__(self, name: str, threads: int, *, nice: int = 0, eager: bool = False) -> None:
         self.name = name
@@ -118,7 +119,8 @@ class WorkerPool:
 
 
 class Pools:
-    """The six pools. `threads`: number of threads of the read pool."""
+    """Puts each request into one of six thread pools, chosen by its method. `threads`: number of threads of the read
+    pool."""
 
     def __init__(self, threads: int) -> None:
         self._read = WorkerPool("read", threads)

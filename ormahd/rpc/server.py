@@ -74,10 +74,11 @@ class Server:
         files: BlobFiles | None = None,
         events: EventStream | None = None,
     ) -> None:
-        """Create a server that listens at a path, or on a socket that already listens.
+        """Create a server that listens at the path `at`, or on the socket `at` that already listens.
 
-        `answer` and `hook` run in worker threads. `on_broken` is called if an exception ends the server's loop. `files`
-        converts the blobs that git's merge driver sends to files. `events` are sent to clients that subscribe.
+        `answer` and `hook` run in worker threads. `on_broken` is called if an exception ends the server's loop.
+        `files` converts between files and the blobs that git's merge driver sends. `events` are sent to clients that
+        subscribed.
 
         Raises:
             Conflict, BadRequest, Unavailable: from `sockets.listen`, if `at` is a path.
@@ -137,7 +138,7 @@ class Server:
         return [self._listener.lost or f"the socket {self.path} was taken away; it is being made again"]
 
     def alive(self, within: float) -> bool:
-        """Whether the loop has run in the last `within` seconds. It runs at least every 10 seconds."""
+        """Whether the server's loop has run in the last `within` seconds. It runs at least every 10 seconds."""
         return self._thread.is_alive() and time.monotonic() - self._beat < within
 
     def start(self) -> None:
@@ -263,7 +264,8 @@ class Server:
         return True
 
     def _turn(self, channel: Channel, mask: int) -> None:
-        """Serve one connection once: send, receive, start complete requests, and update what to wait for."""
+        """Serve one connection once: send, receive, start complete requests, and update what to wait for. `mask`:
+        READ, WRITE or both: what the socket is ready for."""
         if channel.closed:
             return
         try:
@@ -354,7 +356,8 @@ class Server:
         self._pools.put(method, task)
 
     def _settle(self, channel: Channel) -> None:
-        """Register the events to wait for on this connection, update its timers, and close it if it is finished."""
+        """Tell the selector whether to wait for reading or writing on this connection, update its timers, and close
+        it if it is finished."""
         now = time.monotonic()
         if channel.finished and channel.linger_until is None:
             channel.say_goodbye()

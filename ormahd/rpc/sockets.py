@@ -40,7 +40,8 @@ LAUNCHD_NAME: Final = "ormahd"
 
 
 class Listening(Struct, frozen=True):
-    """A listening socket. `identity`: device and inode of its file. `ours`: this process made the file and removes it."""
+    """A listening socket. `identity`: device and inode of its file, None if there was no file. `ours`: this process
+    created the file, and removes it at its end."""
 
     sock: socket.socket
     path: Path
@@ -100,7 +101,8 @@ def release(listening: Listening) -> None:
 
 @contextlib.contextmanager
 def _alone(directory: Path) -> Iterator[None]:
-    """Hold an exclusive lock on the directory, so that only one daemon at a time checks and changes its sockets."""
+    """Context manager: hold an exclusive lock on `directory`, so that only one daemon at a time checks and changes
+    its sockets."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -142,7 +144,8 @@ def _make_way(path: Path) -> None:
 def activated(environ: MutableMapping[str, str]) -> Listening | None:
     """Return the listening socket that systemd or launchd passed to this process, or None if there is none.
 
-    The variables are removed from `environ`, so that child processes do not use them.
+    The variables by which systemd passes it (`LISTEN_*`) are removed from `environ`, so that child processes do not
+    use them.
 
     Raises:
         BadRequest: the descriptor passed is not a listening Unix stream socket.
@@ -212,7 +215,8 @@ _SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENO
 
 
 class Listener:
-    """Accepts connections. Used by the server's loop only, except `path`, `intact`, `lost` and `hurry`: any thread.
+    """Accepts connections, and creates the socket's file again if it was removed. Used by the server's loop only,
+    except `path`, `intact`, `lost` and `hurry`: any thread.
 
     `welcome` is called with each accepted connection, `stranger` for each connection of another user.
     """
@@ -260,7 +264,7 @@ class Listener:
             self._registered = False
 
     def patience(self, now: float) -> float:
-        """Return the seconds until `look` checks the socket's file again."""
+        """Return how many seconds remain until `look` has to check the socket's file again."""
         return max(0.0, self._guard_at - now)
 
     def hurry(self) -> None:

@@ -25,7 +25,9 @@ AHEAD_BYTES: Final = 65_536
 
 
 class Subscriber(Struct, eq=False):
-    """A subscription. `place`: the number of the last event that was sent."""
+    """One client connection that subscribed to events. `kind`: JSON or msgpack. `id`: that of the call that
+    subscribed. `place`: the number of the last event that was sent. `only`: names of the events to send; None:
+    all."""
 
     channel: Channel
     kind: bytes

@@ -171,7 +171,7 @@ class ClientConnection:
     def next_event(self, timeout: float) -> MemoryEvent | None:
         """Return the next event, after a call of `events.subscribe`; None if none comes within `timeout` seconds.
 
-        Calls on the same connection discard events that come before their reply, so use a connection for each.
+        A call discards the events that come before its reply, so make other calls on another connection.
 
         Raises:
             Unavailable: the daemon closed the connection: it stopped, or this client read too slowly.
