@@ -171,7 +171,7 @@ def fetch(name: str, source: Path | None) -> Path:
 
 
 def _download(name: str, target: Path) -> None:
-    """Download a model in another process, because in this one the libraries are set to stay offline."""
+    """Download a model in another process, because in this one Hugging Face's libraries are set to stay offline."""
     environ = {key: value for key, value in os.environ.items() if key not in OFFLINE}
     command = [sys.executable, "-P", "-m", "ormahd.embedding.catalogue", name, str(target)]
     done = subprocess.run(command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
@@ -190,7 +190,7 @@ def is_here(name: str) -> bool:
 
 
 def settings_for(settings: EmbeddingSettings, name: str | None) -> EmbeddingSettings:
-    """Return `settings` with the model `name`; unchanged if it is the model in use, or None.
+    """Return `settings` with the model `name`; unchanged if `name` is None or the model that `settings` names.
 
     The prefixes in the settings are for the model in use, so they are cleared for another one.
     """
@@ -202,11 +202,11 @@ def settings_for(settings: EmbeddingSettings, name: str | None) -> EmbeddingSett
 
 
 def report(settings: EmbeddingSettings, directory: Path) -> Report:
-    """Load the model that the settings name, and return what it can do.
+    """Load the model that the settings name, try it out, and return what `ormahctl model check` shows.
 
     A model that was never compared with sentence-transformers is compared first.
 
-    Raises Unavailable, with a hint, if it is not on this machine or cannot be loaded.
+    Raises Unavailable, with a hint, if the model is not on this machine or cannot be loaded.
     """
     from ormahd.embedding.model import Model, load
 
@@ -232,7 +232,8 @@ def report(settings: EmbeddingSettings, directory: Path) -> Report:
 
 
 def main(name: str, target: str) -> None:
-    """Download a model into a folder: the code of the other process (`_download`). Nothing else uses the network."""
+    """Download the model `name` into the folder `target`. This runs in the process that `_download` starts; no other
+    code of this package uses the network."""
     from huggingface_hub import snapshot_download
 
     snapshot_download(name, local_dir=target, ignore_patterns=NOT_NEEDED)

@@ -73,7 +73,7 @@ class Probe(msgspec.Struct, frozen=True):
 
 
 class CheckRecord(msgspec.Struct, frozen=True):
-    """The result of a model's comparison, and the properties of the model that are needed to run it."""
+    """What comparing a model with sentence-transformers showed, and the properties needed to run the model."""
 
     key: str
     """Hash of the model's files, see `key_of`."""
@@ -116,12 +116,13 @@ def tokenizer(folder: Path) -> Any:
 
 
 def key_of(lines: Sequence[str]) -> str:
-    """Return the key of a model's record: a hash of its `model_files.identity` (`lines`) and of `FORMAT`."""
+    """Return the key of a model's record: a hash of `lines` (its `model_files.identity`) and of `FORMAT`."""
     return hashlib.sha256("\n".join([*lines, str(FORMAT)]).encode()).hexdigest()
 
 
 def record_of(folder: Path, key: str, directory: Path) -> CheckRecord:
-    """Return the record of a model, from the package or from `directory`. If neither has it, compare the model now."""
+    """Return the record with this key, from Ormah's package or from `directory`. If neither has it, compare the model
+    in `folder` with sentence-transformers now."""
     packaged = read(_packaged(), key)
     if packaged is not None:
         return packaged
@@ -147,7 +148,7 @@ def read(data: bytes, key: str) -> CheckRecord | None:
 
 
 def _compare_apart(folder: Path, key: str, file: Path) -> CheckRecord:
-    """Compare the model in a child process, which writes the record to `file`. Raises Unavailable if that fails."""
+    """Run `compare` in a child process, which writes the record to `file`. Raises Unavailable if that fails."""
     if importlib.util.find_spec("sentence_transformers") is None:
         why = "it was never compared with sentence-transformers, which is not installed"
         raise unfit(folder, why, fault=True, hint=EXTRA)
@@ -226,7 +227,8 @@ def compare(folder: Path, key: str) -> CheckRecord:
 def _compare_eight(
     about: ModelProperties, onnx: OnnxRuntime, reference: Runtime, texts: Sequence[str]
 ) -> tuple[float, float]:
-    """Return (smallest cosine of vectors, of token vectors) between int8 and the reference; 0 if int8 does not run."""
+    """Return (smallest cosine of vectors, of token vectors) between int8 and `reference`; zeros if int8 does not
+    run."""
     vectors = tokens = 1.0
     with tempfile.TemporaryDirectory() as place:
         try:
@@ -256,7 +258,8 @@ def _encode(reference: Any, texts: Sequence[str]) -> Float:
 
 
 def one_pass(about: ModelProperties, runtime: Runtime, texts: Sequence[str]) -> tuple[Float, list[Float]]:
-    """Return (vectors, token vectors of each text) from one forward pass. Texts are cut at the model's window."""
+    """Return (vector of each text, token vectors of each text) from one forward pass. Texts are cut to the number of
+    tokens that the model takes."""
     windows = [ids_of(about.tokenizer.encode(text), about.window) for text in texts]
     vectors, _, tokens = run(runtime, windows, about.pad)
     return vectors, tokens
@@ -277,7 +280,7 @@ def write(record: msgspec.Struct, file: Path) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process when the parent process ends. Its end closes the pipe that is this process's stdin."""
+    """Wait until the parent process ends, which closes this process's stdin; then end this process."""
     while os.read(0, 1):  # not sys.stdin: its lock would be held when the interpreter ends
         pass
     os._exit(1)
@@ -364,7 +367,8 @@ def open_onnx(folder: Path, lines: Sequence[str], directory: Path, precision: st
 
 
 def _as_probed(about: ModelProperties, runtime: Runtime, record: CheckRecord) -> float:
-    """Return the smallest cosine between the vectors of the record's probes and those that `runtime` gives now."""
+    """Return the smallest cosine between the vector of a probe in `record` and the one that `runtime` gives for
+    it."""
     return min(
         float(one_pass(about, runtime, [probe.text])[0][0] @ np.frombuffer(probe.vector, "<f4"))
         for probe in record.probes
@@ -409,7 +413,7 @@ def _make(
 ) -> tuple[OnnxRuntime, Int8Record]:
     """Write the int8 matrices to `file`, and their record beside it. Return (the model in int8, its record).
 
-    `kept`: an earlier record on this machine, whose timing is used again; None: int8 and fp32 are timed now.
+    `kept`: an earlier record on this machine, whose timing is used again. If it is None, int8 and fp32 are timed now.
     """
     full = OnnxRuntime(folder, record.pooling)
     eight = full.round_off(file, measured(about))

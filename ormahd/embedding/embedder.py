@@ -27,7 +27,7 @@ from ormahd.text.words import words
 
 
 class Piece(Struct, frozen=True):
-    """The vectors of one piece of a text."""
+    """A piece of a text: its vector, its token ids and their vectors."""
 
     vector: Float
     """Unit, float32[dimensions]."""
@@ -38,7 +38,7 @@ class Piece(Struct, frozen=True):
 
 
 class DocumentVectors(Struct, frozen=True):
-    """The vectors of a text."""
+    """The vectors of a text, piece by piece."""
 
     pieces: tuple[Piece, ...]
     """Its pieces; at least one, even for an empty text."""
@@ -71,7 +71,7 @@ class QueryVectors(Struct, frozen=True):
 
 
 class Embedder(Protocol):
-    """The methods of a model that the index uses. Any thread may call any of them."""
+    """What the index needs from an embedding model: vectors of texts and queries. Any thread may call any method."""
 
     @property
     def name(self) -> str: ...
@@ -89,13 +89,13 @@ class Embedder(Protocol):
     def embed_documents(
         self, texts: Sequence[str], headings: Sequence[str | None] | None = None, *, urgent: bool = False
     ) -> list[DocumentVectors]:
-        """Return the vectors of texts. `headings`: one per text or None, embedded before each piece of the text.
-        `urgent`: whether a request waits for the result."""
+        """Return the vectors of texts. `headings`: one for each text (None: the text has none), embedded before each
+        piece of the text. `urgent`: whether a request waits for the result."""
         ...
 
     def embed_query(self, text: str) -> QueryVectors: ...
     def give_back(self) -> None:
-        """Free memory that only bulk work needs."""
+        """Free RAM that is needed only while many texts are embedded."""
         ...
 
 
@@ -158,7 +158,7 @@ class Hashing:
         return made
 
     def give_back(self) -> None:
-        """Do nothing: there is no memory to free."""
+        """Do nothing: there is no RAM to free."""
 
     def embed_query(self, text: str) -> QueryVectors:
         vector, ids, tokens = self._vectors(text)

@@ -13,7 +13,10 @@ ASKED: Final = "Instruct: Given a question, retrieve notes that answer it\nQuery
 
 
 class Family(Struct, frozen=True):
-    """Models that were trained in the same way. `pattern`: a regular expression for their names, in small letters."""
+    """A family of models that were trained in the same way, with the pooling and prefixes that they need.
+
+    `pattern`: a regular expression for the models' names in small letters; `query`, `document`: prefixes, if any.
+    """
 
     name: str
     pattern: str

@@ -49,8 +49,8 @@ PAYS = 0.8
 def quantise(matrix: Float) -> tuple[NDArray[np.int8], Float]:
     """Quantise a matrix W[rows, columns]. Return (codes, int8[columns, rows]; scales, float32[rows]).
 
-    The processor adds the products of columns 2n and 2n + 1 first. If their codes have the same sign, they sum to at
-    most PAIR.
+    The processor first adds the products of columns 2n and 2n + 1. So that their sum fits, two codes of the same sign
+    in these columns of a row sum to at most PAIR.
     """
     # PAIR - 1, because rounding may add half a step to each of the two codes.
     scales = np.maximum(np.abs(matrix).max(axis=1) / np.float32(MOST), _pairs(matrix) / np.float32(PAIR - 1))
@@ -67,9 +67,10 @@ def _pairs(matrix: Float) -> Float:
 
 
 def evening(matrix: Float, largest: Float) -> Float:
-    """Return the SmoothQuant factors, float32[columns], of the activations that the matrix W[rows, columns] multiplies.
+    """Return the SmoothQuant factors, float32[columns], of the activations that `matrix`, W[rows, columns],
+    multiplies.
 
-    `largest`: the largest measured activation of each column. Times its factor it is at most HALF.
+    `largest`: the largest measured activation of each column. Multiplied by its factor, it is at most HALF.
     """
     column, largest = np.maximum(np.abs(matrix).max(axis=0), SMALL), np.maximum(largest, SMALL)
     smooth = column ** (1 - SHARE) / largest**SHARE
@@ -103,9 +104,10 @@ def layout(shape: Shape, weights: Mapping[str, Weight]) -> tuple[dict[str, Int8M
 
 
 def store(shape: Shape, weights: Mapping[str, Weight], source: Path, largest: Mapping[str, Float], file: Path) -> None:
-    """Write the int8 matrices of the weights in `source` to `file`, atomically.
+    """Quantise the matrices in `source`, a model's file, and write them to `file`, atomically.
 
-    `largest`: `{name of an input (`seen`): largest measured activation of each column}`.
+    `weights`: `{name: position in source}`; `largest`: `{name of an input (`seen`): largest measured activation of
+    each column}`.
     """
     mapped = np.memmap(source, np.uint8, "r")
 
@@ -131,8 +133,8 @@ def _products(shape: Shape) -> list[Product]:
 
 
 def seconds(passes: Sequence[Callable[[], object]]) -> list[float]:
-    """Return the shortest processor time of each pass, in seconds. Passes are timed in turns, so that other processes
-    slow them down equally."""
+    """Return the shortest processor time of each of `passes`, in seconds. They are timed in turns, so that other
+    processes slow them down equally."""
     best = [float("inf")] * len(passes)
     for _ in range(TURNS):
         for number, do in enumerate(passes):
@@ -154,7 +156,8 @@ LARGEST = 0.17 * ABOVE / BELOW
 
 
 class Int8Matrices(Struct, frozen=True):
-    """Positions of the quantised matrix W[rows, columns] of a product. Several matrices are concatenated by rows."""
+    """Where the int8 file has the quantised matrix W[rows, columns] of a product. If the product has several
+    matrices, W is these, concatenated by rows."""
 
     codes: Weight
     """int8[columns, rows]: the codes of the weights."""
@@ -240,7 +243,8 @@ def _product(made: GraphWriter, here: str, at: str, eight: Mapping[str, Int8Matr
 
 
 def multiply(made: GraphWriter, codes: str, at: str, step: str, zero: str, bias: str = "") -> str:
-    """Add to the graph the product of quantised activations (`codes`) with the matrix of the product `at`. Return the
-    name of the output. `step`, `zero`: names of the activations' scale and zero point."""
+    """Add to the graph `made` the product of the quantised activations `codes` with the matrix of the product `at`.
+    Return the name of the output. `step`, `zero`: names of the activations' scale and zero point; `bias`: name of the
+    bias, empty for none."""
     given = [codes, f"{at}.codes", step, f"{at}.scales", zero, "", bias]
     return made.node("MatMulIntegerToFloat", given, f"{at}.product", OURS)

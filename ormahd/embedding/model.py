@@ -60,8 +60,8 @@ X = TypeVar("X")
 def fitting(waiting: list[X], lengths: Callable[[X], Sequence[int]], most: int) -> list[X]:
     """Remove the first items from `waiting` that fit into one pass of `most` tokens, at least one, and return them.
 
-    `lengths`: returns the number of tokens of each window of an item. Padding counts too. The caller must keep other
-    threads from changing `waiting`.
+    `lengths`: returns the number of tokens of each window of an item. Tokens of padding count too. The caller must
+    keep other threads from changing `waiting`.
     """
     batch: list[X] = []
     count = longest = 0
@@ -89,7 +89,10 @@ class _Ticket(Struct, Generic[W, M], eq=False):
 
 
 class Together(Generic[W, M]):
-    """Batches calls of `forward`, which returns one result for each window, in order. Thread-safe."""
+    """Joins calls from several threads into one call of `forward`. Thread-safe.
+
+    `forward` returns one result for each window (the token ids of a text or piece), in order.
+    """
 
     def __init__(self, forward: Callable[[Sequence[W]], list[M]], length: Callable[[W], int], *, most: int) -> None:
         """`length`: returns the number of tokens of a window. `most`: maximum number of tokens in a pass, with
@@ -103,7 +106,7 @@ class Together(Generic[W, M]):
         self._waiting: list[_Ticket[W, M]] = []
 
     def __call__(self, windows: Sequence[W]) -> list[M]:
-        """Return the results for `windows`. If the pass that they were part of raised, raise the same."""
+        """Return the results for `windows`. If the call of `forward` with them raised, raise the same exception."""
         ticket: _Ticket[W, M] = _Ticket(windows)
         with self._lock:
             self._waiting.append(ticket)
@@ -119,8 +122,8 @@ class Together(Generic[W, M]):
         return ticket.made
 
     def _run(self) -> None:
-        """Run one pass for as many waiting calls as fit, at least one. Then wake the caller that has to run the
-        next."""
+        """Call `forward` for as many waiting calls as fit, at least one. Then wake the thread that runs the next
+        pass."""
         with self._lock:
             batch = fitting(self._waiting, lambda ticket: [*map(self._length, ticket.windows)], self._most)
         try:
@@ -179,7 +182,7 @@ log = logging.getLogger(__name__)
 
 
 class Model:
-    """The embedder of a model whose files are on this machine. It runs on the CPU.
+    """An embedder that runs a model on the CPU. The model's files must be on this machine.
 
     Each forward pass uses one core, and several run at once. Bulk work uses as many threads as the settings allow, at
     low priority; queries run at the same time in their callers' threads.
@@ -250,7 +253,8 @@ class Model:
         return [DocumentVectors(tuple(some)) for some in pieces]
 
     def embed_query(self, text: str) -> QueryVectors:
-        """Return the vectors of a query. If it is longer than the window, its beginning and its end are used."""
+        """Return the vectors of a query. If it has more tokens than a forward pass takes, its beginning and its end
+        are used."""
         room = (self._window - self._specials) * CHARACTERS_PER_TOKEN
         if len(text) > 2 * room:
             text = f"{text[:room]} {text[-room:]}"
@@ -264,13 +268,13 @@ class Model:
         return QueryVectors(vectors[0], ids[0], self._small(wide[0]), wide[0], read, self._scale)
 
     def give_back(self) -> None:
-        """Free memory, see `Embedder.give_back`."""
+        """Free RAM, see `Embedder.give_back`."""
         self._runtime.give_back()
 
     # Texts to windows
 
     def _windows_of_all(self, texts: Sequence[str], headings: Sequence[str | None], *, urgent: bool) -> list[list[Ids]]:
-        """Return the windows of each text (`_windows`). Several threads tokenize many urgent texts.
+        """Return for each text its pieces as token ids (`_windows`). Several threads tokenize many urgent texts.
 
         Bulk work uses one thread for that, because meanwhile another batch is embedded.
         """
@@ -284,7 +288,7 @@ class Model:
         return found
 
     def _windows(self, texts: Sequence[str], headings: Sequence[str | None]) -> list[list[Ids]]:
-        """Return the pieces of each text as windows of tokens, with special tokens."""
+        """Return for each text its pieces as token ids, with special tokens. `headings`: one for each text."""
         heads = [self._prefix + (f"{heading}\n" if heading else "") for heading in headings]
         bodies = [text[: self._most * self._window * CHARACTERS_PER_TOKEN] for text in texts]
         found: list[list[Ids]] = []
@@ -298,8 +302,8 @@ class Model:
         return found
 
     def _pieces(self, head: str, body: str) -> list[Ids]:
-        """Split a text that is longer than the window into pieces, and return them as windows. Each begins with
-        `head`."""
+        """Split `body`, a text too long for one forward pass, into pieces, and return each as token ids. `head`
+        (prefix and heading) is put before each piece."""
         room = self._window - self._specials
         alone = self._tokenizer.encode(head, add_special_tokens=False)
         if len(alone.ids) > room * HEADING_SHARE:
@@ -314,7 +318,8 @@ class Model:
     # Windows to vectors
 
     def _forward_all(self, windows: Sequence[Ids], *, urgent: bool) -> list[Made]:
-        """Return the results for `windows`, in order. Each forward pass takes windows of similar length."""
+        """Return (vector, token ids, token vectors) of each window, in order. Each forward pass takes windows of
+        similar length. `urgent`: whether a request waits for the result."""
         order = sorted(range(len(windows)), key=lambda at: -len(windows[at].ids))
         few = urgent and bool(order) and len(order) * len(windows[order[0]].ids) <= self._few
         eight = self.served.precision == "int8"
@@ -354,8 +359,8 @@ class Model:
         return self._finished([forward_pass(self._runtime, windows, self._pad) for windows in passes])
 
     def _forward_aside(self, windows: Sequence[Ids]) -> list[Made]:
-        """Return the results for `windows`, in order. They are divided among as many cores as make it faster. `windows`
-        must be sorted by length, so that those in one pass are similar."""
+        """Return (vector, token ids, token vectors) of each window, in order. The windows are divided among as many
+        cores as make it faster. They must be sorted by length, so that those in one pass are similar."""
         passes = -(-sum(len(window.ids) for window in windows) // PASS_TOKENS)
         parts = min(self._threads, max(passes, len(windows) // APART), len(windows))
         ends = [len(windows) * part // parts for part in range(parts + 1)]

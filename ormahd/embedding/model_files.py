@@ -88,7 +88,7 @@ def _full_names(name: str) -> list[str]:
 
 
 def is_absent(where: Path | str) -> bool:
-    """Return True if certainly no file of a model is on this machine. It is found out without importing a large
+    """Return True if certainly no file of a model is on this machine, False if that is unknown. Imports no large
     library."""
     if isinstance(where, Path) or os.environ.get("SENTENCE_TRANSFORMERS_HOME"):
         return False
@@ -136,9 +136,10 @@ def sha256_of(path: Path) -> str:
 
 @contextmanager
 def in_place(file: Path) -> Iterator[BinaryIO]:
-    """Yield a new file to write to. At the end of the block it replaces `file` atomically.
+    """Context manager: yield a new file to write to, which replaces `file` atomically at the end of the block.
 
-    So neither a power cut, a full disk nor another daemon that writes the same file leaves a partial file.
+    If the block raises, `file` stays as it was. Neither a power cut, a full disk nor another daemon that writes
+    `file` at the same time leaves a partial file.
     """
     new = file.with_name(f"{file.name}.{os.getpid()}.new")
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -160,16 +161,16 @@ def _sha256(path: Path, _mtime_ns: int, _size: int) -> str:
 
 
 def stay_offline() -> None:
-    """Set the environment variables that keep Hugging Face's libraries from using the network. They are read on import,
-    so this must be called before."""
+    """Set the environment variables that keep Hugging Face's libraries from using the network. Must be called before
+    these libraries are imported, because they read the variables then."""
     os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
 def load_files(where: Path | str, settings: EmbeddingSettings) -> Any:
-    """Load a model with sentence-transformers. Raises Unavailable if its files, or the library, are not on this
-    machine."""
+    """Load a model with sentence-transformers. `where`: the result of `find_model`. Raises Unavailable if the model's
+    files, or the library, are not on this machine."""
     stay_offline()
     if importlib.util.find_spec("sentence_transformers") is not None and is_absent(where):
         raise _missing(settings, "nothing there")  # importing the library takes seconds
@@ -201,7 +202,7 @@ def _missing(settings: EmbeddingSettings, reason: str) -> Unavailable:
 
 
 def pooling_of(folder: Path | None) -> str | None:
-    """Return a model's pooling, `mean` or `cls`, as its files name it; None for another one.
+    """Return a model's pooling, `mean` or `cls`, as its files name it; None for another pooling, or without a folder.
 
     If the files name none (a bare encoder), return that of the model's family, else `mean`.
     """
@@ -259,8 +260,8 @@ def tokenizer_of(model: Any, name: str) -> Any:
 
 
 class Torch:
-    """Runs the forward passes of a SentenceTransformer, each on one core. Two cores would not be faster in bulk, and
-    slower on a busy machine."""
+    """Runs the forward passes of a SentenceTransformer, each on one core. A second core would not make bulk work
+    faster, and would make passes slower on a busy machine."""
 
     name = "torch"
 
@@ -293,7 +294,7 @@ class Torch:
         return found if found in {"mean", "cls"} else None
 
     def give_back(self) -> None:
-        """Do nothing: only the weights are in memory, and they are needed."""
+        """Do nothing: only the weights are in RAM, and they are needed."""
 
     def forward(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Float, Float]:
         """Run a pass, see `token_vectors.Runtime`."""

@@ -88,7 +88,7 @@ class OnnxRuntime:
         return OnnxRuntime(self._folder, self._pooling, file)
 
     def give_back(self) -> None:
-        """Free memory, see `token_vectors.Runtime`."""
+        """Free RAM, see `token_vectors.Runtime`."""
         self._table.give_back()
 
     def forward(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Float, Float]:
@@ -118,8 +118,8 @@ class OnnxRuntime:
         return tokens
 
     def _through(self, ids: NDArray[np.int64], hiding: dict[str, NDArray[Any]]) -> Float:
-        """Run the graph, and return the token vectors, float32[*ids.shape, width]. `hiding`: `{name: values}` of the
-        input that masks padding; empty if the graph has none."""
+        """Run the graph, and return the token vectors, float32[*ids.shape, width]. `hiding`: `{name: value}` of the
+        graph's input that masks padding; empty if the graph has no such input."""
         (flat,) = self._session.run([onnx_graph.TOKENS], self._given(ids) | hiding)
         return np.asarray(flat.reshape(*ids.shape, self._width), np.float32)
 
@@ -130,8 +130,8 @@ class OnnxRuntime:
 
 
 def unfit(folder: Path, why: str, *, fault: bool = False, hint: str = HINT) -> Unavailable:
-    """Return the error that the model in `folder` does not run on ONNX Runtime. `fault`: whether it should, so that the
-    error is worth a warning."""
+    """Return the error that the model in `folder` does not run on ONNX Runtime. `fault`: whether it ought to run, so
+    that the error is worth a warning."""
     return Unavailable(
         f"the embedding model in {folder} does not run on ONNX Runtime: {why}",
         hint=hint,
@@ -234,7 +234,7 @@ def _library() -> Any:
     """Import ONNX Runtime with its telemetry off.
 
     Since 1.29 it otherwise writes a device id into the cache directory and sends events over the network. The second
-    variable is the older name of the first.
+    environment variable is the older name of the first.
     """
     os.environ["ORT_DISABLE_TELEMETRY"] = os.environ["ORT_TELEMETRY_DISABLED"] = "1"
     try:
@@ -267,7 +267,7 @@ def _session(onnxruntime: Any, graph: bytes, weights: Path, folder: Path) -> Any
 
 
 class WordTable:
-    """The word embeddings, memory-mapped. Thread-safe. Rows that were read stay in memory until `give_back`."""
+    """Looks up word embeddings in a memory-mapped file. Thread-safe. Rows stay in RAM until `give_back`."""
 
     def __init__(self, file: Path, weight: Weight) -> None:
         with file.open("rb") as opened:
@@ -280,6 +280,6 @@ class WordTable:
         return self._rows[ids]
 
     def give_back(self) -> None:
-        """Free the memory of the rows that were read. They are read again when needed, usually from the page cache."""
+        """Free the RAM of the rows that were read. They are read from the file again, usually from the page cache."""
         if hasattr(mmap, "MADV_DONTNEED"):
             self._mapped.madvise(mmap.MADV_DONTNEED)

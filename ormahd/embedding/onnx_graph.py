@@ -35,7 +35,7 @@ TOKENS = "tokens"
 
 
 class Shape(Struct, frozen=True):
-    """The sizes of an encoder."""
+    """The sizes of an encoder, as its `config.json` tells them."""
 
     layers: int
     heads: int
@@ -58,8 +58,8 @@ class Weight(Struct, frozen=True):
 
 
 def names(shape: Shape) -> list[str]:
-    """Return the names of the weights that the graph uses, as in the library transformers. Some files have a prefix
-    before them."""
+    """Return the names of the weights that the graph uses, as in the library transformers. In some models' files each
+    name has a prefix."""
     layer = [
         f"{part}.{kind}"
         for part in (
@@ -193,7 +193,7 @@ class GraphWriter:
     ) -> bytes:  # fmt: skip
         """Return the encoded model.
 
-        `outside`: `{name: position in file}` of weights that stay there; `inside`: `{name: (dimensions, bytes)}` of
+        `outside`: `{name: position}` of weights that stay in `file`; `inside`: `{name: (dimensions, bytes)}` of
         weights that the model contains; `inputs`: `{name: type}` of the inputs besides `WORDS`; `outputs`: names.
         """
         there = [

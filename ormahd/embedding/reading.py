@@ -23,9 +23,9 @@ multilingual one has 3.5 in Russian and 1.7 in Chinese."""
 
 
 def read_share(text: str, start: int, offsets: Sequence[tuple[int, int]], tokens: Sequence[str]) -> float:
-    """Return how well a model reads `text` from `start` on, from 0 to 1. A text without letters gives 1.
+    """Return how well a model knows the language of `text` from `start` on, from 0 to 1, by the letters per token.
 
-    `tokens`: the tokens of the text; `offsets`: (start, end) of each in the text.
+    A text without letters gives 1. `tokens`: the tokens of the text; `offsets`: (start, end) of each in the text.
     """
     covered: list[set[int]] = [set(), set()]
     counts = [0, 0]

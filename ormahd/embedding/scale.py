@@ -28,7 +28,7 @@ APART: Final = 1e-4
 
 
 class Scale(Struct, frozen=True):
-    """Quantiles of a model's similarities of unrelated texts: of their cosines, and of their late interactions."""
+    """How similar a model finds unrelated texts: quantiles of their cosines, and of their late interactions."""
 
     cosine: tuple[float, ...]
     late: tuple[float, ...]

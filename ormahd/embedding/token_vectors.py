@@ -128,8 +128,8 @@ _SENTENCE = re.compile(r"[.!?;:…]['\")\]»”’]*\s$|[。！？；…]['\")\]
 def split(text: str, spans: Sequence[tuple[int, int]], window: int, most: int) -> list[tuple[int, int]]:
     """Return (first token, token after the last) of each piece: at most `most` pieces of at most `window` tokens.
 
-    `spans`: (start, end) of each token in `text`, ascending. The pieces leave no token out up to the end of the last
-    one.
+    `spans`: (start, end) of each token in `text`, ascending. Each piece overlaps the one before, so that no token
+    before the end of the last piece is left out.
     """
     if len(spans) <= window:
         return [(0, len(spans))] if spans else []
@@ -177,7 +177,7 @@ def _rank(text: str, end: int, start: int) -> int:
 
 
 class Runtime(Protocol):
-    """Runs a model's forward passes. Several threads may call it at once."""
+    """What an embedder needs to run a model: forward passes. Several threads may call it at once."""
 
     @property
     def name(self) -> str: ...
@@ -193,12 +193,12 @@ class Runtime(Protocol):
         ...
 
     def give_back(self) -> None:
-        """Free memory whose contents can be read again from the model's files."""
+        """Free RAM whose contents can be read again from the model's files."""
         ...
 
 
 class Ids(Struct, frozen=True):
-    """The tokens of one window of a text."""
+    """The tokens of one window: a text, or a piece of a text, as a forward pass takes it."""
 
     ids: list[int]
     special: list[int]
@@ -206,7 +206,7 @@ class Ids(Struct, frozen=True):
 
 
 class ForwardPass(Struct, frozen=True):
-    """The results of a forward pass over some windows. The vectors are not normalised. Special tokens are left out."""
+    """The results of a forward pass over several windows (`Ids`): vectors not normalised, special tokens left out."""
 
     pooled: Float
     """float32[windows, dimensions]: the windows' vectors."""
@@ -243,7 +243,8 @@ def run(runtime: Runtime, windows: Sequence[Ids], pad: int) -> tuple[Float, list
 
 
 def ids_of(found: Any, most: int | None = None) -> Ids:
-    """Return the tokens of a tokenizer's result, cut to at most `most`. The special token at the end is kept."""
+    """Return the tokens of `found`, a tokenizer's result, cut to at most `most`. The special token at the end is
+    kept."""
     if most is not None and len(found.ids) > most:  # keep the closing special token
         return Ids([*found.ids[: most - 1], found.ids[-1]], [*found.special_tokens_mask[: most - 1], 1])
     return Ids(found.ids, found.special_tokens_mask)

@@ -26,9 +26,10 @@ Line = TypeVar("Line", str, bytes)
 
 
 def text_diff(before: str | None, after: str | None, lines: int = LINES) -> tuple[list[str], bool]:
-    """Return (lines of a unified diff, whether some were left out). If so, the last line says how many.
+    """Return (lines of the unified diff from `before` to `after`, whether some were left out).
 
-    A text of None means that there is no text on that side. `lines`: maximum number of lines.
+    At most `lines` lines are returned. If there are more, a last line says how many were left out. A text of None
+    does not exist: all lines of the other text are shown as added or removed.
     """
     old, new = ([] if text is None else text.splitlines() for text in (before, after))
     out: list[str] = []
@@ -65,8 +66,8 @@ def _lines(hunk: Sequence[Opcode], old: Sequence[str], new: Sequence[str]) -> It
 
 
 def _around(one: str, other: str) -> tuple[str, str]:
-    """Return two versions of a line; if one is longer than `WIDE`, both cut to their difference and `AROUND` characters
-    before and after it."""
+    """Return `one` and `other`, two versions of a line. If one of them is longer than `WIDE`, both are cut to the
+    part in which they differ, with `AROUND` characters before and after it."""
     if max(len(one), len(other)) <= WIDE:
         return one, other
     head, tail = common_ends(one, other)
@@ -106,13 +107,13 @@ def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[list[Opcode]]:
 
 
 def _range(start: int, end: int) -> str:
-    """Return a range of lines in the notation of unified diffs."""
+    """Return lines `start` to `end` (from 0, `end` exclusive) in the notation of unified diffs, such as `5,3`."""
     count = end - start
     return f"{start if count == 0 else start + 1}" + ("" if count == 1 else f",{count}")
 
 
 def common_ends(one: Sequence[object], other: Sequence[object]) -> tuple[int, int]:
-    """Return (number of equal items at the beginning of both sequences, number of those at the end of the rest)."""
+    """Return (length of the common beginning of both sequences, length of the common end of what remains)."""
     shorter = min(len(one), len(other))
     head = next((at for at in range(shorter) if one[at] != other[at]), shorter)
     rest = shorter - head
@@ -123,8 +124,8 @@ def common_ends(one: Sequence[object], other: Sequence[object]) -> tuple[int, in
 def matching_blocks(one: Sequence[Any], other: Sequence[Any]) -> list[tuple[int, int, int]]:
     """Return `(start in one, start in other, length)` of each run of equal items, and an empty run at the end.
 
-    That is the format of difflib. Common ends are matched first. A part between them of more than `MERGED` lines counts
-    as wholly different.
+    That is the format of difflib. The common beginning and the common end are matched first. If more than `MERGED`
+    items lie between them, these items count as wholly different.
     """
     head, tail = common_ends(one, other)
     blocks = [(0, 0, head)] if head else []
@@ -138,7 +139,7 @@ def matching_blocks(one: Sequence[Any], other: Sequence[Any]) -> list[tuple[int,
 
 
 class _Matcher:
-    """The class that merge3 uses in place of difflib's `SequenceMatcher`: it calls `matching_blocks`."""
+    """Replaces difflib's `SequenceMatcher` in merge3: it finds the matches with `matching_blocks`."""
 
     def __init__(self, _junk: Any, one: Sequence[Any], other: Sequence[Any]) -> None:
         self._blocks = matching_blocks(one, other)
@@ -148,9 +149,9 @@ class _Matcher:
 
 
 def three_ways(base: list[Line], ours: list[Line], theirs: list[Line], *, keep_ours: bool = False) -> list[Line] | None:
-    """Return the lines in which the changes of `ours` and `theirs` against `base` are merged.
+    """Return `base` with the changes of both `ours` and `theirs`, as lines.
 
-    If both changed the same lines, return None, or with `keep_ours` take the lines of `ours` there.
+    If both changed the same lines differently, return None, or with `keep_ours` take these lines from `ours`.
     """
     out: list[Line] = []
     for group in merge3.Merge3(base, ours, theirs, sequence_matcher=_Matcher).merge_groups():
@@ -165,10 +166,11 @@ def three_ways(base: list[Line], ours: list[Line], theirs: list[Line], *, keep_o
 
 
 def _side_by_side(base: list[Line], ours: list[Line], theirs: list[Line]) -> list[Line] | None:
-    """Merge changes to adjacent lines, such as one to the last line and an addition after it.
+    """Merge the changes of `ours` and `theirs` if they are to adjacent lines: one changes the last line, the other
+    adds a line after it.
 
-    Git treats such changes as a conflict. Notes of one line could then hardly ever be merged, so they are merged here.
-    Return None if both sides changed the same line, or inserted different lines at the same place.
+    Git treats such changes as a conflict. Notes of one line could then hardly ever be merged, so they are merged
+    here. Return None if both sides changed the same line differently, or inserted different lines at the same place.
     """
     alike = common_ends(ours[::-1], theirs[::-1])[0]
     agreed = ours[len(ours) - alike :]  # both added the same at the end
@@ -186,7 +188,7 @@ def _side_by_side(base: list[Line], ours: list[Line], theirs: list[Line]) -> lis
 
 
 def _changes(base: list[Line], side: list[Line]) -> dict[tuple[int, int], list[Line]]:
-    """Return `{(first line, line after the last): new lines}` for each change of `side` against `base`."""
+    """Return `{(first line, line after the last) in base: new lines}` for each change of `side` against `base`."""
     found: dict[tuple[int, int], list[Line]] = {}
     was = now = 0
     for at, there, size in matching_blocks(base, side):

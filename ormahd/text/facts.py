@@ -45,7 +45,7 @@ VALUES = frozenset({Sort.NUMBER, Sort.VERSION, Sort.TIME, Sort.DATE, Sort.WEEKDA
 
 
 class Term(Struct, frozen=True):
-    """A word or value of a text."""
+    """A word or value in a text, as found by `pieces`."""
 
     key: str
     """Its form for comparison: equal keys mean the same."""
@@ -169,7 +169,7 @@ _INNER = re.compile(r"[^\W\d_].*\d|\d.*[^\W\d_]|[a-z][A-Z]|^[A-Z][A-Z]+$|^c[+#]"
 
 
 def pieces(text: str) -> Iterator[Term]:
-    """Yield the words and values of a text, in order."""
+    """Yield the words and the values (numbers, times, dates, versions, addresses) of a text, in order."""
     text = unicodedata.normalize("NFKC", text).replace("\u2019", "'")
     if not text.isascii():
         text = _SEAM.sub(" ", text)
@@ -229,9 +229,10 @@ def _value(piece: re.Match[str], found: list[re.Match[str]], at: int) -> tuple[T
 
 
 def _term(word: str, low: str, piece: re.Match[str], found: list[re.Match[str]], at: int) -> tuple[Term | None, int]:
-    """Return (the word as a term, index of the next piece): an amount, a weekday, a month, a name or a plain word.
+    """Return (the term that begins with `word`, index in `found` of the first match that is not part of it).
 
-    `low`: the word, folded; `at`: index in `found` of the piece after it.
+    The term is an amount, a weekday, a month, a name or a plain word. `low`: `word`, folded; `piece`: the match that
+    contains `word`; `at`: index in `found` of the match after `piece`.
     """
     start = piece.start()
     if low in AMOUNTS:
@@ -246,9 +247,10 @@ def _term(word: str, low: str, piece: re.Match[str], found: list[re.Match[str]],
 
 
 def _number(piece: re.Match[str], found: list[re.Match[str]], at: int, word: str = "") -> tuple[Term, int]:
-    """Return (an amount with its unit, index in `found` of the piece after them).
+    """Return (an amount with its unit, index in `found` of the match after both).
 
-    `word`: the number, if it is written as a word; `at`: index of the piece after `piece`.
+    `piece`: the match with the number; `at`: index in `found` of the match after it; `word`: the number, if it is
+    written as a word.
     """
     start, text = piece.start(), piece[0]
     if piece["hannumber"]:
@@ -298,8 +300,8 @@ def _number(piece: re.Match[str], found: list[re.Match[str]], at: int, word: str
 
 
 def _amount(said: str) -> float:
-    """Return the value of a written number. `1,000`, `1 000` and `10.000` have separators of thousands; `1.5`, `1,5`
-    and `1.000` have fractions."""
+    """Return the value of a written number: `1,000`, `1 000`, `10.000` are thousands; `1.5`, `1,5`, `1.000`
+    fractions."""
     if re.fullmatch(r"\d{1,3}(?:[,.' ]\d{3})+", said) and not re.fullmatch(r"\d\.\d{3}", said):
         return float(re.sub(r"\D", "", said))
     return float(said.replace(",", ".").replace("'", ""))
@@ -392,7 +394,7 @@ class ExactToken(Struct, frozen=True):
 
 
 def exact_tokens(text: str) -> list[ExactToken]:
-    """Return the exact tokens of a text as written, without duplicates, at most `MOST`."""
+    """Return the names, numbers and quoted phrases in a text that are searched exactly, each once, at most `MOST`."""
     found: dict[str, ExactToken] = {}
     text = text[:READ]
     for quoted in _QUOTED.finditer(text):
@@ -444,7 +446,7 @@ _LATER = 3
 
 
 def lost(sources: Iterable[tuple[str | None, str]], summary: str) -> list[str]:
-    """Return the facts in `sources` that `summary` lacks, as written, without duplicates.
+    """Return the facts (names, numbers, URLs, paths, code) in `sources` that `summary` lacks, as written, each once.
 
     `sources`: (title, content) of each memory that was summarised.
     """
@@ -468,7 +470,7 @@ def lost(sources: Iterable[tuple[str | None, str]], summary: str) -> list[str]:
 
 
 class _There:
-    """The numbers and words of a summary, in which facts are looked up."""
+    """Looks up facts in a summary: numbers, names and literal texts."""
 
     def __init__(self, summary: str) -> None:
         self._folded = fold(summary)

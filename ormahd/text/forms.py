@@ -59,12 +59,12 @@ def identifiers(text: str) -> list[str]:
 
 
 def name_term(word: str) -> str:
-    """Return the term that the index has for a folded word of a name."""
+    """Return the index's term for a word of a title, alias, tag or heading. `word`: this word, folded."""
     return f"{NAME}{word}{NAME}"
 
 
 def initials_terms(acronym: str) -> list[str]:
-    """Return the terms that the index has for every note that contains a long form of `acronym`."""
+    """Return the terms that the index has for every note that writes `acronym` out ("write-ahead log" for WAL)."""
     letters = fold(acronym)
     if len(letters) < 3:
         return [f"{INITIALS}{letters}{INITIALS}"]
@@ -72,7 +72,7 @@ def initials_terms(acronym: str) -> list[str]:
 
 
 def spells(acronym: str, text: str) -> bool:
-    """Return whether `text` contains a long form of `acronym`: consecutive words with its letters as initials."""
+    """Return whether `acronym` is written out in `text`: consecutive words whose initials are its letters."""
     wanted = fold(acronym)
     found = (run for clause in _clauses(text) for run in _runs(clause, len(wanted)))
     return any(
@@ -81,8 +81,8 @@ def spells(acronym: str, text: str) -> bool:
 
 
 def forms(names: Sequence[str], content: str) -> str:
-    """Return the forms of a note, as text for their column in the index. `names`: the note's title, aliases and
-    tags."""
+    """Return other forms of a note's words, as text for their column in the index: parts of camelCase, initials,
+    stems, words of names. `names`: the note's title, aliases and tags."""
     text = content[:READ]
     whole = " ".join([*names, text])
     found = [f"{GAP} {' '.join(parts(one))}" for one in identifiers(whole)]
@@ -111,7 +111,8 @@ def _initials(texts: Iterable[str]) -> set[str]:
 
 
 def _clauses(text: str) -> Iterator[list[str]]:
-    """Yield the words of each clause that has at least two. Words in scripts without capitals are left out."""
+    """Yield the words of each clause of at least two words. Clauses end at punctuation and line ends. Words in
+    scripts without capitals are left out."""
     for clause in _CLAUSE.split(text):
         found = [word for word in _WORD.findall(clause) if word[0].lower() != word[0].upper()]
         if len(found) > 1:
@@ -119,10 +120,10 @@ def _clauses(text: str) -> Iterator[list[str]]:
 
 
 def _runs(clause: list[str], size: int) -> Iterator[list[str]]:
-    """Yield the runs of `size` consecutive words in which long forms are looked for.
+    """Yield the runs of `size` consecutive words in `clause` for which an acronym may stand.
 
-    They neither begin nor end with a function word. If the clause has function words, runs of the clause without these
-    words follow.
+    A run neither begins nor ends with a function word. If the clause has function words, the runs of the clause
+    without its function words are yielded too.
     """
     known = [fold(word) in _FUNCTION for word in clause]
     yield from (

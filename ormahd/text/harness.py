@@ -84,12 +84,12 @@ _PARAGRAPH = re.compile(r"([ \t>|│⎿]*)(.*)")
 
 
 def mark(event: str | None) -> str:
-    """Return the last line of injected text. It contains `event`, the id by which feedback refers to the whisper."""
+    """Return the comment that ends injected text. `event`: the whisper's id, by which feedback refers to it."""
     return f"{MARK} {re.sub(r'[^A-Za-z0-9_-]', '', event)} -->" if event else f"{MARK} -->"
 
 
 def framing(commands: Commands) -> str:
-    """Return the paragraph that explains the injected text and names the command for a whole note."""
+    """Return the paragraph that explains injected text to an agent and names the command for a whole note."""
     return f"{FRAMING} The first are quoted in full, the others by title: `{commands.show}` prints a whole one."
 
 
@@ -107,10 +107,10 @@ def alone(*lines: str, event: str | None = None) -> str:
 
 
 def strip(text: str) -> str:
-    """Return `text` without all injected text.
+    """Return `text` without the text that Ormah injected into it: whispers, greetings and notices.
 
-    It is recognised also if it is indented, quoted, part of a JSON string or cut off, and with `&lt;` and `&gt;` in
-    place of angle brackets, as Gemini CLI escapes them.
+    Injected text is recognised also if it is indented, quoted, part of a JSON string or cut off, and with `&lt;` and
+    `&gt;` in place of angle brackets, as Gemini CLI escapes them.
     """
     if _ESCAPED_MARK in text:
         text = _ESCAPED.sub(lambda found: f"<{found[1]}>" if found[1] else "  >", text)
@@ -133,8 +133,8 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _block(text: str, heading: re.Match[str], earliest: int) -> tuple[int, int]:
-    """Return (start, end) of the block of injected text that `heading` begins; an empty range if it begins none.
-    `earliest`: the position before which the block cannot start."""
+    """Return (start, end) of the block of injected text that begins with `heading`. If no block begins there, both
+    are the start of `heading`. `earliest`: the position before which the block cannot start."""
     nothing = heading.start(), heading.start()
     after = _BREAK.match(text, heading.end())
     if after is None:  # cut off right here, or a heading that is not Ormah's
@@ -184,8 +184,8 @@ def _end_of_line(text: str, at: int, depth: int) -> tuple[int, int | None]:
     r"""Return (end of the line at `at`, start of the next line or None).
 
     `depth`: number of backslashes before the `n` of a line end: 0 in plain text, 1 in a JSON string (`\n`), 2 in a
-    JSON string within one (`\\n`). A backslash of the content is written as 2 * `depth` of them, and the quotation
-    mark at the end of the string has `depth` - 1.
+    JSON string inside another one (`\\n`). A backslash of the content is written as 2 * `depth` of them, and the
+    quotation mark at the end of the string has `depth` - 1.
     """
     if depth == 0:
         end = text.find("\n", at)
@@ -202,14 +202,14 @@ def _end_of_line(text: str, at: int, depth: int) -> tuple[int, int | None]:
 
 
 def _after_mark(text: str, at: int, stop: int) -> int:
-    """Return the position after the mark that begins at `at`; `stop`, the end of the line, if the mark is cut off."""
+    """Return the position after the mark (`mark`) at `at`; `stop`, the end of the line, if the mark is cut off."""
     found = _MARK_END.search(text, at, stop)
     return stop if found is None else found.end()
 
 
 def _without_stray_marks(text: str) -> str:
-    """Return the text without marks whose block has no heading, and without lines of injected text right before
-    them."""
+    """Return the text without marks of injected text whose heading is missing, and without the lines of injected text
+    right before each such mark."""
     kept: list[str] = []
     for line in text.split("\n"):
         found = _STRAY.search(line)
@@ -363,7 +363,7 @@ class Author(StrEnum):
 
 
 class Prompt(Struct, frozen=True):
-    """A prompt without what was added to it, and its author. `text`: the part that the person wrote, if one did."""
+    """A prompt without the additions of Ormah and its harness (`text`; may be empty), and who wrote it (`author`)."""
 
     text: str
     author: Author
@@ -463,8 +463,8 @@ tells a sentence from a command."""
 
 
 def read(prompt: str, harness: str | None = None, *, most: int = KEPT_HEAD + KEPT_TAIL) -> Prompt:
-    """Return the person's part of a prompt that came through `harness`, and the prompt's author. Never raises. At most
-    `most` characters of that part are kept, two thirds of them from its beginning."""
+    """Return the `Prompt` in a raw text that `harness` sent. Never raises. If it is longer than `most` characters,
+    two thirds of `most` are kept from its beginning and one third from its end."""
     whole = len(prompt) <= READ_HEAD + READ_TAIL
     text = strip(_plain(prompt if whole else prompt[:READ_HEAD] + GAP + prompt[-READ_TAIL:])).strip()
     if _BANNER.match(text) or _NOBODY_FIRST.match(text):

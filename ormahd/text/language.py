@@ -61,7 +61,7 @@ _lock: Final = threading.Lock()
 
 
 def languages(text: str) -> tuple[str, ...]:
-    """Return the languages that a text may be in; empty if it is English or unknown."""
+    """Return the names of the languages that a text may be in; empty if it is English or unknown."""
     beginning = text[:READ]
     found = [name for pattern, names in _SCRIPTS if pattern.search(beginning) for name in names]
     said = frozenset(unicodedata.normalize("NFC", beginning).lower().split())
@@ -79,8 +79,8 @@ def function_words(text: str) -> frozenset[str]:
 
 
 def note_stems(text: str, words: Iterable[str]) -> set[str]:
-    """Return the marked stems of a note's words; empty if it is English or unknown. `words`: the folded words of
-    `text`."""
+    """Return the stems of a note's words, each with the prefix `STEM`; empty if the note is in English or an unknown
+    language. `words`: the folded words of `text`."""
     found: set[str] = set()
     named = languages(text)
     if not named:
@@ -104,7 +104,7 @@ _DOTTED: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss"})
 
 @lru_cache(maxsize=8192)
 def question_stems(word: str) -> tuple[str, ...]:
-    """Return the marked stems of a folded word in all languages of its script, each once."""
+    """Return the stems of a folded word in each language of its script, each with the prefix `STEM`, each once."""
     return tuple(dict.fromkeys(stem for name in _script(word) for stem in _stems(word, name)))
 
 

@@ -108,7 +108,7 @@ _CALLED: Final = re.compile(
 
 
 def spans(text: str) -> Iterator[LetterSpan]:
-    """Yield every password of letters alone, in no order. Linear in the text."""
+    """Yield every password that consists of letters alone, in no order. Takes time linear in the text's length."""
     for found in _BEFORE.finditer(text):
         word = _after(text, found.end(), verb=found["verb"] is not None, sign=found["how"])
         if word is not None:
@@ -126,7 +126,8 @@ def spans(text: str) -> Iterator[LetterSpan]:
 def _after(text: str, start: int, *, verb: bool, sign: str = "") -> re.Match[str] | None:
     """Return a match whose group `word` is the password that begins at `start`; None if there is none.
 
-    `verb`: whether a verb is between label and password; `sign`: the sign between them, else empty.
+    `verb`: whether a verb stands between the label ("password") and the password; `sign`: the sign between them, else
+    empty.
     """
     if quoted := _QUOTED.match(text, start):
         return None if is_plain(quoted["word"]) else quoted
@@ -153,7 +154,7 @@ def _after(text: str, start: int, *, verb: bool, sign: str = "") -> re.Match[str
 def _alone(text: str, found: re.Match[str]) -> bool:
     """Return whether the found word ends its clause and does not describe a password.
 
-    In `password "reset" link` the word does not end the clause, so it is none.
+    In `password "reset" link`, the word `reset` does not end the clause, so it is no password.
     """
     closed = _CLOSER.match(text, found.end())
     end = closed.end() if closed else found.end()

@@ -53,7 +53,10 @@ _BLANKS = re.compile(r"[ \t]{2,}")
 
 
 def language(text: str) -> str:
-    """Return `text` without data. Return "" if no letter is left, and `text` unchanged if it contains no data."""
+    """Return `text` without data: inline images, encoded data, minified code, hashes and logs.
+
+    Return "" if no letter is left, and `text` unchanged if it contains no data.
+    """
     if len(text) > 2 * PART:
         parts = [language(part) for part in _parts(text)]
         return text if "".join(parts) == text else "\n".join(filter(None, (part.strip() for part in parts)))
@@ -69,7 +72,7 @@ def language(text: str) -> str:
 
 
 def beginning(text: str, characters: int) -> str:
-    """Return the first `characters` of a text without data. Of a long text only as much as needed is read."""
+    """Return the first `characters` of a text without data (`language`). Reads only as much of the text as needed."""
     for read in (4 * characters + 1_000, PART, MOST):
         found = language(text[:read])
         if len(found) >= characters or read >= len(text):
@@ -90,8 +93,8 @@ def findable(text: str) -> str:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Yield the parts of a long text. They end at line ends if possible. In a part, no pattern holds the GIL for
-    long."""
+    """Yield a long text in parts, which end at line ends if possible. They are short enough that no pattern holds the
+    GIL for long."""
     start = 0
     while start < len(text):
         end = text.find("\n", start + PART, start + LONGEST) + 1 or start + LONGEST
@@ -100,13 +103,13 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _may_hold_other(text: str) -> bool:
-    """Return False if the text certainly contains no data, as most notes. It is a quick test."""
+    """Return whether the text may contain data (`language`). A quick test: most notes certainly contain none."""
     return _SUSPECT.search(text) is not None
 
 
 def _lines(lines: list[str]) -> Iterator[str]:
-    """Yield the lines without minified code, and without `WRAPPED` or more consecutive lines of encoded data or a
-    log."""
+    """Yield `lines` without minified code, and without runs of `WRAPPED` or more consecutive lines of encoded data or
+    of a log."""
     block: list[str] = []
     kind = ""
     for line in lines:
@@ -124,8 +127,8 @@ def _lines(lines: list[str]) -> Iterator[str]:
 
 
 def _without_hashes(line: str) -> str:
-    """Return the line without hashes if they are more than half of it, else unchanged: then they are part of a
-    sentence."""
+    """Return the line without its hashes if they are more than half of it. Otherwise they are part of a sentence, and
+    the line is returned unchanged."""
     if len(line) < SMALL:
         return "" if line.strip(" \t\r>") == "…" else line
     rest = _HASH.sub("", line)
@@ -186,7 +189,8 @@ _FENCE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})(.*)")
 
 
 def harmless(text: str) -> str:
-    r"""Return `text` with harmless signs in place of all that could control a terminal or address a machine.
+    r"""Return `text` with visible or similar signs in place of what could control a terminal (escape sequences,
+    hidden characters) or address a machine (tags of a harness).
 
     Line ends become `\n`.
     """
@@ -215,8 +219,9 @@ def _picture(found: re.Match[str]) -> str:
 def _visible(found: re.Match[str], right_to_left: bool) -> str:
     """Return what replaces a run of invisible characters.
 
-    A variant selector, joiner or mark of direction stays if it belongs to the characters around it. The others become a
-    count, or nothing if they are few. `right_to_left`: whether the text has letters of a script written that way.
+    A variant selector, joiner or mark of direction stays if it belongs to the characters around it. The others become
+    a count such as `‹12 hidden characters›`, or are dropped if they are few. `right_to_left`: whether the text has
+    letters of a script that is written from right to left.
     """
     run, text, start, end = found[0], found.string, found.start(), found.end()
     if run[0] == "\U0001f3f4":
@@ -301,7 +306,8 @@ def one_line(text: str, characters: int) -> str:
 
 
 def quoted(text: str, characters: int) -> str:
-    """Return at most `characters` of a text, made harmless and without data, with `QUOTE` before each line.
+    """Return at most `characters` of a text, without data (`language`) and made harmless (`harmless`), with `QUOTE`
+    before each line.
 
     A code fence that is left open is closed. Return "" if nothing readable is left.
     """

@@ -119,7 +119,7 @@ def _titles_agree(one: tuple[str, ...], other: tuple[str, ...], text: tuple[str,
 
 
 def retold(tokens: Sequence[str], english: bool) -> tuple[str, ...]:
-    """Return the tokens without articles, with contractions, spellings and small numbers in one form each.
+    """Return `tokens` without articles, with one form for `don't` and `do not`, `colour` and `color`, `two` and `2`.
 
     `english`: whether `a` and `an` are articles in this text.
     """
@@ -232,7 +232,8 @@ class TextContrast(StrEnum):
 
 
 def contrast(one: str, other: str) -> TextContrast | None:
-    """Return the clear difference between two texts; None if their words show none."""
+    """Return in what two similar texts clearly differ, so that they are no duplicates; None if their words show no
+    such difference."""
     ours, theirs = marks(one), marks(other)
     folded = fold(one), fold(other)
     # A name does not count if the other text has it too, in small letters or within a word.
@@ -296,7 +297,7 @@ def once(items: Iterable[T], said: Callable[[T], Said]) -> list[tuple[T, list[T]
 
 
 def says_the_same(one: Said, other: Said) -> bool:
-    """Return whether two memories say the same (`same`). Long ones must be equal."""
+    """Return whether two memories say the same (`same`). If one is longer than `LONGEST`, they must be equal."""
     if one == other:
         return True
     shorter, longer = sorted((len(one[1]), len(other[1])))

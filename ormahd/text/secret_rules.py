@@ -133,7 +133,8 @@ _URL_STAND_IN = re.compile(r"(?i)[\[<{$%*].*|x+|(?:your)?[_-]?(?:pass|passwd|pas
 
 
 def spans(text: str, pace: Pace) -> Iterator[Span]:
-    """Yield every secret that these rules find, in no order. Spans may overlap. `pace`: see `secrets.redact`."""
+    """Yield every secret that this module's rules find, in no order. Spans may overlap. `pace`: see
+    `secrets.redact`."""
     folded = text.casefold()
     for needs, search in pace(_RULES):
         if any(word in folded for word in needs):
@@ -164,8 +165,7 @@ def _credentials(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
 
 
 def _cookies(text: str) -> Iterator[Span]:
-    """Yield the values of cookies in a header that look like secrets. Cookies' names, paths and dates are not
-    yielded."""
+    """Yield the values of cookies in `Cookie` and `Set-Cookie` headers, if they look like secrets."""
     reach = 0
     for header in _COOKIES.finditer(text):
         at = header.end()
@@ -385,9 +385,10 @@ def _labelled(text: str) -> Iterator[Span]:
 
 
 def _values(text: str, start: int, kind: str, how: str, *, dense: bool) -> Iterator[Span]:
-    """Yield the secrets of this kind that begin at `start`: at most one, but for recovery codes all of their list.
+    """Yield the secrets of `kind` that begin at `start`: at most one, but for recovery codes all of their list.
 
-    `how`: what is between name and value, see `_following`; `dense`: whether the name is in a script without spaces.
+    `how`: what stands between the secret's label ("password") and `start`, see `_following`; `dense`: whether the
+    label is in a script without spaces.
     """
     if kind == "phrase":
         if words := _WORDS.match(text, start):
@@ -413,8 +414,8 @@ def _bare(text: str, start: int, *, dense: bool) -> tuple[int, int] | None:
 
 
 def _tells(text: str, place: tuple[int, int], kind: str, how: str, *, quoted: bool) -> bool:
-    """Return whether the value at `place` (start, end) after a name is the secret itself, and not a description of
-    it."""
+    """Return whether the value at `place` (start, end) after a label is the secret itself, and not a description of
+    it. `kind`, `how`: see `_values`."""
     value = text[slice(*place)]
     if how == "marked" and (kind != "password" or _SIGNS.isdisjoint(value) or not _END.match(text, place[1])):
         return False
@@ -465,9 +466,9 @@ def _is_iban(text: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
-    """Return a pattern that matches any of these names as a whole word.
+    """Return a pattern that matches any of these labels of secrets as a whole word.
 
-    Names that begin with `~` are in scripts without spaces; they match anywhere, in the group `dense`.
+    Labels that begin with `~` are in scripts without spaces; they match anywhere, in the group `dense`.
     """
     spaced = "|".join(re.escape(name) for name in names if not name.startswith("~"))
     dense = "|".join(re.escape(name[1:]) for name in names if name.startswith("~"))
@@ -477,7 +478,7 @@ def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
 
 @cache
 def _following() -> list[tuple[str, re.Pattern[str]]]:
-    """Return (kind, pattern) for the texts that may be between a name and its value.
+    """Return (kind, pattern) for the texts that may stand between a secret's label and its value.
 
     Kinds: a `sign` such as a colon, a `verb`, nothing (`next`), or a few other words (`marked`).
     """
@@ -490,7 +491,7 @@ def _following() -> list[tuple[str, re.Pattern[str]]]:
 
 @cache
 def _names() -> dict[str, list[str]]:
-    """Return `{kind of secret: its names}` from `secret_labels.txt`, folded, longest first."""
+    """Return `{kind of secret: its labels}` from `secret_labels.txt`, folded, longest first."""
     found: dict[str, list[str]] = {}
     for line in files("ormahd.text").joinpath("secret_labels.txt").read_text("utf-8").splitlines():
         if line.startswith("["):

@@ -83,7 +83,7 @@ class Secret(Struct, frozen=True):
 
 
 class Redacted(Struct, frozen=True):
-    """A text without its secrets, and what was found (never the secrets themselves)."""
+    """A text without its secrets, and the kind and line of each secret that was found, never the secret itself."""
 
     text: str
     found: tuple[Secret, ...]
@@ -104,10 +104,10 @@ _PLAIN_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,19}|[0-9a-f]{8}(?:-[0-9a-f]{4
 
 
 def redact(text: str, *, pace: Pace = iter) -> Redacted:
-    """Replace every secret in `text` by `[redacted: <kind>]`. Thread-safe; redacting twice changes nothing.
+    """Replace every secret in `text` by `[redacted: <kind>]`. Thread-safe. Doing it twice changes nothing more.
 
     The first call imports detect-secrets. A pattern holds the GIL while it searches, so a long text is searched in
-    windows. `pace`: returns an iterator over the patterns of a window, which may give way to other threads between
+    overlapping sections (windows). `pace`: iterates over the patterns, and may let other threads run between two of
     them.
     """
     found: list[tuple[int, Secret]] = []
@@ -122,7 +122,7 @@ def redact(text: str, *, pace: Pace = iter) -> Redacted:
 def redact_name(name: str) -> Redacted:
     """Return `redact` of a name, such as that of a space, an agent or a session.
 
-    Results are cached, because every request has such names.
+    Results are cached, because every request contains such names.
     """
     return Redacted(name, ()) if _PLAIN_NAME.fullmatch(name) else redact(name)
 
@@ -130,10 +130,10 @@ def redact_name(name: str) -> Redacted:
 def _cut(
     text: str, spans: list[Span], cuts: list[tuple[int, int]], found: list[tuple[int, Secret]]
 ) -> tuple[str, list[tuple[int, int]]]:
-    """Return (the text with a marker in place of each span, updated `cuts`), and append the secrets to `found`.
+    """Replace each span by a marker, and append (position, secret) to `found`. Return (the new text, updated `cuts`).
 
-    `cuts`: (position in the text, number of line ends) of what earlier markers replaced. With it the lines of secrets
-    are counted as in the original text.
+    `cuts`: (position in the text, number of line ends that the marker there replaced) for each earlier marker. With
+    it the lines of secrets are counted as in the original text.
     """
     parts: list[str] = []
     moved: list[tuple[int, int]] = []
@@ -194,7 +194,8 @@ def _long_tokens(text: str) -> Iterator[Span]:
 
 
 def _spans_of(text: str, pace: Pace) -> Iterator[Span]:
-    """Yield the secrets that all rules find in a window, without example keys and names of programs."""
+    """Yield the secrets that all rules find in `text`, a short text or a window of a long one. Example keys and names
+    of programs are left out."""
     for span in (*_their_spans(text, pace), *secret_rules.spans(text, pace)):
         value = text[span.start : span.end]
         if "EXAMPLE" not in value and not secret_rules.is_product(text, span.end):

@@ -72,7 +72,7 @@ class Aligned(Struct, frozen=True):
 
 
 class StandingEvidence(Struct, frozen=True):
-    """The evidence on how two memories relate."""
+    """What the relation of two memories is computed from, and the words in which they differ."""
 
     related: bool
     """Whether they may be about the same thing."""
@@ -85,7 +85,7 @@ class StandingEvidence(Struct, frozen=True):
 
 
 def weigh(older: Statement, newer: Statement, cosine: float) -> StandingEvidence:
-    """Return the evidence on how two memories relate. `cosine`: between their vectors."""
+    """Return the features of a pair of memories, and how they differ. `cosine`: that of their vectors."""
     old, new = older.keys, newer.keys
     met_old, met_new = _met(old, new), _met(new, old)
     cover_old, cover_new = _share(old, met_old), _share(new, met_new)
@@ -175,9 +175,9 @@ def _combined(numbers: Mapping[str, float]) -> dict[str, float]:
 def _related(older: Statement, newer: Statement, cosine: float, shared: float, numbers: Mapping[str, float]) -> bool:
     """Return whether two memories may be about the same thing.
 
-    They are if their cosine is high enough (lower suffices with a common word), or both are about the user's home or
+    They are if their cosine is high enough (lower suffices with a shared word), or both are about the user's home or
     work. For Chinese texts more is needed, because the embedding model reads Chinese poorly and finds such texts
-    similar. `shared`: sum of the weights of the older memory's matched keys.
+    similar. `shared`: sum of the weights of those keys of the older memory that the newer one has too.
     """
     if numbers["self_domain"]:
         return True
@@ -207,7 +207,7 @@ def _share(keys: Mapping[str, float], met: Iterable[str]) -> float:
 
 
 def _subject(older: Statement, newer: Statement, met_old: frozenset[str], met_new: frozenset[str]) -> dict[str, float]:
-    """Return features on a common subject: shares of the words in titles and before verbs that are matched."""
+    """Return features on a common subject: shares of words in titles and before verbs that both memories have."""
     found_old = len(older.head & met_old) / len(older.head) if older.head else 0.0
     found_new = len(newer.head & met_new) / len(newer.head) if newer.head else 0.0
     titles = bool(older.titled and newer.titled)
@@ -227,7 +227,7 @@ def _tokens(one: Statement) -> list[Token]:
 def _rivals(
     older: Statement, newer: Statement, met_old: frozenset[str], met_new: frozenset[str]
 ) -> tuple[tuple[Token, Token], ...]:
-    """Return (value in `older`, value in `newer`) for values of the same sort and unit that are not matched."""
+    """Return (value in `older`, value in `newer`): same sort and unit, and neither is in the other memory."""
     old = [token for token in _tokens(older) if token.sort in VALUES and token.key not in met_old]
     new = [token for token in _tokens(newer) if token.sort in VALUES and token.key not in met_new]
     found = []
@@ -495,7 +495,7 @@ class Relation(StrEnum):
 
 
 class Compared(Struct, frozen=True):
-    """How two memories relate.
+    """The result of comparing two memories: how they relate.
 
     `replaced`, `both`, `same`, `unrelated`: the probabilities of the relations; their sum is 1.
     """
@@ -513,7 +513,7 @@ class Compared(Struct, frozen=True):
 
 
 class Weights(Struct, frozen=True):
-    """The fitted logistic regression."""
+    """The weights and thresholds of the fitted logistic regression."""
 
     names: tuple[str, ...]
     """The names of the features."""
@@ -527,8 +527,8 @@ class Weights(Struct, frozen=True):
 
 
 def comparable(one: NodeType, space: str | None, other: NodeType, other_space: str | None) -> bool:
-    """Return whether two memories may contradict each other: both are in one space, or one is global and neither is a
-    rule. `one`, `other`: their types."""
+    """Return whether two memories may contradict each other: both are in one space, or one is global and the type of
+    neither is in `RULES`. `one`, `other`: their types."""
     if space == other_space:
         return True
     return (space is None or other_space is None) and not RULES & {one, other}

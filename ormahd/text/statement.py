@@ -86,7 +86,7 @@ class Sentence(Struct, frozen=True):
 
 
 class Statement(Struct, frozen=True):
-    """A memory that was read. For a flag without a docstring, `statement_words` has the words that make it True."""
+    """What `read` found in a memory. `statement_words` has the words that make a bool without a docstring True."""
 
     sentences: tuple[Sentence, ...]
     """The title, if there is one, and the sentences of the content."""
@@ -129,7 +129,7 @@ class Statement(Struct, frozen=True):
 
 
 def read(title: str | None, content: str, type: NodeType) -> Statement:  # noqa: A002 - a memory's word
-    """Read a memory into a `Statement`."""
+    """Analyse a memory: return its sentences, and what its words show, as a `Statement`."""
     text = _CODE.sub(" ", content[:MAX_TEXT])
     raw = [title] if title else []
     raw += [part for line in text.splitlines() for part in _SENTENCE.split(_BULLET.sub("", line))]
@@ -174,7 +174,7 @@ def read(title: str | None, content: str, type: NodeType) -> Statement:  # noqa:
 
 
 def _talk(parts: Sequence[str]) -> float:
-    """Return the share of sentences that ask, exclaim or address somebody."""
+    """Return the share of the sentences `parts` that ask, exclaim or address somebody."""
     return sum(_SPOKEN.search(part) is not None or ADDRESSING.search(fold(part)) is not None for part in parts) / max(
         1, len(parts)
     )

@@ -35,7 +35,7 @@ _WHEN: Final = re.compile(
 
 
 class Traits(Struct, frozen=True):
-    """Traits of a note's text."""
+    """Traits of a note's text by which search ranks it."""
 
     head: frozenset[str]
     """Words of the name at the note's beginning, if a colon follows it."""

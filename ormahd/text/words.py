@@ -158,7 +158,7 @@ def _short(text: str) -> tuple[str, ...]:
 
 
 def query_terms(text: str) -> list[str]:
-    """Return the words of a query, each once, without stop words; with them if there are no others.
+    """Return the words of a query, each once, without stop words; if it has only stop words, all its words.
 
     Stop words are the English ones. For a query of more than two words, or with non-ASCII letters, they are also
     those of other languages.
@@ -212,7 +212,8 @@ def _fts_part(folded: str) -> str:
 def fts_match(terms: Iterable[str]) -> str:
     """Return an FTS5 MATCH expression that finds notes with any of `terms`; without terms one that finds nothing.
 
-    FTS5's syntax in terms is quoted. A word is also looked up by its stems in other languages (`language`).
+    Operators of FTS5 within a term are quoted, so they have no effect. A word is also looked up by its stems in other
+    languages (`language`).
     """
     phrases: dict[str, None] = {}
     for term in dict.fromkeys(terms):
@@ -265,13 +266,13 @@ def _pieces(folded: str) -> Iterator[re.Match[str]]:
 
 
 def _scripts(folded: str) -> tuple[str, str]:
-    """Return (letters of scripts without spaces, marks) as parts of character classes; empty for an ASCII text."""
+    """Return (letters of scripts without spaces, combining marks) as parts of character classes; empty for ASCII."""
     return ("", "") if folded.isascii() else (_UNSPACED, _marks())
 
 
 @cache
 def _marks() -> str:
-    r"""Return all marks as a part of a character class. `\w` does not match them."""
+    r"""Return all combining marks as a part of a character class. `\w` does not match them."""
     ranges: list[list[int]] = []
     first, last = 0x300, min(0x20000, sys.maxunicode)  # marks above are not used in words
     for code, kind in enumerate(map(unicodedata.category, map(chr, range(first, last))), first):
@@ -312,7 +313,7 @@ def is_unspaced(char: str) -> bool:
 
 
 def is_letter(char: str) -> bool:
-    """Return whether a character is a letter of any script, or a mark that belongs to one."""
+    """Return whether a character is a letter of any script, or a combining mark."""
     return char.isalpha() or unicodedata.category(char)[0] == "M"
 
 
@@ -323,7 +324,7 @@ def _unspaced() -> re.Pattern[str]:
 
 @cache
 def _strays() -> re.Pattern[str]:
-    """Return a pattern that matches non-ASCII signs outside of words, and marks without a letter."""
+    """Return a pattern that matches non-ASCII signs outside of words, and combining marks without a letter."""
     marks = _marks()
     return re.compile(rf"[^\x00-\x7f\w{marks}]+|(?<![\w{marks}])(?:_*+[{marks}]++)++")
 
@@ -333,7 +334,7 @@ KEPT = 20_000
 
 
 class _Stemmer:
-    """Stems words with FTS5's tokenizer, through a database in memory. Thread-safe."""
+    """Callable that returns the stems of words, by FTS5's tokenizer in an SQLite database in RAM. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -33,9 +33,9 @@ IMPLICIT_WEIGHT: Final = 0.8
 
 
 class Verdict(Struct, frozen=True):
-    """The latest explicit judgement on a memory for this prompt.
+    """The latest explicit judgement on a memory for a prompt with the same meaning as the current prompt.
 
-    `cosine`: between this prompt and the judged one; 1 if their texts are equal.
+    `cosine`: between the two prompts; 1 if their texts are equal.
     """
 
     judgement: Judgement
@@ -56,8 +56,8 @@ def verdicts(
 ) -> dict[str, Verdict]:
     """Return `{node id: verdict}` for the nodes that were explicitly judged for a prompt that means the same.
 
-    `vector`: the prompt's unit vector; `prompt_hash`: the keyed hash of its text; `scale`: the scale of the model's
-    similarities, None for the default model.
+    `vector`: the prompt's unit vector, None to compare texts only; `prompt_hash`: the keyed hash of its text;
+    `scale`: the scale of the embedding model's similarities, None for the default model.
     """
     same = own_cosine(scale, SAME)
     found: dict[str, Verdict] = {}
@@ -90,7 +90,7 @@ SHOWN = 20
 class Row(Struct, frozen=True):
     """One judgement that a boost was computed from.
 
-    `cosine`: between the two prompts; `days`: the judgement's age; `weight`: the weight of its signal in the mean.
+    `cosine`: between the judged prompt and the current one; `days`: the judgement's age; `weight`: that in the mean.
     """
 
     judgement: Judgement
@@ -129,7 +129,8 @@ def boosts(
 ) -> dict[str, Boost]:  # fmt: skip
     """Return `{node id: boost}` for the nodes that were judged for a prompt similar to this one.
 
-    `vector`: the prompt's unit vector; `scale`: the scale of the model's similarities, None for the default model.
+    `vector`: the prompt's unit vector, None for no boosts; `scale`: the scale of the embedding model's similarities,
+    None for the default model.
     """
     if vector is None or judgements.matrix.shape[1] != len(vector):
         return {}
@@ -173,7 +174,8 @@ def boosts(
 def judged(
     vector: Float | None, node_id: str, judgements: Judgements, settings: AffinitySettings, scale: Scale | None = None
 ) -> bool:
-    """Return whether this memory was judged for a similar prompt. Then a review need not ask about it."""
+    """Return whether this memory was judged for a similar prompt, so that a review need not ask about it. False
+    without the prompt's unit vector (`vector`)."""
     span = judgements.spans.get(node_id)
     if vector is None or span is None or judgements.matrix.shape[1] != len(vector):
         return False

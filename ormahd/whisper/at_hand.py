@@ -57,7 +57,7 @@ _WORD: Final = re.compile(r"[\w.:@+-]+$")
 
 
 class NamingIndex(Protocol):
-    """The methods of the index that `about` uses."""
+    """What `about` needs from the index: a full text search, and the memories with given ids."""
 
     def search_text(self, query: str | Sequence[str], limit: int, chosen: Filter) -> list[tuple[str, float]]: ...
     def notes(self, ids: Sequence[str], *, connections: bool = True) -> dict[str, NodeRow]: ...
@@ -77,7 +77,7 @@ def names_of_file(path: str) -> list[str]:
 def names_of_command(command: str) -> list[str]:
     """Return the names by which a memory may mean what a shell command runs.
 
-    They are the first two or three words of each part of a pipeline or list, from its program on.
+    For each command in a pipeline or list, these are its first two or three words, beginning with the program.
     """
     found: dict[str, None] = {}
     for part in _PARTS.split(command[:READ]):
@@ -106,11 +106,11 @@ def about(
     replaced: Callable[[Sequence[str]], Mapping[str, str]],
     commands: Commands = SHELL,
 ) -> Greeting:
-    """Return the text that quotes the memories that contain one of `names`; empty if there are none.
+    """Return a text that quotes the memories that contain one of `names`; an empty one if there are none.
 
     `names`: the names of one file or command, the most specific first. `known`: context keys (`context_key`) of
-    memories that the session already has. `replaced`: returns `{older id: newer id}`; the older memories are left
-    out.
+    memories that the session already has. `replaced`: returns for ids `{older id: newer id}` of those that a newer
+    memory replaced; the older memories are left out.
     """
     chosen = Filter(types=KINDS, spaces=(GLOBAL, *([space] if space else [])), alive_at=now)
     found: dict[str, NodeRow] = {}

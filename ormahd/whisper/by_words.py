@@ -32,9 +32,9 @@ STRETCH: Final = 2.3
 
 
 def weights(index: Searchable, query: str, embed: EmbedQuery) -> dict[str, float]:
-    """Return `{word: weight}` for the words of a prompt. Common words have negative weights.
+    """Return `{word: weight}` for the words of a prompt. Words that many notes contain have negative weights.
 
-    Empty if the model reads the prompt's language, or is not loaded.
+    Empty if the embedding model reads the prompt's language, or is not loaded.
     """
     vectors = embed(query)
     if vectors is None or vectors.read >= READABLE:
@@ -50,9 +50,9 @@ def weights(index: Searchable, query: str, embed: EmbedQuery) -> dict[str, float
 
 
 def relevance_by_words(row: NodeRow, weighed: Mapping[str, float]) -> float:
-    """Return the relevance of a memory, from 0 to 1; 0 if it contains too few of the words, or no rare one.
+    """Return the relevance of a memory, from 0 to 1, by the words that it shares with the prompt.
 
-    `weighed`: the result of `weights`.
+    0 if these are too few, or none of them is rare. `weighed`: the prompt's words, as `weights` returns them.
     """
     text = f"{row.title or ''} {' '.join(row.tags)} {beginning(row.content, READ)}"
     said = set(words(text))

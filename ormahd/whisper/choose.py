@@ -61,15 +61,15 @@ BELOW_GATE = "gate: relevance"
 
 
 def alive(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Return the candidates that no step has dropped."""
+    """Return the candidates that no stage has dropped."""
     return [one for one in candidates if one.dropped is None]
 
 
 def judge(pool: Pool, heard: Heard, asked: Asked) -> None:
     """Compute the relevance of each candidate and preference from its text, its confidence and its space.
 
-    For a prompt about the user, memories linked to the self node are relevant even without common words. Memories of
-    another space count little (`OTHER_SPACES`), unless the prompt names that space.
+    For a prompt about the user, memories linked to the self node are relevant even if they share no word with it.
+    Memories of another space get a low relevance (`OTHER_SPACES`), unless the prompt names that space.
     """
     said = frozenset(words(heard.prompt))
     about_user = heard.scores.get(Intent.IDENTITY.value, 0.0) if Intent.IDENTITY in heard.intents else 0.0
@@ -87,7 +87,7 @@ def judge(pool: Pool, heard: Heard, asked: Asked) -> None:
 
 
 def heed(candidates: Iterable[Candidate], verdicts: Mapping[str, Verdict], asked: Asked) -> None:
-    """Record the verdicts on candidates in their `numbers`. `verdicts`: `{node id: verdict}` for this prompt.
+    """Record each explicit judgement in the candidate's `numbers`. `verdicts`: `{node id: verdict}` for this prompt.
 
     A positive verdict on a memory of another project is ignored if it was given in another project than the caller's:
     there the same words may have asked for something else.
@@ -112,7 +112,7 @@ def _place(one: Candidate, asked: Asked, said: frozenset[str]) -> float:
 
 
 def compare(candidates: Iterable[Candidate], heard: Heard) -> None:
-    """Set `numbers["behind"]`: how far a candidate's search logit is below the best one of this space or global.
+    """Set `numbers["behind"]`: how far a candidate's search logit is below the best global one or one of this space.
 
     It is not set for a prompt about the user alone, whose memories are found by edges instead, nor for a prompt that
     asks for several things, because the search scored each memory against one part of it.
@@ -133,12 +133,12 @@ def _beside(one: Candidate) -> bool:
 
 
 def log_relevance(settings: WhisperSettings) -> float:
-    """Return the relevance from which a candidate is logged."""
+    """Return the minimum relevance of a candidate that is written to the whisper log."""
     return min(LOG_RELEVANCE, settings.injection_gate)
 
 
 def floor(candidates: Iterable[Candidate], heard: Heard, settings: WhisperSettings) -> None:
-    """Drop candidates below `LEAST_RELEVANCE`, or `TEMPORAL_RELEVANCE` for a prompt that asks for a time."""
+    """Drop candidates less relevant than `LEAST_RELEVANCE` (`TEMPORAL_RELEVANCE` if the prompt asks for a time)."""
     least = min(TEMPORAL_RELEVANCE if heard.temporal else LEAST_RELEVANCE, settings.injection_gate)
     for one in alive(candidates):
         if one.relevance < least and one.source != "temporal" and not one.wanted and not _beside(one):
@@ -158,7 +158,7 @@ def blend(candidates: Sequence[Candidate], judged: Sequence[float]) -> None:
 
 
 def boost(candidates: Iterable[Candidate], boosts: Mapping[str, Boost], settings: WhisperSettings) -> None:
-    """Add each candidate's affinity to its relevance; drop it if it was judged of no use or is below `log_relevance`.
+    """Add each candidate's affinity to its relevance. Drop it if judged of no use, or if then below `log_relevance`.
 
     `boosts`: `{node id: boost}`.
     """
@@ -179,8 +179,8 @@ def boost(candidates: Iterable[Candidate], boosts: Mapping[str, Boost], settings
 def timely(candidates: Sequence[Candidate], heard: Heard, asked: Asked, *, topical: bool) -> None:
     """For a prompt that asks for a time: drop some of the candidates that were found only by their time.
 
-    These are candidates of another space; and all of them, if the prompt has a topic (`topical`) for which the search
-    found others.
+    Those of another space are dropped. If the prompt also has a topic (`topical`), and the search found candidates
+    for it, all are dropped.
     """
     if not heard.temporal:
         return
@@ -195,7 +195,7 @@ def timely(candidates: Sequence[Candidate], heard: Heard, asked: Asked, *, topic
 
 
 def identity(candidates: Sequence[Candidate], heard: Heard, settings: WhisperSettings) -> None:
-    """For a prompt about the user alone: keep global memories only, if there are any.
+    """For a prompt about the user alone: drop candidates that belong to a space, if there are global ones.
 
     If the most relevant text reaches `log_relevance`, the prompt asks for a single trait of the user. Then candidates
     whose text is far less relevant are dropped.
@@ -238,11 +238,10 @@ def topical(candidates: Sequence[Candidate], pool: Pool, heard: Heard, overlaps:
 
 
 def at_home(candidates: Sequence[Candidate], pool: Pool, asked: Asked) -> bool:
-    """Return whether the prompt is about the caller's space; if not, drop the candidates of this space and global
-    ones.
+    """Return whether the prompt is about the caller's space. If not, drop global candidates and those of this space.
 
-    It is about another space if a memory there has a better late interaction than all memories of the caller's space
-    and all global ones. Returns True for a caller outside of any project.
+    The prompt is about another space if a memory there has a better late interaction than all global memories and all
+    of the caller's space. Returns True for a caller outside of any project.
     """
     if asked.space is None or pool.elsewhere <= 0.0 or pool.here >= pool.elsewhere + ELSEWHERE_MARGIN:
         return True
@@ -255,7 +254,7 @@ def at_home(candidates: Sequence[Candidate], pool: Pool, asked: Asked) -> bool:
 
 
 def unknown(candidates: Sequence[Candidate], before: Before) -> float:
-    """Drop candidates that the session's context already contains, and candidates that say the same as one of these.
+    """Drop candidates that the session's context already contains, and candidates that say the same as one of those.
 
     Return the largest relevance of a candidate that the context contains, or 0.
     """
@@ -269,7 +268,7 @@ def unknown(candidates: Sequence[Candidate], before: Before) -> float:
 
 
 def silenced(candidates: Iterable[Candidate], settings: WhisperSettings) -> bool:
-    """Return whether a candidate that was relevant enough was dropped because it had been judged of no use."""
+    """Return whether a candidate that reached the gate was dropped because it had been judged of no use."""
     return any(
         one.numbers.get("verdict", 0.0) < 0 and one.numbers.get("before_feedback", 0.0) >= settings.injection_gate
         for one in candidates
@@ -277,7 +276,7 @@ def silenced(candidates: Iterable[Candidate], settings: WhisperSettings) -> bool
 
 
 def resting(candidates: Sequence[Candidate], settings: WhisperSettings) -> Candidate | None:
-    """Drop archived candidates below `archive_gate`.
+    """Drop archived candidates with a relevance below `archive_gate`.
 
     Return the most relevant of them that would have passed the normal gate, or None.
     """
@@ -302,8 +301,8 @@ def gate(
 
     The gate rises by `crowding` (log odds) with each chosen memory. Candidates far less relevant than the best one
     (`companions`, log odds) or than `known` (the relevance of memories that the context already contains) are
-    dropped. If one passes, candidates with nearly the best search logit are added. For a prompt that asks for a time,
-    the types that the prompt names come first, then the newest.
+    dropped. If one candidate passes, those with nearly the best search logit are added. For a prompt that asks for a
+    time, memories of the types that the prompt names come first, then the newest.
     """
     wished = kinds(heard.prompt) if heard.temporal else frozenset()  # otherwise the search's order already includes it
     left = sorted(

@@ -72,7 +72,7 @@ FAR_PREFERENCE = 0.2
 
 
 class Readable(Searchable, Protocol):
-    """The methods of the index that this module uses."""
+    """What this module needs from the index: search, the number of notes, and the memories with given ids."""
 
     def count(self) -> int: ...
     def notes(self, ids: Sequence[str], *, connections: bool = True) -> dict[str, NodeRow]: ...
@@ -97,7 +97,7 @@ class Pool(Struct, frozen=True):
 
 
 class PromptEvidence(Struct, frozen=True):
-    """The values of a prompt from which the relevance of candidates is computed."""
+    """Values of the prompt and the vault from which the relevance of each candidate is computed."""
 
     notes: int
     """Number of notes in the vault."""
@@ -117,7 +117,8 @@ def gather(
     index: Readable, heard: Heard, asked: Asked, *, self_id: str, embed: EmbedQuery, now: datetime, rules: Rules,
     limit: int, preferences: bool,
 ) -> Pool:  # fmt: skip
-    """Search the index for the prompt, and return the candidates. `preferences`: also search standing preferences."""
+    """Search the index for the prompt, and return the candidates. `self_id`: id of the self node; `limit`: maximum
+    number of search results; `preferences`: whether standing preferences are searched too."""
     query = SearchQuery(
         query=heard.query, limit=limit, tiers=SPOKEN_OF,
         created_after=heard.after, created_before=heard.before,
@@ -245,7 +246,7 @@ def _preferences(
 
 
 def _few(rules: Rules, many: int) -> Rules:
-    """Return `rules` changed to those of a small search: over `many` candidates, without spreading activation."""
+    """Return `rules` changed for a small search: over `many` candidates, without spreading activation."""
     return replace(rules, seeds=0, min_pool=many, compared=many)
 
 
@@ -265,9 +266,9 @@ def renew(
 ) -> tuple[list[Candidate], list[Candidate], frozenset[str]]:
     """Return (chosen memories, standing preferences, ids of replaced memories), with newer memories added.
 
-    The memory that replaced a chosen one or a preference is placed before it; the older one is marked (`older_than`).
-    If the newer memory must not be shown (`NOT_RENEWED`), the older one is dropped. The ids are those of all replaced
-    memories among the best candidates.
+    If a newer memory replaced a chosen one or a preference, it is placed before the older one, which is marked
+    (`older_than`). If the newer memory must not be shown (`NOT_RENEWED`), the older one is dropped. The ids are those
+    of all replaced memories among the best candidates.
     """
     everyone = [*pool.candidates, *pool.preferences]
     by_id = {one.id: one for one in reversed(everyone)}
@@ -318,9 +319,9 @@ def _in_order(
 
 
 def _read(index: Readable, node_id: str, older: Candidate, pool: Pool) -> Candidate | None:
-    """Return the memory `node_id`, which replaced `older` but was not found, as a new candidate of the pool.
+    """Return the memory `node_id`, which replaced `older` but was not found by the search, as a new candidate.
 
-    None if there is no such memory any more.
+    It is added to `pool`. None if there is no such memory any more.
     """
     row = index.notes([node_id], connections=False).get(node_id)
     if row is None:

@@ -154,7 +154,7 @@ class Technical(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
-    """A technical prompt."""
+    """The analysis of a technical prompt."""
 
     stems: Mapping[str, str]
     """`{stem: word}` of its words, without stop words."""
@@ -173,7 +173,7 @@ class Request(Struct, frozen=True):
 
     @property
     def share(self) -> float:
-        """The share of technical words. At most `MOST_OTHER` of the other words are counted."""
+        """The share of technical words in the prompt. Of the other words, at most `MOST_OTHER` are counted."""
         other = sum(1.0 if _whole(stem) else PAIR for stem in self.stems if stem not in self.technical)
         return len(self.technical) / (len(self.technical) + min(other, MOST_OTHER))
 
@@ -220,10 +220,10 @@ def drop(
     said: Mapping[str, Collection[str]],
     frequencies: Frequencies,
 ) -> None:
-    """Drop candidates that share nothing specific with a technical prompt; none if `asked` is None.
+    """Drop candidates that share nothing specific with a technical prompt. `asked`: its analysis; None: drop nothing.
 
-    A memory stays if it contains an exact name from the prompt, or if feedback on similar prompts was positive. `said`:
-    `{digest: stems}` of the candidates' words.
+    A memory stays if it contains an exact name from the prompt, or if feedback on similar prompts was positive.
+    `said`: `{digest: stems}` of the candidates' words. `frequencies`: counts the notes that contain each word.
     """
     some = [one for one in candidates if one.dropped is None]
     if asked is None or not some:
@@ -255,7 +255,7 @@ def dropped(candidates: Iterable[Candidate], gate: float) -> bool:
 
 
 def specific(asked: Request, *, own: float, common: float) -> float:
-    """Return the probability that a technical prompt asks for a memory, computed from the words that both have.
+    """Return the probability that a technical prompt asks for a memory, computed from the words that both contain.
 
     `own`, `common`: sums of the rarities of these words, see `OWN` and `COMMON`.
     """
@@ -310,7 +310,7 @@ def _begins_generally(text: str) -> bool:
 
 
 def _definite(every: Sequence[str]) -> int:
-    """Return the number of definite words, except those before a word such as "difference" (`_NO_THING`)."""
+    """Return the number of definite words ("the", "our"), except before "difference" and the like (`_NO_THING`)."""
     following = [*every[1:], ""]
     return sum(word in _DEFINITE and after not in _NO_THING for word, after in zip(every, following, strict=True))
 

@@ -34,13 +34,13 @@ AGENT: Final = "agent:"
 
 
 class AgentCommands:
-    """The commands that each agent can run, from the file that `ormahctl setup` writes.
+    """Reads which commands each agent can run, from the file that `ormahctl setup` writes.
 
     The file is read again after it changed. Thread-safe.
     """
 
     def __init__(self, file: Path | None = None) -> None:
-        """`file`: path of that file; None for the default."""
+        """`file`: path of the file that `ormahctl setup` writes; None for the default path."""
         self._file = file or paths.wiring_file()
         self._usual = shell(paths.program(PROGRAM))
         self._known: tuple[tuple[int, int, int] | None, Mapping[str, Commands]] = (None, {})
@@ -64,7 +64,7 @@ class AgentCommands:
 
 
 def _parsed(file: Path) -> Mapping[str, Commands]:
-    """Return `{agent: its commands}` from the file; empty if it cannot be read, so that a whisper does not fail."""
+    """Return `{agent: its commands}` from `file`; empty if it cannot be read, so that a whisper does not fail."""
     try:
         programs = msgspec.json.decode(own_files.read(file, follow=True), type=dict[str, paths.AgentConnection])
     except (OSError, msgspec.DecodeError) as exc:
@@ -80,7 +80,7 @@ MOST: Final = 20
 
 
 class GreetingIndex(Protocol):
-    """The methods of the index that a greeting uses."""
+    """What a greeting needs from the index: edges, ids of memories by filter, and the memories with given ids."""
 
     def edges_of(self, ids: Sequence[str] | None = None) -> list[EdgeRow]: ...
     def ids(self, chosen: Filter) -> list[str]: ...
@@ -92,7 +92,7 @@ Replaced = Callable[[Sequence[str]], Mapping[str, str]]
 
 
 class Greeting(Struct, frozen=True):
-    """The text (empty if there is nothing to show), and `{context key: how the memory is shown in it}`."""
+    """A text with memories for an agent, and `{context key: how the memory is shown in it}`; both may be empty."""
 
     text: str = ""
     shown: Mapping[str, Shown] = field(default_factory=dict)
@@ -109,10 +109,10 @@ def greet(
     commands: Commands = SHELL,
     replaced: Replaced = lambda _: {},
 ) -> Greeting:
-    """Return the text for a session that begins in `space`.
+    """Return the greeting for a session that begins in `space`.
 
-    `known`: context keys of memories that the session already has; they are left out. `replaced`: returns
-    `{older id: newer id}`; the older memories are marked.
+    `known`: context keys of memories that the session already has; they are left out. `replaced`: returns for ids
+    `{older id: newer id}` of those that a newer memory replaced; the older memories are marked.
     """
     room = settings.greeting_characters - len(enclose([], commands=commands, heading=REMEMBERS))
     lines: list[str] = []

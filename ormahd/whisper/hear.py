@@ -42,7 +42,7 @@ Sequence = tuple["str | Choice", ...]
 
 
 class Choice(Struct, frozen=True):
-    """A place in a phrase where any of `options` may stand. An empty option makes it optional."""
+    """Alternatives in a phrase: one of `options` must match. With an empty option, all of them may be left out."""
 
     options: tuple[Sequence, ...]
 
@@ -69,7 +69,7 @@ def tokens(text: str, most: int) -> Words:
 
 
 def _ends(phrase: Sequence, words: Words, start: int) -> set[int]:
-    """Return the positions at which the phrase can end if it begins at `start`; empty if it does not match there."""
+    """Return the positions in `words` where the phrase can end if it begins at `start`; none if it does not match."""
     places = {start}
     for part in phrase:
         if isinstance(part, str):
@@ -117,7 +117,7 @@ def _sequence(template: str) -> Sequence:
 
 
 def _parts(template: str) -> Iterator[str]:
-    """Yield the parts of a line's phrase: text outside of brackets, and brackets with their contents."""
+    """Yield the parts of a phrase in `phrases.txt`: text outside of brackets, and brackets with their contents."""
     start = depth = 0
     for at, sign in enumerate(template):
         if sign in "[(":
@@ -269,7 +269,7 @@ def _leans(prompt: str) -> bool:
 
 
 def topic(text: str, space: str | None) -> frozenset[str]:
-    """Return the stems of `topical_words`."""
+    """Return the stems of the words that say what a text is about (`topical_words`)."""
     return stems(topical_words(text, space))
 
 
@@ -303,7 +303,7 @@ def _vector(found: Embedded | None) -> Float | None:
 
 
 def is_read(prompt: str, embed: Embed) -> bool:
-    """Return whether the model reads the language of a prompt; True while there is no model."""
+    """Return whether the embedding model knows the language of a prompt; True while no model is loaded."""
     found = embed(prompt)
     return found is None or found.read >= READABLE
 
@@ -313,6 +313,6 @@ def _only_time(period: Period) -> bool:
 
 
 def _earlier(before: Before, count: int) -> list[str]:
-    """Return the last `count` prompts that `early` does not reject."""
+    """Return the last `count` stored prompts that `early` does not reject, shortened."""
     said = [one.text for one in before.recent or () if early(one.text) is None]
     return [text[:EARLIER_CHARACTERS] for text in said[-count:]]

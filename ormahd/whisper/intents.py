@@ -114,8 +114,10 @@ Embed = Callable[[str], Embedded | None]
 
 
 class Archetypes:
-    """The vectors of the examples. They are embedded at first use or by `warm`, and again if the model's dimensions
-    change. Thread-safe."""
+    """Embeds the example prompts of each intent, and compares prompts with them. Thread-safe.
+
+    The examples are embedded at first use or by `warm`, and again if the model's dimensions change.
+    """
 
     def __init__(self, embed: Embed) -> None:
         self._embed = embed
@@ -180,11 +182,11 @@ def _resuming() -> frozenset[str]:
 
 
 def classify(scores: Mapping[Intent, float], prompt: str, threshold: float) -> frozenset[Intent]:
-    """Return the kinds whose score reaches both `threshold` and the score of the general kind; general if none does.
+    """Return the intents whose score reaches both `threshold` and the score of GENERAL; GENERAL if none does.
 
-    Identity requires a word of the first person, because the prompt else asks about another person. If conversational
-    and other kinds are found, the others are returned if one of them is within `MARGIN`, else conversational alone.
-    Continuation is left out beside identity.
+    IDENTITY requires a word of the first person, because otherwise the prompt asks about another person. If
+    CONVERSATIONAL and other intents are found, the others are returned if one of them is within `MARGIN`, else only
+    CONVERSATIONAL. CONTINUATION is left out beside IDENTITY.
     """
     floor = max(threshold, scores[Intent.GENERAL])
     found: set[Intent] = {kind for kind, score in scores.items() if score >= floor} - {Intent.GENERAL}

@@ -38,7 +38,7 @@ _HASH: Final = re.compile(r"(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{6,64}")
 
 
 def unknown_names(index: Searchable, query: str) -> list[str]:
-    """Return the exact names of a prompt that no memory has."""
+    """Return the exact names in a prompt (`OPS-2310`, `src/app.py`) that no memory contains."""
     names = [token.text for token in exact_tokens(query) if not token.plain]
     if not names:
         return []
@@ -47,9 +47,9 @@ def unknown_names(index: Searchable, query: str) -> list[str]:
 
 
 def has_twin(names: Sequence[str], row: NodeRow) -> bool:
-    """Return whether a memory has a look-alike of one of `names`.
+    """Return whether a memory contains a look-alike of one of `names`.
 
-    That is a name with a third of its parts, a name that differs in digits only, or for a hash any hash.
+    A look-alike has at least a third of the name's parts, or differs in digits only. All hashes are look-alikes.
     """
     if not names:
         return False
@@ -72,10 +72,10 @@ def _parts(name: str) -> frozenset[str]:
 
 
 def by_names(relevance: float, numbers: Mapping[str, float], *, twin: bool, absent: bool) -> float:
-    """Return `relevance` of a memory, changed by the names in the prompt.
+    """Return `relevance` of a memory, raised or lowered by the exact names in the prompt.
 
-    `numbers`: the search's numbers of the memory; `absent`: whether the prompt has a name that no memory has; `twin`:
-    whether this memory has a look-alike of that name.
+    `numbers`: the search's numbers of the memory; `absent`: whether the prompt has a name that no memory contains;
+    `twin`: whether this memory contains a look-alike of that name (`has_twin`).
     """
     boost = numbers.get("exact", 0.0)
     if boost >= RARE:

@@ -117,8 +117,7 @@ class Whisper:
 
 
 class Answer(Struct):
-    """The result of the stages for one prompt: the chosen memories or silence, and the values of the stages that
-    ran."""
+    """The result of the stages for one prompt: the chosen memories or the silence, and what the stages computed."""
 
     silence: Silence | None = None
     heard: Heard | None = None
@@ -133,7 +132,7 @@ class Answer(Struct):
 
 
 class _Course:
-    """The run of one prompt through the stages."""
+    """Runs one prompt through the stages, then renders and logs the answer."""
 
     def __init__(self, whisper: Whisper, asked: Asked, *, explain: bool) -> None:
         self.whisper = whisper
@@ -227,7 +226,7 @@ class _Course:
         return not self.settings.enabled or here in self.settings.silent_spaces
 
     def embed(self, text: str) -> QueryVectors | None:
-        """Return a text's vectors, computed once per prompt."""
+        """Return a text's vectors. Each text is embedded only once in this run."""
         if text not in self._embedded:
             self._embedded[text] = self.ormah.embed_query(text)
         return self._embedded[text]

@@ -43,7 +43,7 @@ SHARED: Final = 8.0
 
 
 def few_words(shared: int) -> float:
-    """Return the value of `words` in a vault of few notes, where each common word is assumed to be rare.
+    """Return bm25 / (bm25 + `HALF`) for a vault of few notes, where each shared word is assumed to be rare.
 
     `shared`: number of words that prompt and memory have in common.
     """
@@ -59,7 +59,7 @@ PART: Final = "text_"
 
 
 class Chances(FittedWeights, frozen=True):
-    """The weights of the logistic regression."""
+    """The fitted logistic regression for relevance. It computes what each evidence contributes."""
 
     def contributions(self, evidence: Mapping[str, float]) -> dict[str, float]:
         """Return `{name with PART: weight × value}` of each evidence, and the constant; they add up to the logit."""
@@ -67,7 +67,7 @@ class Chances(FittedWeights, frozen=True):
 
 
 def witnesses(numbers: Mapping[str, float]) -> dict[str, float] | None:
-    """Return `{name: evidence}` on one candidate, from its numbers; None if they have no late interaction.
+    """Return `{name: evidence}` on one candidate, from its `numbers`; None if these have no late interaction.
 
     - `late`: late interaction weighted by rarity; `close`: its square, because high values count more.
     - `common`: the square of `common_words`.

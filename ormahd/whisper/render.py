@@ -56,7 +56,7 @@ LEAST = 40
 
 
 class ReviewShown(Protocol):
-    """The memory that `whisper.review` picked, and the earlier prompt for which it was not shown."""
+    """What `compose` needs from a review: the memory to judge, and the earlier prompt for which it was not shown."""
 
     @property
     def node_id(self) -> str: ...
@@ -73,7 +73,7 @@ class ReviewShown(Protocol):
 
 
 class Rendered(Struct, frozen=True):
-    """A whisper's text, and what of it had no room."""
+    """A whisper's text, and what was left out of it because there was no room."""
 
     text: str
     left_out: frozenset[str]
@@ -128,7 +128,8 @@ def compose(
 def line(memory: Candidate | NodeRow, *, full_id: bool = False, older_than: str | None = None) -> str:
     """Return one memory as a line: `- **[type]** title (id: 8 characters) · source · date created`.
 
-    `older_than`: id of the memory that replaced it. Ignored for a candidate, which has this id as a field.
+    `full_id`: whether the whole id is shown; `older_than`: id of the memory that replaced it, ignored for a
+    candidate, which has this id as a field.
     """
     row = memory.row if isinstance(memory, Candidate) else memory
     exploring = "[exploring] " if isinstance(memory, Candidate) and memory.shown == "exploring" else ""

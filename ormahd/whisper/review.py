@@ -49,7 +49,7 @@ PROMPT: Final = 300
 
 
 class Review(Struct, frozen=True):
-    """A memory to judge, and the earlier prompt for which it was considered but not shown.
+    """A memory that an agent is asked to judge, and the earlier prompt for which it was considered but not shown.
 
     `prompt`: redacted and shortened; `when`, `event`: time and id of the whisper for that prompt.
     """
@@ -66,7 +66,7 @@ def pick(
     ormah: Ormah, space: str | None, *, now: datetime, besides: Collection[str] = (),
     small_talk: Callable[[Float], bool] = lambda _: False, scale: Scale | None = None,
 ) -> Review | None:  # fmt: skip
-    """Return the memory to ask about, or None. Writes nothing: call `went_out` after the whisper with it was sent.
+    """Return a memory for an agent to judge, or None. Writes nothing: call `went_out` after its whisper was sent.
 
     `besides`: ids of memories that are not picked, because they are in the same whisper or in the session's context.
     `now`: the time at which memories must not be expired; ages of whispers are taken by the state's clock.

@@ -33,7 +33,7 @@ CONTENT: Final = frozenset[Shown]({"full", "preference"})
 
 
 class Sessions:
-    """The last prompts and known memories of each session. Thread-safe, also for one session.
+    """Stores in the state the last prompts of each session, and which memories its context contains. Thread-safe.
 
     Calls with an empty session id or None do nothing. If the state cannot be read, a warning is logged and the prompt
     counts as the first of its session; if it cannot be written, only the warning is logged.

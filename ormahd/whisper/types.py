@@ -32,7 +32,7 @@ on."""
 
 
 class Intent(StrEnum):
-    """Kind of a prompt. Several may apply; GENERAL if none does."""
+    """What kind of prompt it is. A prompt may be of several kinds; GENERAL if it is of no other."""
 
     GENERAL = "general"
     TEMPORAL = "temporal"
@@ -96,7 +96,7 @@ class Asked(Struct, frozen=True):
 
 
 class Said(Struct, frozen=True):
-    """A prompt of the session. `vector`: its unit vector; None if the model was not loaded, or another one was."""
+    """A prompt as its session stores it. `vector`: its unit vector; None if it has none by the model in use."""
 
     text: str
     vector: Float | None
@@ -106,7 +106,7 @@ class Said(Struct, frozen=True):
 
 
 class Before(Struct, frozen=True):
-    """The state of the session before this prompt; empty without a session id."""
+    """What is known about the session before this prompt; empty without a session id."""
 
     recent: tuple[Said, ...] | None = None
     """The last prompts that are younger than `session.GAP`, oldest first; None if there are none."""
@@ -119,7 +119,7 @@ class Before(Struct, frozen=True):
 
 
 class Heard(Struct, frozen=True):
-    """An analysed prompt."""
+    """A prompt as analysed by `hear.hear`."""
 
     prompt: str
     """The text that the person wrote: without text injected by Ormah and the harness's tags."""
@@ -178,7 +178,7 @@ class Candidate(Struct):
 
     @property
     def wanted(self) -> bool:
-        """Whether it was explicitly judged useful for a prompt that means the same."""
+        """Whether the memory was explicitly judged useful for a prompt that means the same."""
         return self.numbers.get("verdict", 0.0) > 0
 
     @property
@@ -187,7 +187,7 @@ class Candidate(Struct):
 
 
 def context_key(row: NodeRow) -> str:
-    """Return the key by which a session's record names a memory. It changes when the note changes."""
+    """Return the key that stands for a memory in the record of a session. It changes when the note changes."""
     return f"{row.id}:{row.digest[:8]}"
 
 
