@@ -375,8 +375,8 @@ class NewLineFiles:
 
     def before(self, tx: Transaction) -> None:
         """Commit the JSON-lines files that `tx` would create, as empty files. Until all files of `LINES` exist, also
-        commit those that an older vault lacks. Does nothing while another program holds git's locks; `tx` then creates its
-        files itself."""
+        commit those that an older vault lacks. Does nothing while another program holds git's locks; `tx` then
+        creates its files itself."""
         if tx.kind in RESTORING:
             return
         filled = {path for path, wish in tx.wishes.items() if is_lines(path) and wish.data and wish.expect is None}
