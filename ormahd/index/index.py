@@ -161,7 +161,12 @@ class Index(Reader):
         """
         with self._applying:
             self.database.begin_anew(why)
-            self._forget_all()
+            self.generation += 1
+            with self._knowing:
+                self._files = None
+            self.forget()
+            self.indexer.begin_anew(self.database)
+            self.indexer.wake()
 
     def into_memory(self, why: str) -> bool:
         """Move the index into RAM, because the disk is full. `why`: the error text. What could not be written is
@@ -177,16 +182,6 @@ class Index(Reader):
         False if the file cannot be used yet, or is in use already."""
         with self._applying:
             return self.database.back_to_file()
-
-    def _forget_all(self) -> None:
-        """Discard everything in RAM that was read from the database file, which has just been replaced, and load the
-        vectors from the new file."""
-        self.generation += 1
-        with self._knowing:
-            self._files = None
-        self.forget()
-        self.indexer.begin_anew(self.database)
-        self.indexer.wake()
 
     # Writing
 

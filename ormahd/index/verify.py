@@ -6,7 +6,6 @@ rows, rows with words, links with their targets, texts with vectors, vectors wit
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TypeVar
@@ -20,7 +19,7 @@ from ormahd.index import write as full_text
 from ormahd.index.vector_store import VectorStore
 from ormahd.model.change import FileState
 from ormahd.note.read import digest, parse
-from ormahd.note.values import Note, NoteKind
+from ormahd.note.values import NoteKind
 from ormahd.process import priority, sql
 from ormahd.text.words import FTS_TOKENIZE
 from ormahd.vectors.chroma import Chroma, ChromaTrouble
@@ -54,30 +53,14 @@ def shown(things: Iterable[T], total: int, what: str, progress: Progress) -> Ite
         yield thing
 
 
-_FIELDS = (
-    "n.title, n.type, n.tier, n.space, n.tags, n.aliases, n.source, n.confidence, n.valid_until, n.outdated_reason, "
-    "n.said_in"
-)
-
-
-def _fields(note: Note) -> tuple[object, ...]:
-    """Return the values that the columns `_FIELDS` should have for a note. Dates are not compared, because a note
-    without dates is indexed with those of its file."""
-    tags, aliases = (json.dumps(names, ensure_ascii=False) for names in (note.tags, note.aliases))
-    until = None if note.valid_until is None else links.micros(note.valid_until)
-    return (
-        note.title, note.type, note.tier, note.space, tags, aliases, note.source, note.confidence, until,
-        note.outdated_reason, note.said_in,
-    )  # fmt: skip
-
-
 def files(
     connection: sqlite3.Connection, vault: Iterable[tuple[str, bytes, FileState]], progress: Progress = silent
 ) -> Iterator[Difference]:
     """Yield the differences between the vault's files and their rows in the database. `vault`: (path, the bytes that
     should be indexed, state on the disk)."""
+    columns = ", ".join(f"n.{name}" for name in full_text.PROPERTIES)
     rows = connection.execute(
-        f"SELECT f.path, f.node_id, n.digest, f.digest, t.content, f.kind = '{NoteKind.INDEXED}', {_FIELDS} FROM file f "
+        f"SELECT f.path, f.node_id, n.digest, f.digest, t.content, f.kind = '{NoteKind.INDEXED}', {columns} FROM file f "
         "JOIN text t USING (number) LEFT JOIN node n USING (number)"
     )
     known = {row[0]: row[1:] for row in rows}
@@ -94,7 +77,7 @@ def files(
             yield Difference("changed", path, row[0], "the file counts as another note than the one that was indexed")
         elif row[3] != note.content:
             yield Difference("changed", path, row[0], "the index holds another text")
-        elif row[1] and row[5:] != _fields(full_text.as_indexed(note, state)):
+        elif row[1] and row[5:] != full_text.properties(full_text.as_indexed(note, state)):
             yield Difference("changed", path, row[0], "the index holds other properties")
     for path, row in known.items():
         yield Difference("left over", path, row[0], "the index knows a file that is not there")

@@ -301,6 +301,21 @@ def as_indexed(note: Note, state: FileState) -> Note:
     return note
 
 
+PROPERTIES = ("tier", "type", "space", "title", "tags", "aliases", "source", "confidence", "valid_until",
+              "outdated_reason", "said_in")  # fmt: skip
+"""Columns of table `node` that follow from a note alone. A note without dates gets those of its file."""
+
+
+def properties(note: Note) -> tuple[object, ...]:
+    """Return the values of the columns `PROPERTIES` for a note."""
+    tags, aliases = (json.dumps(names, ensure_ascii=False) for names in (note.tags, note.aliases))
+    until = None if note.valid_until is None else micros(note.valid_until)
+    return (
+        note.tier, note.type, note.space, note.title, tags, aliases, note.source, note.confidence, until,
+        note.outdated_reason, note.said_in,
+    )  # fmt: skip
+
+
 def git_blob(data: bytes) -> str:
     """Return the blob id of these bytes in a repository with git's SHA-1 object format."""
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
@@ -425,19 +440,14 @@ def _put(
             words.append((number, *one.words))
         if one.claims is None:
             continue
-        until = None if note.valid_until is None else micros(note.valid_until)
-        nodes.append((
-            number, note.id, 0, note.tier, note.type, note.space, one.created, until, one.updated, note.confidence,
-            note.source, note.title, json.dumps(note.tags, ensure_ascii=False),
-            json.dumps(note.aliases, ensure_ascii=False), note.outdated_reason, note.digest, note.said_in,
-            one.same,
-        ))  # fmt: skip
+        nodes.append((number, note.id, 0, one.created, one.updated, note.digest, one.same, *properties(note)))
         tags += [(tag, number) for tag in {tag.casefold() for tag in note.tags}]
         linked.append((number, note))
     sql.put(connection, "INSERT OR REPLACE INTO file", files)
     sql.put(connection, "INSERT INTO text", bodies)
     put(connection, words)
-    sql.put(connection, "INSERT INTO node", nodes)
+    columns = ("number", "id", "held", "created", "updated", "digest", "same", *PROPERTIES)
+    sql.put(connection, f"INSERT INTO node ({', '.join(columns)})", nodes)
     sql.put(connection, "INSERT INTO tag", tags)
     links.put(connection, linked)
     return numbers
