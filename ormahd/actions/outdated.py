@@ -151,14 +151,14 @@ def superseded(older: SeenNote, now: datetime, by: str) -> bytes:
     """
     wish: dict[str, Any] = {"valid_until": now, "outdated_reason": f"superseded by {by}", "updated": now}
     if older.note.valid_until is not None and older.note.valid_until <= now:
-        before, after = (_MARK.fullmatch(one or "") for one in (older.note.outdated_reason, wish["outdated_reason"]))
-        if before is None or after is None or before["id"] == after["id"]:
+        mark = _MARK.fullmatch(older.note.outdated_reason or "")
+        if mark is None or by.endswith(mark["id"]):
             return older.data
         del wish["valid_until"]
     return edit(older.data, older.path, set=wish)
 
 
-_MARK = re.compile(r"superseded by .*\((?P<id>[0-9a-f]{8})\)", re.DOTALL)
+_MARK = re.compile(r"superseded by .*(?P<id>\([0-9a-f]{8}\))", re.DOTALL)
 """Matches the reason that `superseded` writes."""
 
 
