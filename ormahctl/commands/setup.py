@@ -203,10 +203,16 @@ def _check_several(context: click.Context, named: str, given: Sequence[str]) -> 
 
     if any(agents.AGENTS[name].events for name in guided.agents_of(named)):
         return
+    _check_hooks(context, given, f"with --agents {named} there are none", f" of --agents {named}: there are no hooks")
+
+
+def _check_hooks(context: click.Context, given: Sequence[str], none: str, left: str) -> None:
+    """Raise UsageError for an option that would change nothing without hooks. `none`, `left`: how its message for
+    `--deadline`, and for `--no-mcp`, ends."""
     if "deadline" in given:
-        raise click.UsageError(f"--deadline is for hooks, and with --agents {named} there are none", context)
+        raise click.UsageError(f"--deadline is for hooks, and {none}", context)
     if "mcp" in given and not context.params["mcp"]:
-        raise click.UsageError(f"--no-mcp would leave nothing of --agents {named}: there are no hooks", context)
+        raise click.UsageError(f"--no-mcp would leave nothing{left}", context)
 
 
 def _check_agent(context: click.Context, agent: str, given: Sequence[str]) -> None:
@@ -215,13 +221,8 @@ def _check_agent(context: click.Context, agent: str, given: Sequence[str]) -> No
 
     harness = agents.AGENTS[agent]
     if not harness.events:
-        if "deadline" in given:
-            raise click.UsageError(f"--deadline is for hooks, and {agent} has none: leave it out", context)
-        if "mcp" in given and not context.params["mcp"]:
-            raise click.UsageError(
-                f"--no-mcp would leave nothing: {agent} has no hooks, only the MCP server; to take it out again: "
-                f"ormahctl uninstall {agent}", context,
-            )  # fmt: skip
+        only = f": {agent} has no hooks, only the MCP server; to take it out again: ormahctl uninstall {agent}"
+        _check_hooks(context, given, f"{agent} has none: leave it out", only)
     if harness.reads is None and (context.params["instructions"] or "project" in given):
         name = "project" if "project" in given else "instructions"
         raise click.UsageError(
