@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,13 @@ def save(file: Path, text: str) -> None:
     beside = file.with_name(f".{file.name}.tmp")
     beside.write_text(text)
     os.replace(beside, file)
+
+
+def write_notes(vault: Path, notes: Mapping[str, str]) -> None:
+    """Write notes (path in the vault -> text), with the folders above them."""
+    for path, text in notes.items():
+        (vault / path).parent.mkdir(parents=True, exist_ok=True)
+        (vault / path).write_text(text)
 
 
 @dataclass

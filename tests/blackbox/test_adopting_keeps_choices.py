@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.house import House, open_house
+from tests.house import House, open_house, write_notes
 
 NOTES = {
     "Journal/2026-05-01.md": "It rained on the larches.\n",
@@ -22,9 +22,7 @@ NOTES = {
 def house() -> Iterator[House]:
     """A folder that was there before, with choices for three folders."""
     with open_house() as found:
-        for path, text in NOTES.items():
-            (found.vault / path).parent.mkdir(parents=True, exist_ok=True)
-            (found.vault / path).write_text(text)
+        write_notes(found.vault, NOTES)
         found.start()
         found.json("vault", "adopt", "--folder", "Journal", "--space", "me", "--index")
         found.json("vault", "adopt", "--folder", "Diary/Secret", "--index")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.house import House, open_house, save, wait_until
+from tests.house import House, open_house, save, wait_until, write_notes
 
 NOTES = {
     "Woods/alder.md": "Alders stand by the brook.\n",
@@ -20,9 +20,7 @@ NOTES = {
 def house() -> Iterator[House]:
     """A folder of notes that was adopted, with a space for all of it and another one for a folder in it."""
     with open_house() as found:
-        for path, text in NOTES.items():
-            (found.vault / path).parent.mkdir(parents=True, exist_ok=True)
-            (found.vault / path).write_text(text)
+        write_notes(found.vault, NOTES)
         found.start()
         done = found.json("vault", "adopt", "--folder", "Woods", "--space", "trees", "--yes")
         assert done["spaces"] == [{"before": None, "after": "trees", "notes": 3}], "cedar.md names its space itself"
