@@ -1,4 +1,4 @@
-"""Read and replace a settings file of another program, never over a change that someone else has just made.
+"""Read and replace a settings file of another program, never over a change that another program has just made.
 
 Symbolic links stay, and the file they name is replaced; mode, owner and extended attributes are kept. Edits are
 splices, which can be reversed.

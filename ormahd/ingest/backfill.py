@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("ormahd.ingest")
 
 NICE: Final = 10
-"""Niceness of the thread: nobody waits for it."""
+"""Niceness of the thread: no request waits for it."""
 SOURCE: Final = "backfill"
 WANTED: Final = "wanted"
 ENDED: Final = "ended"

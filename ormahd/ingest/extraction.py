@@ -46,7 +46,7 @@ log = logging.getLogger("ormahd.ingest")
 LISTED: Final = 100
 """Maximum number of memories that the result for one file lists."""
 NICE: Final = 10
-"""Niceness of the thread: nobody waits for the memories of a session."""
+"""Niceness of the thread: no request waits for the memories of a session."""
 LOOK_S: Final = 120.0
 """Seconds after which unread sessions are looked for, even if no turns were archived."""
 RESTED: Final = timedelta(minutes=10)

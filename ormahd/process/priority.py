@@ -2,7 +2,7 @@
 
 Bulk work gives way to urgent work such as a whisper (DESIGN section 2, promise 7). Python's GIL has no priorities, so a
 rebuild would make a concurrent whisper take twice as long. Bulk work therefore calls `give` between its steps, which
-waits while urgent work runs. On Linux, threads that work on a request someone waits for (`eager`) may preempt other
+waits while urgent work runs. On Linux, threads that work on a request with a waiting client (`eager`) may preempt other
 processes when they wake, and all other threads (`patient`) may not. After bulk work, freed memory is returned to the
 system, and long-lived objects are excluded from garbage collection.
 
@@ -48,7 +48,7 @@ _searched = 0.0
 
 
 def first() -> AbstractContextManager[None]:
-    """Mark urgent work (somebody waits for it) as begun, at this call. It ends with the block of the returned context
+    """Mark urgent work (a client waits for it) as begun, at this call. It ends with the block of the returned context
     manager, which must be entered once, in any thread. Until then `give` waits in other threads."""
     global _first  # noqa: PLW0603 - of the process, as the interpreter's lock is
     with _lock:
@@ -145,7 +145,7 @@ def patient() -> None:
 
 
 def eager() -> None:
-    """Undo `patient` for this thread. For threads that receive requests, or work on a request someone waits for."""
+    """Undo `patient` for this thread. For threads that receive requests, or work on a request with a waiting client."""
     _waking(eager=True)
 
 

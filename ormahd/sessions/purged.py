@@ -1,8 +1,8 @@
 """Remembers which turns and titles were purged, so that they are not archived again, even if the archive was deleted.
 
 They are stored in a file of their own beside the archive, on this machine only, because only here their transcripts
-can be read again. The file holds keyed hashes and the key. Whoever can read it can test guesses, but can read the
-transcripts as well. The vault holds none of this, because git may carry it to other machines.
+can be read again. The file holds keyed hashes and the key. A program that can read it can test guesses, but can read
+the transcripts as well. The vault holds none of this, because git may carry it to other machines.
 """
 
 from __future__ import annotations

@@ -245,7 +245,7 @@ class Intents:
             return op in self._together or self._path(op).exists()
 
     def renew(self, intents: Iterable[WriteIntent]) -> None:
-        """Write again those intents whose files somebody else has removed, because acknowledged changes must survive
+        """Write again those intents whose files another program has removed, because acknowledged changes must survive
         a crash."""
         for intent in intents:
             with self._lock:

@@ -1,7 +1,7 @@
 """Lets only one daemon open a vault: an flock on `.ormah/lock`, held until the process ends.
 
-`git clean -fdx` or a sync tool may remove that file, and a lock on a removed file excludes nobody. So the vault's
-folder is locked too, and each write first checks that the file at the path is still the locked one (`keep`).
+`git clean -fdx` or a sync tool may remove that file, and a lock on a removed file excludes no other process. So the
+vault's folder is locked too, and each write first checks that the file at the path is still the locked one (`keep`).
 """
 
 from __future__ import annotations

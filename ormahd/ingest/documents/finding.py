@@ -67,7 +67,7 @@ def kind_of(file: Path) -> str:
     """Return `CONVERSATION` if a reader of transcripts knows the structure of a file, else `DOCUMENT`.
 
     JSON and zip files are always conversations. A markdown file is one only if it begins with a speaker such as
-    `User:`. If a file cannot be opened, the ending of its name decides; whoever reads it later gets the error.
+    `User:`. If a file cannot be opened, the ending of its name decides; its later readers get the error.
     """
     try:
         with documents(file) as found:

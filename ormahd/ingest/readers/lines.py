@@ -21,7 +21,7 @@ def lines(stream: BinaryIO, reading: Reading) -> Iterator[bytes]:
     """Yield the lines of a stream without their line ends. Lines that are too long are skipped and counted. While a
     line is being used, `reading.at` is its offset; before, the caller must set `reading.at` to the stream's position.
 
-    The last line is yielded even if it has no line end: whoever parses it notices whether it is complete.
+    The last line is yielded even if it has no line end: its parser notices whether it is complete.
     """
     kept: list[bytes] = []
     size = 0
