@@ -1,26 +1,15 @@
-"""The shape of the code: short functions, short files, one class a name, and private names used at home only.
-
-`shape.toml` lists today's exceptions by name. The lists are exact: a mended exception has to be taken out (`python -m
-tests.architecture.test_shape` does that), and none is added.
-"""
+"""The shape of the code: one class a name, private names used at home only, imports at the top of a file."""
 
 from __future__ import annotations
 
 import ast
-import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from tests.architecture.syntax import ROOT, files, nodes, tree
 
-LISTS = Path(__file__).with_name("shape.toml")
-EXCEPTIONS = tomllib.loads(LISTS.read_text("utf-8"))
-FUNCTION_LINES = 60
-FILE_LINES = 600
 PUBLIC_IN_THE_LIBRARY = {"os._exit", "posix._exit", "sys._getframe", "sys._current_frames"}
 """Names of Python's own library that are documented although they begin with an underscore."""
 NAMED_TUPLE = {"_replace", "_asdict", "_fields"}
@@ -30,31 +19,6 @@ NAMED_TUPLE = {"_replace", "_asdict", "_fields"}
 def modules() -> dict[str, Path]:
     """Each product file, by its path in the checkout."""
     return {file.relative_to(ROOT).as_posix(): file for file in files("ormahd", "ormahctl")}
-
-
-def long_functions() -> Iterator[str]:
-    """`file:name` of each function that has too many lines, decorators not counted."""
-    for file, path in modules().items():
-        for name, node in _functions(tree(path), ""):
-            if (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES:
-                yield f"{file}:{name}"
-
-
-def _functions(tree: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield prefix + node.name, node
-            yield from _functions(node, f"{prefix}{node.name}.")
-        elif isinstance(node, ast.ClassDef):
-            yield from _functions(node, f"{prefix}{node.name}.")
-        else:
-            yield from _functions(node, prefix)
-
-
-def long_files() -> Iterator[str]:
-    for file in modules():
-        if len((ROOT / file).read_text("utf-8").splitlines()) > FILE_LINES:
-            yield file
 
 
 def double_classes() -> Iterator[str]:
@@ -115,32 +79,20 @@ def _dotted() -> frozenset[str]:
     return frozenset(path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in modules())
 
 
-KINDS = (long_functions, long_files, double_classes, borrowed_names)
+def test_a_class_name_is_used_once() -> None:
+    assert not list(double_classes())
 
 
-def without_mended() -> str:
-    """Return the text of `shape.toml` without the exceptions that are mended."""
-    found = {kind.__name__: set(kind()) for kind in KINDS}
-    kept: list[str] = []
-    name = ""
-    for line in LISTS.read_text("utf-8").splitlines(keepends=True):
-        name = line.split(" = ")[0] if " = [" in line else name
-        if not line.startswith("    ") or line.strip(' ",\n') in found[name]:
-            kept.append(line)
-    return "".join(kept)
+def test_private_names_are_used_in_their_own_module() -> None:
+    assert not list(borrowed_names())
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda one: one.__name__)
-def test_shape(kind: Callable[[], Iterator[str]]) -> None:
-    found, known = set(kind()), set(EXCEPTIONS[kind.__name__])
-    assert not found - known, f"{kind.__name__}: split, merge or rename what is new"
-    assert not known - found, f"{kind.__name__}: mended; run: python -m tests.architecture.test_shape"
-
-
-def test_the_lists_are_in_order() -> None:
-    for name, listed in EXCEPTIONS.items():
-        assert listed == sorted(set(listed)), f"{name} of shape.toml is not sorted"
-
-
-if __name__ == "__main__":
-    LISTS.write_text(without_mended(), "utf-8")
+def test_imports_stand_at_the_top_of_a_file() -> None:
+    late = []
+    for file, path in modules().items():
+        defined = False
+        for node in tree(path).body:
+            defined = defined or isinstance(node, (ast.FunctionDef, ast.ClassDef))
+            if defined and isinstance(node, (ast.Import, ast.ImportFrom)):
+                late.append(f"{file}:{node.lineno}")
+    assert not late
