@@ -221,7 +221,7 @@ def wrapped(text: str, room: int, hang: int = 2) -> list[str]:
 
 def degraded(parts: Sequence[str]) -> None:
     if parts:
-        known = {"vectors": "meaning (vectors)", "reranker": "the reranker", "late": "late interaction"}
+        known = {"vectors": "meaning (vectors)", "late": "late interaction"}
         names = ", ".join(known.get(part, line(part)) for part in parts)
         note(f"answered without {names} for now; see: ormahctl status")
 

@@ -40,7 +40,6 @@ from ormahd.rpc import sockets
 from ormahd.rpc.handlers import Dispatcher, Parts
 from ormahd.rpc.hooks import Hooks
 from ormahd.rpc.server import Server
-from ormahd.search.rerank import BackgroundReranker
 from ormahd.sessions.excluded import is_excluded
 from ormahd.state import whispers
 from ormahd.vault.conversion import BlobFiles
@@ -116,8 +115,7 @@ def run(
 
         listening = handed or sockets.listen(socket_of(config, ormah.vault.root))
         paths.down_mark(listening.path).unlink(missing_ok=True)  # the daemon is wanted again
-        reranker = BackgroundReranker(config.settings.whisper, ormah.warn)
-        whisper = Whisper.of(ormah, reranker.get, maintenance.due, lacks_reranker=lambda: reranker.expected)
+        whisper = Whisper.of(ormah, maintenance.due)
         hooks, intake = _hooks(whisper, listening.path, timetable, judging)
         parts = Parts(ormah, whisper, timetable, maintenance, judging, intake, listening.path, lambda: server.clients)
         dispatcher = Dispatcher(parts)
@@ -140,7 +138,7 @@ def run(
 
         intake.start()
         house.callback(intake.stop, INTAKE_SECONDS)
-        life.warm(whisper, reranker, intake)
+        life.warm(whisper, intake)
         house.callback(life.leave)
         life.status = _stay(signals, logs, supervisor, server)
     return life.status
@@ -249,13 +247,12 @@ class _Life:
         self._left: list[str] = []
         self.status = 0
 
-    def warm(self, whisper: Whisper, reranker: BackgroundReranker, intake: Intake) -> None:
+    def warm(self, whisper: Whisper, intake: Intake) -> None:
         """Start threads that reconcile and load the models, so that the main thread stays free for signals."""
         self._warming = threading.Thread(target=self._warm, args=(whisper, intake), name="warm", daemon=True)
         self._warming.start()
         self._look_out.start()
         self._health.start()
-        reranker.start()
 
     def _warm(self, whisper: Whisper, intake: Intake) -> None:
         self._try("prepared for git", self._ormah.mend_git)

@@ -46,8 +46,8 @@ settings.load_profile("suite")
 
 
 WITH_TORCH = {
-    "tests/blackbox/test_whisper_reranker.py", "tests/contract/test_index_embed.py", "tests/contract/test_index_onnx.py",
-    "tests/contract/test_model_choice.py", "tests/contract/test_rerank.py", "tests/contract/test_scale.py",
+    "tests/contract/test_index_embed.py", "tests/contract/test_index_onnx.py",
+    "tests/contract/test_model_choice.py", "tests/contract/test_scale.py",
 }  # fmt: skip
 """Files that import torch, which takes a process eight seconds: one worker runs all of them (tests/architecture/test_suite.py)."""
 

@@ -105,7 +105,6 @@ NUMBERS = (
     "late_rare",
     "common",
     "brevity",
-    "cross",
     "identity",
     "certain",
     "place",
@@ -179,8 +178,7 @@ def whisper(
             unknown_spaces([named], there(session))
     if explain and isinstance(said.trace, dict):
         _explain(said.trace)
-    # the reranker is a wish: where its files are not, that is as it should be
-    render.degraded([part for part in said.degraded if explain or part != "reranker"])
+    render.degraded(said.degraded)
 
 
 def _resting(one: WhisperNode, archived: int) -> None:

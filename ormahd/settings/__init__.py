@@ -204,16 +204,6 @@ class WhisperSettings(Group):
         default=0.35,
         description="The same for archived memories, which have to fit better. 1: none is whispered.",
     )
-    reranker: Literal["auto", "off"] = Field(
-        default="auto",
-        description="`auto`: a cross-encoder scores candidates if its files are on this machine. `off`: never.",
-    )
-    reranker_model: str = Field(
-        default="cross-encoder/ms-marco-MiniLM-L-6-v2",
-        min_length=1,
-        description="A sentence-transformers CrossEncoder: a name whose files are on this machine, or a path. "
-        "Nothing is downloaded. Without it late interaction is used alone.",
-    )
     topic_shift: bool = Field(
         default=True,
         description="Be silent while the topic stays the same and its memories were whispered in this session.",

@@ -19,7 +19,7 @@ from ormahd.text.sameness import says_the_same
 from ormahd.text.words import words
 from ormahd.whisper.affinity import Boost, Verdict
 from ormahd.whisper.gather import Pool
-from ormahd.whisper.types import RERANKER_SHARE, Asked, Before, Candidate, Heard, Intent, Shown, context_key
+from ormahd.whisper.types import Asked, Before, Candidate, Heard, Intent, Shown, context_key
 
 Overlaps = Callable[[Candidate], bool]
 
@@ -143,18 +143,6 @@ def floor(candidates: Iterable[Candidate], heard: Heard, settings: WhisperSettin
     for one in alive(candidates):
         if one.relevance < least and one.source != "temporal" and not one.wanted and not _beside(one):
             one.dropped = f"floor: relevance {one.relevance:.3f} below {least}"
-
-
-def blend(candidates: Sequence[Candidate], judged: Sequence[float]) -> None:
-    """Mix the cross-encoder's scores into each candidate's relevance and order.
-
-    `judged`: the scores, from 0 to 1, in the order of `candidates`.
-    """
-    for one, word in zip(candidates, judged, strict=True):
-        one.numbers["cross"] = word
-        text = RERANKER_SHARE * word + (1.0 - RERANKER_SHARE) * one.numbers["text"]
-        one.relevance = max(text, one.numbers["identity"]) * one.numbers["place"] * one.numbers["certain"]
-        one.order = RERANKER_SHARE * word + (1.0 - RERANKER_SHARE) * one.order
 
 
 def boost(candidates: Iterable[Candidate], boosts: Mapping[str, Boost], settings: WhisperSettings) -> None:

@@ -1,4 +1,4 @@
-"""The whisper pipeline: hear → suppress → gather → judge → rerank → affinity → generic → choose → renew → render.
+"""The whisper pipeline: hear → suppress → gather → judge → affinity → generic → choose → renew → render.
 
 `SEEDS.md` in this folder lists the requirements, each with its stage, setting and test.
 """
@@ -20,11 +20,9 @@ from ormahd.index.rows import Filter
 from ormahd.model.node import Tier
 from ormahd.search import time_words
 from ormahd.search.gather import subject
-from ormahd.search.rerank import CHARACTERS
 from ormahd.search.search import Rules
 from ormahd.state import whispers
 from ormahd.text.harness import MAINTENANCE
-from ormahd.text.quoting import beginning
 from ormahd.text.words import is_question
 from ormahd.whisper import affinity, choose, generic, hear, intents, render, review, suppress
 from ormahd.whisper import gather as renew
@@ -32,7 +30,6 @@ from ormahd.whisper.affinity import Verdict, verdicts
 from ormahd.whisper.gather import Pool, gather, stemmed
 from ormahd.whisper.greet import AgentCommands
 from ormahd.whisper.intents import small_talk
-from ormahd.whisper.relevance import cross
 from ormahd.whisper.session import CONTENT, Sessions
 from ormahd.whisper.types import Asked, Candidate, Heard, Intent, Said, Silence, context_key, trace
 
@@ -41,7 +38,6 @@ if TYPE_CHECKING:
 
     from ormahd.embedding.embedder import QueryVectors
     from ormahd.ormah import Ormah
-    from ormahd.search.rerank import Reranker
 
 log = logging.getLogger("ormah")
 
@@ -53,39 +49,31 @@ FIRST = "what has been decided about how this is built?"
 
 
 class Whisper:
-    """Answers prompts with whispers. It holds the sessions, the examples of intents and the reranker. Thread-safe."""
+    """Answers prompts with whispers. It holds the sessions and the examples of intents. Thread-safe."""
 
     def __init__(
         self,
         ormah: Ormah,
         sessions: Sessions,
         *,
-        rerankers: Callable[[], Reranker | None],
-        lacks_reranker: Callable[[], bool] = lambda: True,
         maintenance_due: Callable[[], bool] = lambda: False,
         wiring: AgentCommands | None = None,
     ) -> None:
-        """`rerankers`: returns the cross-encoder, or None while it is not loaded. `lacks_reranker`: returns whether an
-        answer without it counts as degraded. `maintenance_due`: returns whether agents are the judge and questions wait
-        for one. `wiring`: the commands that each agent can run."""
+        """`maintenance_due`: returns whether agents are the judge and questions wait for one. `wiring`: the commands
+        that each agent can run."""
         self.ormah = ormah
         self.settings = ormah.settings.whisper
         self.sessions = sessions
-        self._rerankers = rerankers
-        self.lacks_reranker = lacks_reranker
         self.maintenance_due = maintenance_due
         self.wiring = wiring or AgentCommands()
         self._archetypes: intents.Archetypes | None = None
         self._archetypes_lock = threading.Lock()
 
     @classmethod
-    def of(
-        cls, ormah: Ormah, rerankers: Callable[[], Reranker | None], maintenance_due: Callable[[], bool] = lambda: False,
-        *, lacks_reranker: Callable[[], bool] = lambda: True,
-    ) -> Whisper:  # fmt: skip
+    def of(cls, ormah: Ormah, maintenance_due: Callable[[], bool] = lambda: False) -> Whisper:
         """Create a `Whisper` whose sessions are stored in the vault's state."""
         sessions = Sessions(ormah.state, ormah.settings.whisper, ormah.clock, model=lambda: ormah.learned.model)
-        return cls(ormah, sessions, rerankers=rerankers, lacks_reranker=lacks_reranker, maintenance_due=maintenance_due)
+        return cls(ormah, sessions, maintenance_due=maintenance_due)
 
     def whisper(self, asked: Asked, *, explain: bool = False) -> WhisperResult:
         """Return the few memories that matter for this prompt as a text for the agent; or silence, with the reason.
@@ -111,9 +99,6 @@ class Whisper:
             if self._archetypes is None:
                 self._archetypes = intents.Archetypes(embed)
             return self._archetypes
-
-    def reranker(self) -> Reranker | None:
-        return self._rerankers() if self.settings.reranker == "auto" else None
 
 
 class Answer(Struct):
@@ -180,7 +165,6 @@ class _Course:
         home = choose.at_home(candidates, pool, self.asked)
         choose.compare(candidates, heard)
         choose.floor(candidates, heard, settings)
-        self._rerank(candidates, heard)
         boosts = self._boosts(heard, [*candidates, *pool.preferences])
         choose.boost(candidates, boosts, settings)
         choose.boost(pool.preferences, boosts, settings)
@@ -230,24 +214,6 @@ class _Course:
         if text not in self._embedded:
             self._embedded[text] = self.ormah.embed_query(text)
         return self._embedded[text]
-
-    def _rerank(self, candidates: list[Candidate], heard: Heard) -> None:
-        """Mix the cross-encoder's scores into the relevance of the candidates.
-
-        Does nothing if the prompt is about the user alone, or without the cross-encoder.
-        """
-        if heard.identity_only or self.settings.reranker == "off":
-            return
-        reranker = self.whisper.reranker()
-        read = choose.alive(candidates)
-        if reranker is None:
-            self.degraded += ["reranker"] if self.whisper.lacks_reranker() else []
-            return
-        logits = reranker.scores(heard.prompt, [_document(one, CHARACTERS) for one in read])
-        if logits is None:
-            self.degraded.append("reranker")
-            return
-        choose.blend(read, [cross(logit) for logit in logits])
 
     def _boosts(self, heard: Heard, candidates: Sequence[Candidate]) -> Mapping[str, affinity.Boost]:
         """Return `{node id: boost}` by judgements on similar prompts.
@@ -400,11 +366,6 @@ def applies(heard: Heard) -> bool:
     """Return whether standing preferences are searched for a prompt: it is a task, or a question about the user."""
     asks = is_question(heard.prompt) or generic.explains(heard.prompt)
     return not heard.temporal and (Intent.IDENTITY in heard.intents or not asks)
-
-
-def _document(one: Candidate, characters: int) -> str:
-    said = beginning(one.row.content, characters)
-    return f"{one.row.title}: {said}" if one.row.title else said
 
 
 def _view(one: Candidate) -> WhisperNode:

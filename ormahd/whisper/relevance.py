@@ -16,9 +16,6 @@ from ormahd.model.chance import FittedWeights, sigmoid
 
 FAR: Final = 0.4
 """Cosine below which the evidence `far` lowers the relevance."""
-CROSS_MIDDLE: Final = -2.7
-"""Logit of the cross-encoder that stands for a relevance of 0.5."""
-CROSS_SCALE: Final = 0.92
 
 
 FITTED: Final = 3_000
@@ -99,11 +96,6 @@ def relevance(numbers: Mapping[str, float]) -> dict[str, float]:
 def fitted() -> Chances:
     """Return the weights in `relevance.json`."""
     return Chances.shipped(__package__, "relevance.json", WITNESSES)
-
-
-def cross(logit: float) -> float:
-    """Return the relevance that a logit of the cross-encoder stands for."""
-    return sigmoid(CROSS_SCALE * (logit - CROSS_MIDDLE))
 
 
 def _rarest(notes: int) -> float:

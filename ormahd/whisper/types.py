@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from msgspec import Struct, field
@@ -234,18 +234,9 @@ def shown(one: Candidate) -> dict[str, Any]:
     }  # fmt: skip
 
 
-RERANKER_SHARE: Final = 0.6
-"""Weight of the cross-encoder's score in a candidate's relevance and order. The rest is the weight of the value that
-the search gave."""
-
-
 def recompute(numbers: Mapping[str, float]) -> float:
     """Compute a candidate's relevance from its `numbers`, as the stages do. With it a trace can be checked."""
     if "renewed" in numbers:  # set by `renew`
         return numbers["renewed"]
-    text = numbers["text"]
-    if "cross" in numbers:
-        text = RERANKER_SHARE * numbers["cross"] + (1.0 - RERANKER_SHARE) * text
-    place = numbers["place"] * numbers["certain"]
-    relevance = max(text, numbers["identity"]) * place
+    relevance = max(numbers["text"], numbers["identity"]) * numbers["place"] * numbers["certain"]
     return after_feedback(relevance, numbers.get("affinity", 0.0))

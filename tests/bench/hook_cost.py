@@ -184,7 +184,7 @@ def main(arguments: list[str]) -> None:
 
 def figures(house: House, notes: int, runs: int, only: list[str]) -> None:
     house.start()
-    wait_until(lambda: house.call("admin.health").degraded in ([], ["reranker"]), "the model is loaded", 600)
+    wait_until(lambda: house.call("admin.health").degraded == [], "the model is loaded", 600)
     asker = Asker(house)
     for _ in range(20):
         asker.ask()

@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> None:
             for note in data.notes
         ))  # fmt: skip
         house.ctl("import", str(lines), timeout=3600)
-        wait_until(lambda: not set(house.call("admin.health").degraded) - {"reranker"}, "the vectors", 600)
+        wait_until(lambda: not house.call("admin.health").degraded, "the vectors", 600)
         print(f"{len(data.notes)} memories, {len(data.recall_questions)} questions")
         print(told("before", recalled(house, data)), flush=True)
         cycles(house, data, "the night after", 1)

@@ -33,7 +33,7 @@ def hooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hooks]:
         monkeypatch.setenv(name, value)
     ormah = Ormah.open(load(None, environ))
     try:
-        yield Hooks(Whisper.of(ormah, lambda: None))
+        yield Hooks(Whisper.of(ormah))
     finally:
         ormah.close()
 

@@ -33,7 +33,7 @@ class Life:
 
     def __init__(self, house: JobsHouse) -> None:
         self.house = house
-        self.whisper = Whisper.of(house.ormah, lambda: None)
+        self.whisper = Whisper.of(house.ormah)
         self.ids = [
             house.remember(f"The {words(number)} belong together.", type=TYPES[number % len(TYPES)], title=f"Number {number}")
             for number in range(EACH * len(TYPES))

@@ -19,7 +19,7 @@ from ormahd.settings import WhisperSettings
 from ormahd.whisper import choose
 from ormahd.whisper.affinity import Boost, Verdict
 from ormahd.whisper.gather import Pool
-from ormahd.whisper.relevance import PART, WITNESSES, common_words, cross, few_words, relevance
+from ormahd.whisper.relevance import PART, WITNESSES, common_words, few_words, relevance
 from ormahd.whisper.types import Asked, Before, Candidate, Heard, Intent, context_key, recompute
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
@@ -110,11 +110,6 @@ def test_in_a_vault_of_two_notes_a_word_in_common_counts() -> None:
     """Of a word that half of two notes have, bm25 makes nothing."""
     assert few_words(0) == 0.0
     assert 0.2 < few_words(1) < few_words(2) < 0.5
-
-
-def test_the_cross_encoder_stands_on_the_same_scale() -> None:
-    assert cross(-2.7) == pytest.approx(0.5)
-    assert cross(5.0) > 0.95 > 0.06 > cross(-11.0)
 
 
 def test_what_we_are_unsure_of_counts_less() -> None:
@@ -526,7 +521,6 @@ def test_a_trace_adds_up() -> None:
     read = candidate(0.6)
     what = heard(Intent.IDENTITY, identity=0.7)
     judged(one, linked, read, what=what, identity=[linked.id])
-    choose.blend([read], [0.9])
     choose.boost([one, linked, read], {one.id: Boost(0.07, 2)}, SETTINGS)
     for each in (one, linked, read):
         assert recompute(each.numbers) == pytest.approx(each.relevance)
