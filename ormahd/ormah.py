@@ -276,6 +276,12 @@ class Ormah:
         watcher.start()
         self._watcher = watcher  # only now: one that does not run yet would count as degraded
 
+    def watch_anew(self) -> None:
+        """Watch the folder again after its git directory was replaced by another one."""
+        if self._watcher is not None:
+            self._watcher.stop()
+            self.watch()
+
     def close(self) -> None:
         """Stop what `watch` and `warm` started, then close index, state and vault."""
         self.enter("stopping")

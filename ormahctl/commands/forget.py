@@ -33,13 +33,9 @@ DECLINED = 1
 @click.option("--text", "texts", metavar="SECRET", multiple=True,
               help="With --purge: an exact text, wherever it occurs; - asks for it, or reads stdin.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="With --purge: say what would be rewritten, and change nothing.")
-@click.option("--rewrite-foreign", is_flag=True, help="With --purge: also rewrite commits that Ormah did not make.")
 @click.option("--yes", is_flag=True, help="With --purge: do not ask.")
 @pass_session
-def forget(
-    session: Session, node_id: str | None, purge: bool, texts: tuple[str, ...], dry_run: bool, rewrite_foreign: bool,
-    yes: bool,
-) -> int:  # fmt: skip
+def forget(session: Session, node_id: str | None, purge: bool, texts: tuple[str, ...], dry_run: bool, yes: bool) -> int:
     """Remove the note of the memory ID. It does not ask, because git keeps the note and `ormahctl undo` restores it.
 
     With --purge the memory is removed from the whole history of the vault, from the index and from the state, for
@@ -47,8 +43,8 @@ def forget(
     reached: the command names the remotes, and the commands to type.
     """
     if purge:
-        return _purge(session, node_id, [_text(one) for one in texts], dry_run, rewrite_foreign, yes)
-    only = {"--text": bool(texts), "--dry-run": dry_run, "--rewrite-foreign": rewrite_foreign, "--yes": yes}
+        return _purge(session, node_id, [_text(one) for one in texts], dry_run, yes)
+    only = {"--text": bool(texts), "--dry-run": dry_run, "--yes": yes}
     for name, given in only.items():
         if given:
             raise click.UsageError(f"{name} goes with --purge", click.get_current_context())
@@ -70,9 +66,7 @@ def _text(given: str) -> str:
     return text_or_stdin(given, "a text to purge").rstrip("\r\n")
 
 
-def _purge(
-    session: Session, node_id: str | None, texts: list[str], dry_run: bool, rewrite_foreign: bool, yes: bool
-) -> int:
+def _purge(session: Session, node_id: str | None, texts: list[str], dry_run: bool, yes: bool) -> int:
     if node_id is None and not texts:
         raise click.UsageError("name a memory (ID) or a text (--text)", click.get_current_context())
     asks = not (yes or dry_run)
@@ -81,7 +75,7 @@ def _purge(
             "a purge cannot be undone, and there is no terminal to ask on: give --yes (or --dry-run)",
             click.get_current_context(),
         )
-    params = PurgeParams(node_id=node_id, texts=texts, dry_run=True, rewrite_foreign=rewrite_foreign)
+    params = PurgeParams(node_id=node_id, texts=texts, dry_run=True)
     if asks or dry_run:
         would = _call(session, params)
         if not session.json:
@@ -120,10 +114,7 @@ def _show(session: Session, would: PurgeResult) -> None:
         rows.append(("its note", f"{render.count(would.versions, 'version')}  {_some(would.paths)}".rstrip()))
     rows.append(("other files", f"{len(would.others):,} had it in some version  {_some(would.others)}".rstrip()
                  if would.others else "none name it"))  # fmt: skip
-    refs = ", ".join(ref.removeprefix("refs/heads/").removeprefix("refs/") for ref in would.refs)
-    rows.append(("commits", f"{would.commits:,} of {would.commits_total:,} get another id  ({refs})"))
-    if would.foreign:
-        rows.append(("by hand", f"{render.count(would.foreign, 'commit')} of these Ormah did not make"))
+    rows.append(("commits", f"{would.commits:,} of {would.commits_total:,} get another id"))
     if would.turns:
         rows.append(("sessions", f"{render.count(would.turns, 'turn')} of the archive"))
     rows.append(("objects", render.size(would.size_before)))

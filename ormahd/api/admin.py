@@ -336,8 +336,6 @@ class PurgeParams(Params):
     node_id: str | None = None
     texts: list[str] = []
     dry_run: bool = False
-    rewrite_foreign: bool = False
-    """Also rewrite commits that Ormah did not make. They get other ids and lose their signatures."""
 
 
 class PurgeRemote(Result):
@@ -349,11 +347,10 @@ class PurgeRemote(Result):
 
 
 class PurgeLeft(Result):
-    """A place that still contains the memory. `echo`: it has the same words, but does not name the memory."""
+    """A file that still names the memory, and why."""
 
     path: str
     why: str
-    echo: bool = False
 
 
 class PurgeResult(Result):
@@ -370,17 +367,15 @@ class PurgeResult(Result):
     """All paths that the note had."""
     others: list[str]
     """Other files of which some version named the memory."""
-    refs: list[str]
-    foreign: int
     size_before: int
-    size_after: int | None
-    op: str | None
-    commit: str | None
     remotes: list[PurgeRemote]
     left: list[PurgeLeft]
-    seconds: float
-    turns: int = 0
+    turns: int
     """The number of turns of archived sessions that had it."""
+    size_after: int | None = None
+    op: str | None = None
+    commit: str | None = None
+    seconds: float = 0.0
 
 
 ADMIN: Final[dict[str, tuple[type[Params], type[Result]]]] = {

@@ -1,41 +1,26 @@
-"""Read a whole history for a purge, and replace it by the purged one. After a crash one of the two is complete.
-
-Reading takes one pass over all objects, and one over the changes of all commits. Replacing takes these steps:
-
-1. The packs of the new history are copied in beside the old objects.
-2. A journal records which refs will move.
-3. The refs move by compare-and-swap.
-4. `git repack -a -d` and `git prune` delete what is no longer reachable.
-
-Readers find a complete repository at every moment. After a crash, the next start finishes what the journal records. The
-journal is kept until index and state are cleaned as well (`finish`).
-"""
+"""Reads a whole repository for a purge: one pass over all objects, one over the changes of all commits."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import asdict
 
-from ormahd.errors import Conflict
-from ormahd.git.index import in_use
 from ormahd.git.process import CONFIG, GitFailed, call, environment, executable
-from ormahd.git.repository import Git
-from ormahd.note.forgetting import Forgotten
-from ormahd.process.disk import sync, sync_directory, write_durably
 
 OURS = ("refs/heads/", "refs/tags/", "refs/ormah/")
 """Prefixes of refs whose history belongs to this repository; a purge rewrites it."""
+PURGE_MARK = "ormah-purge"
+"""File in a rewritten git directory: the purged memory as JSON, until index and state are cleaned."""
+PURGE_PLACE = ".ormah/tmp/purge"
+"""Folder in which a purge makes the new git directory. It is on the file system of the old one, and git ignores it."""
 REMOTE = "refs/remotes/"
 """Prefix of remote-tracking refs. A purge deletes these refs, because they hold the old history; a fetch restores
 them."""
@@ -178,226 +163,9 @@ def _running(command: list[str], cwd: Path, stdin: IO[bytes] | int) -> Iterator[
             raise GitFailed(command[-3:], status, complaint.read().decode("utf-8", "replace"))
 
 
-FOLDER = "ormah-purge"
-"""Name of the purge's folder in the git directory. It is there because hard links to the objects need the same file
-system, and because people and editors do not see it."""
-CLONE = "clone.git"
-JOURNAL = "journal.json"
-
-SCRATCH = (
-    "ORIG_HEAD", "FETCH_HEAD", "AUTO_MERGE", "COMMIT_EDITMSG", "MERGE_MSG", "SQUASH_MSG", "TAG_EDITMSG", "NOTES_EDITMSG",
-    "gc.log", "logs", "rr-cache", "lost-found", "objects/info/commit-graph", "objects/info/commit-graphs",
-)  # fmt: skip
-"""Files and folders in the git directory, other than refs and objects, that may hold parts of the old history. A purge
-deletes them."""
-
-PATIENCE = 20.0
-"""Seconds that `recover` waits for a git process to end that a killed daemon may have left."""
-
-At = Callable[[str], None]
-
-
-class Journal(Struct, frozen=True):
-    """The journal of a purge: the changes to refs that it still has to make, so that it can be completed after a
-    crash.
-
-    `refs`: {name: (old id, new id)}. `drop`: {name: id} of refs to delete. `symbolic`: names of symbolic refs to
-    delete. `forgotten`: what the purge removes.
-    """
-
-    refs: Mapping[str, tuple[str, str]]
-    drop: Mapping[str, str]
-    symbolic: tuple[str, ...]
-    forgotten: Forgotten
-
-    def encode(self) -> bytes:
-        return json.dumps(asdict(self) | {"forgotten": asdict(self.forgotten)}).encode()
-
-    @classmethod
-    def decode(cls, data: bytes) -> Journal:
-        found = json.loads(data)
-        refs = {name: (old, new) for name, (old, new) in found["refs"].items()}
-        return cls(refs, found["drop"], tuple(found["symbolic"]), Forgotten.of(found["forgotten"]))
-
-
-def folder_of(git: Git) -> Path:
-    return git.common / FOLDER
-
-
-def read_journal(git: Git) -> Journal | None:
-    """Return the journal of an unfinished purge, or None."""
-    try:
-        return Journal.decode((folder_of(git) / JOURNAL).read_bytes())
-    except FileNotFoundError:
-        return None
-
-
-def switch(git: Git, clone: Store, journal: Journal, at: At) -> None:
-    """Replace the repository's history by that of `clone`; `journal` lists the refs to change. The caller makes sure
-    that nothing else writes to the repository.
-
-    `at` is called with the name of each step that is done. Raises Conflict, and changes no ref, if a ref has moved
-    since `clone` was made.
-    """
-    _adopt_packs(git, clone)
-    at("purge-packs")
-    write_durably(folder_of(git) / JOURNAL, journal.encode())
-    at("purge-promised")
-    try:
-        _move_refs(git, journal.refs, journal.drop, journal.symbolic)
-    except GitFailed as exc:
-        (folder_of(git) / JOURNAL).unlink()
-        raise Conflict(f"the refs have moved meanwhile: {exc.stderr.strip()}", hint="repeat the command") from exc
-    at("purge-refs")
-    clean(git, at)
-
-
-def clean(git: Git, at: At) -> None:
-    """Delete all objects of the old history, and the files in the git directory that may hold parts of it
-    (`SCRATCH`). Objects that a ref or git's index needs stay. May be called again. `at`: as in `switch`."""
-    for name in SCRATCH:
-        path = git.common / name
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
-    at("purge-scratch")
-    _plain_index(git)
-    at("purge-index")
-    git.run("pack-refs", "--all")
-    at("purge-packed-refs")
-    git.run("repack", "-a", "-d", "--quiet")
-    at("purge-repacked")
-    git.run("prune", "--expire=now")
-    sync_directory(git.common / "objects/pack")
-    at("purge-pruned")
-    shutil.rmtree(folder_of(git) / CLONE, ignore_errors=True)
-    at("purge-cleaned")
-
-
-def finish(git: Git) -> None:
-    """Delete the journal and its folder. Called once Ormah's index and state are purged as well."""
-    folder = folder_of(git)
-    (folder / JOURNAL).unlink(missing_ok=True)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def is_clean(git: Git) -> bool:
-    """Whether git's repository is completely purged, so that only `finish` is left."""
-    return not (folder_of(git) / CLONE).exists()
-
-
-def recover(git: Git, at: At) -> str | None:
-    """Complete a purge that a crash interrupted; if it has no journal yet, only delete its folder. Return a sentence
-    if a person has to act, else None. `at`: as in `switch`.
-
-    Runs before anything is written to the vault. The journal stays until the caller has purged Ormah's index and
-    state.
-    """
-    if not folder_of(git).is_dir():
-        return None
-    journal = read_journal(git)
-    if journal is None:
-        finish(git)
-        return "a purge was interrupted before it changed the history: repeat it"
-    if is_clean(git):
-        return None
-    deadline = time.monotonic() + PATIENCE
-    while busy := in_use(git, git.git_dir / "index.lock"):
-        if time.monotonic() > deadline:
-            break
-        time.sleep(0.1)
-    if busy:
-        return "a purge was interrupted, and another git is at work in the vault: restart ormahd when that is done"
-    _unlock(git, journal)
-    now = Store(git.common).refs()
-    waiting = {name: pair for name, pair in journal.refs.items() if now.get(name) == pair[0] != pair[1]}
-    moved = [
-        name for name, (old, new) in journal.refs.items()
-        if old != new and name not in waiting and now.get(name, new) != new and _reaches(git, now[name], old)
-    ]  # fmt: skip
-    drop = {name: oid for name, oid in journal.drop.items() if now.get(name) == oid}
-    _move_refs(git, waiting, drop, journal.symbolic)
-    clean(git, at)
-    if moved:
-        return f"a purge was interrupted, and {', '.join(moved)} went on from the old history: purge it again"
-    return None
-
-
-def _unlock(git: Git, journal: Journal) -> None:
-    """Delete the ref locks that a killed git process of the purge left: those that are younger than the journal.
-
-    Called only while no other git runs in the repository.
-    """
-    since = (folder_of(git) / JOURNAL).stat().st_mtime_ns
-    names = ["HEAD", "packed-refs", "index.ormah-purge", *journal.refs, *journal.drop]
-    for path in (git.common / f"{name}.lock" for name in names):
-        with contextlib.suppress(FileNotFoundError):
-            if path.lstat().st_mtime_ns >= since:
-                path.unlink()
-
-
-def _adopt_packs(git: Git, clone: Store) -> None:
-    """Copy (or hard-link) the clone's packs into the repository, and fsync them.
-
-    Pack indexes (`.idx`) are copied last: git uses a pack as soon as it finds the pack's index.
-    """
-    source, target = clone.git_dir / "objects/pack", git.common / "objects/pack"
-    target.mkdir(parents=True, exist_ok=True)
-    for file in sorted(source.glob("pack-*"), key=lambda path: path.suffix == ".idx"):
-        new = target / file.name
-        if new.exists():
-            continue
-        try:
-            os.link(file, new)
-        except OSError:  # a file system without hard links
-            part = target / f"tmp_{file.name}"  # `git prune` deletes files with this prefix
-            shutil.copyfile(file, part)
-            os.replace(part, new)
-        with open(new, "rb") as opened:
-            sync(opened.fileno())
-    sync_directory(target)
-
-
-def _move_refs(
-    git: Git, refs: Mapping[str, tuple[str, str]], drop: Mapping[str, str], symbolic: tuple[str, ...]
-) -> None:
-    """Move the refs `refs` and delete the refs `drop` in one transaction of git, each only if it is still at its old
-    id; then delete the symbolic refs `symbolic`. For their forms see `Journal`. Raises GitFailed."""
-    lines = ["start"]
-    lines += [f"update {name} {new} {old}" for name, (old, new) in refs.items() if old != new]
-    lines += [f"delete {name} {oid}" for name, oid in drop.items()]
-    git.run("update-ref", "--no-deref", "--stdin", input=os.fsencode("\n".join([*lines, "prepare", "commit", ""])))
-    for name in symbolic:
-        if name.startswith(REMOTE) and git.run("symbolic-ref", "--quiet", name, ok=(0, 1)):
-            git.run("symbolic-ref", "--delete", name)
-    for folder in sorted({git.ref_files.folder(name) for name in (None, "refs/heads", *refs, *drop)}):
-        sync_directory(folder)
-
-
-def _plain_index(git: Git) -> None:
-    """Rewrite git's index as one file, without its resolve-undo data (blobs of earlier conflicts). Its entries
-    stay."""
-    index, copy = git.git_dir / "index", git.git_dir / "index.ormah-purge"
-    if not index.exists():
-        return
-    shutil.copyfile(index, copy)
-    try:
-        env = {"GIT_INDEX_FILE": str(copy)}
-        git.run("update-index", "--clear-resolve-undo", "--no-split-index", "--force-write-index", env=env)
-        os.replace(copy, index)
-    finally:
-        copy.unlink(missing_ok=True)
-    for shared in git.git_dir.glob("sharedindex.*"):
-        with contextlib.suppress(FileNotFoundError):
-            shared.unlink()
-    sync_directory(git.git_dir)
-
-
-def _reaches(git: Git, commit: str, old: str) -> bool:
-    """Whether `old` is an ancestor of `commit`; False if `old` does not exist."""
-    try:
-        git.run("merge-base", "--is-ancestor", old, commit)
-    except GitFailed:
-        return False
-    return True
+def drop_unused(root: Path) -> bool:
+    """Delete the git directory that an interrupted purge left in its folder: the new one, or the old one if they had been
+    exchanged. Return whether there was one. `root`: the vault."""
+    left = (root / PURGE_PLACE).exists()
+    shutil.rmtree(root / PURGE_PLACE, ignore_errors=True)
+    return left

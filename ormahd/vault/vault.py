@@ -104,8 +104,6 @@ class Vault:
         self._beginnings = NewLineFiles(self)
         self._here = threading.local()
         self._recovered = False
-        self._unpurged: str | None = None
-        """Instructions for a person after an interrupted purge, as a sentence; None: there was none."""
         self._clock = clock
         self._ops = OpIds(clock, entropy)
         self._flusher = Flusher()
@@ -222,7 +220,8 @@ class Vault:
                 ):  # the vault joined another one, and took its id
                     discard(self.git, creation.read_card(step.base, self.root).id)
         said += clear_stale(self.git, self._applier.lock, self._clock)
-        self._unpurged = history.recover(self.git, self._applier.at)
+        if history.drop_unused(self.root) and not (self.git.git_dir / history.PURGE_MARK).exists():
+            said.append("a purge was interrupted before it changed the history: repeat it")
         self._writer.resume(intents)
         why = self._writer.begin()
         drop_unfinished(self.root, self.stands)
@@ -272,7 +271,7 @@ class Vault:
 
     def notices(self) -> list[str]:
         """Return sentences on the state of the repository that a person should read although everything works."""
-        said = [] if self._unpurged is None else [self._unpurged]
+        said = []
         if self.git.branch() is None and under_way(self.git) is None:  # a rebase detaches HEAD only for a while
             said.append("HEAD is detached: commits belong to no branch; `git switch -c NAME` in the vault keeps them")
         return said
@@ -436,7 +435,6 @@ class Vault:
         with self.lineage, self._writer.alone(self._ops(), "the history is being rewritten"):
             try:
                 yield self._applier.at
-                self._unpurged = None
             finally:
                 self.git.reopen()
                 self._objects.reopen()

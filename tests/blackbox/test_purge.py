@@ -15,7 +15,7 @@ import pytest
 
 from ormahd.errors import OrmahError
 from ormahd.rpc import wire
-from tests.blackbox.purging import SECOND, TITLE, WORDS, holding, sound, told
+from tests.blackbox.purging import TITLE, WORDS, holding, sound, told
 from tests.house import House, open_house, wait_until
 
 
@@ -32,7 +32,7 @@ def test_it_is_nowhere_and_the_house_goes_on(house: House) -> None:
     before = house.json("show", staying)
     done = house.json("forget", "--purge", going[:8], "--yes")
     assert (done["node_id"], done["versions"], len(done["paths"]), len(done["others"])) == (going, 3, 1, 3)
-    assert (done["remotes"], done["left"], done["foreign"]) == ([], [], 0)
+    assert (done["remotes"], done["left"]) == ([], [])
     assert holding(house, *WORDS, going, going[:8]) == []
     sound(house)
     assert house.ctl("show", going).returncode == 3
@@ -169,17 +169,11 @@ def test_the_self_node_cannot_be_purged(house: House) -> None:
     assert "self node" in done.stderr
 
 
-def test_commits_by_hand_are_not_rewritten_unasked(house: House) -> None:
+def test_commits_by_hand_are_rewritten_too(house: House) -> None:
     going, staying = told(house)
     path = house.json("show", staying)["path"]
     house.git("commit", "--allow-empty", "-qm", "mine")
-    head = house.git("rev-parse", "HEAD")
-    refused = house.ctl("forget", "--purge", going, "--yes")
-    assert refused.returncode == 4
-    assert "--rewrite-foreign" in refused.stderr
-    assert house.git("rev-parse", "HEAD") == head
-    assert house.json("show", going)["content"] == SECOND
-    house.json("forget", "--purge", going, "--rewrite-foreign", "--yes")
+    house.json("forget", "--purge", going, "--yes")
     assert holding(house, *WORDS, going) == []
     assert "mine" in house.git("log", "--format=%s").splitlines()
     assert (house.vault / path).exists()
@@ -193,36 +187,14 @@ def test_a_persons_unfinished_work_is_theirs(house: House) -> None:
     (house.vault / ".git/info").mkdir(exist_ok=True)
     (house.vault / ".git/info/exclude").write_text("/drafts/\n")
     (house.vault / "drafts/mine.txt").write_text(f"about the zebrafish, {going}\n")
-    (house.vault / "list.txt").write_text("staged\n")
-    house.git("add", "list.txt")
     path.write_bytes(path.read_bytes() + b"\nA person's line.\n")
     done = house.json("forget", "--purge", going, "--yes")
     assert [left["path"] for left in done["left"]] == ["drafts/mine.txt"]
-    assert house.git("status", "--porcelain") == "A  list.txt\n"
+    assert house.git("status", "--porcelain") == ""
     assert (house.vault / "drafts/mine.txt").read_text() == f"about the zebrafish, {going}\n"
     assert path.read_text().endswith("A person's line.\n")
     assert going[:8] not in path.read_text()
     wait_until(lambda: "A person's line." in house.json("show", staying)["content"], "the edit is taken in")
-
-
-def test_an_unadopted_copy_must_be_decided_on_first(house: House) -> None:
-    going, _ = told(house)
-    path = house.vault / house.json("show", going)["path"]
-    (house.vault / "copy of it.md").write_bytes(path.read_bytes())
-    refused = house.ctl("forget", "--purge", going, "--yes")
-    assert refused.returncode == 4
-    assert "copy of it.md" in refused.stderr
-    (house.vault / "copy of it.md").unlink()
-    house.json("forget", "--purge", going, "--yes")
-    assert holding(house, *WORDS, going) == []
-
-
-def test_words_of_it_elsewhere_are_named_and_left(house: House) -> None:
-    going, staying = told(house)
-    house.json("update", staying, "--content", f"Copied: {SECOND}")
-    done = house.json("forget", "--purge", going, "--yes")
-    assert [(left["echo"], left["path"]) for left in done["left"]] == [(True, house.json("show", staying)["path"])]
-    assert house.json("show", staying)["content"] == f"Copied: {SECOND}"
 
 
 def remote(house: House) -> Path:
@@ -319,9 +291,9 @@ def test_others_write_and_ask_meanwhile(house: House) -> None:
 
 @pytest.mark.parametrize(
     "stage",
-    ["writing the history anew", "putting it in place", *(
+    ["writing the history anew", "cleaning what was kept of it", *(
         pytest.param(stage, marks=pytest.mark.soak)
-        for stage in ("copying the history", "checking every object", "cleaning what was kept of it")
+        for stage in ("copying the history", "checking every object")
     )]
 )  # fmt: skip
 def test_killed_on_the_way(house: House, stage: str) -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from ormahd.git.history import drop_unused
 from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType
 from ormahd.note.edit import edit
 from ormahd.note.forgetting import Forgotten
 from ormahd.note.values import NoteLink
 from ormahd.purge import purge
-from ormahd.purge import purge as purge_check
-from ormahd.purge.plan import PurgeSurvey
+from ormahd.purge.survey import PurgeSurvey
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import START, sha
 from tests.vault.observed import House, uuid
@@ -65,6 +65,7 @@ def gone(house: House) -> None:
     house.git("fsck", "--full", "--strict", "--no-dangling")
     house.git("fsck", "--unreachable")
     assert not (house.root / ".git/ormah-purge").exists()
+    assert not drop_unused(house.root)
     assert sorted(path.name for path in (house.root / ".git").glob("*.lock")) == []
 
 
@@ -88,19 +89,18 @@ def forget_today(vault: Vault, found: PurgeSurvey) -> None:
 
 
 def purge_all(
-    vault: Vault, node_id: str | None, *secrets: str, foreign: bool = True, meanwhile: Callable[[], None] = lambda: None
-) -> purge.Prepared:
+    vault: Vault, node_id: str | None, *secrets: str, meanwhile: Callable[[], None] = lambda: None
+) -> PurgeSurvey:
     """Everything from looking to finishing; `meanwhile` is called when the new history is ready."""
     found = purge.look(vault, Forgotten(node_id, secrets), nobody, silent)
-    purge_check.check(vault, found, rewrite_foreign=foreign)
     forget_today(vault, found)
     with vault.rewriting() as at:
-        prepared = purge.prepare(vault, found, nobody, silent)
+        purge.rewrite(vault, found.forgotten, nobody, silent)
         meanwhile()
-        purge.replace(vault, prepared, at)
-    assert purge.pending(vault) == prepared.survey.forgotten
+        purge.exchange(vault, at)
+    assert purge.pending(vault) == found.forgotten
     purge.finish(vault)
-    return prepared
+    return found
 
 
 def everything(git_dir: Path) -> bytes:
