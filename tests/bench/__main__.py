@@ -8,21 +8,10 @@ import sys
 NAMES = {
     "foundation": "foundation",
     "writers": "writers",
+    "hook": "hook_cost",
     "retrieval": "retrieval",
     "fit": "fit",
     "fit-relevance": "fit_relevance",
-    "merge-driver": "merge_driver_cost",
-    "as-of": "as_of",
-    "purge": "purge_cost",
-    "undo": "undo_figures",
-    "feedback": "feedback_cost",
-    "hook": "hook_cost",
-    "mcp": "mcp_cost",
-    "jobs": "jobs_cost",
-    "jobs-recall": "jobs_recall",
-    "embedding": "embedding",
-    "rebuild": "rebuild",
-    "hops": "hops",
 }
 """What is asked for: the module with its `main`."""
 

@@ -20,7 +20,6 @@ from typing import Any
 
 from tests.bench import corpus
 from tests.bench.hook_cost import bare, share
-from tests.bench.rebuild import from_nothing
 from tests.house import House, open_house, wait_until
 
 REST_S = 6.0
@@ -166,8 +165,6 @@ def main(args: list[str]) -> None:
         status(house)
         for count, each in ((8, 100), (32, 50)):
             clients(house, count, each)
-        if real:
-            from_nothing(house, house.call("admin.health").nodes)
 
 
 def rested(house: House, when: str) -> None:
