@@ -1,6 +1,6 @@
-"""The log: lines of text or JSON, on stderr in the foreground and always in a rotating file.
+"""The log: lines of text, on stderr in the foreground and always in a rotating file.
 
-Levels above `debug` contain no text of notes, queries or prompts (`settings.LogSettings`). A line may name an op, an
+Levels above `debug` contain no text of notes, queries or prompts (`log.level`). A line may name an op, an
 id or a path, never a commit's subject or a title. Of an exception the frames and the type are logged, not the
 message, which may quote anything (`without_words`). The file has mode 0600. `reopen` is for SIGHUP, after logrotate
 or a person moved the file.
@@ -9,7 +9,6 @@ or a person moved the file.
 from __future__ import annotations
 
 import faulthandler
-import json
 import logging
 import logging.handlers
 import os
@@ -37,6 +36,10 @@ LATER: Final = "later"
 """Name of a record attribute. A record that has it may wait up to `PAUSE_S`, to be written together with others. Used
 for frequent lines."""
 PAUSE_S: Final = 0.1
+FILE_BYTES: Final = 5_000_000
+"""Size at which a new log file is begun: some days of a busy daemon."""
+KEPT_FILES: Final = 5
+"""Number of older log files: with the present one at most 30 MB."""
 EARLY: Final = 10_000
 """Maximum number of records kept until the log file's path is known, which depends on the vault."""
 _PRIORITY: Final = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
@@ -57,8 +60,8 @@ class Logs:
         root.setLevel(logging.WARNING)
         root.addHandler(self._spool)
         if self._stderr is not None:
-            journal = "JOURNAL_STREAM" in environ and settings.format == "text"
-            self._stderr.setFormatter(_Journal() if journal else formatter(settings.format))
+            journal = "JOURNAL_STREAM" in environ
+            self._stderr.setFormatter(_Journal() if journal else LINE)
             self._spool.to(self._stderr)
         for name in OURS:
             logging.getLogger(name).setLevel(settings.level.upper())
@@ -83,7 +86,7 @@ class Logs:
             logging.getLogger("ormahd").warning("%s", self.trouble)
             self._spool.to_nothing()
             return
-        self._file.setFormatter(formatter(self._settings.format))
+        self._file.setFormatter(LINE)
         self._spool.to_all(self._file)
         if not self._foreground:
             faulthandler.enable()
@@ -100,11 +103,6 @@ class Logs:
             if output is not None:
                 output.close()
         logging.captureWarnings(False)
-
-
-def formatter(kind: str) -> logging.Formatter:
-    """Return the formatter for `log.format`: `text` or `json`."""
-    return _Json() if kind == "json" else _Text()
 
 
 class _Stream(logging.StreamHandler[Any]):
@@ -220,11 +218,11 @@ class _File(logging.handlers.RotatingFileHandler):
 
     def __init__(self, directory: Path, settings: LogSettings, *, take_stderr: bool) -> None:
         self._take_stderr = take_stderr
-        self._keep = settings.keep
+        self._keep = KEPT_FILES
         super().__init__(
             paths.private_dir(directory) / NAME,
-            maxBytes=settings.max_bytes,
-            backupCount=settings.keep,
+            maxBytes=FILE_BYTES,
+            backupCount=KEPT_FILES,
             encoding="utf-8",
         )
 
@@ -309,14 +307,8 @@ class _Journal(logging.Formatter):
         return "\n".join(prefix + line for line in f"{record.name}: {_message(record)}".splitlines())
 
 
-class _Json(logging.Formatter):
-    """Formats one JSON object per line: time, level, logger, message, and the record's fields (agent, method, ms,
-    outcome)."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        fields: dict[str, Any] = {"time": _when(record), "level": record.levelname.lower(), "where": record.name}
-        fields |= getattr(record, "fields", {})
-        return json.dumps(fields | {"message": _message(record)}, ensure_ascii=False)
+LINE: Final = _Text()
+"""Formats the lines of the log file, and of stderr outside of the journal."""
 
 
 def _message(record: logging.LogRecord) -> str:

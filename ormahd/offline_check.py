@@ -79,7 +79,7 @@ def _absent(root: Path, origin: str) -> Finding:
 
 
 def _notes(root: Path, excluded: Excluded, config: Config) -> list[Finding]:
-    met = walk(root, {}, excluded, max_bytes=config.settings.vault.max_note_bytes)
+    met = walk(root, {}, excluded)
     found = [msgspec.convert(of_skipped(path, why), Finding) for path, why in met.skipped]
     first: dict[str, str] = {}
     for path in sorted(met.changed):

@@ -6,14 +6,14 @@ import os
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ormahd import paths
 from ormahd.actions.views import iso
 from ormahd.api import Finding, RebuildResult, StatsResult, VerifyResult, WhisperStats
-from ormahd.config import FORMER, Config, load
+from ormahd.config import Config, load
 from ormahd.errors import OrmahError
 from ormahd.model.change import Kind
 from ormahd.model.judgement import FOLDER
@@ -214,8 +214,7 @@ def fix(ormah: Ormah) -> list[str]:
 
 
 def config_findings(read: Callable[[], Config]) -> list[Finding]:
-    """Return findings for faults in the configuration file, the environment and the command-line flags, and for
-    settings of earlier versions that are still set.
+    """Return findings for faults in the configuration file, the environment and the command-line flags.
 
     `read`: loads the configuration.
     """
@@ -223,12 +222,12 @@ def config_findings(read: Callable[[], Config]) -> list[Finding]:
         config = read()
     except OrmahError as exc:
         told = exc.data.get("faults") or [{"what": exc.message, "mend": exc.hint or ""}]
-        return [*(Finding(level="error", **one) for one in told), *_former(exc.data.get("former") or {})]
+        return [Finding(level="error", **one) for one in told]
     too_long = config.settings.daemon.socket
     if too_long is not None and len(os.fsencode(paths.expand(too_long))) > paths.MAX_SOCKET_PATH:
         what = f"daemon.socket has more than {paths.MAX_SOCKET_PATH} bytes: {too_long}"
-        return [Finding(level="error", what=what, mend="set a shorter path"), *_former(config.former)]
-    return _former(config.former)
+        return [Finding(level="error", what=what, mend="set a shorter path")]
+    return []
 
 
 def current_findings(config: Config) -> list[Finding]:
@@ -241,18 +240,6 @@ def current_findings(config: Config) -> list[Finding]:
 def _value(config: Config, key: str) -> object:
     group, name = key.split(".", 1)
     return getattr(getattr(config.settings, group), name)
-
-
-def _former(former: Mapping[str, str]) -> list[Finding]:
-    """Return a warning for each setting of an earlier version, given as `{setting: where it is set}`."""
-    return [
-        Finding(
-            level="warning",
-            what=f"{origin}: {key} is no setting any more: {FORMER[key]}",
-            mend=f"unset {origin}" if origin.startswith("ORMAH_") else f"take {key} out of the file",
-        )
-        for key, origin in former.items()
-    ]
 
 
 def _copies(ormah: Ormah) -> list[str]:

@@ -86,7 +86,7 @@ def adopt(
         wish = replace(wish, space=_space(wish.space))
     if wish.index and (paths or wish.patterns):
         raise BadRequest("--index is said of folders, or with --all", hint="name the folder: --folder Projects --index")
-    found = walk(ormah.vault.root, {}, ormah.reconciler.excluded, max_bytes=ormah.settings.vault.max_note_bytes)
+    found = walk(ormah.vault.root, {}, ormah.reconciler.excluded)
     earlier = _earlier(ormah)
     met = {path for path in (*found.changed, *(path for path, _ in found.skipped))
            if _is_chosen(path, paths, folders, wish)}  # fmt: skip

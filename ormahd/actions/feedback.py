@@ -16,7 +16,7 @@ from ormahd.api import FeedbackResult
 from ormahd.errors import BadRequest, NotFound
 from ormahd.index.reader import clean_prefix
 from ormahd.model import judgement
-from ormahd.model.chance import after_feedback
+from ormahd.model.chance import MAX_BOOST, after_feedback
 from ormahd.model.change import Kind
 from ormahd.model.judgement import Int8Vector, Judgement, Source
 from ormahd.model.node import short_id
@@ -68,7 +68,7 @@ def feedback(
     if signal > 0 and whispers.claim_use(ormah.state, logged.event, logged.node_id):
         now = ormah.ranking_clock()
         ormah.state.touch([logged.node_id], how="feedback", session_id=logged.session_id, at=now)
-    effect = _effect(signal, said, ormah.settings.affinity.max_boost)
+    effect = _effect(signal, said)
     text = f"{done.text} {effect}"
     return replace(done, text=text, effect=effect, review=whispers.answer(ormah.state, logged.node_id))
 
@@ -119,12 +119,12 @@ def _judgement(ormah: Ormah, node_id: str, logged: Logged, signal: int, source: 
     )  # fmt: skip
 
 
-def _effect(signal: int, source: Source, most: float) -> str:
-    """Return a sentence about the effect of a judgement (see `whisper.affinity`). `most`: `affinity.max_boost`."""
+def _effect(signal: int, source: Source) -> str:
+    """Return a sentence about the effect of a judgement (see `whisper.affinity`)."""
     if source == "implicit":
         return (
             f"For prompts like this its relevance {'rises' if signal > 0 else 'falls'} from now on: from 0.5 to "
-            f"{after_feedback(0.5, signal * most):.2f} at most."
+            f"{after_feedback(0.5, signal * MAX_BOOST):.2f} at most."
         )
     return "Shown for prompts like this from now on." if signal > 0 else "Silent for prompts like this from now on."
 

@@ -93,12 +93,11 @@ def _found(
     space: str | None,
     explain: bool,
 ) -> tuple[Ranked, list[RecallHit]]:
-    settings = ormah.settings
     asked, spare = query, 0
     while True:
         ranked = rank_parts(
             index, asked, embed=embed, space=space, now=now, explain=explain,
-            rules=Rules(settings.search, settings.space), holds=ormah.learned.both_hold,
+            rules=Rules(), holds=ormah.learned.both_hold,
             reworded=reworded,
         )  # fmt: skip
         rows = index.notes([found.node_id for found in ranked.results], connections=False)

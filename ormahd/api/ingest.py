@@ -62,8 +62,6 @@ class IngestedFile(Result):
     known: int = 0
     open: int = 0
     """Number of answers that are still being written."""
-    short: int = 0
-    """Number of turns of sessions that have fewer prompts than `sessions.min_turns` so far."""
     excluded: int = 0
     """Number of turns in folders that `sessions.exclude` names."""
     withdrawn: int = 0

@@ -68,9 +68,6 @@ class _Taking(Struct):
     ending: str = ""
     """The agent's last answer as reported by a hook; "" if no hook reported one. The file may lack this answer, or
     have it without a sign that it is complete."""
-    least: int = 1
-    """Minimum number of prompts: with fewer, the document is not archived, unless one of its sessions already is."""
-    prompts: int = 0
     tail: SessionTurn | None = None
     """The last turn that was read so far."""
     asked: dict[str, str] = field(default_factory=dict)
@@ -216,7 +213,6 @@ def settling(
     seen: set[str] | None = None,
     unnamed: bool = False,
     ending: str = "",
-    least: int = 1,
     progress: Progress = lambda *_: None,
     propose: Propose | None = None,
     touched: Touched | None = None,
@@ -224,7 +220,6 @@ def settling(
     """Do the same as `take`. Return (its result, whether the file ends with a complete answer).
 
     `ending`: the agent's last answer as reported by a hook; it is archived even if the file does not have it yet.
-    `least`: a file with fewer prompts is left for later, unless one of its sessions is archived already.
     """
     out = IngestedFile(str(path))
     settled = True
@@ -241,7 +236,7 @@ def settling(
             for document in found:
                 name = None if unnamed else f"{path}!{document.member}" if document.member else str(path)
                 reading = Reading(name="" if unnamed else document.name, cwd=_project(path), rested=rested)
-                taking = _Taking(document.name, name, written, reading, out, seen, said(ending), least)
+                taking = _Taking(document.name, name, written, reading, out, seen, said(ending))
                 _document(ormah, document, taking, progress)
                 if propose is not None and reading.facts:
                     out.proposed += propose(reading.facts, seen is not None)
@@ -250,14 +245,7 @@ def settling(
                 settled = taking.tail is None or (taking.tail.role == "assistant" and taking.tail.closed)
         if not out.formats:
             out.status, out.error = "unknown", out.error if before.size else "it is empty"
-        elif (
-            seen is None
-            and not unnamed
-            and not out.open
-            and not out.excluded
-            and not out.short
-            and state_of(path) == before
-        ):
+        elif seen is None and not unnamed and not out.open and not out.excluded and state_of(path) == before:
             ormah.sessions.have_read(str(path), before)
     except ReadingStopped:
         settled = False
@@ -314,9 +302,6 @@ def _document(ormah: Ormah, document: SourceDocument, taking: _Taking, progress:
             _keep(ormah, found, taking, titled=False)
             progress(out.added, 0, Path(out.path).name)
     _end(ormah, taking)
-    if taking.prompts < taking.least and _unheard(ormah, found, taking):
-        out.short += len(taking.waiting)
-        taking.waiting = []
     _keep(ormah, found, taking, titled=True)
     _entitle(ormah, found, taking)
     out.sessions += len(taking.sessions)
@@ -325,17 +310,11 @@ def _document(ormah: Ormah, document: SourceDocument, taking: _Taking, progress:
         out.withdrawn += len(known)
         if taking.seen is None:
             ormah.sessions.withdraw(known)
-    if source is not None and not (out.excluded or out.short or taking.judging):
+    if source is not None and not (out.excluded or taking.judging):
         resuming.remember(ormah, source, document.stream, reading)
     if reading.too_long_at is not None and not out.too_long_line:
         out.too_long_line = number_of(document.stream, reading.too_long_at)
     _count(taking)
-
-
-def _unheard(ormah: Ormah, harness: str, taking: _Taking) -> bool:
-    """Return whether none of the sessions in `taking.waiting` is archived."""
-    heads = [SessionHead(session, harness) for session in {turn.session for turn in taking.waiting}]
-    return len(ormah.sessions.unknown(heads)) == len(heads)
 
 
 def _heard(taking: _Taking, turn: SessionTurn) -> SessionTurn:
@@ -345,7 +324,6 @@ def _heard(taking: _Taking, turn: SessionTurn) -> SessionTurn:
         taking.homes.setdefault(turn.session, turn.cwd)
     if turn.role == "user":
         taking.asked[turn.session] = turn.key
-        taking.prompts += 1
         if is_own_session(cwd=turn.cwd, transcript=taking.source, text=turn.text):
             taking.judging.add(turn.session)
     else:

@@ -149,7 +149,6 @@ class Capture:
         """Archive the sessions of a transcript. If a hook reported the agent's last answer, wait up to `SETTLES`
         seconds until the transcript has it; after that, archive the answer as reported."""
         ending = wish.ending
-        least = self._ormah.settings.sessions.min_turns if wish.source == "watcher" else 1
         end = time.monotonic() + SETTLES
         seen, touched = None, Touched()
         while True:
@@ -160,7 +159,7 @@ class Capture:
                 return  # the session has no transcript, or the harness has deleted it
             if now != seen:
                 seen = now
-                out, settled = settling(self._ormah, file, least=least, touched=touched)
+                out, settled = settling(self._ormah, file, touched=touched)
                 if settled or not ending or out.status == "failed":
                     break
             if self._stopping or time.monotonic() >= end:

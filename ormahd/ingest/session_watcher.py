@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import pathspec
-
 from ormahd import paths
 from ormahd.ingest.bring_in import ours
 from ormahd.ingest.folders import FolderSource, FolderWatch
@@ -19,6 +17,8 @@ if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 SOURCE: Final = "watcher"
+LOOKBACK_S: Final = 72 * 3600.0
+"""Age in seconds of the transcripts that are read at the start. `ormahctl ingest --backfill` reads older ones."""
 
 
 class SessionWatcher(FolderSource):
@@ -30,11 +30,10 @@ class SessionWatcher(FolderSource):
         self._ormah = ormah
         self._read = read
         self._log = SourceLog(ormah.state)
-        self._ignored = pathspec.GitIgnoreSpec.from_lines(chosen.ignore)
         self.on = chosen.watch and chosen.keep
         named = [paths.expand(Path(one)) for one in chosen.folders]
         self.folders = named or [folder for _, folder in paths.transcript_folders()]
-        self._since = time.time() - chosen.lookback_hours * 3600.0
+        self._since = time.time() - LOOKBACK_S
         self._without = ours(ormah)
         self._watch = FolderWatch("session-watcher", self.folders, self, quiet=chosen.quiet_seconds, optional=not named)
 
@@ -45,10 +44,8 @@ class SessionWatcher(FolderSource):
             self._log.troubled(SOURCE, {})
 
     def wants(self, folder: Path, file: Path) -> bool:
-        return (
-            is_session_file(file.relative_to(folder))
-            and not self._ignored.match_file(file.relative_to(folder).as_posix())
-            and not any(one == file or one in file.parents for one in self._without)
+        return is_session_file(file.relative_to(folder)) and not any(
+            one == file or one in file.parents for one in self._without
         )
 
     def changed(self, folder: Path, file: Path) -> None:  # noqa: ARG002 - a folder of documents needs it

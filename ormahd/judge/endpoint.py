@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import json
-import os
 import re
 import socket
 import threading
@@ -33,7 +32,7 @@ _NO_SCHEMA: Final = frozenset({400, 422})
 """HTTP statuses by which a server may refuse a request because it does not support schemas. The request is then sent
 again without a schema."""
 _HINTS: Final = {
-    401: "the key is missing or wrong (judge.key_variable, judge.key_file)",
+    401: "the key is missing or wrong (judge.key_file)",
     403: "the key may not use this model",
     404: "is judge.url right (it usually ends with /v1), and is there a model of that name?",
 }
@@ -90,14 +89,7 @@ class Endpoint:
     def _key(self) -> str:
         """Return the endpoint's API key; "" if the settings name none. Raises Failed if the key cannot be read."""
         chosen = self._settings
-        if chosen.key_variable:
-            key = os.environ.get(chosen.key_variable, "").strip()
-            if not key:
-                raise Failed(
-                    f"the variable {chosen.key_variable} (judge.key_variable) is not set where the daemon runs",
-                    sent=False,
-                )
-        elif chosen.key_file is not None:
+        if chosen.key_file is not None:
             try:
                 file = paths.expand(chosen.key_file)
                 with file.open("rb") as stream:

@@ -15,9 +15,11 @@ from msgspec import Struct
 
 LEAST, MOST = 1e-6, 1.0 - 1e-6
 """A chance is clamped to these limits before its odds are computed."""
+MAX_BOOST: Final = 0.15
+"""How far feedback changes a memory's relevance at most: from 0.5 to 0.2 or 0.8."""
 FEEDBACK: Final = 9.0
-"""What a boost of 1 adds to the log odds. The largest boost (`affinity.max_boost`, 0.15) multiplies or divides
-the odds by almost four."""
+"""What a boost of 1 adds to the log odds. The largest boost (`MAX_BOOST`) multiplies or divides the
+odds by almost four."""
 
 
 def sigmoid(value: float) -> float:

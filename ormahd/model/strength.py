@@ -383,13 +383,12 @@ class Leases(Struct, frozen=True):
     """Computes leases: the number of unused days after which a memory moves from `working` to the archive.
 
     `event`, `fact` and `decision`: days for an unused memory of that class. A lease ends when retrievability falls to
-    `below`.
+    `ARCHIVE_BELOW`.
     """
 
     event: float
     fact: float
     decision: float
-    below: float = ARCHIVE_BELOW
 
     def days(self, node_type: NodeType, stability: float, node_id: str) -> float:
         """Return the lease of one memory in days. `stability`: in days, 0 for a memory that was never used.
@@ -402,9 +401,8 @@ class Leases(Struct, frozen=True):
         """Return the lease in days without the part that depends on the id: the shortest for this type and
         stability."""
         days: float = getattr(self, CLASSES[node_type])
-        until = log(1 / self.below)
-        used = days * (stability / INITIAL_STABILITY_DAYS) * until / log(1 / ARCHIVE_BELOW)
-        return max(days, min(used, MAX_STABILITY_DAYS * until))
+        used = days * stability / INITIAL_STABILITY_DAYS
+        return max(days, min(used, MAX_STABILITY_DAYS * log(1 / ARCHIVE_BELOW)))
 
 
 def share_of(node_id: str) -> float:

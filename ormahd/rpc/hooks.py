@@ -304,6 +304,10 @@ STARTED: Final = "startup"
 """The source of a START event for a new session; its folder is the one where the session began."""
 
 
+STORE_INTERVAL: Final = 10
+"""Number of prompts of a session after which its transcript is passed to ingestion, in case the session never ends."""
+
+
 def nudge(commands: Commands) -> str:
     """Return the reminder to store memories, shown every `nudge_interval` prompts.
 
@@ -399,7 +403,7 @@ class Hooks:
             count = self._whisper.sessions.before(event.session_id).prompts
             if _every(self._settings.nudge_interval, count):
                 text = joined(text, nudge(self._whisper.wiring.of(event.harness)))
-            if _every(self._settings.store_interval, count):
+            if _every(STORE_INTERVAL, count):
                 self._hand_over(event)
         return context(event.name, text), found.silence or "injected"
 
@@ -416,7 +420,7 @@ class Hooks:
         before = sessions.before(session_id)
         said = greet(
             self._ormah.index, space=space, self_id=self._ormah.vault.self_id, known=before.known | before.named,
-            now=self._ormah.ranking_clock(), settings=self._settings, commands=self._whisper.wiring.of(event.harness),
+            now=self._ormah.ranking_clock(), commands=self._whisper.wiring.of(event.harness),
             replaced=lambda ids: replaced_today(self._ormah, ids),
         )  # fmt: skip
         if not gone():

@@ -28,7 +28,6 @@ from ormahd.index.rows import CandidateRow, EdgeRow, Filter, NodeRow
 from ormahd.model.node import ABOUT_SELF, Found, NodeType, SearchQuery
 from ormahd.search import blend
 from ormahd.search.times import Period, find_period
-from ormahd.settings import SearchSettings
 from ormahd.text.standing import Compared
 from ormahd.text.words import (
     FUNCTION_WORDS,
@@ -127,20 +126,20 @@ class ParsedQuery(Struct, frozen=True):
         return self.chosen.created_after is not None or self.chosen.created_before is not None
 
 
-def hear(query: SearchQuery, *, space: str | None, now: datetime, settings: SearchSettings) -> ParsedQuery:
+def hear(query: SearchQuery, *, space: str | None, now: datetime) -> ParsedQuery:
     """Return the parsed form of a query from a caller in the space `space`.
 
     If the text names a period, memories of that period are favoured. The period becomes a filter if the text asks for
-    nothing else, or if `search.time_phrases` is "filter".
+    nothing else.
     """
     period = None
-    if settings.time_phrases != "off" and query.created_after is None and query.created_before is None:
+    if query.created_after is None and query.created_before is None:
         period = find_period(query.query, now)
     said = period.rest if period is not None else query.query
     topical = [term for term in query_terms(said) if term in subject(said)]
     windowed = query.created_after is not None or query.created_before is not None
     only_time = (period is not None or windowed) and not topical
-    filters_time = period is not None and (only_time or settings.time_phrases == "filter")
+    filters_time = period is not None and only_time
     heard_words = words(query.query)
     terms = query_terms(query.query)
     if any(word in IDENTITY_WORDS for word in heard_words):

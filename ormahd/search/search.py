@@ -22,7 +22,6 @@ from ormahd.search.exact import Exact, look, rare_words
 from ormahd.search.fuse import SEEDS, Fused, activate, fuse, seat
 from ormahd.search.gather import MIN_POOL, EmbedQuery, Gathered, ParsedQuery, Searchable, Trace, gather, hear, max_sim
 from ormahd.search.shape import Evidence, Named, Shaped, shape
-from ormahd.settings import SearchSettings, SpaceSettings
 from ormahd.text.standing import Compared
 
 FIRST = 10
@@ -264,10 +263,8 @@ class Ranked(Struct, frozen=True):
 
 
 class Rules(Struct, frozen=True):
-    """The settings and limits of a search."""
+    """The limits of a search."""
 
-    search: SearchSettings = field(default_factory=SearchSettings)
-    spaces: SpaceSettings = field(default_factory=SpaceSettings)
     min_pool: int = MIN_POOL
     """Minimum number of candidates fetched by words and by vectors each."""
     compared: int = COMPARED
@@ -296,7 +293,7 @@ def rank(
     the ones they replaced; the caller does that for the few results that it shows. `explain` False: the traces are
     empty. Both save time.
     """
-    heard = hear(query, space=space, now=now, settings=rules.search)
+    heard = hear(query, space=space, now=now)
     if heard.only_time:
         newest = _newest(index, heard, heard.limit, ())
         return _answer(heard, None, newest, [], {}, explain=explain)
@@ -335,7 +332,7 @@ def score(
     rows = [known[one.node_id] for one in there]
     evidence = _evidence(index, rows, gathered)
     named = Named(exact, frozenset() if heard.question else rare_words(index, heard.topic))
-    return there, rows, evidence, shape(rows, there, evidence, heard, named, rules.spaces)
+    return there, rows, evidence, shape(rows, there, evidence, heard, named)
 
 
 def _shaped(

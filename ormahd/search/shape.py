@@ -22,7 +22,6 @@ from ormahd.search.blend import StageEvidence, fitted, pieces
 from ormahd.search.exact import Exact
 from ormahd.search.fuse import Fused
 from ormahd.search.gather import Late, ParsedQuery
-from ormahd.settings import SpaceSettings
 from ormahd.text.words import stems, words
 
 Float = NDArray[np.float64]
@@ -67,6 +66,8 @@ FTS_ONLY_DAMPENING = 0.5
 """Factor on the score of a candidate without vectors."""
 PERIOD_BOOST = 0.1
 """Share by which the score of a memory rises if it was created in the period that the query names."""
+BOOST_OTHER = 0.6
+"""Factor for memories of other spaces: they answer only if nothing of this space fits nearly as well."""
 RECENCY_BOOST, RECENCY_HALF_LIFE_DAYS = 0.05, 7.0
 """Largest share by which a score rises because of recent access, and the number of days in which this share halves."""
 ACCESS_BOOST = 0.05
@@ -170,7 +171,6 @@ def shape(
     evidence: Evidence | None,
     heard: ParsedQuery,
     named: Named,
-    spaces: SpaceSettings,
 ) -> Shaped:
     """Return each candidate's score and all numbers it is computed from. `evidence` None: there are no vectors."""
     judged: dict[str, Float] = {}
@@ -180,7 +180,7 @@ def shape(
         judged = similarity(rows, np.array([one.bm25 or 0.0 for one in fused], np.float64), evidence, near)
         known = ~np.isnan(evidence.focus)
     learned: dict[str, Float] = {}
-    factors = _factors(rows, fused, heard, named, spaces)
+    factors = _factors(rows, fused, heard, named)
     earlier = factors["dampening"] * factors["rrf_share"]
     if evidence is not None and judged:
         blended = (1.0 - factors["blend"]) * factors["rrf_norm"] + factors["blend"] * judged["similarity"]
@@ -212,7 +212,6 @@ def _factors(
     fused: Sequence[Fused],
     heard: ParsedQuery,
     named: Named,
-    spaces: SpaceSettings,
 ) -> dict[str, Float]:
     """Return {name: value for each candidate} of the numbers that do not depend on the similarity of the texts."""
     overlaps = (
@@ -238,7 +237,7 @@ def _factors(
         "access": [ACCESS_BOOST * min(1.0, _access(row.strength.use_count)) for row in rows],
         "period": [1.0 + (PERIOD_BOOST if _within(row.created, heard) else 0.0) for row in rows],
         "kind": [1.0 + (NAMED if row.type in heard.kinds else 0.0) for row in rows],
-        "space": [space_factor(row.space, heard.space, spaces) for row in rows],
+        "space": [space_factor(row.space, heard.space) for row in rows],
     }
     return {name: np.asarray(values, np.float64) for name, values in columns.items()}
 
@@ -284,12 +283,12 @@ def certainty(confidence: float) -> float:
     return 0.4 + 0.6 * confidence
 
 
-def space_factor(space: str | None, favoured: str | None, settings: SpaceSettings) -> float:
-    """Return the factor on a memory's score for its space: `boost_other` for spaces other than `favoured`, else 1.
+def space_factor(space: str | None, favoured: str | None) -> float:
+    """Return the factor on a memory's score for its space: `BOOST_OTHER` for spaces other than `favoured`, else 1.
 
     It is 1 for global memories, and for all memories if no space is favoured.
     """
-    return settings.boost_other if favoured is not None and space not in (None, favoured) else 1.0
+    return BOOST_OTHER if favoured is not None and space not in (None, favoured) else 1.0
 
 
 def _access(count: int) -> float:

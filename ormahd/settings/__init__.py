@@ -11,20 +11,20 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ormahd.settings.base import Group, Names, Seconds, Share, Weight, WholePath
+from ormahd.settings.base import Group, Names, Seconds, Share, WholePath
 from ormahd.settings.learning import ExtractionSettings, HippocampusSettings, JudgeSettings, SessionSettings
 
 
 class SyncSettings(Group):
-    interval_minutes: Annotated[float, Field(ge=0.0, le=10_080.0, allow_inf_nan=False)] = Field(
-        default=0.0,
-        description="Minutes between two automatic syncs with the git remote; 0: only `ormahctl sync` syncs.",
-    )
     remote: str = Field(
         default="origin",
         pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$",
         max_length=100,
         description="The git remote to sync with, unless the branch is configured to follow another one.",
+    )
+    interval_minutes: Annotated[float, Field(ge=0.0, le=10_080.0, allow_inf_nan=False)] = Field(
+        default=0.0,
+        description="Minutes between two automatic syncs with the git remote; 0: only `ormahctl sync` syncs.",
     )
     timeout_seconds: Annotated[float, Field(ge=1.0, le=3_600.0, allow_inf_nan=False)] = Field(
         default=60.0, description="Seconds without a sign of life from the remote after which a sync gives up."
@@ -51,13 +51,6 @@ class LogSettings(Group):
         default="info",
         description="The least level that is logged. Only `debug` may contain texts of notes and queries.",
     )
-    format: Literal["text", "json"] = Field(
-        default="text", description="The format of a log line: text for people, or a JSON object."
-    )
-    max_bytes: Annotated[int, Field(ge=10_000)] = Field(
-        default=5_000_000, description="Size in bytes at which a new log file is begun."
-    )
-    keep: Annotated[int, Field(ge=1, le=100)] = Field(default=5, description="Number of older log files that are kept.")
 
 
 class VaultSettings(Group):
@@ -77,16 +70,9 @@ class VaultSettings(Group):
         default=1.5,
         description="Seconds without a change to a file after which a person's edit is committed.",
     )
-    scan_seconds: Annotated[float, Field(ge=5.0, le=86_400.0)] = Field(
-        default=300.0,
-        description="Seconds between two scans of the whole vault, which find changes whose file events were lost.",
-    )
     busy_wait_seconds: Seconds = Field(
         default=5.0,
         description="Seconds that a write waits for another program's git operation before it answers `vault_busy`.",
-    )
-    max_note_bytes: Annotated[int, Field(ge=10_000, le=100_000_000)] = Field(
-        default=10_000_000, description="Size in bytes above which a file is not read, but reported by `doctor`."
     )
 
 
@@ -161,19 +147,6 @@ class SecretSettings(Group):
     )
 
 
-class SearchSettings(Group):
-    time_phrases: Literal["off", "favour", "filter"] = Field(
-        default="favour",
-        description='What "last week" in a query does if the caller gives no time. `favour`: memories of that '
-        "period score a tenth more. `filter`: only these are found. `off`: nothing. A query that names "
-        "only a time always filters.",
-    )
-
-
-class SpaceSettings(Group):
-    boost_other: Weight = Field(default=0.6, description="Factor for memories of other spaces.")
-
-
 Cosine = Annotated[float, Field(ge=-1.0, le=1.0, allow_inf_nan=False)]
 Days = Annotated[float, Field(gt=0.0, le=36_500.0, allow_inf_nan=False)]
 
@@ -191,9 +164,6 @@ class WhisperSettings(Group):
     max_nodes: Annotated[int, Field(ge=1, le=50)] = Field(
         default=6, description="Largest number of memories in one whisper."
     )
-    total_characters: Annotated[int, Field(ge=500, le=9_000)] = Field(
-        default=4_000, description="Largest number of characters in one whisper. Harnesses cut at 10,000."
-    )
     injection_gate: Share = Field(
         default=0.15,
         description="Relevance from which a memory is whispered. If no memory reaches it, the whisper is silent. "
@@ -204,19 +174,10 @@ class WhisperSettings(Group):
         default=0.35,
         description="The same for archived memories, which have to fit better. 1: none is whispered.",
     )
-    topic_shift: bool = Field(
-        default=True,
-        description="Be silent while the topic stays the same and its memories were whispered in this session.",
-    )
     exploration: bool = Field(
         default=True,
         description="Add at most one memory below the gate to a whisper that is not silent, labelled `[exploring]`, "
         "so that feedback can teach about it.",
-    )
-    preferences: Annotated[int, Field(ge=0, le=5)] = Field(
-        default=2,
-        description="Largest number of standing preferences that are added if they apply to the prompt's task; 0: "
-        "none.",
     )
     review: bool = Field(
         default=True, description="With the first whisper of a session, ask about one memory that was held back."
@@ -225,18 +186,9 @@ class WhisperSettings(Group):
         default=False,
         description="Add the line `maintenance_due` if the agent is the judge of maintenance and maintenance is due.",
     )
-    greeting_characters: Annotated[int, Field(ge=0, le=6_000)] = Field(
-        default=1_500,
-        description="Largest number of characters of the text at the start of a session (the user's identity, core "
-        "memories); 0: no text.",
-    )
     nudge_interval: Annotated[int, Field(ge=0, le=1_000)] = Field(
         default=10,
         description="Number of prompts in a session after which the agent is reminded of `remember`; 0: never.",
-    )
-    store_interval: Annotated[int, Field(ge=0, le=1_000)] = Field(
-        default=10,
-        description="Number of prompts in a session after which its transcript is passed to ingestion; 0: never.",
     )
     deadline_ms: Annotated[int, Field(ge=50, le=10_000)] = Field(
         default=500,
@@ -246,19 +198,6 @@ class WhisperSettings(Group):
     keep_days: Days = Field(
         default=30.0,
         description="Days that prompts and candidates stay in the whisper log, which is in the state directory.",
-    )
-
-
-class AffinitySettings(Group):
-    similarity_threshold: Cosine = Field(
-        default=0.70,
-        description="Cosine with an earlier prompt from which that prompt's feedback counts. It is converted to the scale of another "
-        "model.",
-    )
-    half_life_days: Days = Field(default=30.0, description="Days after which a judgement counts half.")
-    max_boost: Share = Field(
-        default=0.15,
-        description="How far feedback changes a memory's relevance at most: with 0.15 from 0.5 to 0.2 or 0.8.",
     )
 
 
@@ -295,28 +234,11 @@ class JobSettings(Group):
     )
 
 
-class MaintenanceSettings(Group):
-    """Settings of two-phase maintenance, in which an agent is the judge (`agent.maintenance`)."""
-
-    interval_hours: Hours = Field(
-        default=24.0,
-        description="Hours after an agent's last results (or the vault's creation) until `maintenance_due` is "
-        "whispered.",
-    )
-
-
 class MergingSettings(Group):
     by_itself: bool = Field(
         default=True,
         description="Merge memories that say the same in the same words (except for case, punctuation, articles, "
         "spelling) without asking. Off: such merges are proposed.",
-    )
-    merge_likeness: Share = Field(
-        default=0.85,
-        description="Similarity score from which a judge's yes merges at once; below it, the merge is proposed.",
-    )
-    max_proposals: Annotated[int, Field(ge=0, le=10_000)] = Field(
-        default=50, description="Largest number of new merge proposals of one run."
     )
 
 
@@ -324,16 +246,12 @@ Lease = Annotated[float, Field(ge=0.01, le=36_500.0, allow_inf_nan=False)]
 
 
 class DecaySettings(Group):
-    event_days: Lease = Field(
-        default=28.0,
-        description="Days without use after which an event or observation may leave working, counted from its "
-        "creation or its arrival in the vault. Up to half as many are added by its id, so that memories "
-        "of one day do not leave together. Each confirmed use makes the time longer.",
-    )
-    fact_days: Lease = Field(default=90.0, description="The same for facts, concepts and goals.")
-    decision_days: Lease = Field(
-        default=180.0,
-        description="The same for decisions, procedures, persons, projects, and preferences that no longer hold.",
+    days: Annotated[float, Field(ge=0.01, le=36_500.0, allow_inf_nan=False)] = Field(
+        default=90.0,
+        description="Days without use after which a fact, concept or goal may leave working, counted from its creation or its "
+        "arrival in the vault. Events and observations may leave in a third of that time, other types in twice. Up to half as "
+        "many days are added by a memory's id, so that memories of one day do not leave together. Each confirmed use makes the "
+        "time longer.",
     )
     idle_share: Share = Field(
         default=0.1,
@@ -348,17 +266,13 @@ class Settings(Group):
     vault: VaultSettings = VaultSettings()
     embedding: EmbeddingSettings = EmbeddingSettings()
     vectors: VectorSettings = VectorSettings()
-    search: SearchSettings = SearchSettings()
-    space: SpaceSettings = SpaceSettings()
     whisper: WhisperSettings = WhisperSettings()
-    affinity: AffinitySettings = AffinitySettings()
     feedback: FeedbackSettings = FeedbackSettings()
     linking: LinkingSettings = LinkingSettings()
     tiers: TierSettings = TierSettings()
     decay: DecaySettings = DecaySettings()
     jobs: JobSettings = JobSettings()
     judge: JudgeSettings = JudgeSettings()
-    maintenance: MaintenanceSettings = MaintenanceSettings()
     merging: MergingSettings = MergingSettings()
     secrets: SecretSettings = SecretSettings()
     sessions: SessionSettings = SessionSettings()

@@ -8,7 +8,6 @@ from typing import Annotated, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
-Weight = Annotated[float, Field(ge=0.0, le=100.0, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(ge=0.0, le=86_400.0, allow_inf_nan=False)]
 
 

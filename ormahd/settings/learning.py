@@ -36,24 +36,10 @@ class SessionSettings(Group):
         description="The folders that are watched. Empty: those in which Claude Code, Codex and Gemini CLI keep their "
         "transcripts. Set it if an agent keeps them somewhere else.",
     )
-    ignore: Names = Field(
-        default=[],
-        description="Transcripts that are not watched: patterns as in `.gitignore`, relative to each of the folders.",
-    )
     quiet_seconds: Annotated[float, Field(ge=0.05, le=86_400.0, allow_inf_nan=False)] = Field(
         default=60.0,
         description="Seconds without a change after which a watched transcript is read. Longer: fewer reads of a "
         "session that goes on; shorter: what was said is found sooner.",
-    )
-    min_turns: Annotated[int, Field(ge=1, le=100)] = Field(
-        default=1,
-        description="Number of your prompts from which a watched session is archived, to leave out those that ask one "
-        "thing and end.",
-    )
-    lookback_hours: Annotated[float, Field(ge=0.0, le=87_600.0, allow_inf_nan=False)] = Field(
-        default=72.0,
-        description="Hours of transcripts that the watcher reads when it starts. Older ones need `ormahctl ingest "
-        "--backfill`. 0: only what is written from now on.",
     )
 
 
@@ -105,11 +91,6 @@ class JudgeSettings(Group):
         description="The model's name, as the endpoint or the coding agent knows it. An endpoint needs one; a coding "
         "agent has a default.",
     )
-    key_variable: str = Field(
-        default="",
-        description="The environment variable of the daemon that holds the endpoint's key. The key is never in the "
-        "configuration.",
-    )
     key_file: Path | None = Field(
         default=None,
         description="The file that holds the endpoint's key, for a daemon that a service starts without your "
@@ -141,9 +122,7 @@ class JudgeSettings(Group):
         if not usable or parts is None:
             raise ValueError("must be an address such as http://localhost:11434/v1")
         if parts.username or parts.password:
-            raise ValueError(
-                "must hold no user name and no key; judge.key_file or judge.key_variable says where the key is"
-            )
+            raise ValueError("must hold no user name and no key; judge.key_file says where the key is")
         if parts.query or parts.fragment:
             raise ValueError("must end with a path, such as /v1: no ? and no #")
         return url.rstrip("/").removesuffix("/chat/completions")

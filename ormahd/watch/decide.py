@@ -368,7 +368,7 @@ _MENDS: Final = (
     ("a device", "info", "nothing need be done"),
     ("the name is not UTF-8", "warning", "rename it; `convmv -f latin1 -t utf-8` does many"),
     ("the folder's name is not UTF-8", "warning", "rename it; `convmv -f latin1 -t utf-8` does many"),
-    ("too large", "warning", "divide it, or raise vault.max_note_bytes"),
+    ("too large", "warning", "divide it"),
     (".gitignore is a pipe", "warning", "put a regular file there, or remove it"),
     ("cannot be taken in", "error", "change the file or move it out of the vault; please report it, the log has the rest"),
     ("stands in the place of", "warning", "put back what was there; or delete this, and the notes count as deleted"),

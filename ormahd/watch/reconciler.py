@@ -346,7 +346,7 @@ class Reconciler:
         """Yield the files whose paths are not in `done`, and add each path to `done`. Return True if none is left;
         with `gives_way` it may end early with False, because a scan waits."""
         self.head = self.vault.head()
-        found = walk(self.vault.root, {}, self.excluded, max_bytes=self.settings.max_note_bytes)
+        found = walk(self.vault.root, {}, self.excluded)
         self.skipped = found.skipped
         self.begin(found)
         self.said = {path: said for path, said in self.said.items() if path in found.present}

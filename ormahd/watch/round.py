@@ -129,7 +129,6 @@ class Round:
         """Walk the folder. Return (the result, rested). `rested`: the paths at or below `paths` that do not exist and
         are known to be at rest; None if no such paths are known."""
         owner = self.owner
-        settings = owner.settings
         if owner.cold:
             now = time.time_ns()
             latest = max((row.mtime_ns for row in self.known.values() if row.mtime_ns <= now), default=0)
@@ -146,7 +145,7 @@ class Round:
         self.behind = owner.stays(self.not_told)
         with owner.book:
             owner.head = owner.walked
-        options: dict[str, Any] = {"doubted": doubted, "max_bytes": settings.max_note_bytes}
+        options: dict[str, Any] = {"doubted": doubted}
         begun = time.time_ns()
         found = walk(self.vault.root, self.known, owner.excluded, paths=self.paths, **options)
         rested: set[str] | None = None

@@ -25,6 +25,10 @@ class ScanAborted(Unavailable):
         super().__init__("the vault was not read to its end: Ormah is stopping", hint="`ormahctl up` starts it again")
 
 
+MAX_NOTE_BYTES = 10_000_000
+"""Largest file that is read. A memory holds 1,000,000 characters, so a larger file is no note."""
+
+
 class ScanResult(Struct):
     """The result of a scan.
 
@@ -145,7 +149,6 @@ def walk(
     *,
     paths: Collection[str] | None = None,
     doubted: Collection[str] = (),
-    max_bytes: int | None = None,
 ) -> WalkResult:
     """Find the files of the folder that differ from `known` ({path: state}); with `paths` examine only these files and
     folders, existing or not.
@@ -155,7 +158,7 @@ def walk(
     """
     check_root(root)
     excluded.refresh()
-    walker = _Walker(root, known, excluded, set(doubted), max_bytes)
+    walker = _Walker(root, known, excluded, set(doubted))
     if paths is None:
         walker.everything()
     else:
@@ -200,15 +203,12 @@ def hidden(found: WalkResult, tree: Iterable[str]) -> list[str]:
 
 
 class _Walker:
-    def __init__(
-        self, root: Path, known: Mapping[str, FileState], excluded: Excluded, doubted: set[str], max_bytes: int | None
-    ) -> None:
+    def __init__(self, root: Path, known: Mapping[str, FileState], excluded: Excluded, doubted: set[str]) -> None:
         self.root = root
         self.base = str(root)
         self.known = known
         self.excluded = excluded
         self.doubted = doubted
-        self.max_bytes = max_bytes
         self.out = WalkResult()
         self.fresh: dict[str, FileStat] = {}
         self.old: list[str] = []
@@ -344,10 +344,9 @@ class _Walker:
         for path in ignored.intersection(self.old):
             self.out.present.discard(path)
             self.out.changed.pop(path, None)
-        if self.max_bytes is not None:
-            for path in [p for p, state in self.out.changed.items() if state.size > self.max_bytes]:
-                size = self.out.changed.pop(path).size
-                self.out.skipped.append((path, f"too large: {size:,} bytes, at most {self.max_bytes:,} are read"))
+        for path in [p for p, state in self.out.changed.items() if state.size > MAX_NOTE_BYTES]:
+            size = self.out.changed.pop(path).size
+            self.out.skipped.append((path, f"too large: {size:,} bytes, at most {MAX_NOTE_BYTES:,} are read"))
 
     def missing(self, known: Collection[str]) -> None:
         for path in known:

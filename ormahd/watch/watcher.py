@@ -110,6 +110,8 @@ def _identity(folder: str) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
+SCAN_S = 300.0
+"""Seconds between two scans of the whole vault, which find changes whose file events were lost."""
 POLL_S = 2.0
 """Seconds between scans while nothing is watched, so that an edit is found at most 3 s after the file is at rest."""
 BACKOFF_S = (1.0, 60.0)
@@ -250,10 +252,12 @@ class Watcher:
         settings: VaultSettings,
         *,
         source: Callable[[Told], FolderEvents] = FolderEvents,
+        scan_s: float = SCAN_S,
     ) -> None:
         self._vault = vault
         self._reconciler = reconciler
         self._settings = settings
+        self._scan_s = scan_s
         self._root = os.fspath(vault.root)
         self._watches = Watches(vault, self._told, source)
         self._wake = threading.Condition()
@@ -433,7 +437,7 @@ class Watcher:
 
     def _scans_again(self) -> float:
         """Return when (`time.monotonic`) the next full scan is due if there is no event."""
-        return time.monotonic() + (POLL_S if self._watches.why_none else self._settings.scan_seconds)
+        return time.monotonic() + (POLL_S if self._watches.why_none else self._scan_s)
 
     def _due(self, quiet: float) -> tuple[float, float]:
         """Return (when a scan of some paths is due, when a full scan or a check of the repository is due).

@@ -18,8 +18,8 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ormahd.embedding.scale import Scale, own_cosine
+from ormahd.model.chance import MAX_BOOST
 from ormahd.model.judgement import Judgement
-from ormahd.settings import AffinitySettings
 from ormahd.state.feedback import Judgements
 
 Float = NDArray[np.float32]
@@ -28,6 +28,10 @@ SAME: Final = 0.9
 """Minimum cosine of two prompts with the same meaning. With the default model, prompts that differ in wording only are
 above it, and prompts that differ in a port, price, version or module are below it."""
 
+SIMILARITY: Final = 0.70
+"""Minimum cosine with an earlier prompt for its feedback to count, on the default model's scale."""
+HALF_LIFE_DAYS: Final = 30.0
+"""Days after which a judgement counts half: what was useful a season ago says little."""
 IMPLICIT_WEIGHT: Final = 0.8
 """Weight of a judgement that was inferred; an explicit one has 1."""
 
@@ -124,7 +128,7 @@ class Boost(Struct, frozen=True):
 
 
 def boosts(
-    vector: Float | None, node_ids: Iterable[str], judgements: Judgements, *, now: datetime, settings: AffinitySettings,
+    vector: Float | None, node_ids: Iterable[str], judgements: Judgements, *, now: datetime,
     scale: Scale | None = None,
 ) -> dict[str, Boost]:  # fmt: skip
     """Return `{node id: boost}` for the nodes that were judged for a prompt similar to this one.
@@ -143,40 +147,38 @@ def boosts(
     of = np.repeat(np.arange(len(nodes)), [span.stop - span.start for span in spans])
     source = np.where(judgements.implicit[places], IMPLICIT_WEIGHT, 1.0)
     # with a threshold below 0, prompts with a negative cosine would pass
-    like = (cosines >= own_cosine(scale, settings.similarity_threshold)) & (cosines > 0)
+    like = (cosines >= own_cosine(scale, SIMILARITY)) & (cosines > 0)
     cosines, places, of, source = cosines[like], places[like], of[like], source[like]
     # clocks of several machines differ: a judgement dated in the future counts as made now
     days = np.maximum(0.0, (now.timestamp() - judgements.times[places]) / 86_400)
     # Ages count from each memory's youngest judgement: the mean is the same, and very old ones do not give 0 / 0.
     youngest = np.full(len(nodes), np.inf)
     np.minimum.at(youngest, of, days)
-    weights = cosines * source * np.exp2(-(days - youngest[of]) / settings.half_life_days)
+    weights = cosines * source * np.exp2(-(days - youngest[of]) / HALF_LIFE_DAYS)
     total = np.bincount(of, weights, len(nodes))
     signed = np.bincount(of, weights * judgements.signals[places], len(nodes))
 
     def rows(number: int) -> tuple[Row, ...]:
         mine = np.flatnonzero(of == number)
         heaviest = mine[np.argsort(-weights[mine], kind="stable")][:SHOWN]
-        aged = cosines * source * np.exp2(-days / settings.half_life_days)
+        aged = cosines * source * np.exp2(-days / HALF_LIFE_DAYS)
         return tuple(
             Row(judgements.rows[places[at]], float(cosines[at]), float(days[at]), float(aged[at])) for at in heaviest
         )
 
     return {
         node: Boost(
-            float(signed[number] / total[number]) * settings.max_boost, int(np.count_nonzero(of == number)), partial(rows, number)
+            float(signed[number] / total[number]) * MAX_BOOST, int(np.count_nonzero(of == number)), partial(rows, number)
         )
         for number, node in enumerate(nodes)
         if total[number] > 0
     }  # fmt: skip
 
 
-def judged(
-    vector: Float | None, node_id: str, judgements: Judgements, settings: AffinitySettings, scale: Scale | None = None
-) -> bool:
+def judged(vector: Float | None, node_id: str, judgements: Judgements, scale: Scale | None = None) -> bool:
     """Return whether this memory was judged for a similar prompt, so that a review need not ask about it. False
     without the prompt's unit vector (`vector`)."""
     span = judgements.spans.get(node_id)
     if vector is None or span is None or judgements.matrix.shape[1] != len(vector):
         return False
-    return bool((judgements.matrix[span] @ vector >= own_cosine(scale, settings.similarity_threshold)).any())
+    return bool((judgements.matrix[span] @ vector >= own_cosine(scale, SIMILARITY)).any())

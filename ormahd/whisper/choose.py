@@ -44,6 +44,8 @@ BEHIND = 4.0
 """Difference to the best candidate's search logit above which even a memory that passes the gate is dropped."""
 CROWD = 2 / 3
 """Share of `max_nodes` chosen memories after which only memories with the best search logit are added."""
+PREFERENCES = 2
+"""Largest number of standing preferences in one whisper: they are added, the answer is the rest."""
 PREFERENCE_GATE = 0.13
 """Gate for standing preferences. It is lower, because a preference applies to a task without sharing its words."""
 OTHER_SPACES = 0.12
@@ -344,9 +346,7 @@ def _twin(one: Candidate, others: Iterable[Candidate]) -> Candidate | None:
     return next((other for other in others if says_the_same((other.row.title, other.row.content), said)), None)
 
 
-def standing(
-    preferences: Sequence[Candidate], chosen: Sequence[Candidate], settings: WhisperSettings
-) -> list[Candidate]:
+def standing(preferences: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Candidate]:
     """Return the standing preferences that apply to the prompt's task, without those in `chosen`; drop the others."""
     there = {one.id for one in chosen}
     left = [one for one in alive(preferences) if one.id not in there]
@@ -357,8 +357,8 @@ def standing(
             one.dropped = f"preference: relevance {one.relevance:.3f} below {PREFERENCE_GATE}"
         elif _joins(one, [*chosen, *found]):
             continue
-        elif len(found) >= settings.preferences:
-            one.dropped = f"preference: beyond the {settings.preferences} best"
+        elif len(found) >= PREFERENCES:
+            one.dropped = f"preference: beyond the {PREFERENCES} best"
         else:
             found.append(one)
     return found

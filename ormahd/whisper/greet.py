@@ -20,7 +20,6 @@ from ormahd import paths
 from ormahd.index.rows import GLOBAL, EdgeRow, Filter, NodeRow
 from ormahd.model.node import Tier
 from ormahd.process import own_files
-from ormahd.settings import WhisperSettings
 from ormahd.text.harness import PROGRAM, SHELL, Commands, shell
 from ormahd.vault.create import SELF_TEXT
 from ormahd.whisper.gather import neighbours
@@ -73,6 +72,8 @@ def _parsed(file: Path) -> Mapping[str, Commands]:
     return {agent: shell(wired["program"]) for agent, wired in programs.items()}
 
 
+CHARACTERS: Final = 1_500
+"""Largest number of characters of a greeting, which every session pays for."""
 CONTENT: Final = 240
 """Maximum number of characters of one memory's content that are shown."""
 MOST: Final = 20
@@ -105,7 +106,6 @@ def greet(
     self_id: str,
     known: Collection[str],
     now: datetime,
-    settings: WhisperSettings,
     commands: Commands = SHELL,
     replaced: Replaced = lambda _: {},
 ) -> Greeting:
@@ -114,7 +114,7 @@ def greet(
     `known`: context keys of memories that the session already has; they are left out. `replaced`: returns for ids
     `{older id: newer id}` of those that a newer memory replaced; the older memories are marked.
     """
-    room = settings.greeting_characters - len(enclose([], commands=commands, heading=REMEMBERS))
+    room = CHARACTERS - len(enclose([], commands=commands, heading=REMEMBERS))
     lines: list[str] = []
     shown: dict[str, Shown] = {}
     due = [row for row in _due(index, space, self_id, now) if context_key(row) not in known]

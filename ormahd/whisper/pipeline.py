@@ -141,13 +141,12 @@ class _Course:
             self.asked, self.before, embed=self.embed, archetypes=self.whisper.archetypes(self.ormah.embed_query),
             now=self.now,
         )  # fmt: skip
-        if (silence := suppress.quiet(heard, self.before, self.settings)) is not None:
+        if (silence := suppress.quiet(heard, self.before)) is not None:
             return Answer(silence, heard)
-        settings = self.ormah.settings
         pool = gather(
             self.ormah.index, heard, self.asked, self_id=self.ormah.vault.self_id, embed=self.embed, now=self.now,
-            rules=Rules(settings.search, settings.space), limit=POOL,
-            preferences=self.settings.preferences > 0 and applies(heard),
+            rules=Rules(), limit=POOL,
+            preferences=applies(heard),
         )  # fmt: skip
         self.degraded += pool.degraded
         if heard.vector is None:
@@ -178,7 +177,7 @@ class _Course:
         choose.unknown(pool.preferences, self.before)
         resting = choose.resting(candidates, settings)
         chosen = choose.gate(candidates, heard, settings, known=known)
-        preferences = choose.standing(pool.preferences, chosen, settings)
+        preferences = choose.standing(pool.preferences, chosen)
         chosen, preferences, old = renew.renew(
             self.ormah.index, chosen, preferences, pool, now=self.now, holds=self.ormah.learned.both_hold,
             reworded=self.ormah.reworded,
@@ -228,7 +227,6 @@ class _Course:
             ids,
             self.ormah.judgements,
             now=self.now,
-            settings=self.ormah.settings.affinity,
             scale=heard.scale,
         )
 
@@ -270,7 +268,7 @@ class _Course:
             and not self.asked.gone() and self.whisper.maintenance_due()
         )  # fmt: skip
         text = render.compose(
-            found.chosen, now=self.now, settings=self.settings, maintenance_due=due, review=held,
+            found.chosen, now=self.now, maintenance_due=due, review=held,
             event=event if self._learnable(found) else None, commands=self.whisper.wiring.of(self.asked.agent),
         )  # fmt: skip
         nodes = tuple(one for one in found.chosen if one.id not in text.left_out)

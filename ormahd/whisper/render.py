@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from ormahd.index.rows import NodeRow
 from ormahd.model.node import short_id
-from ormahd.settings import WhisperSettings
 from ormahd.text import quoting
 from ormahd.text.harness import (
     ENTRY,
@@ -38,6 +37,8 @@ __all__ = [
     "MARK", "REMEMBERS", "WHISPERS", "Rendered", "ReviewShown", "alone", "compose", "enclose", "line", "notice", "quoted", "strip",
 ]  # fmt: skip
 
+CHARACTERS = 4_000
+"""Largest number of characters of one whisper: about 1,000 tokens. Harnesses cut at 10,000."""
 CONTENT_CHARACTERS = 600
 """Maximum number of characters of one memory's content. It is cut between words."""
 TITLE = 160
@@ -86,13 +87,12 @@ def compose(
     nodes: Sequence[Candidate],
     *,
     now: datetime,
-    settings: WhisperSettings,
     maintenance_due: bool = False,
     review: ReviewShown | None = None,
     event: str | None = None,
     commands: Commands = SHELL,
 ) -> Rendered:
-    """Compose a whisper of at most `settings.total_characters` UTF-16 code units and `BYTES` bytes.
+    """Compose a whisper of at most `CHARACTERS` UTF-16 code units and `BYTES` bytes.
 
     If there is not enough room, the review is left out first, then the maintenance notice, then memories from the
     end; the content of the last memory that fits is shortened. `event`: the id by which feedback refers to the
@@ -101,8 +101,8 @@ def compose(
     due = [MAINTENANCE, _due(commands)] if maintenance_due else []
     if not nodes:  # a review is only shown beside memories (DESIGN sections 2 and 5)
         return Rendered(alone(*due, event=event) if due else "", frozenset(), False)
-    a_byte = settings.total_characters / BYTES
-    room = settings.total_characters - _size(enclose([], commands=commands, event=event), a_byte)
+    a_byte = CHARACTERS / BYTES
+    room = CHARACTERS - _size(enclose([], commands=commands, event=event), a_byte)
     lines: list[str] = []
     left_out = {node.id for node in nodes}
     full = True

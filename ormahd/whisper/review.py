@@ -73,7 +73,7 @@ def pick(
     `small_talk`: returns whether a prompt with this vector is mere politeness. `scale`: the scale of the model's
     similarities, None for the default model.
     """
-    present, settings = ormah.state.clock(), ormah.settings.affinity
+    present = ormah.state.clock()
     held = whispers.held_back(ormah.state, present - HELD, space, POOL, least=RELEVANT)
     resting = whispers.resting(ormah.state, since=present - REST, unanswered=UNANSWERED)
     judgements, model = ormah.judgements, ormah.learned.model
@@ -83,7 +83,7 @@ def pick(
         one = whispers.row(ormah.state, number)
         if one is None or one.model != model or not has_content(one.prompt, space) or small_talk(one.vector):
             continue
-        if not judged(one.vector, row.id, judgements, settings, scale) and not replaced_today(ormah, [row.id]):
+        if not judged(one.vector, row.id, judgements, scale) and not replaced_today(ormah, [row.id]):
             return Review(row.id, row.title, row.content, _short(one.prompt), one.time, one.event)
     return None
 

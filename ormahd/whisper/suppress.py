@@ -7,7 +7,6 @@ from typing import Final
 import numpy as np
 
 from ormahd.embedding.scale import own_cosine
-from ormahd.settings import WhisperSettings
 from ormahd.whisper.types import Before, Float, Heard, Intent, Said, Silence
 
 SAME_TOPIC: Final = 0.75
@@ -17,7 +16,7 @@ CENTRE: Final = 3
 """Number of earlier prompts whose mean vector represents the session's topic."""
 
 
-def quiet(heard: Heard, before: Before, settings: WhisperSettings) -> Silence | None:
+def quiet(heard: Heard, before: Before) -> Silence | None:
     """Return the reason for silence if the prompt is only conversational or has the same topic as before; else None.
 
     A topic counts as the same only if memories were already whispered for it in this session. Without a session id no
@@ -25,7 +24,7 @@ def quiet(heard: Heard, before: Before, settings: WhisperSettings) -> Silence | 
     """
     if heard.intents == {Intent.CONVERSATIONAL}:
         return Silence.CONVERSATIONAL
-    return Silence.SAME_TOPIC if settings.topic_shift and _same_topic(heard, before) else None
+    return Silence.SAME_TOPIC if _same_topic(heard, before) else None
 
 
 def _same_topic(heard: Heard, before: Before) -> bool:

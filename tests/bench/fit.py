@@ -159,7 +159,7 @@ def gather_all(shared: Path, keep: Path) -> None:
 def evidence_of(index: Index, query: SearchQuery, embedder: Embedder) -> tuple[list[str], Mapping[str, Any]]:
     """Return the candidates that ranking finds for a query, and the evidence that the blend weighs."""
     rules = Rules()
-    heard = hear(query, space=None, now=NOW, settings=rules.search)
+    heard = hear(query, space=None, now=NOW)
     gathered = gather(index, heard, embedder.embed_query, rules.min_pool)
     exact = look(index, heard)
     fused = fuse(gathered, keep=rules.compared, exact=exact.boost.keys())

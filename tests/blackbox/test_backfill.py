@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 from tests.blackbox.test_sessions import lines, transcript
@@ -10,13 +12,14 @@ from tests.house import open_house, wait_until
 
 def test_past_sessions_are_archived_once_and_new_ones_are_watched() -> None:
     names = [f"{number}f1d2c3b-aaaa-4bbb-8ccc-0123456789ab" for number in range(6)]
-    with open_house(
-        ORMAH_SESSIONS_WATCH="1", ORMAH_SESSIONS_LOOKBACK_HOURS="0", ORMAH_SESSIONS_QUIET_SECONDS="0.1"
-    ) as house:
+    with open_house(ORMAH_SESSIONS_WATCH="1", ORMAH_SESSIONS_QUIET_SECONDS="0.1") as house:
         folder = Path(house.env["HOME"]) / ".claude" / "projects" / "-home-ada-shop"
         folder.mkdir(parents=True)
         for name in names[:4]:
             transcript(folder / f"{name}.jsonl", name, 10)
+            os.utime(
+                folder / f"{name}.jsonl", (old := time.time() - 4 * 86_400, old)
+            )  # older than what the watcher reads
         house.start()
         foretold = house.json("ingest", "--backfill", "--dry-run")
         assert (foretold["turns"], foretold["sessions"], len(foretold["files"])) == (80, 4, 4)

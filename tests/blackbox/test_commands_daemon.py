@@ -114,25 +114,6 @@ def test_doctor_works_while_the_daemon_is_down(house: House) -> None:
     assert any(finding["path"] == "broken.md" and finding["line"] for finding in findings)
 
 
-def test_doctor_names_settings_of_earlier_versions_as_config_check_does(house: House) -> None:
-    house.settings["ORMAH_SEARCH_RRF_K"] = "30"
-    file = house.home / "config_home" / "ormah" / "config.toml"
-    file.parent.mkdir(parents=True)
-    file.write_text("")
-    house.json("up", "--wait")
-    file.write_text("[decay]\ndays = 9\n")  # after the start: doctor speaks of the file as it is now
-    named = [finding["what"] for finding in json.loads(house.ctl("--json", "config", "check").stdout)["findings"]]
-    assert len(named) == 2
-    assert all("is no setting any more" in what for what in named)
-    for state in ("running", "down"):
-        done = house.ctl("--json", "doctor")
-        assert done.returncode == 1, (state, done.stderr)
-        findings = json.loads(done.stdout)["findings"]
-        assert [one["what"] for one in findings if "no setting any more" in one["what"]] == named, state
-        assert {one["level"] for one in findings if one["what"] in named} == {"warning"}
-        house.json("down")
-
-
 def test_a_restart_with_faulty_settings_leaves_the_daemon_running(daemon: House) -> None:
     pid = daemon.call("admin.health").pid
     done = daemon.ctl("restart", env={"ORMAH_WHISPER_MAX_NODES": "many"})
@@ -155,7 +136,7 @@ def test_config_needs_no_daemon(house: House) -> None:
         house.ctl("config", "show", "embedding.model").stdout
         == 'embedding.model = "hashing"  # ORMAH_EMBEDDING_MODEL; default "all-MiniLM-L6-v2"\n'
     )
-    assert set(house.json("config", "show", "decay")["settings"]) >= {"decay.fact_days", "decay.event_days"}
-    unknown = house.ctl("config", "show", "fact_days")
+    assert set(house.json("config", "show", "decay")["settings"]) >= {"decay.days", "decay.idle_share"}
+    unknown = house.ctl("config", "show", "idle_shar")
     assert unknown.returncode == 3
-    assert "did you mean decay.fact_days?" in unknown.stderr
+    assert "did you mean decay.idle_share?" in unknown.stderr

@@ -32,10 +32,10 @@ def test_config_show_says_where_each_setting_comes_from(house: House):
     assert found["settings"]["embedding.model"] == {
         "value": "hashing", "origin": "ORMAH_EMBEDDING_MODEL", "default": "all-MiniLM-L6-v2",
     }  # fmt: skip
-    assert found["settings"]["log.keep"]["origin"] == "default"
+    assert found["settings"]["log.level"]["origin"] == "default"
     text = ormahd(house, "config", "show", "--config", str(file)).stdout
     assert f"whisper.max_nodes = 30    # {file}" in text
-    assert "log.keep = 5\n" in text
+    assert 'log.level = "info"\n' in text
 
 
 def test_config_default_is_a_file_that_can_be_used(house: House):

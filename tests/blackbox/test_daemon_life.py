@@ -385,17 +385,6 @@ def test_the_log_is_private_and_holds_no_texts(daemon: House):
     assert "agent.remember" in daemon.said(), "and on stderr in the foreground"
 
 
-def test_the_log_is_json_where_that_is_wished(quick: House):
-    quick.settings["ORMAH_LOG_FORMAT"] = "json"
-    quick.start()
-    quick.call("agent.recall", query="anything", agent="claude-code")
-    wait_until(lambda: "agent.recall" in log_of(quick), "the line")
-    lines = [json.loads(line) for line in log_of(quick).splitlines()]
-    assert {"time", "level", "where", "message"} <= set(lines[0])
-    (found,) = [line for line in lines if line.get("method") == "agent.recall"]
-    assert (found["agent"], found["outcome"], type(found["ms"])) == ("claude-code", "ok", float)
-
-
 def test_a_hangup_opens_the_log_again(daemon: House):
     file = daemon.state / "ormahd.log"
     moved = file.rename(file.with_name("moved"))
@@ -406,17 +395,3 @@ def test_a_hangup_opens_the_log_again(daemon: House):
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert "agent.recall" not in moved.read_text()
     assert daemon.call("hello").phase == "ready", "a hangup is no reason to end"
-
-
-def test_the_log_turns_over_and_stays_private(quick: House):
-    quick.settings |= {"ORMAH_LOG_MAX_BYTES": "10000", "ORMAH_LOG_KEEP": "2"}
-    quick.start()
-    with quick.connect() as connection:
-        for _ in range(600):
-            connection.call("hello")
-    files = {"ormahd.log", "ormahd.log.1", "ormahd.log.2"}
-    wait_until(lambda: {path.name for path in quick.state.glob("ormahd.log*")} == files, "it turned over twice")
-    for name in files:
-        found = (quick.state / name).stat()
-        assert found.st_size <= 10_000
-        assert stat.S_IMODE(found.st_mode) == 0o600

@@ -26,7 +26,7 @@ OLD: list[dict[str, Any]] = [
 @pytest.fixture
 def daemon() -> Iterator[House]:
     """Every day counts, and a fact has two weeks."""
-    with open_house(ORMAH_DECAY_IDLE_SHARE="1", ORMAH_DECAY_FACT_DAYS="14") as house:
+    with open_house(ORMAH_DECAY_IDLE_SHARE="1", ORMAH_DECAY_DAYS="14") as house:
         house.start()
         yield house
 

@@ -230,9 +230,7 @@ def night(runner: Runner) -> list[RunTaskResult]:
 @pytest.mark.parametrize("cycles", [8, pytest.param(1000, marks=pytest.mark.soak)])
 def test_nights_on_end(cycles: int, capsys: pytest.CaptureFixture[str]) -> None:
     chance = random.Random(cycles)
-    with open_jobs_house(
-        seed=cycles, **{"decay.event_days": 14, "decay.fact_days": 14, "decay.decision_days": 14, "decay.idle_share": 1}
-    ) as house:
+    with open_jobs_house(seed=cycles, **{"decay.days": 14, "decay.idle_share": 1}) as house:
         world = World(house, chance)
         judge = ScriptedJudge(cycles, FAULTS, world.meanwhile)
         runner = Runner(house.ormah, JOBS, judge, CHANGES_OF)

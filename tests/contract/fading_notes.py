@@ -31,7 +31,7 @@ def opened(house: JobsHouse, node_id: str) -> None:
 @pytest.fixture
 def busy_house() -> Iterator[JobsHouse]:
     """As if something was asked every day, and with two weeks for a fact: a file of tests says `house = busy_house`."""
-    with open_jobs_house(**{"decay.idle_share": 1.0, "decay.fact_days": 14.0}) as found:
+    with open_jobs_house(**{"decay.idle_share": 1.0, "decay.days": 14.0}) as found:
         yield found
 
 

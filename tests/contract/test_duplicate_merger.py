@@ -196,15 +196,6 @@ def test_a_series_is_no_family_of_duplicates(house: JobsHouse) -> None:
     assert house.run(JOB).planned == []
 
 
-@pytest.mark.parametrize("most", [0, 1])
-def test_no_more_proposals_than_a_person_reads(most: int) -> None:
-    with open_jobs_house(**{"merging.max_proposals": most}) as house:
-        for what in ("docs", "garden"):
-            two(house, f"The {what} are kept up with pandoc and node on the {what} machine", f"To keep the {what} up pandoc and node are on the {what} machine", title=what)  # fmt: skip
-        assert house.run(JOB).asked == most
-        assert house.run(JOB).asked == most
-
-
 # ---------------------------------------------------------------- with a judge
 
 ALIKE = (f"{DEPLOY} at 9 in the morning", f"{DEPLOY} at 9 in the early morning")
@@ -262,8 +253,9 @@ def test_a_no_is_remembered_also_from_an_agent(house: JobsHouse) -> None:
     assert len(judge.asked_about) == 1
 
 
-def test_below_the_threshold_a_yes_is_a_proposal() -> None:
-    with open_jobs_house(**{"merging.merge_likeness": 1.0}) as house:
+def test_below_the_threshold_a_yes_is_a_proposal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ormahd.jobs.duplicates.job.MERGE_LIKENESS", 1.0)
+    with open_jobs_house() as house:
         two(house, *ALIKE)
         ran = house.run(JOB, Judge(answer=says(True, "The script deploys the shop at 9.")))
         assert (ran.applied, ran.asked) == (0, 1)

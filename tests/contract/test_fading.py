@@ -210,8 +210,8 @@ def important(house: JobsHouse) -> str:
         (merged_by_a_job, 10, 14.1, True),
         (in_core, 0, 1000, False),
         (preference, 0, 1000, False),
-        (preference_that_holds_no_more, 0, 179, False),
-        (preference_that_holds_no_more, 0, 181, True),
+        (preference_that_holds_no_more, 0, 27, False),
+        (preference_that_holds_no_more, 0, 29, True),
         (about_the_user, 0, 1000, False),
         (defined_by_the_self_node, 0, 1000, False),
         (the_self_node, 0, 1000, False),
@@ -315,7 +315,7 @@ def test_the_least_alive_go_first_and_the_limit_holds() -> None:
 
 
 def test_days_are_settings() -> None:
-    with open_jobs_house(**{"decay.fact_days": 200.0, "decay.idle_share": 1.0}) as house:
+    with open_jobs_house(**{"decay.days": 200.0, "decay.idle_share": 1.0}) as house:
         node_id = important(house)
         house.go(days=100 * spread(node_id) + 0.1)
         house.run(ImportanceScorer())

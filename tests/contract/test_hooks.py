@@ -26,7 +26,7 @@ from tests.surroundings import surroundings
 @pytest.fixture
 def hooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hooks]:
     environ = surroundings(tmp_path) | {
-        "ORMAH_VAULT": str(tmp_path / "vault"), "ORMAH_EMBEDDING_MODEL": "hashing", "ORMAH_WHISPER_STORE_INTERVAL": "3",
+        "ORMAH_VAULT": str(tmp_path / "vault"), "ORMAH_EMBEDDING_MODEL": "hashing",
         "ORMAH_WHISPER_NUDGE_INTERVAL": "0",
     }  # fmt: skip
     for name, value in environ.items():
@@ -63,7 +63,7 @@ def test_each_end_of_something_hands_its_transcript_over(hooks: Hooks) -> None:
 def test_every_so_many_prompts_the_transcript_is_handed_over(hooks: Hooks) -> None:
     handed: list[Transcript] = []
     hooks.on_transcript = handed.append
-    for number in range(7):
+    for number in range(21):
         hooks.answer(
             body(
                 "claude-code",

@@ -184,21 +184,6 @@ def test_the_watcher_is_off_until_it_is_configured(tmp_path: Path) -> None:
         assert archived(ormah) == []
 
 
-def test_patterns_and_short_sessions_are_left_out(tmp_path: Path) -> None:
-    folder = shelf(tmp_path, 3)
-    secret = folder.parent / "-src-diary"
-    secret.mkdir()
-    written(secret / "d.jsonl", *SHOP)
-    short = written(folder / "s9.jsonl", asked(0, "Only one.", session="s9"), answered(0, "Yes.", session="s9"))
-    settings = {"watch": "true", "ignore": "-src-diary/,*s1.jsonl,!x", "min_turns": "2"}
-    with opened(tmp_path, **settings, **QUIET) as ormah, sources(ormah):
-        wait_until(lambda: len(archived(ormah)) == 8, "the two that are left")
-        assert {session for session, _ in archived(ormah)} == {"s0", "s2"}
-        with short.open("ab") as grows:
-            grows.write(written(tmp_path / "more", asked(1, "And another.", session="s9")).read_bytes())
-        wait_until(lambda: len(archived(ormah)) == 11, "what was short before")
-
-
 def test_a_folder_that_comes_goes_and_comes_is_named_and_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,6 @@ from ormahd.search.fuse import MAX_PER_SEED
 from ormahd.search.gather import Trace
 from ormahd.search.search import Hit, Ranked, Rules, rank
 from ormahd.search.shape import TITLE_BOOST
-from ormahd.settings import SearchSettings
 from tests.contract.index_notes import NOW, apply, node_id, note, open_index
 
 LONG_AGO = NOW - timedelta(days=400)
@@ -158,8 +157,6 @@ def test_a_question_for_a_time_alone_gets_the_newest(house: House) -> None:
     house.put(9, "the harbor was closed", created=LONG_AGO)
     house.settle()
     assert node_id(9) in ids(house.ask("why was the harbor closed last week?"))
-    strict = Rules(search=SearchSettings(time_phrases="filter"))
-    assert node_id(9) not in ids(house.ask("why was the harbor closed last week?", rules=strict))
 
 
 def test_room_in_a_window_is_filled_with_the_newest(house: House) -> None:

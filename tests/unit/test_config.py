@@ -1,29 +1,26 @@
 """Settings: layers, origins, and errors that name the key."""
 
-import re
 from pathlib import Path
 
 import pytest
 
 from ormahd import config, paths
-from ormahd.actions.admin import config_findings
-from ormahd.config import FORMER
 from ormahd.errors import BadRequest
 
 
 def test_layers_and_origins(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
-    file.write_text('[whisper]\nmax_nodes = 10\n[space]\nboost_other = 0.7\n[log]\nlevel = "debug"\n')
+    file.write_text('[whisper]\nmax_nodes = 10\n[linking]\nsimilarity = 0.7\n[log]\nlevel = "debug"\n')
     loaded = config.load(
-        file, {"ORMAH_WHISPER_MAX_NODES": "20", "ORMAH_SPACE": "x"}, {"log.level": "error", "log.keep": None}
+        file, {"ORMAH_WHISPER_MAX_NODES": "20", "ORMAH_SPACE": "x"}, {"log.level": "error", "daemon.socket": None}
     )
     assert loaded.settings.whisper.max_nodes == 20
-    assert loaded.settings.space.boost_other == 0.7
+    assert loaded.settings.linking.similarity == 0.7
     assert loaded.settings.log.level == "error"
     assert loaded.origin("whisper.max_nodes") == "ORMAH_WHISPER_MAX_NODES"
-    assert loaded.origin("space.boost_other") == str(file)
+    assert loaded.origin("linking.similarity") == str(file)
     assert loaded.origin("log.level") == "flag"
-    assert loaded.origin("log.keep") == "default"
+    assert loaded.origin("daemon.socket") == "default"
 
 
 @pytest.mark.parametrize(
@@ -32,7 +29,7 @@ def test_layers_and_origins(tmp_path: Path) -> None:
         ("[whisper]\nmax_nodess = 1", {}, "whisper.max_nodess"),
         ("search = 1", {}, "search"),
         ("[search", {}, "TOML"),
-        ("[space]\nboost_other = nan", {}, "space.boost_other"),
+        ("[linking]\nsimilarity = nan", {}, "linking.similarity"),
         ("", {"ORMAH_WHISPER_MAX_NODES": "many"}, "ORMAH_WHISPER_MAX_NODES"),
         ("", {"ORMAH_WISPER_MAX_NODES": "1"}, "ORMAH_WISPER_MAX_NODES"),
         ('[jobs]\njudge = "ollama"', {}, "jobs.judge"),
@@ -52,46 +49,6 @@ def test_errors_name_the_setting(tmp_path: Path, text: str, environ: dict[str, s
     with pytest.raises(BadRequest) as caught:
         config.load(file, environ)
     assert named in caught.value.message
-
-
-def test_a_setting_of_an_earlier_version_is_named_and_is_no_error(tmp_path: Path) -> None:
-    file = tmp_path / "config.toml"
-    file.write_text("[search]\nmin_pool = 7\n[whisper]\nmax_nodes = 10\n")
-    loaded = config.load(file, {"ORMAH_SEARCH_WORDS_HALF": "any"})
-    assert loaded.settings.whisper.max_nodes == 10
-    told = {finding.what: (finding.level, finding.mend) for finding in config_findings(lambda: loaded)}
-    assert told == {
-        f"{file}: search.min_pool is no setting any more: {FORMER['search.min_pool']}":
-            ("warning", "take search.min_pool out of the file"),
-        f"ORMAH_SEARCH_WORDS_HALF: search.words_half is no setting any more: {FORMER['search.words_half']}":
-            ("warning", "unset ORMAH_SEARCH_WORDS_HALF"),
-    }  # fmt: skip
-
-
-def test_settings_of_earlier_versions_are_named_beside_errors(tmp_path: Path) -> None:
-    file = tmp_path / "config.toml"
-    file.write_text("[search]\nrrf_k = 30\n[decay]\ndays = 9\n[whisper]\nmax_nodes = 0\n")
-    found = config_findings(lambda: config.load(file, {}))
-    assert [one.level for one in found] == ["error", "warning", "warning"]
-    assert "whisper.max_nodes" in found[0].what
-    assert {key for key in ("search.rrf_k", "decay.days") for one in found[1:] if key in one.what} == {
-        "search.rrf_k",
-        "decay.days",
-    }
-
-
-def test_no_setting_is_named_as_one_of_an_earlier_version_and_what_became_of_those_names_only_settings() -> None:
-    settings = {f"{group}.{name}" for group, name in list(config.keys())}
-    assert not settings & set(FORMER)
-    named = {found for said in FORMER.values() for found in re.findall(r"\b[a-z]+\.[a-z]+_[a-z_]+\b", said)}
-    assert named <= settings
-
-
-def test_there_are_few_settings_and_those_of_earlier_versions_are_not_set(tmp_path: Path) -> None:
-    assert len(list(config.keys())) <= 85
-    with pytest.raises(BadRequest) as caught:
-        config.set_setting("search.rrf_k", "30")
-    assert caught.value.message == f"search.rrf_k is no setting any more: {FORMER['search.rrf_k']}"
 
 
 def test_a_named_file_must_exist(tmp_path: Path) -> None:

@@ -115,8 +115,8 @@ def test_a_line_of_an_import(text: str, said: str | None) -> None:
 @pytest.mark.parametrize(
     ("text", "environ", "message", "hint"),
     [
-        ("[space]\nboost_other = 700", {}, "space.boost_other (in FILE): 700 is not allowed; it may be at most", "by default"),
-        ("[space]\nboost_other = nan", {}, "space.boost_other (in FILE): nan is not allowed; it must be a finite number", "by default"),
+        ("[linking]\nsimilarity = 700", {}, "linking.similarity (in FILE): 700 is not allowed; it may be at most", "by default"),
+        ("[linking]\nsimilarity = nan", {}, "linking.similarity (in FILE): nan is not allowed; it must be a finite number", "by default"),
         ("[vault]\nadopt = 'al'", {}, "vault.adopt (in FILE): 'al' is not allowed; it may be auto, ", "did you mean all?"),
         ("[whisper]\nmax_nodess = 1", {}, "there is no setting 'whisper.max_nodess'", "did you mean whisper.max_nodes?"),
         ("[wisper]\nmax_nodes = 1", {}, "there is no setting 'wisper.max_nodes'", "did you mean whisper.max_nodes?"),

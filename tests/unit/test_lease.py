@@ -43,7 +43,6 @@ def test_use_lengthens_a_lease_in_proportion_and_to_an_end() -> None:
         assert RULE.unused(kind, 1.0) == RULE.unused(kind), "less than the first stability takes nothing away"
         assert RULE.unused(kind, twice) == pytest.approx(2 * RULE.unused(kind))
         assert math.exp(-RULE.unused(kind, MAX_STABILITY_DAYS) / MAX_STABILITY_DAYS) == pytest.approx(0.3)
-    assert Leases(14, 14, 14, below=0.5).unused(NodeType.FACT, 100) == pytest.approx(69.3, abs=0.05)
     assert Leases(1, 1, 9_999).unused(NodeType.DECISION, MAX_STABILITY_DAYS) == 9_999
 
 

@@ -8,7 +8,6 @@ import pytest
 from ormahd.model.node import SearchQuery
 from ormahd.search.gather import hear
 from ormahd.search.times import LONGEST, find_period
-from ormahd.settings import SearchSettings
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 26, 9, 30, tzinfo=BERLIN)
@@ -219,7 +218,7 @@ def test_a_long_text_is_read_at_both_ends() -> None:
     ],
 )  # fmt: skip
 def test_a_question_for_nothing_but_a_time_is_answered_by_that_time_alone(text: str) -> None:
-    heard = hear(SearchQuery(query=text), space=None, now=NOW.astimezone(UTC), settings=SearchSettings())
+    heard = hear(SearchQuery(query=text), space=None, now=NOW.astimezone(UTC))
     assert heard.only_time
     assert heard.chosen.created_after is not None
     assert heard.chosen.created_before is not None
@@ -229,7 +228,7 @@ def test_a_question_for_nothing_but_a_time_is_answered_by_that_time_alone(text: 
     "text", ["why did the importer fail yesterday?", "warum ist der Import gestern gescheitert?", "昨天的部署怎么了"]
 )
 def test_a_question_with_a_topic_only_favours_the_time(text: str) -> None:
-    heard = hear(SearchQuery(query=text), space=None, now=NOW.astimezone(UTC), settings=SearchSettings())
+    heard = hear(SearchQuery(query=text), space=None, now=NOW.astimezone(UTC))
     assert not heard.only_time
     assert heard.period is not None
     assert heard.chosen.created_after is None

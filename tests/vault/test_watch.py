@@ -33,8 +33,7 @@ class Watched(House):
             self.sources.append(source(told))
             return self.sources[-1]
 
-        settings = self.settings.model_copy(update={"scan_seconds": scan_seconds})
-        self.watcher = Watcher(self.vault, self.reconciler, settings, source=make)
+        self.watcher = Watcher(self.vault, self.reconciler, self.settings, source=make, scan_s=scan_seconds)
 
     def start(self) -> None:
         self.watcher.start()

@@ -316,10 +316,9 @@ def _first(
 ) -> list[str]:
     """Return the ids of the first `most` results of a search for `question`, best first, without memories that were
     found along edges."""
-    settings = ormah.settings
     ranked = rank(
         index, SearchQuery(query=question, limit=RESULTS, tiers=tiers), embed=ormah.embed_query, space=space, now=now,
-        explain=False, rules=Rules(settings.search, settings.space),
+        explain=False, rules=Rules(),
     )  # fmt: skip
     return [hit.node_id for hit in ranked.results if hit.source == "search"][:most]
 

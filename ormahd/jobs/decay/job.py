@@ -249,6 +249,9 @@ def _many(count: int, what: str) -> str:
 
 _REPLACES = (EdgeType.DERIVED_FROM, EdgeType.EVOLVED_FROM)
 _NEVER = datetime.min.replace(tzinfo=UTC)
+EVENT_SHARE = 28 / 90
+"""Lease of an event or observation, as a share of a fact's. Decisions, procedures, persons, projects and preferences that
+no longer hold have twice a fact's."""
 IMPORTANT = 0.5
 """Minimum importance that delays fading."""
 IMPORTANT_DAYS = 90.0
@@ -410,8 +413,8 @@ def spared(turn: RunContext, row: NodeRow, weight: float, idle: float) -> bool:
 
 def leases(ormah: Ormah) -> Leases:
     """Return the rule for the length of leases, from the settings."""
-    decay = ormah.settings.decay
-    return Leases(decay.event_days, decay.fact_days, decay.decision_days)
+    days = ormah.settings.decay.days
+    return Leases(EVENT_SHARE * days, days, 2.0 * days)
 
 
 def _last(uses: dict[str, LastUses], node_id: str) -> datetime:

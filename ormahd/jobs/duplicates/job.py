@@ -212,6 +212,10 @@ def shown(pairs: Sequence[Found]) -> list[Pair]:
     return [pair.shown for pair in pairs]
 
 
+MERGE_LIKENESS = 0.85
+"""Similarity score from which a judge's yes merges at once; below it, the merge is proposed."""
+MAX_PROPOSALS = 50
+"""Largest number of new merge proposals of one run: more than a person decides on at a time."""
 PROPOSE_LIKENESS = 0.65
 """Minimum similarity score of a pair for a proposal without a judge. Unrelated memories stay below 0.5."""
 AT_ONCE = 20
@@ -273,7 +277,6 @@ class DuplicateMerger:
         A pair is merged if its score is high. It is proposed if the score is lower, if the judge's text is refused,
         or if a person created both files. `gone`: ids of memories that merges of this run remove.
         """
-        at_once = turn.ormah.settings.merging.merge_likeness
         proposer = _Proposer(turn, search)
         for pair, verdict in _asked(turn, sorted(pairs, key=_best_first)):
             if not verdict.same or pair.ids & gone:
@@ -285,7 +288,7 @@ class DuplicateMerger:
             made = persons(turn.ormah, (fresh.one, fresh.other))
             keep, remove = keeper(fresh.one, fresh.other, made)
             bad = unfit(verdict.title, verdict.content, keep, remove, meaning(turn.ormah))
-            if bad is None and not fresh.ids <= made and pair.like.composite >= at_once:
+            if bad is None and not fresh.ids <= made and pair.like.composite >= MERGE_LIKENESS:
                 change = _merged(turn, fresh, verdict, f"judged to say the same by {_name(turn)}: {verdict.reason}")
                 yield replace(change, done=partial(search.settle, pair))
                 gone |= _removed(change, turn)
@@ -314,7 +317,7 @@ class _Proposer:
     def __init__(self, turn: RunContext, search: DuplicateSearch) -> None:
         self._turn, self._search = turn, search
         self._asked = waiting(turn.ormah)
-        self._left = turn.ormah.settings.merging.max_proposals
+        self._left = MAX_PROPOSALS
 
     def propose(self, pair: Found, verdict: Duplicate, bad: str | None = None) -> Iterator[Ask]:
         if pair.ids & self._asked or self._left <= 0:

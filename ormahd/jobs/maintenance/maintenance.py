@@ -280,7 +280,6 @@ class Maintenance:
         there are none."""
         self._ormah = ormah
         self._sessions = sessions
-        self._settings = ormah.settings.maintenance
         self._search = search
         self._verdicts = Verdicts(ormah.state)
         self._receipts = Receipts(ormah.state)
@@ -454,15 +453,14 @@ class Maintenance:
     def due(self) -> bool:
         """Whether an agent should be told that there are questions to judge.
 
-        True if no results came for `maintenance.interval_hours`, no receipt is open, and the last call of `look`
+        True if no results came for a day, no receipt is open, and the last call of `look`
         found a question. This does not search, so it is quick.
         """
         return self._looked is not None and self._looked[1] and self._time()
 
     def _time(self) -> bool:
         now, last = self._now(), self._receipts.last()
-        interval = timedelta(hours=self._settings.interval_hours)
-        return (last is None or now - last >= interval) and self._receipts.open(now) is None
+        return (last is None or now - last >= timedelta(days=1)) and self._receipts.open(now) is None
 
     def look(self, seconds: float = SECONDS) -> None:
         """If maintenance is due, find out whether there are questions to judge, and store the result for `due`.

@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 
 from ormahd.embedding.scale import USUAL, Scale
+from ormahd.model.chance import MAX_BOOST
 from ormahd.model.judgement import Int8Vector, Judgement
-from ormahd.settings import AffinitySettings
 from ormahd.state.feedback import Judgements
-from ormahd.whisper.affinity import IMPLICIT_WEIGHT, boosts, judged, verdicts
+from ormahd.whisper.affinity import HALF_LIFE_DAYS, IMPLICIT_WEIGHT, SIMILARITY, boosts, judged, verdicts
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 MODEL = "m"
 A, B, C = (f"{number:08x}-6d0a-4c1e-9a55-0a52b0f4f9d1" for number in (1, 2, 3))
-SETTINGS = AffinitySettings()
 
 
 def at(cosine: float, turn: int = 1) -> np.ndarray:
@@ -37,26 +36,26 @@ def row(node: str, signal: int, cosine: float, *, days: float = 0.0, source: str
     )  # fmt: skip
 
 
-def boost(rows: Sequence[Judgement], node: str = A, settings: AffinitySettings = SETTINGS) -> float | None:
-    found = boosts(PROMPT, [A, B, C], Judgements.of(rows, MODEL), now=NOW, settings=settings).get(node)
+def boost(rows: Sequence[Judgement], node: str = A) -> float | None:
+    found = boosts(PROMPT, [A, B, C], Judgements.of(rows, MODEL), now=NOW).get(node)
     return None if found is None else found.value
 
 
-def seed(rows: Sequence[Judgement], settings: AffinitySettings = SETTINGS) -> float | None:
+def seed(rows: Sequence[Judgement]) -> float | None:
     """The seed's own loop, over one memory's rows."""
     weighted_sum = weight_total = 0.0
     for one in rows:
         vector = one.vector.vector
         sim = float(vector @ PROMPT / np.linalg.norm(vector))
-        if sim < settings.similarity_threshold:
+        if sim < SIMILARITY:
             continue
         days_ago = max(0.0, (NOW - one.confirmed_at).total_seconds() / 86_400)
-        recency = math.exp(-days_ago * math.log(2) / settings.half_life_days)
+        recency = math.exp(-days_ago * math.log(2) / HALF_LIFE_DAYS)
         source_weight = IMPLICIT_WEIGHT if one.source == "implicit" else 1.0
         weight = sim * recency * source_weight
         weighted_sum += one.signal * weight
         weight_total += weight
-    return weighted_sum / weight_total * settings.max_boost if weight_total else None
+    return weighted_sum / weight_total * MAX_BOOST if weight_total else None
 
 
 def test_it_is_the_seeds_formula() -> None:
@@ -79,7 +78,6 @@ def test_one_judgement_gives_the_most_that_there_is() -> None:
 def test_below_the_threshold_a_prompt_says_nothing() -> None:
     assert boost([row(A, 1, 0.69)]) is None
     assert boost([row(A, 1, 0.71)]) == pytest.approx(0.15)
-    assert boost([row(A, 1, 0.71)], settings=AffinitySettings(similarity_threshold=0.75)) is None
 
 
 SCALE = Scale(cosine=(0.70, 0.73, 0.76, 0.80, 0.85, 0.89), late=USUAL.late)
@@ -88,9 +86,9 @@ SCALE = Scale(cosine=(0.70, 0.73, 0.76, 0.80, 0.85, 0.89), late=USUAL.late)
 
 def test_the_threshold_is_on_the_scale_of_the_model() -> None:
     found = Judgements.of([row(A, 1, 0.89), row(B, 1, 0.97, number=1)], MODEL)
-    assert boosts(PROMPT, [A, B], found, now=NOW, settings=SETTINGS).keys() == {A, B}
-    assert boosts(PROMPT, [A, B], found, now=NOW, settings=SETTINGS, scale=SCALE).keys() == {B}
-    assert [judged(PROMPT, node, found, SETTINGS, SCALE) for node in (A, B)] == [False, True]
+    assert boosts(PROMPT, [A, B], found, now=NOW).keys() == {A, B}
+    assert boosts(PROMPT, [A, B], found, now=NOW, scale=SCALE).keys() == {B}
+    assert [judged(PROMPT, node, found, SCALE) for node in (A, B)] == [False, True]
     assert verdicts(PROMPT, "another", [A, B], found).keys() == {B}
     assert verdicts(PROMPT, "another", [A, B], found, scale=SCALE) == {}
 
@@ -112,16 +110,11 @@ def test_ages_beyond_all_numbers() -> None:
     assert boost([*old, row(A, 1, 0.9, days=300_030, number=3)]) == pytest.approx(0.15 * 0.5 / 2.5, abs=1e-4)
 
 
-def test_no_weight_at_all_is_no_boost() -> None:
-    opposite = [row(A, 1, -0.5), row(A, 1, 0.0, number=1)]
-    assert boost(opposite, settings=AffinitySettings(similarity_threshold=-1.0)) is None
-
-
 def test_each_memory_has_its_own_and_others_none() -> None:
     rows = [row(B, -1, 0.9, number=1), row(A, 1, 0.9, number=2), row(B, -1, 0.8, number=3)]
-    found = boosts(PROMPT, [A, B, C], Judgements.of(rows, MODEL), now=NOW, settings=SETTINGS)
+    found = boosts(PROMPT, [A, B, C], Judgements.of(rows, MODEL), now=NOW)
     assert {node: one.value for node, one in found.items()} == {A: pytest.approx(0.15), B: pytest.approx(-0.15)}
-    assert boosts(PROMPT, [C], Judgements.of(rows, MODEL), now=NOW, settings=SETTINGS) == {}
+    assert boosts(PROMPT, [C], Judgements.of(rows, MODEL), now=NOW) == {}
 
 
 def test_the_rows_behind_it_add_up() -> None:
@@ -130,7 +123,7 @@ def test_the_rows_behind_it_add_up() -> None:
         row(A, -1, 0.75, days=40, source="implicit", number=2),
         row(A, 1, 0.2, number=3),
     ]
-    found = boosts(PROMPT, [A], Judgements.of(rows, MODEL), now=NOW, settings=SETTINGS)[A]
+    found = boosts(PROMPT, [A], Judgements.of(rows, MODEL), now=NOW)[A]
     assert [one.judgement for one in found.rows] == rows[:2]
     assert found.judgements == 2
     total = sum(one.weight for one in found.rows)
@@ -140,10 +133,10 @@ def test_the_rows_behind_it_add_up() -> None:
 
 def test_nothing_to_compare_with_is_no_boost() -> None:
     rows = [row(A, 1, 1.0)]
-    assert boosts(None, [A], Judgements.of(rows, MODEL), now=NOW, settings=SETTINGS) == {}
-    assert boosts(PROMPT[:8], [A], Judgements.of(rows, MODEL), now=NOW, settings=SETTINGS) == {}
-    assert boosts(PROMPT, [A], Judgements(), now=NOW, settings=SETTINGS) == {}
-    assert boosts(np.zeros(16, np.float32), [A], Judgements.of(rows, MODEL), now=NOW, settings=SETTINGS) == {}
+    assert boosts(None, [A], Judgements.of(rows, MODEL), now=NOW) == {}
+    assert boosts(PROMPT[:8], [A], Judgements.of(rows, MODEL), now=NOW) == {}
+    assert boosts(PROMPT, [A], Judgements(), now=NOW) == {}
+    assert boosts(np.zeros(16, np.float32), [A], Judgements.of(rows, MODEL), now=NOW) == {}
 
 
 def test_another_models_judgements_are_idle_until_their_prompts_are_embedded_anew() -> None:
@@ -151,7 +144,7 @@ def test_another_models_judgements_are_idle_until_their_prompts_are_embedded_ane
     idle = Judgements.of([one, other], "another")
     assert (len(idle), idle.idle, idle.counts) == (0, (one, other), (2, 0))
     found = Judgements.of([one, other], "another", anew={other.id: Int8Vector.of(at(0.9))})
-    assert boosts(PROMPT, [A, B], found, now=NOW, settings=SETTINGS).keys() == {B}
+    assert boosts(PROMPT, [A, B], found, now=NOW).keys() == {B}
     assert found.idle == (one,)
 
 
@@ -159,10 +152,10 @@ def test_a_line_of_another_length_is_not_compared() -> None:
     odd = Judgement(B, 1, "explicit", NOW, "odd000000000", MODEL, Int8Vector.of(np.ones(3, np.float32)), "h")
     found = Judgements.of([row(A, 1, 1.0), row(A, 1, 1.0, number=2), odd], MODEL)
     assert found.idle == (odd,)
-    assert boosts(PROMPT, [A, B], found, now=NOW, settings=SETTINGS).keys() == {A}
+    assert boosts(PROMPT, [A, B], found, now=NOW).keys() == {A}
 
 
 def test_whether_there_is_something_to_ask() -> None:
     found = Judgements.of([row(A, -1, 0.75), row(B, 1, 0.6, number=1)], MODEL)
-    assert [judged(PROMPT, node, found, SETTINGS) for node in (A, B, C)] == [True, False, False]
-    assert not judged(None, A, found, SETTINGS)
+    assert [judged(PROMPT, node, found) for node in (A, B, C)] == [True, False, False]
+    assert not judged(None, A, found)

@@ -189,7 +189,7 @@ def test_said_to_be_of_use_it_passes_every_gate() -> None:
     assert gate([one, rival], heard(), SETTINGS, companions=0.1) == [rival, one]
     preference = candidate(0.1)
     choose.heed([preference], {preference.id: judgement(1)}, HERE)
-    assert choose.standing([preference], [], SETTINGS) == [preference]
+    assert choose.standing([preference], []) == [preference]
 
 
 def test_that_it_is_of_use_is_not_carried_to_another_project() -> None:
@@ -495,8 +495,7 @@ def test_standing_preferences_have_a_gate_of_their_own() -> None:
     fits, less, out = candidate(0.55), candidate(0.51), candidate(0.49)
     there = candidate(0.6)
     again = structs.replace(there)
-    assert choose.standing([less, out, fits, again], [there], SETTINGS) == [fits, less]
-    assert choose.standing([candidate(0.55)], [], SETTINGS.model_copy(update={"preferences": 0})) == []
+    assert choose.standing([less, out, fits, again], [there]) == [fits, less]
 
 
 def test_the_first_two_are_shown_in_full() -> None:

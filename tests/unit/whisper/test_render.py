@@ -14,13 +14,11 @@ from msgspec import structs
 
 from ormahd.index.rows import NodeRow
 from ormahd.model.node import NodeType, Tier
-from ormahd.settings import WhisperSettings
 from ormahd.text.harness import FRAMING, shell
 from ormahd.whisper import render as it
 from ormahd.whisper.types import Candidate, Shown
 
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
-SETTINGS = WhisperSettings()
 ID = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1"
 
 
@@ -49,8 +47,8 @@ class Held:
     event: str = "01EVENT"
 
 
-def text(*nodes: Candidate, settings: WhisperSettings = SETTINGS, **more: Any) -> str:
-    return it.compose(nodes, now=NOW, settings=settings, **more).text
+def text(*nodes: Candidate, **more: Any) -> str:
+    return it.compose(nodes, now=NOW, **more).text
 
 
 def shown_content(content: str) -> str:
@@ -123,7 +121,7 @@ def test_the_commands_are_those_of_the_agent_and_taken_out_with_the_block(progra
     assert it.strip(f"before\n{got}\nafter") == "before\nafter"
     once = json.dumps({"text": f"before\n{got}"})
     assert json.loads(it.strip(once)) == {"text": "before\n"}
-    assert len(got.encode("utf-16-le")) // 2 <= SETTINGS.total_characters
+    assert len(got.encode("utf-16-le")) // 2 <= it.CHARACTERS
 
 
 def test_a_content_that_repeats_its_title_is_not_said_twice() -> None:
@@ -165,12 +163,11 @@ def test_a_fence_that_was_cut_off_is_closed() -> None:
 
 @given(
     sizes=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 3000), st.sampled_from(["full", "title", "preference"])), max_size=9),
-    total=st.integers(500, 9000), word=st.sampled_from(["owl ", "🦉 ", "記憶力", "память "]), review=st.booleans(), due=st.booleans(),
+    word=st.sampled_from(["owl ", "🦉 ", "記憶力", "память "]), review=st.booleans(), due=st.booleans(),
 )  # fmt: skip
 def test_the_whole_stays_within_its_budget(
-    sizes: list[tuple[int, int, Shown]], total: int, word: str, review: bool, due: bool
+    sizes: list[tuple[int, int, Shown]], word: str, review: bool, due: bool
 ) -> None:
-    settings = WhisperSettings(total_characters=total)
     nodes = [
         memory(
             "t" * title,
@@ -181,11 +178,11 @@ def test_the_whole_stays_within_its_budget(
         for n, (title, content, shown) in enumerate(sizes)
     ]
     got = it.compose(
-        nodes, now=NOW, settings=settings, maintenance_due=due, review=Held() if review else None, event="01X"
+        nodes, now=NOW, maintenance_due=due, review=Held() if review else None, event="01X"
     )  # fmt: skip
     if not nodes:
         return
-    assert len(got.text.encode("utf-16-le")) // 2 <= total
+    assert len(got.text.encode("utf-16-le")) // 2 <= it.CHARACTERS
     assert len(got.text.encode()) <= it.BYTES
     assert got.text.endswith("\n<!-- ormah:whisper 01X -->")
     there = [node.id for node in nodes if f"(id: {node.id[:8]})" in got.text]
@@ -195,13 +192,6 @@ def test_the_whole_stays_within_its_budget(
     if len(there) < len(nodes):
         assert not got.reviewed
     assert it.strip(got.text) == ""
-
-
-def test_the_smallest_budget_still_shows_the_first_memory() -> None:
-    got = text(memory(content="a long story " * 100), memory("Second", id=ID.replace("9", "8", 1)), settings=WhisperSettings(total_characters=500))  # fmt: skip
-    assert "Uses SQLite" in got
-    assert "a long story" in got
-    assert "Second" not in got
 
 
 # ---------------------------------------------------------------- data, not commands
