@@ -49,7 +49,6 @@ class Logs:
     """Sets up and holds the log handlers of this process, until `close`."""
 
     def __init__(self, settings: LogSettings, *, foreground: bool, environ: Mapping[str, str]) -> None:
-        self._settings = settings
         self._foreground = foreground
         self._file: _File | None = None
         self.trouble: str | None = None
@@ -80,7 +79,7 @@ class Logs:
         If that fails, or the disk is full, only log lines are lost; `trouble` says why.
         """
         try:
-            self._file = _File(directory, self._settings, take_stderr=not self._foreground)
+            self._file = _File(directory, take_stderr=not self._foreground)
         except (OSError, OrmahError) as exc:
             self.trouble = f"there is no log file in {directory}: {exc}"
             logging.getLogger("ormahd").warning("%s", self.trouble)
@@ -216,9 +215,8 @@ class _File(logging.handlers.RotatingFileHandler):
     """A rotating file that only its owner can read. For a detached daemon it also receives stderr, such as crashes
     of native libraries."""
 
-    def __init__(self, directory: Path, settings: LogSettings, *, take_stderr: bool) -> None:
+    def __init__(self, directory: Path, *, take_stderr: bool) -> None:
         self._take_stderr = take_stderr
-        self._keep = KEPT_FILES
         super().__init__(
             paths.private_dir(directory) / NAME,
             maxBytes=FILE_BYTES,
@@ -230,7 +228,7 @@ class _File(logging.handlers.RotatingFileHandler):
         file = Path(self.baseFilename)
         own_files.make_way_for_folder(file.parent)
         paths.private_dir(file.parent)
-        for one in (file, *(file.with_name(f"{NAME}.{number}") for number in range(1, self._keep + 1))):
+        for one in (file, *(file.with_name(f"{NAME}.{number}") for number in range(1, KEPT_FILES + 1))):
             own_files.make_way(one)  # opening a FIFO without a reader would block
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         fd = os.open(file, flags, 0o600)

@@ -57,7 +57,7 @@ def vault_findings(config: Config) -> list[Finding]:
         excluded = Excluded(
             root, lambda given: {p[len(prefix) :] for p in git.is_ignored(prefix + path for path in given)}
         )
-        return sorted(_notes(root, excluded, config), key=worst_first)
+        return sorted(_notes(root, excluded), key=worst_first)
     finally:
         git.close()
 
@@ -78,7 +78,7 @@ def _absent(root: Path, origin: str) -> Finding:
     return Finding(level="warning", what=what, mend="the daemon makes one when it starts: ormahctl up")
 
 
-def _notes(root: Path, excluded: Excluded, config: Config) -> list[Finding]:
+def _notes(root: Path, excluded: Excluded) -> list[Finding]:
     met = walk(root, {}, excluded)
     found = [msgspec.convert(of_skipped(path, why), Finding) for path, why in met.skipped]
     first: dict[str, str] = {}

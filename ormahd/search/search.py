@@ -301,7 +301,7 @@ def rank(
     keep = max(rules.compared, 2 * heard.limit)
     exact = look(index, heard)
     fused = fuse(gathered, keep=keep, exact=exact.boost.keys())
-    traces, spaces, rows, numbers = _shaped(index, fused, gathered, heard, exact, rules, explain=explain)
+    traces, spaces, rows, numbers = _shaped(index, fused, gathered, heard, exact, explain=explain)
     results = _cut(traces, heard)
     late = _newest(index, heard, heard.limit - len(results), results) if heard.windowed else []
     activated = activate(index, results, heard.chosen, rules.seeds)
@@ -321,7 +321,7 @@ def rank(
 
 
 def score(
-    index: Searchable, fused: Sequence[Fused], gathered: Gathered, heard: ParsedQuery, exact: Exact, rules: Rules
+    index: Searchable, fused: Sequence[Fused], gathered: Gathered, heard: ParsedQuery, exact: Exact
 ) -> tuple[list[Fused], list[CandidateRow], Evidence | None, Shaped]:
     """Return (candidates, rows, evidence, scores) of the fused candidates that are still in the index.
 
@@ -341,7 +341,6 @@ def _shaped(
     gathered: Gathered,
     heard: ParsedQuery,
     exact: Exact,
-    rules: Rules,
     *,
     explain: bool,
 ) -> tuple[list[Trace], dict[str | None, float], dict[str, CandidateRow], Callable[[str], dict[str, float]]]:
@@ -352,7 +351,7 @@ def _shaped(
 
     Equal scores are ordered newest first, then by id. Without `explain` only the first traces have numbers.
     """
-    fused, rows, evidence, shaped = score(index, fused, gathered, heard, exact, rules)
+    fused, rows, evidence, shaped = score(index, fused, gathered, heard, exact)
     scores = shaped.scores.tolist()
     behind = _behind(index, rows, scores)
     for at, share in behind.items():

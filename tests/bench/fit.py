@@ -163,7 +163,7 @@ def evidence_of(index: Index, query: SearchQuery, embedder: Embedder) -> tuple[l
     gathered = gather(index, heard, embedder.embed_query, rules.min_pool)
     exact = look(index, heard)
     fused = fuse(gathered, keep=rules.compared, exact=exact.boost.keys())
-    _, rows, _, shaped = score(index, fused, gathered, heard, exact, rules)
+    _, rows, _, shaped = score(index, fused, gathered, heard, exact)
     return [row.id for row in rows], shaped.evidence
 
 
