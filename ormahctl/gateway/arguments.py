@@ -1,117 +1,74 @@
-"""The arguments of MCP tools: from one table come the JSON schema that clients see, and the check of what they send.
+"""Check the arguments of MCP tools by their JSON schemas (`mcp.toml`).
 
-Clients disagree on schemas, so these use only what all understand: an object with properties, without references,
-unions or nullable types. What models send is read leniently where its meaning is certain: null for an argument that is
-left out, a number or a list written as a string, one string where a list is wanted.
+What models send is read leniently where its meaning is certain: null for an argument that is left out, a number or a
+list written as a string, one string where a list is wanted. Arguments that the client adds for itself are passed over.
 """
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
-
-import msgspec
 
 from ormahd.rpc.wire import BadRequest
 
-
-class Argument(msgspec.Struct, frozen=True, kw_only=True):
-    """One argument of a tool, or one field of an object in it.
-
-    `kind`: string, integer, number, boolean, array or object. `items`: the fields of an object, or of each object in an
-    array. `of`: the kind of an array's elements if they are no objects. `least`, `most`: bounds of a number.
-    """
-
-    kind: str
-    about: str
-    needed: bool = False
-    options: Sequence[str] = ()
-    least: float | None = None
-    most: float | None = None
-    items: Mapping[str, Argument] = {}
-    of: str = "string"
-
-
-Arguments = Mapping[str, Argument]
-_TYPES: Final[dict[str, type | tuple[type, ...]]] = {
+Schema = Mapping[str, Any]
+MISSPELT: Final = 0.75
+"""Likeness of names from which on an unknown argument is a misspelt one of the tool, and not the client's own."""
+_TYPES: Final[dict[str, Any]] = {
     "string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict,
 }  # fmt: skip
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
-def schema(arguments: Arguments) -> dict[str, Any]:
-    """Return the JSON schema of an object whose properties are `arguments`."""
-    found: dict[str, Any] = {
-        "type": "object",
-        "properties": {name: _property(one) for name, one in arguments.items()},
-        "additionalProperties": False,
-    }
-    needed = [name for name, one in arguments.items() if one.needed]
-    return found | ({"required": needed} if needed else {})
-
-
-def _property(one: Argument) -> dict[str, Any]:
-    if one.kind == "object":
-        return schema(one.items) | {"description": one.about}
-    found: dict[str, Any] = {"type": one.kind, "description": one.about}
-    if one.kind == "array":
-        words: dict[str, Any] = {"type": one.of} | ({"enum": list(one.options)} if one.options else {})
-        found["items"] = schema(one.items) if one.items else words
-    elif one.options:
-        found["enum"] = list(one.options)
-    if one.least is not None:
-        found["minimum"] = one.least
-    if one.most is not None:
-        found["maximum"] = one.most
-    return found
-
-
-def read(arguments: Arguments, given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return `given` without nulls, each value checked and converted as its argument declares.
+def read(schema: Schema, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the values of `given` that an object of this schema has, without nulls, each checked and converted.
 
     Raises:
-        BadRequest: an argument is missing, unknown or invalid; the message names it and what is allowed.
+        BadRequest: an argument is missing, misspelt or invalid; the message names it and what is allowed.
     """
+    known = schema["properties"]
     found = {name: value for name, value in (given or {}).items() if value is not None}
-    unknown = sorted(found.keys() - arguments.keys())
-    if unknown:
-        raise BadRequest(f"there is no argument '{unknown[0][:60]}'", hint="there are: " + ", ".join(arguments))
-    missing = [name for name, one in arguments.items() if one.needed and name not in found]
+    for name in found.keys() - known.keys():
+        if difflib.get_close_matches(name, known, n=1, cutoff=MISSPELT):
+            raise BadRequest(f"there is no argument '{name[:60]}'", hint="there are: " + ", ".join(known))
+    missing = [name for name in schema.get("required", ()) if name not in found]
     if missing:
-        raise BadRequest(f"the argument '{missing[0]}' is missing", hint=arguments[missing[0]].about)
-    return {name: _value(name, arguments[name], value) for name, value in found.items()}
+        raise BadRequest(f"the argument '{missing[0]}' is missing", hint=known[missing[0]]["description"])
+    return {name: _value(name, known[name], value) for name, value in found.items() if name in known}
 
 
-def _value(name: str, one: Argument, given: Any) -> Any:
-    value: Any = _meant(one.kind, given)
-    wrong_bool = isinstance(value, bool) and one.kind != "boolean"
-    fits = isinstance(value, _TYPES[one.kind]) and not wrong_bool
-    if not fits:
-        raise BadRequest(f"'{name}' is no {one.kind}: {_shown(value)}", hint=one.about)
-    if one.kind == "array":
-        return [_item(f"{name}[{at}]", one, item) for at, item in enumerate(value)]
-    if one.kind == "object":
-        return read(one.items, value)
-    if one.options and value not in one.options:
-        raise BadRequest(f"'{name}' is {_shown(value)}", hint="it may be: " + ", ".join(one.options))
-    if (one.least is not None and value < one.least) or (one.most is not None and value > one.most):
-        raise BadRequest(f"'{name}' is {_shown(value)}", hint=f"it may be from {one.least:g} to {one.most:g}")
+def _value(name: str, schema: Schema, given: Any, about: str = "") -> Any:
+    kind, about = schema["type"], schema.get("description", about)
+    value: Any = _meant(kind, given)
+    if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "boolean"):
+        raise BadRequest(f"'{name}' is no {kind}: {_shown(value)}", hint=about)
+    if kind == "array":
+        return [_item(f"{name}[{at}]", schema["items"], item, about) for at, item in enumerate(value)]
+    if kind == "object":
+        return read(schema, value)
+    if value not in schema.get("enum", (value,)):
+        raise BadRequest(f"'{name}' is {_shown(value)}", hint="it may be: " + ", ".join(schema["enum"]))
+    if "minimum" in schema and not schema["minimum"] <= value <= schema["maximum"]:
+        bounds = f"it may be from {schema['minimum']} to {schema['maximum']}"
+        raise BadRequest(f"'{name}' is {_shown(value)}", hint=bounds)
     return value
 
 
-def _item(name: str, one: Argument, item: Any) -> Any:
-    if one.items:
-        # the daemon checks the items of verdicts one by one, and refuses one without the others
-        if not isinstance(item, dict):
-            raise BadRequest(f"'{name}' is no object: {_shown(item)}", hint="its fields: " + ", ".join(one.items))
-        return {field: _read_if_valid(one.items.get(field), value) for field, value in item.items()}
-    return _value(name, Argument(kind=one.of, about=one.about, options=one.options), item)
+def _item(name: str, schema: Schema, item: Any, about: str) -> Any:
+    if schema["type"] != "object":
+        return _value(name, schema, item, about)
+    # the daemon checks the items of verdicts one by one, and refuses one without the others
+    known: Schema = schema["properties"]
+    if not isinstance(item, dict):
+        raise BadRequest(f"'{name}' is no object: {_shown(item)}", hint="its fields: " + ", ".join(known))
+    return {field: _read_if_valid(known.get(field), value) for field, value in item.items()}
 
 
-def _read_if_valid(one: Argument | None, value: Any) -> Any:
+def _read_if_valid(schema: Schema | None, value: Any) -> Any:
     try:
-        return value if one is None else _value("", one, value)
+        return value if schema is None else _value("", schema, value)
     except BadRequest:
         return value
 

@@ -13,7 +13,6 @@ from ormahd.api import (
     CandidateNode,
     CandidatePair,
     ExtractionTurn,
-    FeedbackResult,
     HistoryResult,
     LifeResult,
     MaintenanceCounts,
@@ -111,14 +110,9 @@ def node(found: NodeResult) -> str:
     return "\n".join(lines)
 
 
-def remembered(done: RememberResult) -> str:
+def written(done: RememberResult | WriteResult) -> str:
     """Return text that says what was stored, which similar memories exist, and what to do about them."""
     # the daemon's own list of similar memories names commands; `_near` names tools
-    lines = done.text.split("\nClose to what is known already:\n")[0].splitlines()
-    return "\n".join(map(safe, [*lines, *_near(done.near, done.node_id)]))
-
-
-def written(done: WriteResult) -> str:
     lines = done.text.split("\nClose to what is known already:\n")[0].splitlines()
     return "\n".join(map(safe, [*lines, *_near(done.near, done.node_id)]))
 
@@ -135,10 +129,6 @@ def _near(near: Sequence[Near], newer: str) -> list[str]:
         lines.append(f"  The first says: {line(near[0].content)}")
     seems = "The first seems to be replaced" if near[0].standing == "replaced" else "If one of them is replaced"
     return [*lines, f"{seems}: call mark_outdated with its id and replaced_by {newer}."]
-
-
-def judged(done: FeedbackResult) -> str:
-    return safe(done.text)
 
 
 # ---------------------------------------------------------------- history

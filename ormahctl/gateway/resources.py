@@ -11,7 +11,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from ormahctl.gateway import readable
-from ormahctl.gateway.words import PROMPT
+from ormahctl.gateway.tools import WORDS
 from ormahd.api import ListParams, ListResult, NodeParams, NodeResult
 from ormahd.rpc.wire import OrmahError
 
@@ -88,5 +88,5 @@ async def prompts(
 async def prompt(_ctx: ServerRequestContext[Any], params: types.GetPromptRequestParams) -> types.GetPromptResult:
     if params.name != MAINTENANCE:
         raise MCPError(types.INVALID_PARAMS, f"there is no prompt '{params.name[:60]}'; there is: {MAINTENANCE}")
-    message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=PROMPT))
+    message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=WORDS["maintenance"]))
     return types.GetPromptResult(description=_DESCRIPTION, messages=[message])

@@ -19,7 +19,6 @@ from mcp.shared.message import SessionMessage
 from msgspec import Struct
 
 from ormahctl.gateway import resources, tools
-from ormahctl.gateway.words import INSTRUCTIONS
 from ormahctl.gateway.work import Workplace
 from ormahd import __version__
 from ormahd.rpc.wire import LONE_SURROGATE, half_of_a_pair
@@ -141,7 +140,7 @@ def _server(place: Workplace) -> Server[Any]:
         version=__version__,
         title="Ormah",
         description="Long-term memory for AI agents",
-        instructions=INSTRUCTIONS,
+        instructions=tools.WORDS["instructions"],
         on_list_tools=tools.listed,
         on_call_tool=lambda ctx, params: tools.called(place, ctx, params),
         on_list_resources=lambda ctx, _: resources.listed(place, ctx),

@@ -17,6 +17,7 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
@@ -30,19 +31,8 @@ from ormahctl.setup.file import Document, FileRead, InvalidSettings, Splice, app
 from ormahd import paths
 from ormahd.rpc.wire import OrmahError
 
-TEXT: Final = """\
-## Memory (Ormah)
-
-The user's agents share one long-term memory. What fits a prompt arrives by itself, under the heading "Ormah whispers". The rest is
-reached from the shell:
-
-- `{program} recall "which database did we choose"` searches it. Ask it before you ask the user what may have been settled already.
-- `{program} show ID` prints a whole memory; whispers give ids.
-- `{program} remember "…" --type decision` keeps what a later session will want to know: a decision and why, a correction, a
-  preference (`--type preference`), what took long to find out (`--type procedure`). One self-contained statement each, no secrets.
-- `{program} remember "…" --replaces ID` keeps what has changed, in place of what is no longer true.
-- `{program} feedback ID +1 --event E` says that a whispered memory helped, with -1 that it did not; E stands in the whisper's last line.
-"""
+TEXT: Final = files("ormahctl.setup").joinpath("paragraph.md").read_text("utf-8")
+"""The paragraph; `{program}` is the shell command for ormahctl."""
 
 State = Literal["added", "renewed", "there", "edited", "removed", "unreadable"]
 _BLOCK: Final = re.compile(rb"<!-- ormah:begin ([0-9a-f]{8})[^\n]*-->\r?\n(.*?)<!-- ormah:end -->", re.DOTALL)

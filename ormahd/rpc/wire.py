@@ -6,6 +6,7 @@ path comes from `paths.find_socket`.
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import socket
@@ -85,11 +86,12 @@ def connect(path: Path, timeout: float = CONNECT_SECONDS) -> ClientConnection:
 def _unreachable(path: Path, exc: OSError, timeout: float) -> OrmahError:
     """Return the error for a failed connection, with the most specific reason that the exception and the file show."""
     if isinstance(exc, PermissionError):
-        return Unavailable(
-            f"the socket {path} may not be opened: {exc.strerror}",
-            hint="it belongs to another user; see: ls -l, and the setting daemon.socket",
-            data={"reason": "denied"},
-        )
+        hint = "it belongs to another user; see: ls -l, and the setting daemon.socket"
+        if exc.errno == errno.EPERM:  # the mode of a file gives EACCES
+            hint = (
+                "a sandbox forbids it: use the tools of Ormah's MCP server, or ask the person to let this command out"
+            )
+        return Unavailable(f"the socket {path} may not be opened: {exc.strerror}", hint=hint, data={"reason": "denied"})
     if isinstance(exc, (BlockingIOError, TimeoutError)):
         return Unavailable(
             f"the daemon at {path} does not take connections (waited {timeout:g} s)",

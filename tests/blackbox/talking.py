@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -39,11 +40,19 @@ class Talk:
         """A call that goes on while the test does something else."""
         return self._portal.start_task_soon(self.client.call_tool, name, given)
 
-    def fine(self, name: str, **given: Any) -> tuple[str, dict[str, Any]]:
-        """The text and the ids of a call that must not fail."""
+    def fine(self, name: str, **given: Any) -> str:
+        """The text of a call that must not fail."""
         found = self.call(name, **given)
         assert not found.is_error, text(found)
-        return text(found), found.structured_content
+        return text(found)
+
+    def remember(self, content: str, **given: Any) -> str:
+        """Store a memory and return its id."""
+        return ids(self.fine("remember", content=content, **given))[0]
+
+    def ops(self, **given: Any) -> list[str]:
+        """The ids of the changes that `history` shows, newest first."""
+        return [line.split()[0] for line in self.fine("history", **given).splitlines() if line[:1] not in " T"]
 
     def wrong(self, name: str, **given: Any) -> str:
         found = self.call(name, **given)
@@ -51,7 +60,14 @@ class Talk:
         return text(found)
 
 
+def ids(said: str) -> list[str]:
+    """The full ids of memories in a text."""
+    return re.findall(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", said)
+
+
 def text(found: types.CallToolResult) -> str:
+    """The text of an answer, which is all that it holds: clients show models structured content instead of it."""
+    assert found.structured_content is None
     (block,) = found.content
     assert isinstance(block, types.TextContent)
     return block.text

@@ -12,7 +12,7 @@ import anyio
 import mcp_types as types
 import pytest
 
-from tests.blackbox.talking import ERAS, Talk, talking
+from tests.blackbox.talking import ERAS, Talk, ids, talking
 from tests.house import House
 from tests.surroundings import ROOT
 
@@ -28,53 +28,43 @@ def talk(shared: House, request: pytest.FixtureRequest) -> Iterator[Talk]:
 
 def test_the_life_of_a_memory(talk: Talk, shared: House) -> None:
     era = talk.client.protocol_version
-    said, facts = talk.fine(
-        "remember", content=f"Shop {era} is deployed with make ship.", type="procedure", space=f"shop-{era}"
-    )
-    node, op = facts["node_id"], facts["op"]
-    assert node in said
-    assert facts["space"] == f"shop-{era}"
+    node = talk.remember(f"Shop {era} is deployed with make ship.", type="procedure", space=f"shop-{era}")
     assert "agent:codex" in shared.git("log", "-1", "--format=%an")
+    (stored,) = talk.ops(node_id=node)
 
-    said, facts = talk.fine("recall", query=f"how is shop {era} deployed", spaces=[f"shop-{era}"])
-    assert facts["results"][0]["node_id"] == node
+    said = talk.fine("recall", query=f"how is shop {era} deployed", spaces=[f"shop-{era}"])
+    assert ids(said) == [node]
+    assert "make ship" in said, "the memory itself"
+    said = talk.fine("recall_node", node_id=node[:8])
+    (digest,) = re.findall(r"digest (\S+)", said)
     assert "make ship" in said
-    said, facts = talk.fine("recall_node", node_id=node[:8])
-    digest = facts["digest"]
-    assert digest in said
 
     talk.fine("update", node_id=node, content=f"Shop {era} is deployed with make release.", expected=digest)
     refused = talk.wrong("update", node_id=node, content="lost", expected=digest)
     assert "changed since it was read" in refused
-    assert "make release" in talk.fine("recall_node", node_id=node)[0]
+    assert "What to do: " in refused
+    assert "make release" in talk.fine("recall_node", node_id=node)
 
-    said, facts = talk.fine(
-        "remember", content=f"Shop {era} is deployed with make release2.", type="procedure", space=f"shop-{era}"
-    )
-    newer = facts["node_id"]
-    assert [one["node_id"] for one in facts["similar"]] == [node]
-    assert node in said
+    given = {"content": f"Shop {era} is deployed with make release2.", "type": "procedure", "space": f"shop-{era}"}
+    said = talk.fine("remember", **given)
+    newer = ids(said)[0]
+    assert node in said, "a similar memory"
+    assert "make release." in said
     talk.fine("mark_outdated", node_id=node, replaced_by=newer, reason="renamed")
 
-    said, facts = talk.fine("history", node_id=node)
-    assert "superseded" in said.lower()
-    assert op in facts["ops"]
-    outdated = facts["ops"][0]
-    said, facts = talk.fine("undo", op=outdated)
-    assert facts["undone"] == [outdated]
-    assert "outdated since" not in talk.fine("recall_node", node_id=node)[0]
-    assert facts["undo_ops"][0] in talk.fine("history")[1]["ops"]
+    assert "superseded" in talk.fine("history", node_id=node).lower()
+    outdated, *_, first = talk.ops(node_id=node)
+    assert first == stored
+    assert "Undone: " in talk.fine("undo", op=outdated)
+    assert "outdated since" not in talk.fine("recall_node", node_id=node)
 
 
 def test_feedback_on_a_whisper(talk: Talk, shared: House) -> None:
     era = talk.client.protocol_version
-    _, facts = talk.fine("remember", content=f"The {era} kiln fires clay at nine hundred degrees.", type="fact")
+    node = talk.remember(f"The {era} kiln fires clay at nine hundred degrees.")
     shared.call("agent.whisper", prompt=f"at how many degrees does the {era} kiln fire clay?", session_id=f"s-{era}")
-    said, judged = talk.fine("submit_feedback", node_id=facts["node_id"], signal=1)
-    assert judged["node_id"] == facts["node_id"]
-    assert judged["counted"]
-    assert "useful" in said
-    assert "may be from -1 to 1" in talk.wrong("submit_feedback", node_id=facts["node_id"], signal=5)
+    assert "useful" in talk.fine("submit_feedback", node_id=node, signal=1)
+    assert "may be from -1 to 1" in talk.wrong("submit_feedback", node_id=node, signal=5)
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -88,9 +78,8 @@ def test_both_phases_of_maintenance(daemon: House, era: str) -> None:
     }
     keep, remove = pair.values()
     with talking(daemon, era) as talk:
-        said, facts = talk.fine("run_maintenance")
-        assert facts["status"] == "issued"
-        assert facts["receipt"] in said
+        said = talk.fine("run_maintenance")
+        (receipt,) = re.findall(r"receipt: (\S+)", said)
         assert keep in said
         assert remove in said
         assert "## Pairs to merge" in said
@@ -101,21 +90,20 @@ def test_both_phases_of_maintenance(daemon: House, era: str) -> None:
             "content": "Thermal paper, 80 mm wide.",
             "reason": "the same",
         }
-        said, facts = talk.fine("run_maintenance", results={"receipt": facts["receipt"], "merges": [verdict]})
-        assert facts["summary"]["merges"] == 1
+        said = talk.fine("run_maintenance", results={"receipt": receipt, "merges": [verdict]})
         assert "1 merge" in said
-        said, undone = talk.fine("undo", run=facts["run"])
-        assert len(undone["undone"]) == 1
-        assert talk.fine("recall_node", node_id=remove)[1]["node_id"] == remove
+        (run,) = re.findall(r"undo with run (\S+)", said)
+        assert talk.fine("undo", run=run).count("Undone: ") == 1
+        assert f"id {remove}" in talk.fine("recall_node", node_id=remove)
         assert "Error" in talk.wrong("run_maintenance", results={"receipt": "11111111-2222-4333-8444-555555555555"})
 
 
 def test_resources_and_prompts(talk: Talk) -> None:
     content = f"Ada never eats peanuts ({talk.client.protocol_version})."
-    _, facts = talk.fine("remember", content=content, tier="core", title=f"Peanuts {talk.client.protocol_version}")
+    node = talk.remember(content, tier="core", title=f"Peanuts {talk.client.protocol_version}")
     listed = talk.do(talk.client.list_resources)
     uris = {one.uri: one.name for one in listed.resources}
-    uri = f"ormah://node/{facts['node_id']}"
+    uri = f"ormah://node/{node}"
     assert uris[uri] == f"Peanuts {talk.client.protocol_version}"
     (template,) = talk.do(talk.client.list_resource_templates).resource_templates
     assert template.uri_template == "ormah://node/{id}"
@@ -149,47 +137,49 @@ def test_what_models_write_is_understood(talk: Talk) -> None:
         "content": f"The lighthouse of {era} has a red lamp.", "title": None, "tags": "lighthouse", "confidence": "0.9",
         "about_self": "false", "links": "[]",
     }  # fmt: skip
-    _, facts = talk.fine("remember", **given)
-    said, _ = talk.fine("recall_node", node_id=facts["node_id"])
+    said = talk.fine("recall_node", node_id=talk.remember(**given))
     assert "tags: lighthouse" in said
     assert "confidence 0.9" in said
-    assert len(talk.fine("recall", query="lighthouse lamp", limit="1")[1]["results"]) == 1
+    assert len(ids(talk.fine("recall", query="lighthouse lamp", limit="1", toolCallId="call_0"))) == 1
 
 
 def test_long_results_are_cut_and_say_so(talk: Talk, shared: House) -> None:
     era = talk.client.protocol_version
     words = " ".join(f"walrus{number} sleeps on ice." for number in range(9_000))
-    _, facts = talk.fine(
-        "remember", content=f"Walrus book {era}. {words}", title=f"Walrus book {era}", space=f"ice-{era}"
-    )
-    said, _ = talk.fine("recall", query=f"walrus book {era}", spaces=[f"ice-{era}"])
+    node = talk.remember(f"Walrus book {era}. {words}", title=f"Walrus book {era}", space=f"ice-{era}")
+    said = talk.fine("recall", query=f"walrus book {era}", spaces=[f"ice-{era}"])
     assert len(said) < 30_000
     assert "recall_node has all" in said
-    whole, _ = talk.fine("recall_node", node_id=facts["node_id"])
+    whole = talk.fine("recall_node", node_id=node)
     assert len(whole) < 70_000
     assert f"[cut: 60,000 of {len(words) + len(era) + 14:,} characters; the file has all: ice-{era}/" in whole
 
 
-SPACES: list[tuple[str, dict[str, str], str, str | None]] = [
+SPACES: list[tuple[str, dict[str, str], str, str]] = [
     ("the working directory", {}, "here", "here"),
     ("the project's folder", {"CLAUDE_PROJECT_DIR": "{home}/there"}, "here", "there"),
     ("ORMAH_SPACE", {"ORMAH_SPACE": "named", "CLAUDE_PROJECT_DIR": "{home}/there"}, "here", "named"),
-    ("ORMAH_SPACE is global", {"ORMAH_SPACE": "Global"}, "here", None),
-    ("the home directory is no project", {}, "", None),
+    ("ORMAH_SPACE is global", {"ORMAH_SPACE": "Global"}, "here", "global"),
+    ("the home directory is no project", {}, "", "global"),
 ]
 
 
+def space_of(talk: Talk, content: str, **given: str) -> str:
+    said = talk.fine("recall_node", node_id=talk.remember(content, **given))
+    return said.splitlines()[1].split(" · ")[2]
+
+
 @pytest.mark.parametrize(("env", "cwd", "space"), [one[1:] for one in SPACES], ids=[one[0] for one in SPACES])
-def test_the_space_is_that_of_the_agent(shared: House, env: dict[str, str], cwd: str, space: str | None) -> None:
+def test_the_space_is_that_of_the_agent(shared: House, env: dict[str, str], cwd: str, space: str) -> None:
     for name in ("here", "there"):
         (shared.home / name).mkdir(exist_ok=True)
     with talking(
         shared, cwd=shared.home / cwd, env={name: one.format(home=shared.home) for name, one in env.items()}
     ) as talk:
         content = f"A note of {env} in {cwd}."
-        assert talk.fine("remember", content=content)[1]["space"] == space
-        assert talk.fine("remember", content=content, space="said")[1]["space"] == "said"
-        assert talk.fine("remember", content=content, space="global")[1]["space"] is None
+        assert space_of(talk, content) == space
+        assert space_of(talk, content, space="said") == "said"
+        assert space_of(talk, content, space="global") == "global"
 
 
 def test_a_client_without_a_folder_names_its_roots(shared: House) -> None:
@@ -202,7 +192,7 @@ def test_a_client_without_a_folder_names_its_roots(shared: House) -> None:
         return types.ListRootsResult(roots=[types.Root(uri=uri)])
 
     with talking(shared, "legacy", list_roots_callback=roots) as talk:
-        assert talk.fine("remember", content="A note with a root.")[1]["space"] == "rooted here"
+        assert space_of(talk, "A note with a root.") == "rooted here"
         talk.fine("remember", content="Another note with a root.")
         assert asked == [1]
 
@@ -213,7 +203,7 @@ def test_a_client_that_never_tells_its_roots_is_not_waited_for(shared: House) ->
         raise AssertionError
 
     with talking(shared, "legacy", list_roots_callback=roots) as talk:
-        assert talk.fine("remember", content="A note of a client without roots.")[1]["space"] is None
+        assert space_of(talk, "A note of a client without roots.") == "global"
 
 
 def test_the_pump_is_a_small_process(shared: House) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import socket
 import subprocess
 import sys
@@ -58,6 +59,32 @@ def test_no_permission():
         )
         done = subprocess.run([sys.executable, "-c", code, server.path], capture_output=True, text=True, check=False)
         assert done.stdout.strip() == "denied", done
+
+
+SANDBOX = """
+import ctypes, struct, sys
+from pathlib import Path
+from ormahd.rpc.wire import Unavailable, connect
+steps = [(0x20, 0, 0, 0), (0x15, 0, 1, int(sys.argv[2])), (6, 0, 0, 0x50000 | 1), (6, 0, 0, 0x7FFF0000)]
+code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+program = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program, 0, 0) == 0
+try:
+    connect(Path(sys.argv[1]))
+except Unavailable as exc:
+    print(exc.hint)
+"""
+"""Forbids itself the system call `connect` (argv[2]) as Codex's sandbox does, by a seccomp filter, then connects."""
+CONNECT = {"x86_64": 42, "aarch64": 203}
+
+
+@pytest.mark.skipif(sys.platform != "linux" or platform.machine() not in CONNECT, reason="the filter is for these")
+def test_a_sandbox_is_named():
+    with serving() as server:
+        command = [sys.executable, "-c", SANDBOX, server.path, str(CONNECT[platform.machine()])]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert "use the tools of Ormah's MCP server" in done.stdout, done
 
 
 def test_a_daemon_that_takes_no_connections(tmp_path):

@@ -7,25 +7,26 @@ from typing import Any
 import msgspec
 import pytest
 
-from ormahctl.gateway import arguments, readable, words
-from ormahctl.gateway.arguments import Argument
-from ormahctl.gateway.tools import EDGES, TIERS, TOOLS, TYPES
+from ormahctl.gateway import arguments, readable
+from ormahctl.gateway.tools import ACTS, WORDS, schema
 from ormahd.api import MaintenanceParams
 from ormahd.model.node import EdgeType, NodeType, Tier
 from ormahd.rpc.wire import BadRequest
 
 LONGEST = 2_000
 """Bytes at which Claude Code cuts a description."""
-KEYS = {"type", "description", "properties", "required", "additionalProperties", "items", "enum", "minimum", "maximum"}
+KEYS = {"type", "description", "properties", "required", "items", "enum", "minimum", "maximum"}
 
 
-@pytest.mark.parametrize("name", TOOLS)
+TOOLS = WORDS["tools"]
+
+
+@pytest.mark.parametrize("name", ACTS)
 def test_every_client_takes_the_schema(name: str) -> None:
     def check(found: dict[str, Any]) -> None:
         assert found.keys() <= KEYS, "no references, unions, or nullable types"
         assert isinstance(found["type"], str)
         if found["type"] == "object":
-            assert found["additionalProperties"] is False
             assert found["properties"], "some clients refuse an object without properties"
             assert set(found.get("required", [])) <= found["properties"].keys()
             assert found.get("required") != [], "some clients refuse an empty list"
@@ -36,7 +37,7 @@ def test_every_client_takes_the_schema(name: str) -> None:
             check(found["items"])
         assert all(isinstance(one, str) for one in found.get("enum", []))
 
-    whole = arguments.schema(TOOLS[name].arguments)
+    whole = schema(name)
     assert whole["type"] == "object"
     check(whole)
     assert name.replace("_", "").isalpha()
@@ -45,45 +46,51 @@ def test_every_client_takes_the_schema(name: str) -> None:
 
 def test_texts_are_not_cut_and_begin_with_the_occasion() -> None:
     for tool in TOOLS.values():
-        assert len(tool.about.encode()) < LONGEST
-        first = tool.about.splitlines()[0]
+        assert len(tool["description"].encode()) < LONGEST
+        first = tool["description"].splitlines()[0]
         assert first.startswith("Use ")
         assert len(first) < 130
-    assert len(words.INSTRUCTIONS.encode()) < LONGEST
+    assert len(WORDS["instructions"].encode()) < LONGEST
 
 
 def test_the_words_are_those_of_the_vault() -> None:
-    assert set(TYPES) == {one.value for one in NodeType}
-    assert set(TIERS) == {one.value for one in Tier}
-    assert set(EDGES) <= {one.value for one in EdgeType} | {"none"}
+    assert TOOLS.keys() == ACTS.keys()
+    given = TOOLS["remember"]["properties"]
+    assert set(given["type"]["enum"]) == {one.value for one in NodeType}
+    assert set(given["tier"]["enum"]) == {one.value for one in Tier}
 
 
 def test_every_kind_of_verdict_can_be_sent() -> None:
     lists = {field.name for field in msgspec.structs.fields(MaintenanceParams)} - {"results", "request_id"}
-    assert TOOLS["run_maintenance"].arguments["results"].items.keys() == lists
+    results = TOOLS["run_maintenance"]["properties"]["results"]["properties"]
+    assert results.keys() == lists
+    edges = results["edges"]["items"]["properties"]["edge_type"]["enum"]
+    assert set(edges) <= {one.value for one in EdgeType} | {"none"}
 
 
-ARGUMENTS = {
-    "text": Argument(kind="string", about="A text."),
-    "word": Argument(kind="string", about="A word.", options=("one", "two")),
-    "number": Argument(kind="integer", about="A number.", least=1, most=9),
-    "share": Argument(kind="number", about="A share.", least=0, most=1),
-    "yes": Argument(kind="boolean", about="Whether."),
-    "list": Argument(kind="array", about="Words.", options=("one", "two")),
-    "numbers": Argument(kind="array", about="Numbers.", of="integer"),
-    "rows": Argument(
-        kind="array",
-        about="Rows.",
-        items={
-            "id": Argument(kind="string", about="Its id."),
-            "weight": Argument(kind="number", about="Its weight.", least=0, most=1),
-            "turns": Argument(kind="array", about="Turns.", of="integer"),
+def _list(**items: Any) -> dict[str, Any]:
+    return {"type": "array", "description": "A list.", "items": items}
+
+
+ARGUMENTS: dict[str, Any] = {
+    "properties": {
+        "text": {"type": "string", "description": "A text."},
+        "word": {"type": "string", "description": "A word.", "enum": ["one", "two"]},
+        "number": {"type": "integer", "description": "A number.", "minimum": 1, "maximum": 9},
+        "share": {"type": "number", "description": "A share.", "minimum": 0, "maximum": 1},
+        "yes": {"type": "boolean", "description": "Whether."},
+        "list": _list(type="string", enum=["one", "two"]),
+        "numbers": _list(type="integer"),
+        "rows": _list(
+            type="object",
+            properties={"id": {"type": "string"}, "weight": {"type": "number"}, "turns": _list(type="integer")},
+        ),
+        "inner": {
+            "type": "object", "description": "More.", "required": ["id"],
+            "properties": {"id": {"type": "string", "description": "Its id."}},
         },
-    ),
-    "inner": Argument(
-        kind="object", about="More.", items={"id": Argument(kind="string", about="Its id.", needed=True)}
-    ),
-}
+    }
+}  # fmt: skip
 
 READ: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {}),
@@ -104,6 +111,7 @@ READ: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"numbers": "1"}, {"numbers": [1]}),
     ({"inner": '{"id": "a"}'}, {"inner": {"id": "a"}}),
     ({"text": "3"}, {"text": "3"}),
+    ({"text": "x", "toolCallId": "call_1", "wait_for_previous": False}, {"text": "x"}),
 ]
 
 
@@ -127,7 +135,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"inner": {}}, "'id' is missing"),
     ({"inner": "x" * 100_000}, "'inner' is no object: \"x{78}…"),
     ({"inner": "[" * 100_000}, "'inner' is no object"),
-    ({"other": 1}, "no argument 'other'"),
+    ({"texts": "x"}, "no argument 'texts'"),
 ]
 
 
