@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 from enum import StrEnum
-from functools import cached_property, lru_cache
-from typing import Any, NamedTuple, TypeVar
+from functools import cached_property
+from typing import NamedTuple, TypeVar
 
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
@@ -22,155 +22,34 @@ _TIME = re.compile(
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DIGITS = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 """Number of digits -> format of a time that is written in digits only, as Zettelkasten plug-ins name notes."""
-_EPOCHS = {10: 1, 13: 1000}
-"""Number of digits of a Unix time -> units per second."""
-_YEAR = re.compile(r"(?<!\d)(?:1[89]|20|21)\d\d")
-_YEAR_FIRST = re.compile(r"\d{4}[-/. ]")
-_DOTTED = re.compile(r"\b\d{1,2}\.[ ]?(?:\d{1,2}\.|[^\W\d])")
-_ASIAN = re.compile(r"(\d{4})年(\d{1,2})月(\d{1,2})日")
-_BRACKETED = re.compile(r"\([^()]*\)$")
-_LONGEST = 60
-"""Maximum number of characters of a date; a longer text is not parsed."""
 _NAMED = re.compile(r"(\d{4})[-._](\d{2})[-._](\d{2})(?![\d])|(\d{14}|\d{12}|\d{8})(?!\d)")
-
-_MONTHS = (
-    ("jan", "january", "jänner", "januar", "janvier", "janv", "enero", "ene", "gennaio", "januari", "janeiro"),
-    ("feb", "february", "februar", "feber", "février", "févr", "fev", "febrero", "febbraio", "februari", "fevereiro"),
-    ("mar", "march", "märz", "mär", "mrz", "mars", "marzo", "maart", "março"),
-    ("apr", "april", "avril", "avr", "abril", "abr", "aprile"),
-    ("may", "mai", "mayo", "maggio", "mei", "maio"),
-    ("jun", "june", "juni", "juin", "junio", "giugno", "junho"),
-    ("jul", "july", "juli", "juillet", "juil", "julio", "luglio", "julho"),
-    ("aug", "august", "août", "agosto", "ago", "augustus", "augusti"),
-    ("sep", "sept", "september", "septembre", "septiembre", "settembre", "setembro"),
-    ("oct", "october", "oktober", "okt", "octobre", "octubre", "ottobre", "outubro"),
-    ("nov", "november", "novembre", "noviembre", "novembro"),
-    ("dec", "december", "dezember", "dez", "décembre", "déc", "diciembre", "dic", "dicembre", "dezembro"),
-)
-_WEEKDAYS = (
-    ("mon", "monday", "montag", "mo", "lundi", "lun", "lunes", "lunedì", "maandag", "måndag"),
-    ("tue", "tuesday", "tues", "dienstag", "di", "mardi", "martes", "martedì", "dinsdag", "tisdag"),
-    ("wed", "wednesday", "mittwoch", "mi", "mercredi", "mer", "miércoles", "mercoledì", "woensdag", "onsdag"),
-    ("thu", "thursday", "thurs", "donnerstag", "jeudi", "jeu", "jueves", "giovedì", "donderdag", "torsdag"),
-    ("fri", "friday", "freitag", "fr", "vendredi", "ven", "viernes", "venerdì", "vrijdag", "fredag"),
-    ("sat", "saturday", "samstag", "sa", "sonnabend", "samedi", "sam", "sábado", "sabato", "zaterdag", "lördag"),
-    ("sun", "sunday", "sonntag", "so", "dimanche", "dim", "domingo", "domenica", "zondag", "söndag"),
-)
-_HOURS = {
-    "UTC": 0, "GMT": 0, "Z": 0, "WET": 0, "BST": 1, "WEST": 1, "CET": 1, "MEZ": 1, "CEST": 2, "MESZ": 2, "EET": 2, "EEST": 3, "MSK": 3,
-    "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7, "JST": 9, "KST": 9, "AEST": 10, "AEDT": 11,
-}  # fmt: skip
-"""Unambiguous abbreviations of time zones."""
 
 
 def read_time(text: str) -> datetime:
-    """Parse a date or time in one of many common forms. Returns it in UTC; without a zone it is taken as UTC.
+    """Parse a date or time as ISO 8601 has it, and close variants (`2026-11-21 8:00`, `20261121`). Returns it in UTC;
+    without a zone it is taken as UTC.
 
-    Raises ValueError for other texts, and for ambiguous dates (`03/04/2024`).
+    Raises ValueError for other texts.
     """
     text = text.strip().removeprefix("[[").removesuffix("]]")
     if _DAY.fullmatch(text):
         return datetime.fromisoformat(text).replace(tzinfo=UTC)
+    if text.isascii() and text.isdigit() and len(text) in _DIGITS:
+        return datetime.strptime(text, _DIGITS[len(text)]).replace(tzinfo=UTC)
     found = _TIME.fullmatch(text)
-    return _freely(text) if found is None else _plain(text, *found.groups())
-
-
-def _plain(text: str, day: str, clock: str, zone: str | None) -> datetime:
-    """Parse the form that Ormah writes, and close variants: date, time of day, and zone (None: UTC). `text`: the whole
-    text, for the error."""
+    if found is None:
+        raise ValueError(text)
+    day, clock, zone = found.groups()
     if clock[1] == ":":
         clock = f"0{clock}"
-    clock = clock.removesuffix(".")
     if zone is None or zone in "Zz":
         zone = "+00:00"
     elif len(zone) < 5:
         zone = f"{zone[0]}{zone[1:].zfill(2)}:00"
     try:
-        return datetime.fromisoformat(f"{day}T{clock}{zone}").astimezone(UTC)
+        return datetime.fromisoformat(f"{day}T{clock.removesuffix('.')}{zone}").astimezone(UTC)
     except OverflowError as exc:
         raise ValueError(text) from exc
-
-
-def _freely(text: str) -> datetime:
-    """Parse a date or time in a form that `_plain` does not read, if there is only one way to understand it. Raises
-    ValueError otherwise."""
-    if text.isascii() and text.isdigit():
-        return _number(text)
-    if len(text) > _LONGEST:
-        raise ValueError(text)
-    text = _ASIAN.sub(r"\1-\2-\3", text)
-    if not _YEAR.search(text):
-        raise ValueError(text)
-    # JavaScript's Date: `Fri Nov 27 2026 01:05:12 GMT+0100 (CET)`; a parser of POSIX zones takes that sign the other way round.
-    text = (
-        _BRACKETED.sub("", text)
-        .strip()
-        .replace("GMT+", "+")
-        .replace("GMT-", "-")
-        .replace("UTC+", "+")
-        .replace("UTC-", "-")
-    )
-    day_first = (False,) if _YEAR_FIRST.match(text) else (True,) if _DOTTED.search(text) else (False, True)
-    readings = {_parsed(text, day, at) for day in day_first for at in (datetime(2001, 1, 1), datetime(2002, 2, 2))}  # noqa: DTZ001
-    if len(readings) != 1:  # a part is missing, or day and month are ambiguous
-        raise ValueError(text)
-    return readings.pop()
-
-
-def _number(text: str) -> datetime:
-    form = _DIGITS.get(len(text))
-    if form is not None:
-        return datetime.strptime(text, form).replace(tzinfo=UTC)
-    if len(text) not in _EPOCHS:
-        raise ValueError(text)
-    return datetime.fromtimestamp(int(text) / _EPOCHS[len(text)], UTC)
-
-
-def _parsed(text: str, day_first: bool, otherwise: datetime) -> datetime:
-    """Parse `text` with dateutil; missing parts are taken from `otherwise`. Raises ValueError."""
-    parser, info = _parser()
-    try:
-        found: datetime = parser.parse(text, parserinfo=info, default=otherwise, dayfirst=day_first, tzinfos=_zone)
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-    except (ValueError, OverflowError, TypeError, IndexError, ArithmeticError) as exc:
-        raise ValueError(text) from exc
-
-
-@lru_cache(maxsize=1)
-def _parser() -> tuple[Any, Any]:
-    """Return dateutil's parser module, and a `parserinfo` with names of months and days in several languages. Loaded on
-    first use."""
-    from dateutil import parser
-
-    class Names(parser.parserinfo):  # type: ignore[misc]
-        MONTHS = _MONTHS
-        WEEKDAYS = _WEEKDAYS
-        JUMP = (
-            *parser.parserinfo.JUMP,
-            "de",
-            "del",
-            "den",
-            "der",
-            "le",
-            "el",
-            "il",
-            "um",
-            "uhr",
-            "à",
-            "º",
-            "°",
-            "er",
-            "ième",
-        )
-
-    return parser, Names()
-
-
-def _zone(name: str | None, seconds: int | None) -> timezone | None:
-    if seconds is None and name is not None:
-        hours = _HOURS.get(name)
-        return None if hours is None else timezone(timedelta(hours=hours))
-    return None if seconds is None else timezone(timedelta(seconds=seconds))
 
 
 def named_time(name: str) -> datetime | None:
@@ -180,7 +59,7 @@ def named_time(name: str) -> datetime | None:
         return None
     try:
         year, month, day, digits = found.groups()
-        when = _number(digits) if digits else datetime(int(year), int(month), int(day), tzinfo=UTC)
+        when = read_time(digits) if digits else datetime(int(year), int(month), int(day), tzinfo=UTC)
     except ValueError:
         return None
     return when if 1900 <= when.year < 2100 else None

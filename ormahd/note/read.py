@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import codecs
 import hashlib
-import json
 import re
-import tomllib
-from collections.abc import Mapping
-from contextlib import suppress
-from datetime import UTC, date, datetime
 from pathlib import PurePosixPath
 from typing import Any
-
-from msgspec import Struct
 
 from ormahd.model.node import MAX_CONTENT, MAX_TITLE, EdgeType, NodeType, Tier, is_node_id
 from ormahd.note.fields import (
@@ -21,11 +14,8 @@ from ormahd.note.fields import (
     NO_DETAIL,
     OWN,
     NoteReader,
-    as_utc,
-    clean_tag,
     named_time,
     one_line,
-    read_time,
 )
 from ormahd.note.frontmatter import Frontmatter, FrontmatterError, read
 from ormahd.note.markdown import body_links, conflict_line, normalise
@@ -43,144 +33,17 @@ from ormahd.note.values import (
 )
 
 MAX_HEAD = 100_000
-"""Maximum number of characters of another tool's head that are read."""
-
-_TOML = re.compile(r"\+\+\+[ \t]*\r?\n(.*?)^\+\+\+[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE)
-_TOML_OPEN = re.compile(r"\+\+\+[ \t]*\r?\n(?:[ \t]*(?:[\w.\"'-]+[ \t]*=.*|\[.*|#.*)?(?:\r?\n|\Z))+")
-"""An unclosed TOML head: the lines that can be TOML."""
-_JSON_OPEN = re.compile(r"""\{\s*"[^"\n]*"\s*:""")
-_LOGSEQ = re.compile(r"(?:[\w./-]+::[ \t].*(?:\r?\n|\Z))+")
-_PROPERTY = re.compile(r"([\w./-]+)::[ \t]+(.*?)\r?$", re.MULTILINE)
-_FENCED = re.compile(r"(---[a-z]+|;;;)[ \t]*\r?\n(.*?)^(?:---|;;;)[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE)
-"""A head that names its language after the opening dashes (`---json`), or JSON between lines of semicolons; gray-matter
-and Eleventy accept these."""
-_ORG = re.compile(r"(?::PROPERTIES:[ \t]*\r?\n(?:.*\r?\n)*?:END:[ \t]*(?:\r?\n|\Z))?(?:#\+\w+:.*(?:\r?\n|\Z))*")
-_ORG_LINE = re.compile(r"^#\+(\w+):[ \t]*(.*?)\r?$", re.MULTILINE)
-_METADATA = re.compile(r"(?i:title):[ \t]+\S.*\r?\n(?:[A-Za-z][\w -]*:.*(?:\r?\n|\Z)|[ \t]+\S.*(?:\r?\n|\Z))+")
-_ZIM = re.compile(r"Content-Type: text/x-zim-wiki\r?\n(?:[\w-]+:.*(?:\r?\n|\Z))*")
-_LABEL = re.compile(r"^([A-Za-z][\w -]*):[ \t]*(.*?)\r?$", re.MULTILINE)
-_PANDOC = re.compile(r"(?:%[ \t].*(?:\r?\n|\Z)){1,3}")
-_PROGRAM = re.compile(r"#![ \t]*/.*(?:\r?\n|\Z)")
-
+"""Maximum number of characters of a frontmatter that are searched for placeholders."""
 
 _FRONT = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 _PLACEHOLDER = re.compile(r"<%.*?%>|\{\{[^{}\n]+\}\}", re.DOTALL)
 """Placeholders of Obsidian's plug-ins for templates: Templater, the core plug-ins and QuickAdd."""
 
 
-class ForeignHead(Struct, frozen=True):
-    """What another tool wrote at the top of a file as its metadata: those of its fields that Ormah uses too. `tool`:
-    name of the format, for messages. `end`: position of the first character after the head."""
-
-    tool: str
-    end: int
-    title: str | None = None
-    created: datetime | None = None
-    tags: tuple[str, ...] = ()
-
-
-def other_head(text: str) -> ForeignHead | None:
-    """Return the head of another tool (Hugo, Logseq, Org, …) at the beginning of a text, even a damaged one; None if
-    there is none."""
-    begin = 1 if text.startswith("\ufeff") else 0
-    return next((head for read in _READERS if (head := read(text, begin)) is not None), None)
-
-
-def _toml(text: str, begin: int) -> ForeignHead | None:
-    found = _TOML.match(text, begin, MAX_HEAD)
-    if found is None:
-        found = _TOML_OPEN.match(text, begin, MAX_HEAD)
-        return None if found is None else ForeignHead("TOML (+++), not closed", found.end())
-    values: Mapping[str, Any] = {}
-    with suppress(ValueError, RecursionError):  # the person may repair it; the text is indexed anyway
-        values = tomllib.loads(found[1].replace("\r\n", "\n"))
-    return _head_of("TOML (+++)", found.end(), values)
-
-
-def _json(text: str, begin: int) -> ForeignHead | None:
-    if not text.startswith("{", begin):
-        return None
-    try:
-        value, end = json.JSONDecoder().raw_decode(text[begin : begin + MAX_HEAD])
-    except (ValueError, RecursionError):
-        return ForeignHead("JSON, which cannot be read", begin) if _JSON_OPEN.match(text, begin, MAX_HEAD) else None
-    return _head_of("JSON", begin + end, value)
-
-
-def _fenced(text: str, begin: int) -> ForeignHead | None:
-    found = _FENCED.match(text, begin, MAX_HEAD)
-    return None if found is None else ForeignHead(f"{found[1]}, as gray-matter has it", found.end())
-
-
-def _logseq(text: str, begin: int) -> ForeignHead | None:
-    found = _LOGSEQ.match(text, begin, MAX_HEAD)
-    return None if found is None else _head_of("Logseq's properties", found.end(), dict(_PROPERTY.findall(found[0])))
-
-
-def _org(text: str, begin: int) -> ForeignHead | None:
-    found = _ORG.match(text, begin, MAX_HEAD)
-    if found is None or not found[0]:
-        return None
-    said = {key.lower(): value for key, value in _ORG_LINE.findall(found[0])}
-    tags = [tag for tag in said.get("filetags", "").split(":") if tag]
-    return _head_of("Org's", found.end(), {**said, "tags": tags, "date": said.get("date", "").strip("[]<>")})
-
-
-def _metadata(text: str, begin: int) -> ForeignHead | None:
-    for tool, pattern in (("MultiMarkdown's metadata", _METADATA), ("Zim's", _ZIM)):
-        found = pattern.match(text, begin, MAX_HEAD)
-        if found is not None:
-            said = {key.lower(): value for key, value in _LABEL.findall(found[0])}
-            return _head_of(tool, found.end(), said | {"created": said.get("creation-date")})
-    return None
-
-
-def _pandoc(text: str, begin: int) -> ForeignHead | None:
-    found = _PANDOC.match(text, begin, MAX_HEAD)
-    if found is None:
-        return None
-    title = found[0].splitlines()[0].removeprefix("%").strip()
-    return _head_of("Pandoc's title block", found.end(), {"title": title})
-
-
-def _program(text: str, begin: int) -> ForeignHead | None:
-    found = _PROGRAM.match(text, begin, MAX_HEAD)
-    return None if found is None else ForeignHead("the line that says which program runs it (#!)", found.end())
-
-
-_READERS = (_toml, _json, _fenced, _logseq, _org, _metadata, _pandoc, _program)
-
-
 def is_template(text: str) -> bool:
     """Whether the frontmatter contains placeholders that a plug-in fills in."""
     found = _FRONT.match(text, 0, MAX_HEAD)
     return found is not None and _PLACEHOLDER.search(found[1]) is not None
-
-
-def _head_of(tool: str, end: int, values: Mapping[str, Any]) -> ForeignHead:
-    title, tags = values.get("title"), values.get("tags")
-    if isinstance(tags, str):
-        tags = tags.split(",")
-    listed = [clean_tag(tag.strip(" []")) for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
-    created = next(filter(None, (_time(values.get(key)) for key in ("created", "created-at", "date"))), None)
-    return ForeignHead(
-        tool,
-        end,
-        one_line(title)[:MAX_TITLE] or None if isinstance(title, str) else None,
-        created,
-        tuple(filter(None, listed)),
-    )
-
-
-def _time(value: Any) -> datetime | None:
-    if isinstance(value, datetime):
-        return as_utc(value)
-    if isinstance(value, date):
-        return datetime(value.year, value.month, value.day, tzinfo=UTC)
-    try:
-        return read_time(value) if isinstance(value, str) else None
-    except (ValueError, OverflowError):
-        return None
 
 
 MAX_NOTE = 10 * 1024 * 1024
@@ -235,33 +98,21 @@ def parse(data: bytes, path: str) -> Note:
     kind, space = folder_says(path)
     kind = kind or NodeType.FACT
     if block is None:
-        return _without_block(text.removeprefix("\ufeff"), path, mark, kind, space)
+        return _without_fields(text.removeprefix("\ufeff"), path, mark, kind, space)
     return _read(block, path, mark, kind, space)
 
 
-def _without_block(text: str, path: str, mark: str, kind_by_folder: NodeType, space_by_folder: str | None) -> Note:
-    """Parse a text that has no YAML frontmatter. If it has another tool's head, the fields that Ormah uses are taken
-    from it."""
-    head = other_head(text)
-    title, created = file_title(path), named_time(PurePosixPath(path).name)
-    if head is None:
-        content = normalise(text)
-        return Note(path, NoteKind.BARE, mark, type=kind_by_folder, space=space_by_folder, title=title, created=created,
-                    content=content, links=_links(None, content))  # fmt: skip
-    content = normalise(text[head.end :])
-    said = Problem("info", f"its head is {head.tool}, which must stay at the top: nothing is written into it", 1,
-                   "nothing to do")  # fmt: skip
-    return Note(path, NoteKind.FOREIGN, mark, type=kind_by_folder, space=space_by_folder, title=head.title or title,
-                created=head.created or created, tags=head.tags, content=content, links=_links(None, content),
-                problems=(said,))  # fmt: skip
+def _without_fields(text: str, path: str, mark: str, kind_by_folder: NodeType, space_by_folder: str | None) -> Note:
+    """Return the note of a text that has no frontmatter, or one without keys."""
+    content = normalise(text)
+    return Note(path, NoteKind.BARE, mark, type=kind_by_folder, space=space_by_folder, title=file_title(path),
+                created=named_time(PurePosixPath(path).name), content=content, links=_links(None, content))  # fmt: skip
 
 
 def _read(block: Frontmatter, path: str, mark: str, kind_by_folder: NodeType, space_by_folder: str | None) -> Note:
-    content = normalise(block.text[block.body :])
-    title, named = file_title(path), named_time(PurePosixPath(path).name)
     if not block.pairs:
-        return Note(path, NoteKind.BARE, mark, type=kind_by_folder, space=space_by_folder, title=title, created=named,
-                    content=content, links=_links(None, content))  # fmt: skip
+        return _without_fields(block.text[block.body :], path, mark, kind_by_folder, space_by_folder)
+    content = normalise(block.text[block.body :])
     reader = NoteReader(block)
     for key, node in block.twice.items():
         if key in KNOWN:
@@ -273,11 +124,11 @@ def _read(block: Frontmatter, path: str, mark: str, kind_by_folder: NodeType, sp
         "tier": reader.choice("tier", Tier, Tier.WORKING),
         "space": reader.space(space_by_folder),
         "everywhere": "global" in pairs and reader.flag("global"),
-        "title": reader.title() or title,
+        "title": reader.title() or file_title(path),
         "tags": tuple(dict.fromkeys(tag for tag, *_ in reader.tags())),
         "source": one_line(reader.prose("source") or DEFAULT_SOURCE),
         "confidence": reader.confidence(),
-        "created": reader.moment("created") or named,
+        "created": reader.moment("created") or named_time(PurePosixPath(path).name),
         "updated": reader.moment("updated"),
         "valid_until": reader.moment("valid_until"),
         "outdated_reason": reader.prose("outdated_reason"),

@@ -156,7 +156,7 @@ class NoteKind(StrEnum):
     BARE = "bare"
     """Readable, without an id; may be adopted."""
     FOREIGN = "foreign"
-    """Begins with another tool's head (TOML, JSON, Logseq), or is a plug-in's board; never written to."""
+    """A board of the Kanban plug-in; never written to."""
     INDEXED = "indexed"
     """Indexed under an id that the file does not contain; never written to. Only the index gives this kind."""
     APART = "apart"
@@ -214,8 +214,7 @@ class Problem(Struct, frozen=True):
 
 
 class Note(Struct, frozen=True):
-    """A parsed file of the vault. Of a FOREIGN note, the fields that could be read from the other tool's head are
-    set."""
+    """A parsed file of the vault."""
 
     path: str
     kind: NoteKind
