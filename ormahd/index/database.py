@@ -7,7 +7,6 @@ last commits; the next scan of the vault brings them back, because `Index.known`
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import importlib.resources
 import os
@@ -22,7 +21,7 @@ from pathlib import Path
 from ormahd.errors import BegunAnew, NoRoom, Unavailable
 from ormahd.index.write import NODES
 from ormahd.process import own_files, sql
-from ormahd.process.sql import DatabaseFault, Snapshot, fault_of, identity
+from ormahd.process.sql import DatabaseFault, fault_of, identity
 from ormahd.text.words import FTS_TOKENIZE
 
 SCHEMA_VERSION = 1
@@ -371,13 +370,6 @@ class Database:
                     connection.close()
                 else:
                     now.idle.put(connection)
-
-    @contextlib.contextmanager
-    def read_if_needed(self) -> Iterator[Snapshot]:
-        """Context manager: yield a function that returns a connection for reading. The function's first call begins a
-        read transaction (`read`), which ends with the block; every later call returns the same connection."""
-        with contextlib.ExitStack() as stack:
-            yield functools.cache(lambda: stack.enter_context(self.read()))
 
     def _borrow(self) -> tuple[_Connections, sqlite3.Connection]:
         self._check()

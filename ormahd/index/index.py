@@ -164,7 +164,7 @@ class Index(Reader):
             self.generation += 1
             with self._knowing:
                 self._files = None
-            self.forget()
+            self.counted.changed()
             self.indexer.begin_anew(self.database)
             self.indexer.wake()
 
@@ -211,16 +211,16 @@ class Index(Reader):
             entries = [one for one in entries if not superseded(one.path, one.state.digest)]
             removals = [path for path in removals if not superseded(path, None)]
             with self.database.write() as connection:
-                stored = write.store(connection, entries, removals, self.first_path)
+                changed = write.store(connection, entries, removals, self.first_path)
                 if made is not None:
                     embedding_cache.put(connection, made[0].number, made[1], now)
                 deltas = {
-                    model: embedding_cache.follow(connection, model, stored.ids, now)
+                    model: embedding_cache.follow(connection, model, changed, now)
                     for model in embedding_cache.models(connection)
                 }
                 if head is not None:
                     connection.execute("INSERT OR REPLACE INTO meta VALUES ('head', ?)", (head,))
-            self.changed(stored.ids, words=stored.words)
+            self.counted.changed()
             self._follow_files([*upserts, *removals])
             for store in self._stores():
                 store.take(deltas[store.number])
@@ -367,7 +367,7 @@ class Index(Reader):
                 full_text.refresh(connection)
                 for store in self._stores():
                     store.recount(connection)
-            self.changed((), words=True)
+            self.counted.changed()
             for store in self._stores():
                 store.distrust()
         self.indexer.wake()
@@ -507,7 +507,6 @@ class Index(Reader):
     def set_strength(self, strength: Mapping[str, Strength]) -> None:
         """Set the strength of all nodes. Nodes that are not in `strength` (node id -> strength) have the default."""
         self.strength = dict(strength)
-        self.forget()
 
     def close(self) -> None:
         """Stop the background thread, and close Chroma and the database. Vectors that are not in Chroma yet are

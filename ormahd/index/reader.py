@@ -10,7 +10,7 @@ import functools
 import os
 import re
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 import numpy as np
@@ -23,9 +23,8 @@ from ormahd.index import embedding_cache
 from ormahd.index import rows as links
 from ormahd.index import write as full_text
 from ormahd.index.database import Database
-from ormahd.index.embedding_cache import Pieces, TokenVectors
+from ormahd.index.embedding_cache import TokenVectors
 from ormahd.index.indexer import Indexer
-from ormahd.index.query_cache import CANDIDATES, COMPARED, COUNTS, QueryCache, Stated, top
 from ormahd.index.rows import (
     CANDIDATE_COLUMNS,
     NODE_COLUMNS,
@@ -48,6 +47,7 @@ from ormahd.model.node import Connection, NodeType, Strength, is_node_id
 from ormahd.note.values import NoteKind
 from ormahd.process import priority, sql
 from ormahd.text.standing import Compared, Relation, comparable, compare
+from ormahd.text.statement import Statement
 from ormahd.text.statement import read as read_statement
 
 MIN_PREFIX = 4
@@ -225,8 +225,25 @@ SPARE = 20
 WIDENINGS = 3
 """Number of searches, each for three times as many nodes as the one before, after which all nodes that pass the filter
 are scored exactly."""
+Stated = tuple[Statement, NodeType, str | None]
+"""A memory's text as read by `statement.read`, its type, and its space."""
+COMPARED = 20_000
+"""Number of pairs of notes whose comparison is kept in memory (3 MB): reading and comparing two texts takes a
+millisecond."""
 LATE_PIECES = 4
 """Maximum number of pieces of a note whose tokens are compared with those of a query."""
+
+
+def _statement(row: NodeRow) -> Statement:
+    return read_statement(row.title, row.content, row.type)
+
+
+def top(scores: NDArray[np.float64], limit: int) -> NDArray[np.int64]:
+    """Return the positions in `scores` of the `limit` highest scores, and of all scores that equal the lowest of
+    these."""
+    if len(scores) <= limit:
+        return np.arange(len(scores))
+    return np.flatnonzero(scores >= np.partition(scores, len(scores) - limit)[len(scores) - limit])
 
 
 class Reader:
@@ -237,8 +254,9 @@ class Reader:
         self.indexer = indexer
         self.strength: Mapping[str, Strength] = {}
         """Strength of nodes, by id. Nodes that are not in it have the default."""
-        self._frequencies = full_text.Frequencies()
-        self._kept = QueryCache()
+        self.counted = full_text.Frequencies()
+        self._compared: dict[tuple[str, str], Compared | None] = {}
+        """(digest of the older note, digest of the newer) -> whether its words show that the newer replaced it."""
         self._beside = priority.ParallelThreads("search-text")
         self.fetch_id: Callable[[str], bool] = lambda _: False
         """Called with an id, or the beginning of one, that the index lacks. Indexes the note with that id, and returns
@@ -246,18 +264,6 @@ class Reader:
         self.fetch_words: Callable[[Sequence[str]], None] = lambda _: None
         """Called with the words of a query before a text search. If the index is known to lag behind the vault, indexes
         the notes with these words. Set by `Ormah`."""
-
-    def changed(self, ids: Collection[str], *, words: bool) -> None:
-        """Drop the cached results that a commit made invalid. `ids`: nodes added, changed or removed; `words`:
-        whether words in the full text table changed."""
-        if words:
-            self._frequencies.changed()
-        self._kept = self._kept.without(ids, words=words)
-
-    def forget(self) -> None:
-        """Drop all cached results of reads."""
-        self._frequencies = full_text.Frequencies()
-        self._kept = QueryCache()
 
     def close(self) -> None:
         """Stop the background thread, and close Chroma and the database. Vectors that are not in Chroma yet are
@@ -339,16 +345,8 @@ class Reader:
     def candidates(self, ids: Sequence[str]) -> dict[str, CandidateRow]:
         """Return full id -> the fields of a node that ranking needs. Unknown ids are left out."""
         priority.give()
-        known = self._kept.candidates  # a change of the index replaces the cache
-        found = {node_id: one for node_id in ids if (one := known.get(node_id)) is not None}
-        missing = [node_id for node_id in ids if node_id not in found]
-        if missing:
-            with self._few(missing) as connection:
-                others = candidates(connection, full(missing), self.strength)
-            if len(known) < CANDIDATES:
-                known.update(others)
-            found |= others
-        return found
+        with self._few(ids) as connection:
+            return candidates(connection, full(ids), self.strength)
 
     def ids(self, chosen: Filter = EVERYTHING) -> list[str]:
         """Return the ids of all nodes that pass the filter."""
@@ -361,17 +359,9 @@ class Reader:
             return newest(connection, chosen, limit)
 
     def count(self, chosen: Filter = EVERYTHING) -> int:
-        """Return how many nodes pass the filter. Cached until the index changes, unless the filter depends on the
-        time."""
-        kept = self._kept
-        found = kept.counts.get(chosen)
-        if found is not None:
-            return found
+        """Return how many nodes pass the filter."""
         with self.database.ask() as connection:
-            found = count(connection, chosen)
-        if chosen.alive_at is None and len(kept.counts) < COUNTS:
-            kept.counts[chosen] = found
-        return found
+            return count(connection, chosen)
 
     def keep(self, ids: Sequence[str], chosen: Filter) -> list[str]:
         """Return the subset of `ids` whose nodes pass the filter, in their order."""
@@ -430,34 +420,24 @@ class Reader:
         priority.give()
         terms = full_text.terms_of(query)
         self.fetch_words(terms)
-        kept = self._kept
-        share = 1.0
-        if chosen.narrow and not kept.large:
-            share = self.count(replace(chosen, alive_at=None)) / max(self.count(), 1)
-        with self.database.read_if_needed() as read:
-            found = kept.search(read, terms, limit, chosen, self._frequencies, share)
-            return full_text.search(read(), terms, limit, chosen, self._frequencies) if found is None else found
+        with self.database.read() as connection:
+            return full_text.search(connection, terms, limit, chosen, self.counted)
 
     def begin_text(self, query: str | Sequence[str], limit: int, chosen: Filter = EVERYTHING) -> Callable[[], list[tuple[str, float]]]:  # fmt: skip
-        """Start `search_text` and return a function that returns its result.
-
-        In a large index the search starts at once in another thread; otherwise it runs when the returned function is
-        called.
-        """
-        ask = functools.partial(self.search_text, query, limit, chosen)
-        return self._beside.begin(ask) if self._kept.large else ask
+        """Start `search_text` in another thread and return a function that returns its result."""
+        return self._beside.begin(functools.partial(self.search_text, query, limit, chosen))
 
     def frequencies(self, terms: Sequence[str]) -> tuple[dict[str, int], int]:
         """Return (term -> number of files that contain it, number of all files). A term of several words must occur as
         a phrase."""
         with self.database.read() as connection:
             files = full_text.largest(connection)
-            return self._frequencies.rows(lambda: connection, terms, files), files
+            return self.counted.rows(connection, terms, files), files
 
     def terms(self, first: str, limit: int) -> list[str]:
         """Return up to `limit` terms of the full text index that begin with `first`."""
         with self.database.read() as connection:
-            return full_text.beginning_with(lambda: connection, first, limit)
+            return full_text.beginning_with(connection, first, limit)
 
     def search_vectors(self, vector: Float, limit: int, chosen: Filter = EVERYTHING) -> list[tuple[str, float]]:
         """Return nodes near `vector` (unit, from `embedder`): (id, exact cosine of the best piece), best first.
@@ -495,18 +475,12 @@ class Reader:
     def _exact(self, store: VectorStore, vector: Float, limit: int, chosen: Filter) -> list[tuple[str, float]]:
         """Compute the exact cosine of `vector` for every node that passes the filter. Return the best nodes: (id,
         cosine)."""
-        lasting = replace(chosen, alive_at=None)
-        ids = self._kept.passing(lasting, lambda: self.ids(lasting))
+        ids = self.ids(chosen)
         scores = store.matrix.similarities(vector[None], ids)[:, 0]
         there = np.flatnonzero(~np.isnan(scores))
-        wanted = limit + SPARE
-        while True:
-            best = there[top(scores[there], wanted)]
-            near = sorted(zip((-scores[best]).tolist(), (ids[at] for at in best.tolist()), strict=True))
-            alive = set(self.keep([node_id for _, node_id in near], chosen))
-            if len(alive) >= limit or len(best) == len(there):
-                return [(node_id, -less) for less, node_id in near if node_id in alive][:limit]
-            wanted *= 3  # many have expired
+        best = there[top(scores[there], limit)]
+        near = sorted(zip((-scores[best]).tolist(), (ids[at] for at in best.tolist()), strict=True))
+        return [(node_id, -less) for less, node_id in near][:limit]
 
     def cosines(self, vector: Float, ids: Sequence[str]) -> dict[str, float]:
         """Return node id -> exact cosine of `vector` and the node's best piece. Nodes without vectors are left out."""
@@ -538,44 +512,35 @@ class Reader:
         store = self.indexer.active
         if store is None:
             return None
-        kept = self._kept
         chosen = store.best_pieces(ids, vector, pieces)  # leaves out nodes without vectors
-
-        def read(missing: Mapping[str, Pieces]) -> dict[str, bytes]:
-            with self.database.read() as connection:
-                return embedding_cache.tokens(connection, store.number, missing)
-
-        return embedding_cache.token_vectors(kept.tokens(store.number, chosen, read), store.embedder.late_dimensions)
+        with self.database.read() as connection:
+            found = embedding_cache.tokens(connection, store.number, chosen)
+        ordered = {node_id: found[node_id] for node_id in chosen if node_id in found}
+        return embedding_cache.token_vectors(ordered, store.embedder.late_dimensions)
 
     def replacing(self, pairs: Sequence[tuple[str, str, float]]) -> dict[tuple[str, str], Compared]:
         """Return (older id, newer id) -> comparison for those of `pairs` (older id, newer id, cosine) in which the
         words show that the newer memory replaced the older one."""
-        kept = self._kept
-        known_pairs = kept.compared.copy()  # other threads change it meanwhile
-        said = {pair[:2]: known_pairs[pair[:2]] for pair in pairs if pair[:2] in known_pairs}
-        new_pairs = [pair for pair in pairs if pair[:2] not in said]
-        there = self.statements(node_id for pair in new_pairs for node_id in pair[:2])
-        for older, newer, cosine in new_pairs:
-            one, other = there.get(older), there.get(newer)
-            compared = None
-            if one is not None and other is not None and comparable(*one[1:], *other[1:]):
-                compared = compare(one[0], other[0], cosine)
-            said[older, newer] = compared if compared is not None and compared.verdict is Relation.REPLACED else None
-        if len(kept.compared) + len(new_pairs) > COMPARED:
-            kept.compared.clear()
-        kept.compared.update({pair[:2]: said[pair[:2]] for pair in new_pairs})
-        return {two: one for two, one in said.items() if one is not None}
+        rows = self.notes(list({node_id for pair in pairs for node_id in pair[:2]}), connections=False)
+        statement = functools.cache(_statement)
+        found: dict[tuple[str, str], Compared] = {}
+        for older, newer, cosine in pairs:
+            one, other = rows.get(older), rows.get(newer)
+            if one is None or other is None or not comparable(one.type, one.space, other.type, other.space):
+                continue
+            if len(self._compared) > COMPARED:
+                self._compared = {}
+            if (both := (one.digest, other.digest)) not in self._compared:
+                self._compared[both] = compare(statement(one), statement(other), cosine)
+            compared = self._compared[both]
+            if compared is not None and compared.verdict is Relation.REPLACED:
+                found[older, newer] = compared
+        return found
 
     def statements(self, ids: Iterable[str]) -> dict[str, Stated]:
-        """Return node id -> (its text as read by `statement.read`, its type, its space). Each text is read once and
-        then cached until the node changes."""
-        kept = self._kept
-        wanted = list(dict.fromkeys(ids))
-        there = {node_id: one for node_id in wanted if (one := kept.statements.get(node_id)) is not None}
-        rows = self.notes([node_id for node_id in wanted if node_id not in there], connections=False)
-        new = {row.id: (read_statement(row.title, row.content, row.type), row.type, row.space) for row in rows.values()}
-        kept.learn(new)
-        return there | new
+        """Return node id -> (its text as read by `statement.read`, its type, its space)."""
+        rows = self.notes(list(dict.fromkeys(ids)), connections=False).values()
+        return {row.id: (_statement(row), row.type, row.space) for row in rows}
 
     def idf(self, token_ids: NDArray[np.uint32]) -> Float:
         """Return how rare each of these token ids of the model is among the notes: ln((notes + 1) / (notes with the

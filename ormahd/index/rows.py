@@ -13,6 +13,7 @@ matches several nodes, the link stays unresolved.
 
 from __future__ import annotations
 
+import functools
 import json
 import sqlite3
 import unicodedata
@@ -198,6 +199,9 @@ CANDIDATE_COLUMNS = (
 )  # fmt: skip
 
 
+_traits = functools.lru_cache(20_000)(traits)
+
+
 def candidate(row: Sequence[Any], strength: Mapping[str, Strength]) -> CandidateRow:
     """Make a CandidateRow from a row of `CANDIDATE_COLUMNS`."""
     node_id, kind, tier, space, title, size, confidence, created, beginning, ending = row
@@ -210,7 +214,7 @@ def candidate(row: Sequence[Any], strength: Mapping[str, Strength]) -> Candidate
         size,
         float(confidence),
         created,
-        traits(beginning, ending),
+        _traits(beginning, ending),
         strength.get(node_id, _DEFAULT_STRENGTH),
     )
 

@@ -256,7 +256,7 @@ class Build(Struct):
     def _store(self, database: Database, entries: Sequence[write.ParsedFile], gone: Collection[str]) -> None:
         now = micros(self.clock())
         with database.write() as connection:
-            ids = write.store(connection, entries, gone, self.index.first_path).ids
+            ids = write.store(connection, entries, gone, self.index.first_path)
             for model in embedding_cache.models(connection):
                 embedding_cache.follow(connection, model, ids, now)
 

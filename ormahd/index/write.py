@@ -24,7 +24,6 @@ from ormahd.model.change import FileState
 from ormahd.note.read import parse
 from ormahd.note.values import Note, NoteKind, stem_short_id
 from ormahd.process import sql
-from ormahd.process.sql import Snapshot
 from ormahd.text.forms import forms
 from ormahd.text.quoting import findable
 from ormahd.text.words import fts_match, fts_text, query_terms
@@ -87,10 +86,10 @@ def take(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
     sql.put(connection, "INSERT INTO words (words, rowid, title, content, tags, forms)", taken)
 
 
-def beginning_with(read: Snapshot, first: str, limit: int) -> list[str]:
+def beginning_with(connection: sqlite3.Connection, first: str, limit: int) -> list[str]:
     """Return up to `limit` terms of the full text table that begin with `first`, in alphabetical order."""
     select = "SELECT term FROM words_term WHERE term >= ? AND term < ? LIMIT ?"
-    return [row[0] for row in read().execute(select, (first, first + "\U0010ffff", limit))]
+    return [row[0] for row in connection.execute(select, (first, first + "\U0010ffff", limit))]
 
 
 class Frequencies:
@@ -107,7 +106,7 @@ class Frequencies:
         """Record that notes were added, changed or removed, which may have changed the counts."""
         self._changed = True
 
-    def rows(self, read: Snapshot, terms: Sequence[str], files: int) -> dict[str, int]:
+    def rows(self, connection: sqlite3.Connection, terms: Sequence[str], files: int) -> dict[str, int]:
         with self._lock:
             grown = abs(files - self._files) > STALE * self._files
             if grown or (self._changed and files <= COUNTED_ANEW) or len(self._counts) > 50_000:
@@ -116,7 +115,7 @@ class Frequencies:
         for term in terms:
             if term not in known:
                 select = "SELECT count(*) FROM words WHERE words MATCH ?"
-                known[term] = read().execute(select, (fts_match([term]),)).fetchone()[0]
+                known[term] = connection.execute(select, (fts_match([term]),)).fetchone()[0]
         return {term: known[term] for term in terms}
 
 
@@ -125,12 +124,12 @@ def largest(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT coalesce(max(number), 0) FROM file").fetchone()[0])
 
 
-def split(read: Snapshot, terms: Sequence[str], files: int, counts: Frequencies) -> tuple[list[str], list[str]]:  # fmt: skip
+def split(connection: sqlite3.Connection, terms: Sequence[str], files: int, counts: Frequencies) -> tuple[list[str], list[str]]:  # fmt: skip
     """Divide a query's words into (the words that select the rows to score, the words that only add to the scores of
     those rows). `files`: the number of files."""
     if files <= SMALL or len(terms) < 2:
         return list(terms), []
-    rows = counts.rows(read, terms, files)
+    rows = counts.rows(connection, terms, files)
     rare: list[str] = []
     common: list[str] = []
     total = 0
@@ -149,7 +148,7 @@ def terms_of(query: str | Sequence[str]) -> list[str]:
 
 def _question(connection: sqlite3.Connection, query: str | Sequence[str], counts: Frequencies) -> tuple[str, float]:
     """Return FTS5's MATCH expression for a query, and the number by which the bm25 of its results must be divided."""
-    rare, common = split(lambda: connection, terms_of(query), largest(connection), counts)
+    rare, common = split(connection, terms_of(query), largest(connection), counts)
     if not common:
         return fts_match(rare), 1.0
     # bm25 sums over every phrase of the expression, so each word appears in it twice.
@@ -328,22 +327,15 @@ def fingerprint(space: str | None, kind: str, title: str | None, content: str) -
     return int.from_bytes(hashlib.blake2b(joined.encode(errors="replace"), digest_size=8).digest(), "big", signed=True)
 
 
-class BatchResult(Struct, frozen=True):
-    """What a batch of files changed. `ids`: all nodes that may have been added, changed or removed; `words`: whether
-    the full text table changed."""
-
-    ids: set[str]
-    words: bool
-
-
 def store(
     connection: sqlite3.Connection,
     entries: Sequence[ParsedFile],
     removals: Collection[str],
     first_path: FirstPath | None,
-) -> BatchResult:
+) -> set[str]:
     """Write a batch of files into the tables, and remove the files `removals` (paths). Then choose again which file
-    is the node of each affected id, and find anew the targets of the affected links."""
+    is the node of each affected id, and find anew the targets of the affected links. Return the ids of all nodes that may
+    have been added, changed or removed."""
     entries = _without_conflicted(connection, entries)
     old = _numbers(connection, [*removals, *(one.path for one in entries)])
     # Any file that claims one of these ids may become or stop being the node, also a file outside of this batch.
@@ -351,8 +343,7 @@ def store(
     keys = links.keys_of(connection, _claimants(connection, affected), affected)
     before = [fts_row(*row) for row in stored(connection, [number for number, _ in old.values()])]
     here = {(old[one.path][0], *one.words) for one in entries if one.path in old}
-    # Most changes by jobs are to a note's frontmatter (tier, space, link). Its words then stay, and cached postings
-    # stay valid.
+    # Most changes by jobs are to a note's frontmatter (tier, space, link). Its words then stay as they are.
     same = {row[0] for row in before if row in here}
     _take(connection, old, [row for row in before if row[0] not in same])
     sql.among(connection, "DELETE FROM file WHERE path IN", list(removals))
@@ -360,7 +351,7 @@ def store(
     _choose(connection, affected, first_path)
     keys |= links.keys_of(connection, _claimants(connection, affected), ())
     links.resolve_again(connection, keys, numbers)
-    return BatchResult(affected, len(same) < len(numbers) or bool(removals))
+    return affected
 
 
 def _without_conflicted(connection: sqlite3.Connection, entries: Sequence[ParsedFile]) -> list[ParsedFile]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import sqlite3
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -87,10 +87,6 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 
 T = TypeVar("T")
-
-Snapshot = Callable[[], sqlite3.Connection]
-"""A function that returns a connection with a read transaction. The transaction begins at the first call, so that an
-answer from memory needs none."""
 
 SOME = 500
 """The largest number of values in one `IN (…)`."""

@@ -475,7 +475,7 @@ class SessionArchive:
         terms = query_terms(query)
         with self._opened() as db:
             (rows,) = db.execute("SELECT coalesce(max(number), 0) FROM turn").fetchone()
-            rare, common = split(lambda: db, terms, rows, self._counts)
+            rare, common = split(db, terms, rows, self._counts)
             match = fts_match(rare)
             if common:  # common words raise the scores of rows with a rarer word; they alone select no row
                 match = f"({match}) AND ({match} OR {fts_match(common)})"

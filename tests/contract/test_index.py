@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.errors import Ambiguous, BadRequest, NotFound, Unavailable
+from ormahd.index import reader
 from ormahd.index.index import Index
 from ormahd.index.rows import Filter, leads, target
 from ormahd.index.write import WEIGHTS
@@ -367,3 +368,25 @@ def test_where_many_links_lead_takes_no_look_at_every_node(tmp_path: Path) -> No
         connection.set_progress_handler(None, 0)
     assert set(found.values()) == {node_id(number) for number in range(1, 201)}
     assert len(steps) < 200, len(steps)
+
+
+def test_use_counts_at_once(index: Index) -> None:
+    apply(index, {"a.md": note(1, "boat")})
+    assert index.candidates([A])[A].strength == Strength()
+    index.set_strength({A: Strength(access_count=3)})
+    assert index.candidates([A])[A].strength.access_count == 3
+
+
+def test_a_comparison_reads_memories_as_they_are_now(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "COMPARED", 1)
+    apply(index, {
+        "1.md": note(1, "The API listens on port 8080.", title="API"), "2.md": note(2, "The API listens on port 9090.", title="API"),
+    })  # fmt: skip
+    for _ in range(2):
+        assert index.replacing([(A, B, 0.8)])[A, B].new == "9090"
+    apply(index, {"2.md": note(2, "The API listens on port 7070.", title="API")})
+    assert index.replacing([(A, B, 0.8)])[A, B].new == "7070"
+    apply(index, {"2.md": note(2, "Bees sleep in winter.")})
+    assert index.replacing([(A, B, 0.8)]) == {}
+    apply(index, {}, ["2.md"])
+    assert index.replacing([(A, B, 0.8)]) == {}

@@ -122,7 +122,7 @@ def test_a_server_holds_the_vectors(tmp_path: Path, port: int) -> None:
 def test_the_tests_of_the_index_pass_on_a_server(tmp_path: Path, port: int) -> None:
     (tmp_path / "server").mkdir()
     here = Path(__file__).parent
-    names = ("test_index.py", "test_index_kept.py")
+    names = ("test_index.py",)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not soak"]
     with server(tmp_path / "server", port):
         done = subprocess.run(

@@ -19,12 +19,10 @@ import pytest
 
 from ormahd.embedding.embedder import DocumentVectors, Piece
 from ormahd.index import index as index_module
-from ormahd.index import query_cache
 from ormahd.index.rows import NodeRow
 from ormahd.model.node import NodeType, Tier
 from ormahd.process.priority import Turns
 from ormahd.text import words as words_module
-from ormahd.text.statement import read
 from ormahd.vault import excluded, versions
 from ormahd.watch import reading
 from ormahd.watch.scan import FileStat
@@ -54,18 +52,6 @@ def row(node_id: str, content: str) -> NodeRow:
         node_id, NodeType.FACT, Tier.WORKING, None, f"Title {node_id[:8]}", content, (), (), "person", (), 1.0, NOW, NOW, None,
         None, "fact.md", node_id,
     )  # fmt: skip
-
-
-def statements(patch: pytest.MonkeyPatch, _: Path) -> Round:
-    patch.setattr(query_cache, "STATED", 200)
-    kept = query_cache.QueryCache()
-
-    def fill(number: int) -> None:
-        said = {one: f"The gate of {one[:8]} opens at dawn. The lamp stays lit." for one in names(number)}
-        for one, content in said.items():
-            kept.learn({one: (read(None, content, NodeType.FACT), NodeType.FACT, None)})
-
-    return fill
 
 
 def words_of_memories(patch: pytest.MonkeyPatch, _: Path) -> Round:
@@ -105,18 +91,6 @@ def vectors_of_writes(patch: pytest.MonkeyPatch, _: Path) -> Round:
         for one in names(number):
             piece = Piece(np.zeros(384, np.float32), np.zeros(200, np.uint32), np.zeros((200, 8), np.int8))
             kept.keep("model", {one.encode(): DocumentVectors((piece,) * 4)})
-
-    return fill
-
-
-def tokens_of_notes(patch: pytest.MonkeyPatch, _: Path) -> Round:
-    patch.setattr(query_cache, "TOKENS", 10_000)
-    kept = query_cache.QueryCache()
-
-    def fill(number: int) -> None:
-        kept.tokens(
-            1, dict.fromkeys(names(number), (0,)), lambda missing: {one: bytes(1_000) + one.encode() for one in missing}
-        )
 
     return fill
 
@@ -169,8 +143,8 @@ def _asked(_: object) -> None:
 
 
 THINGS: Sequence[Thing] = (
-    statements, words_of_memories, stems_of_words, words_of_texts, vectors_of_writes,
-    tokens_of_notes, ids_of_blobs, ignored_paths, files_that_went_while_they_were_young, locks_by_key,
+    words_of_memories, stems_of_words, words_of_texts, vectors_of_writes,
+    ids_of_blobs, ignored_paths, files_that_went_while_they_were_young, locks_by_key,
 )  # fmt: skip
 
 
