@@ -8,6 +8,7 @@ anything: unreadable data gives no project, and no code of the repository is run
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import time
 from datetime import datetime
@@ -29,6 +30,10 @@ ORIGINS: Final = 3
 SECONDS: Final = 2.0
 """Timeout of a git command in seconds. To find the first commit, git walks the whole history."""
 NAME_CHARACTERS: Final = 100
+READ: Final = ("HEAD", "config", "packed-refs", "shallow")
+"""Files of a git directory that git opens to answer a question about its history or its remote."""
+LIMIT: Final = 4096
+"""Number of bytes that are read of a file that leads to a git directory; it holds a path."""
 REMEMBERED: Final = 256
 """Number of repositories whose remote and first commit are cached."""
 
@@ -139,23 +144,48 @@ def _short(name: str) -> str:
 
 def _git_dir(dot_git: Path) -> Path | None:
     """Return the directory with git's configuration: `.git` itself, or the directory that the `.git` file of a worktree
-    or submodule leads to; None when there is none."""
+    or submodule leads to; None when there is none, or when git would block on one of its files."""
+    git = dot_git if dot_git.is_dir() else _led_to(dot_git)
+    return git if git is not None and (git / "HEAD").exists() and all(_opens(git / name) for name in READ) else None
+
+
+def _led_to(dot_git: Path) -> Path | None:
     try:
-        if dot_git.is_dir():
-            return dot_git if (dot_git / "HEAD").exists() else None
-        if not dot_git.is_file():
-            return None
-        first = dot_git.read_text("utf-8", "surrogateescape").splitlines()[0]
+        first = _small(dot_git).splitlines()[0]
     except (OSError, IndexError):
         return None
     if not first.startswith("gitdir: ") or "\x00" in first:
         return None
     own = Path(os.path.normpath(dot_git.parent / first.removeprefix("gitdir: ").strip()))
+    common = own / "commondir"
+    if not os.path.lexists(common):
+        return own
     try:
-        common = (own / "commondir").read_text("utf-8", "surrogateescape").strip()
+        return Path(os.path.normpath(own / _small(common).strip()))
+    except (OSError, ValueError):
+        return None
+
+
+def _small(file: Path) -> str:
+    """Return the text of a small regular file. Raises OSError for anything else, and never blocks on a pipe or a
+    device."""
+    fd = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(f"{file} is no regular file")
+        return os.read(fd, LIMIT).decode("utf-8", "surrogateescape")
+    finally:
+        os.close(fd)
+
+
+def _opens(file: Path) -> bool:
+    """Whether `file` is a regular file or missing, so that git does not block when it opens it."""
+    try:
+        return stat.S_ISREG(file.stat().st_mode)
+    except FileNotFoundError:
+        return True
     except OSError:
-        return own if own.is_dir() else None
-    return Path(os.path.normpath(own / common))
+        return False
 
 
 def _remote(git: Path) -> RemoteUrl | None:

@@ -1,8 +1,10 @@
 """Which project a working directory belongs to, and which space that is: stable for worktrees and clones, apart for two projects
 of one name."""
 
+import os
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from ormahd.model.spaces import FILE, ProjectKey, free_name, read, spaces, suffi
 from ormahd.note.values import short_name
 from ormahd.ormah import Ormah
 from ormahd.state import sessions
+from ormahd.vault.spaces import find_project
 
 
 @pytest.fixture
@@ -368,3 +371,25 @@ def test_sources() -> None:
     assert Caller("person").source == "person"
     assert Caller("job:decay").source == "job:decay"
     assert Caller("a\nOrmah-Kind: init").source == "agent:a Ormah-Kind: init"
+
+
+@pytest.mark.parametrize("name", ["commondir", "HEAD", "config", "packed-refs", ".git"])
+@pytest.mark.parametrize("device", [None, "/dev/zero"])
+def test_a_pipe_or_a_device_among_gits_files_holds_nobody_up(tmp_path: Path, name: str, device: str | None) -> None:
+    """The folder counts as no repository, at once; git is not started on what it would block on."""
+    where = tmp_path / "work"
+    (main := tmp_path / "main.git").mkdir()
+    for file in ("HEAD", "config", "packed-refs", "commondir"):
+        (main / file).write_text("." if file == "commondir" else "")
+    where.mkdir()
+    (where / ".git").write_text(f"gitdir: {main}\n")
+    assert find_project(where, frozenset()).git == main
+    odd = where / name if name == ".git" else main / name
+    odd.unlink()
+    os.mkfifo(odd) if device is None else odd.symlink_to(device)
+
+    found: list[str] = []
+    asking = threading.Thread(target=lambda: found.append(find_project(where, frozenset()).key), daemon=True)
+    asking.start()
+    asking.join(timeout=60)
+    assert found == [f"folder:{where}"]
