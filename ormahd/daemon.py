@@ -50,8 +50,6 @@ log = logging.getLogger("ormahd.daemon")
 LOOP_SECONDS: Final = 30.0
 """Once the server's loop has not run for this many seconds, the supervisor's watchdog is no longer notified. The loop
 runs at least every 10 seconds."""
-LOOK_OUT_EVERY: Final = 2.0
-"""Seconds between two checks for a named pipe in the git directory: git would block for ever on reading it."""
 HEALTH_EVERY: Final = 2.0
 """Seconds between two checks whether the daemon's health changed; a change is published to readers of events."""
 LOOK_EVERY: Final = 600.0
@@ -239,7 +237,6 @@ class _Life:
         self._syncs = minutes > 0
         self._tidy = Timer("journal", self._tidy_journal, first=0.0, every=TIDY_EVERY)
         self._pack = Timer("packing", self._pack_repository, first=PACK_FIRST, every=PACK_EVERY)
-        self._look_out = Timer("git-look-out", ormah.vault.git.look_out, first=LOOK_OUT_EVERY, every=LOOK_OUT_EVERY)
         self._tells = ormah.config.settings.whisper.maintenance
         self._look = Timer("maintenance_due", self._look_through, first=LOOK_FIRST, every=LOOK_EVERY)
         self._health = Timer("health-events", self._tell_health, first=HEALTH_EVERY, every=HEALTH_EVERY)
@@ -251,7 +248,6 @@ class _Life:
         """Start threads that reconcile and load the models, so that the main thread stays free for signals."""
         self._warming = threading.Thread(target=self._warm, args=(whisper, intake), name="warm", daemon=True)
         self._warming.start()
-        self._look_out.start()
         self._health.start()
 
     def _warm(self, whisper: Whisper, intake: Intake) -> None:
@@ -357,7 +353,7 @@ class _Life:
         working = (
             (self._timetable, "maintenance"), (self._sync, "a sync"), (self._tidy, "tidying the journal"),
             (self._look, "a look for what an agent may judge"), (self._pack, "packing the repository"),
-            (self._look_out, "a look at git's folder"), (self._health, "a look at what is degraded"),
+            (self._health, "a look at what is degraded"),
         )  # fmt: skip
         for timer, name in working:
             if not timer.stop(DRAIN_SECONDS):

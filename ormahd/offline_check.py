@@ -46,7 +46,10 @@ def vault_findings(config: Config) -> list[Finding]:
         find_card(root)
     except OrmahError as exc:
         return [Finding(level="error", what=exc.message, path=CARD, mend=exc.hint or "")]
-    place = locate(root)
+    try:
+        place = locate(root)
+    except OrmahError as exc:
+        return [Finding(level="error", what=exc.message, mend=exc.hint or "")]
     if place is None:
         what = f"{root} is a vault, but its git repository is gone"
         return [Finding(level="error", what=what, mend="bring .git back from a backup")]

@@ -7,6 +7,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,6 +87,10 @@ def rebuild(ormah: Ormah, progress: Progress) -> RebuildResult:
 def doctor(ormah: Ormah, progress: Progress = lambda *_: None) -> list[Finding]:
     """Return a finding for each problem that needs a person's attention, worst first: in files, index, git and
     models."""
+    if (said := ormah.vault.git_says()) is not None:
+        what = f"git cannot read the vault's repository: {said}"
+        mend = "`git fsck` in the vault says more; mend it, or bring .git back from a backup or a clone"
+        return [Finding("error", what, mend=mend)]
     # verifying reads every file, so the scan's findings are fresh afterwards
     differences = ormah.verify(progress) if ormah.phase == "ready" else []
     read = ormah.phase == "ready" and not any(one.what == "damaged" for one in differences)
@@ -107,8 +112,9 @@ def doctor(ormah: Ormah, progress: Progress = lambda *_: None) -> list[Finding]:
         )
     found += _set_aside(ormah.vault.root)
     found += _judgements(ormah)
-    busy = ormah.vault.busy()
-    if busy:
+    if (lock := ormah.vault.standing_lock()) is not None:
+        found.append(_standing(lock, ormah.clock()))
+    elif busy := ormah.vault.busy():
         found.append(Finding("warning", f"git is held: {busy}", mend="finish it (git status); writes wait until then"))
     queued = ormah.vault.waiting
     if queued:
@@ -136,6 +142,17 @@ def doctor(ormah: Ormah, progress: Progress = lambda *_: None) -> list[Finding]:
         for one in differences
     ]
     return sorted(found, key=worst_first)
+
+
+def _standing(lock: Path, now: datetime) -> Finding:
+    """Return the finding that a lock of another git program stands, and for how long."""
+    try:
+        minutes = max(0, int(now.timestamp() - lock.lstat().st_mtime) // 60)
+    except FileNotFoundError:
+        minutes = 0
+    what = f"a lock of another git program stands in the vault, {minutes} minutes old: {lock}"
+    mend = f"end that program; if none runs any more: rm {shlex.quote(str(lock))}; writes wait until then"
+    return Finding("warning", what, mend=mend)
 
 
 def _set_aside(root: Path) -> list[Finding]:

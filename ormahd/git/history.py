@@ -52,10 +52,10 @@ class Store:
             self._options += ["-c", f"{key}={value}"]
 
     @classmethod
-    def make(cls, place: Path, object_format: str) -> Store:
+    def make(cls, place: Path) -> Store:
         """Create a bare repository in `place`, without git's templates."""
         call(
-            ["init", "--quiet", "--bare", "--template=", f"--object-format={object_format}", str(place)],
+            ["init", "--quiet", "--bare", "--template=", "--object-format=sha1", str(place)],
             cwd=place.parent,
             env={"GIT_DEFAULT_REF_FORMAT": "files"},
         )

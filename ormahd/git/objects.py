@@ -3,7 +3,7 @@
 `git commit` is not used because it refreshes the whole index, runs filters over the content, and by default fsyncs
 nothing. A blob here has exactly the bytes that are given. Only the trees on a changed path are read and rewritten. Many
 objects at once become one pack (gitformat-pack(5)) without deltas. The pack and its index are written here because
-starting `git index-pack` takes longer; only in a sha256 repository does git write the index.
+starting `git index-pack` takes longer.
 """
 
 from __future__ import annotations
@@ -34,11 +34,6 @@ STORED = {"commit": 1024, "tree": 4096}
 def write_pack(git: Git, fresh: Mapping[str, tuple[str, bytes]], flusher: Flusher) -> None:
     """Write the objects `fresh` ({oid: (kind, bytes)}) as one pack with its index, fsynced."""
     folder = git.common / "objects" / "pack"
-    if git.object_format != "sha1":
-        body = b"".join(_parts(fresh))
-        git.run("index-pack", "--stdin", input=body + hashlib.sha256(body).digest())
-        sync_directory(folder)
-        return
     with importing:
         from gitdb.pack import IndexWriter  # slow to import, and needed only for packs
 
@@ -108,6 +103,7 @@ LINES_KEPT = 40_000
 """The largest number of lines of parsed trees in the cache (7 MB): enough for all trees of a vault of 20,000 notes. A
 larger cache would leave the heap fragmented, and parsing a tree again is fast."""
 
+OID_BYTES = 20
 FILE, EXECUTABLE, LINK, TREE, GITLINK = b"100644", b"100755", b"120000", b"40000", b"160000"
 
 
@@ -124,17 +120,16 @@ class Tree:
     Keys and lines are lists of bytes objects, because Python's garbage collector does not visit bytes.
     """
 
-    __slots__ = ("_oid_bytes", "keys", "lines")
+    __slots__ = ("keys", "lines")
 
-    def __init__(self, keys: list[bytes], lines: list[bytes], oid_bytes: int) -> None:
+    def __init__(self, keys: list[bytes], lines: list[bytes]) -> None:
         """`keys`: for each line what git sorts by (the name; for a folder the name and a slash). `lines`: mode, name
         and id in git's format. Both sorted."""
         self.keys = keys
         self.lines = lines
-        self._oid_bytes = oid_bytes
 
     @classmethod
-    def parse(cls, data: bytes, oid_bytes: int) -> Tree:
+    def parse(cls, data: bytes) -> Tree:
         keys, lines = [], []
         at = 0
         while at < len(data):
@@ -142,9 +137,9 @@ class Tree:
             end = data.index(b"\0", space)
             name = data[space + 1 : end]
             keys.append(name + b"/" if data[at:space] == TREE else name)
-            lines.append(data[at : end + 1 + oid_bytes])
-            at = end + 1 + oid_bytes
-        return cls(keys, lines, oid_bytes)
+            lines.append(data[at : end + 1 + OID_BYTES])
+            at = end + 1 + OID_BYTES
+        return cls(keys, lines)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -154,11 +149,11 @@ class Tree:
             at = bisect_left(self.keys, key)
             if at < len(self.keys) and self.keys[at] == key:
                 line = self.lines[at]
-                return TreeEntry(line[: line.index(b" ")], line[-self._oid_bytes :].hex())
+                return TreeEntry(line[: line.index(b" ")], line[-OID_BYTES:].hex())
         return None
 
     def copy(self) -> Tree:
-        return Tree(self.keys.copy(), self.lines.copy(), self._oid_bytes)
+        return Tree(self.keys.copy(), self.lines.copy())
 
     def put(self, name: bytes, entry: TreeEntry | None) -> None:
         """Set (or with None remove) the entry of a name. Call it only on a `copy` that is not yet in the cache of
@@ -206,7 +201,7 @@ class Objects:
                 self._trees.move_to_end(oid)
                 return self._trees[oid]
         data = fresh[oid][1] if fresh and oid in fresh else self._git.read(oid, "tree")
-        return self._keep(oid, Tree.parse(data, self._git.oid_bytes))
+        return self._keep(oid, Tree.parse(data))
 
     def _keep(self, oid: str, tree: Tree) -> Tree:
         with self._lock:
@@ -295,7 +290,7 @@ class Objects:
         changes: Mapping[tuple[bytes, ...], TreeEntry | None],
         fresh: dict[str, tuple[str, bytes]],
     ) -> str | None:
-        made = self.tree(root, fresh).copy() if root is not None else Tree([], [], self._git.oid_bytes)
+        made = self.tree(root, fresh).copy() if root is not None else Tree([], [])
         below: dict[bytes, dict[tuple[bytes, ...], TreeEntry | None]] = {}
         for (name, *rest), entry in changes.items():
             if rest:

@@ -8,7 +8,7 @@ from enum import Enum, auto
 from ormahd.errors import Internal
 from ormahd.git import oplog
 from ormahd.git.process import GitFailed
-from ormahd.git.repository import Git, Signature
+from ormahd.git.repository import NULL, Git, Signature
 from ormahd.process.disk import sync_directory
 
 
@@ -29,7 +29,6 @@ class HeadMover:
 
     def __init__(self, git: Git, *, who: Signature, seconds: int, reason: str) -> None:
         self._git = git
-        self._mends = git.mender.mends
         env = {
             "GIT_COMMITTER_NAME": who.name,
             "GIT_COMMITTER_EMAIL": who.email,
@@ -45,13 +44,11 @@ class HeadMover:
             raise Internal("HEAD is moved once by each of these")
         self._child = None
         branch = git.branch()
-        folder = git.ref_files.folder(branch)
-        _, complaint = child.communicate(f"update HEAD {new} {old or git.null}\n".encode())
+        folder = git.git_dir if branch is None else (git.common / branch).parent
+        _, complaint = child.communicate(f"update HEAD {new} {old or NULL}\n".encode())
         if child.returncode:
             said = complaint.decode("utf-8", "replace")
             if git.head() != old:
-                return Moved.RACED
-            if git.mender.mends != self._mends or git.mender.after(GitFailed(["update-ref"], child.returncode, said)):
                 return Moved.RACED
             if "File exists" in said or "Unable to create" in said:
                 return Moved.HELD

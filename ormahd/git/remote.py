@@ -17,14 +17,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
 from msgspec import Struct
 
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError, Unavailable
-from ormahd.git.index import in_use
 from ormahd.git.process import GitFailed, environment
 from ormahd.git.repository import Git
 
@@ -181,7 +179,7 @@ def as_before(git: Git, remote: Remote) -> Iterator[Callable[[], None]]:
             command = (
                 ["update-ref", "-d", remote.tracking] if before is None else ["update-ref", remote.tracking, before]
             )
-            unlocked(git, git.ref_files.lock(remote.tracking), lambda: git.run(*command))
+            git.run(*command)
 
 
 def value(git: Git, key: str) -> str | None:
@@ -195,7 +193,7 @@ def follow(git: Git, remote: Remote) -> None:
     short = branch.removeprefix("refs/heads/")
     known = configured(git, remote.name)
     if known is None:
-        unlocked(git, _config_lock(git), lambda: git.run("remote", "add", "--", remote.name, remote.url))
+        git.run("remote", "add", "--", remote.name, remote.url)
     elif known != remote.url:
         git.run("remote", "set-url", "--", remote.name, remote.url)
     set_value(git, f"branch.{short}.remote", remote.name)
@@ -205,23 +203,7 @@ def follow(git: Git, remote: Remote) -> None:
 def set_value(git: Git, key: str, text: str) -> None:
     """Write a setting into the repository's configuration, if it has another value there."""
     if value(git, key) != text:
-        unlocked(git, _config_lock(git), lambda: git.run("config", "--local", key, text))
-
-
-def _config_lock(git: Git) -> Path:
-    return git.common / "config.lock"
-
-
-def unlocked(git: Git, lock: Path, act: Callable[[], object]) -> None:
-    """Call `act`, a git command that takes the lock file `lock`. If it fails because of a lock that no process uses,
-    delete the lock and call `act` again."""
-    try:
-        act()
-    except GitFailed as exc:
-        if "File exists" not in exc.stderr or not lock.exists() or in_use(git, lock):
-            raise
-        lock.unlink(missing_ok=True)
-        act()
+        git.run("config", "--local", key, text)
 
 
 Progress = Callable[[int, int, str], None]
@@ -312,9 +294,7 @@ class Network:
             "--no-prune", "--force", "--", remote.address, f"{remote.branch}:{remote.tracking}",
         ]  # fmt: skip
         try:
-            unlocked(
-                self._git, self._git.ref_files.lock(remote.tracking), lambda: self._talk(command, remote.url, progress)
-            )
+            self._talk(command, remote.url, progress)
         except GitFailed as exc:
             if "couldn't find remote ref" in exc.stderr:
                 return None
@@ -352,11 +332,7 @@ class Network:
                                hint=_mend_refusal(refused[1]), data={"remote": lines}) from exc  # fmt: skip
             raise
         if self._git.resolve(remote.tracking) != commit:
-            unlocked(
-                self._git,
-                self._git.ref_files.lock(remote.tracking),
-                lambda: self._git.run("update-ref", remote.tracking, commit),
-            )
+            self._git.run("update-ref", remote.tracking, commit)
         return True
 
     # One command

@@ -11,20 +11,19 @@ import os
 import re
 import subprocess
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
 from msgspec import Struct
 
 from ormahd.errors import Internal, Unavailable
-from ormahd.git.mend import GitMender
 from ormahd.git.process import CONFIG, GitFailed, call, environment, executable, importing
-from ormahd.git.ref_files import FILES, RefFiles
-from ormahd.process.disk import is_pipe
+from ormahd.process import own_files
 
 _GLOB = re.compile(r"[*?\[\\]")
-SHOW_REFS = "--show-ref-format"
+NULL = "0" * 40
+"""The id by which git names no object."""
 _ANY_PATHSPEC = {"GIT_LITERAL_PATHSPECS": "0"}
 """Environment for `check-ignore`, which refuses literal pathspecs. Its paths get the prefix `./`, so that no special
 character at their beginning has a meaning."""
@@ -46,36 +45,23 @@ class Signature(Struct, frozen=True):
 
 
 class RepositoryFolders(Struct, frozen=True):
-    """Where a repository is, and its formats.
+    """Where a repository is.
 
     `top`: the working tree. `git_dir`: the git directory. `common`: the same folder; in a linked worktree, the git
-    directory of the main worktree. `object_format`: `sha1` or `sha256`.
+    directory of the main worktree.
     """
 
     top: Path
     git_dir: Path
     common: Path
     bare: bool
-    object_format: str
-    ref_format: str
-    """The format of refs: `files` or `reftable`."""
 
 
 def locate(folder: Path) -> RepositoryFolders | None:
     """Return the repository that contains `folder`, or None. Raises Unavailable if git refuses it (wrong owner,
     damage)."""
     try:
-        out = call(
-            [
-                "rev-parse",
-                "--is-bare-repository",
-                "--show-object-format",
-                "--absolute-git-dir",
-                "--git-common-dir",
-                SHOW_REFS,
-            ],
-            cwd=folder,
-        )
+        out = call(["rev-parse", "--is-bare-repository", "--absolute-git-dir", "--git-common-dir"], cwd=folder)
     except GitFailed as exc:
         if "not a git repository" in exc.stderr and "gitfile" not in exc.stderr:
             return None
@@ -85,17 +71,16 @@ def locate(folder: Path) -> RepositoryFolders | None:
                 hint=f"if you trust it: git config --global --add safe.directory {folder}",
             ) from exc
         raise
-    bare, object_format, git_dir, common, refs = os.fsdecode(out).rstrip("\n").split("\n")
-    refs = FILES if refs == SHOW_REFS else refs  # an older git prints the unknown option back
+    bare, git_dir, common = os.fsdecode(out).rstrip("\n").split("\n")
     if bare == "true":
-        return RepositoryFolders(Path(git_dir), Path(git_dir), Path(git_dir), True, object_format, refs)
+        return RepositoryFolders(Path(git_dir), Path(git_dir), Path(git_dir), True)
     try:
         top = os.fsdecode(call(["rev-parse", "--show-toplevel"], cwd=folder)).rstrip("\n")
     except GitFailed as exc:
         raise Unavailable(
             f"{folder} lies inside a repository's .git", hint="set vault.path to a folder of notes"
         ) from exc
-    return RepositoryFolders(Path(top), Path(git_dir), (folder / common).resolve(), False, object_format, refs)
+    return RepositoryFolders(Path(top), Path(git_dir), (folder / common).resolve(), False)
 
 
 def ignored_around(place: RepositoryFolders, folder: Path) -> bool:
@@ -114,27 +99,17 @@ class Git:
         self.top = place.top
         self.git_dir = place.git_dir
         self.common = place.common
-        self.object_format = place.object_format
-        self.ref_files = RefFiles(place.git_dir, place.common, place.ref_format)
-        self.oid_bytes = 32 if place.object_format == "sha256" else 20
-        self.null = "0" * (2 * self.oid_bytes)
         self._options = ["--git-dir", str(self.git_dir), "--work-tree", str(self.top)]
         for key, value in CONFIG.items():
             self._options += ["-c", f"{key}={value}"]
         self._child: subprocess.Popen[bytes] | None = None
         self._asking = threading.Lock()
-        self._settings: tuple[object, Mapping[str, str]] | None = None
-        self._config_files: tuple[str, ...] = ()
-        self._branch: tuple[object, str | None] | None = None
-        self.mender = GitMender(self.top, self.git_dir, self.common, self.ref_files)
-        self.mend_index: Callable[[], bool] | None = None
-        """A function, set by the vault, that rebuilds git's index if git cannot read it and no op is being written.
-        It returns whether it did."""
+        self._settings: Mapping[str, str] = {}
 
-    def oid(self, kind: str, data: bytes) -> str:
+    @staticmethod
+    def oid(kind: str, data: bytes) -> str:
         """Return the id that git gives an object of this kind with these bytes."""
-        made = hashlib.sha256 if self.object_format == "sha256" else hashlib.sha1
-        return made(f"{kind} {len(data)}\0".encode() + data, usedforsecurity=False).hexdigest()
+        return hashlib.sha1(f"{kind} {len(data)}\0".encode() + data, usedforsecurity=False).hexdigest()
 
     def close(self) -> None:
         with self._asking:
@@ -169,32 +144,8 @@ class Git:
         env: Mapping[str, str] | None = None,
         ok: Iterable[int] = (0,),
     ) -> bytes:
-        """Run a git command and return its output. Raises GitFailed if its exit status is not in `ok`.
-
-        If damage of the repository may be the cause, it is repaired first, and the command is run again.
-        """
-        self.look_out()
-        mends = self.mender.mends
-        try:
-            return call(arguments, options=self._options, cwd=self.top, input=input, env=env, ok=ok)
-        except GitFailed as exc:
-            if not self.mended(exc) and self.mender.mends == mends:  # another thread may have repaired it
-                raise
+        """Run a git command and return its output. Raises GitFailed if its exit status is not in `ok`."""
         return call(arguments, options=self._options, cwd=self.top, input=input, env=env, ok=ok)
-
-    def mended(self, failed: GitFailed) -> bool:
-        """Repair the repository if `failed`, the error of a git command, shows that it may be damaged. Return whether
-        to run the command again."""
-        if self.mender.blames_index(failed):
-            return self.mend_index is not None and self.mend_index()
-        return self.mender.after(failed)
-
-    def look_out(self) -> None:
-        """Set aside what would block git, such as a pipe at the path of a file in the git directory. Called before
-        git is started."""
-        known = self._branch
-        if self.mender.odd(None if known is None else known[1]):
-            self.mender.look()
 
     def start(
         self, *arguments: str, env: Mapping[str, str] | None = None, new_session: bool = False
@@ -204,7 +155,6 @@ class Git:
         `new_session`: start it in a process group of its own. It can then be ended with all its children, and signals
         to the daemon's group do not reach it.
         """
-        self.look_out()
         return subprocess.Popen(
             [executable(), *self._options, *arguments],
             cwd=self.top,
@@ -239,9 +189,7 @@ class Git:
             child.stderr.close()
             status = child.wait()
         if status:
-            failed = GitFailed(arguments, status, complaint)
-            self.mended(failed)  # so that the next call succeeds
-            raise failed
+            raise GitFailed(arguments, status, complaint)
 
     def log(self, *arguments: str) -> Iterator[bytes]:
         """Yield the records of `git log -z …`, newest first; none if there is no commit yet."""
@@ -265,10 +213,9 @@ class Git:
                 try:
                     return self._exchange(self._child, line, contents)
                 except (BrokenPipeError, EOFError) as exc:
-                    failed = GitFailed(["cat-file", question], 1, self._drop_child())
+                    complaint = self._drop_child()
                     if attempt == 2:
-                        raise failed from exc
-                    self.mender.after(failed)
+                        raise GitFailed(["cat-file", question], 1, complaint) from exc
         raise Internal("unreachable")
 
     @staticmethod
@@ -311,17 +258,12 @@ class Git:
     def head(self) -> str | None:
         """Return the id of HEAD's commit; None on a branch without commits. Raises Unavailable if git cannot read
         HEAD."""
-        self.look_out()
         found = self._ask("HEAD", contents=False)
         if found is None and not self._is_unborn():
-            self.mender.look()
-            self.reopen()
-            found = self._ask("HEAD", contents=False)
-            if found is None and not self._is_unborn():
-                raise Unavailable(
-                    f"git cannot say which commit HEAD names in {self.top}",
-                    hint=f"`git -C {self.top} fsck --lost-found` names commits; `git update-ref HEAD COMMIT` brings one back",
-                )
+            raise Unavailable(
+                f"git cannot say which commit HEAD names in {self.top}",
+                hint=f"`git -C {self.top} fsck --lost-found` names commits; `git update-ref HEAD COMMIT` brings one back",
+            )
         return found[0] if found else None
 
     def _is_unborn(self) -> bool:
@@ -330,15 +272,7 @@ class Git:
         A branch whose commit git cannot read has at least one of them.
         """
         branch = self.branch()
-        if branch is None or not branch.startswith("refs/heads/") or self.ref_files.has_file(branch):
-            return False
-        try:
-            self.run("reflog", "exists", branch)
-        except GitFailed as exc:
-            if exc.status == 1:
-                return True
-            raise
-        return False
+        return branch is not None and not any(os.path.lexists(self.common / folder / branch) for folder in ("", "logs"))
 
     def resolve(self, revision: str) -> str | None:
         """Return the full id of the object that a revision names, or None if it names none."""
@@ -348,9 +282,6 @@ class Git:
     def read(self, oid: str, kind: str) -> bytes:
         """Return the content of the object `oid`. Raises Unavailable if it is missing or of another kind."""
         found = self._ask(oid, contents=True)
-        if found is None and self.mender.look():  # a damaged multi-pack-index may hide it
-            self.reopen()
-            found = self._ask(oid, contents=True)
         if found is None or found[1] != kind:
             raise Unavailable(
                 f"the repository {self.top} lacks the {kind} {oid}",
@@ -360,16 +291,14 @@ class Git:
 
     def branch(self) -> str | None:
         """Return the full name of the branch that HEAD is on (`refs/heads/main`), even if it has no commit yet; None if
-        HEAD is detached.
-
-        Cached until HEAD's file changes, so that not each commit starts a git process for it.
-        """
-        mark, known = self.ref_files.mark(), self._branch
-        if known is not None and mark is not None and known[0] == mark:
-            return known[1]
-        branch = os.fsdecode(self.run("symbolic-ref", "--quiet", "HEAD", ok=(0, 1))).rstrip("\n") or None
-        self._branch = mark, branch
-        return branch
+        HEAD is detached. Raises Unavailable if HEAD is no file that git can read."""
+        try:
+            text = os.fsdecode(own_files.read(self.git_dir / "HEAD", follow=True)).strip()
+        except OSError as exc:
+            raise Unavailable(
+                f"git cannot read {self.git_dir}/HEAD: {exc.strerror}", hint=f"`git -C {self.top} status` says more"
+            ) from exc
+        return text.removeprefix("ref:").strip() if text.startswith("ref:") else None
 
     def identity(self) -> Signature | None:
         """Return the person's git identity, or None if it is not configured."""
@@ -378,69 +307,25 @@ class Git:
         return Signature(name, email) if name and email else None
 
     def settings(self) -> Mapping[str, str]:
-        """Return the person's git configuration as `{key: value}`, with keys as git prints them (`filter.lfs.clean`);
-        of several values of a key the last.
-
-        The same object is returned until a configuration file changes.
-        """
-        if self._settings is not None and self._settings[0] == self._config_state(self._config_files):
-            return self._settings[1]
-        out = self.run("config", "--list", "-z", "--show-origin")
-        values: dict[str, str] = {}
-        xdg = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-        unset = ["~/.gitconfig", f"{xdg}/git/config", os.environ.get("GIT_CONFIG_GLOBAL", "")]
-        files = {self.common / "config", *(Path(os.path.expanduser(name)) for name in unset if name)}
-        fields = os.fsdecode(out).split("\0")
-        for origin, entry in zip(fields[::2], fields[1::2], strict=False):
-            if origin == "command line:":
-                continue  # our own `CONFIG`
-            key, line, value = entry.partition("\n")
-            values[key] = value if line else "true"
-            if origin.startswith("file:"):
-                files.add(self.top / origin[5:])
-        self._config_files = tuple(sorted(os.fspath(file) for file in files))
-        self._settings = (self._config_state(self._config_files), values)
-        return values
+        """Return git's configuration as `{key: value}` (of several values of a key the last), read once."""
+        if not self._settings:
+            entries = (entry.partition("\n") for entry in os.fsdecode(self.run("config", "--list", "-z")).split("\0"))
+            self._settings = {key: value if line else "true" for key, line, value in entries}
+        return self._settings
 
     def flag(self, key: str, *, default: bool) -> bool:
         """Return a boolean of git's configuration, parsed as git does. `key`: in lower case."""
         said = self.settings().get(key)
         return default if said is None else said.lower() not in {"false", "no", "off", "0", ""}
 
-    @staticmethod
-    def _config_state(files: Iterable[str]) -> object:
-        state = []
-        for file in files:
-            try:
-                found = os.stat(file)
-                state.append((file, found.st_mtime_ns, found.st_size, found.st_ino))
-            except OSError:
-                state.append((file, 0, 0, 0))
-        return state
-
     def is_ignored(self, paths: Iterable[str]) -> set[str]:
-        """Return those of `paths` (posix, relative to the top) that git ignores.
-
-        Paths below a `.gitignore` that is a pipe count as ignored.
-        """
+        """Return those of `paths` (posix, relative to the top) that git ignores."""
         plain: list[str] = []
         odd: list[str] = []
-        blocked: set[str] = set()
-        piped: dict[str, bool] = {}
         for path in paths:
-            if self._is_piped(path.rpartition("/")[0], piped):
-                blocked.add(path)
-            else:
-                (odd if _GLOB.search(path) else plain).append(path)
+            (odd if _GLOB.search(path) else plain).append(path)
         # Paths with glob characters would match other paths in the index.
-        return blocked | self._ignored(plain) | self._ignored(odd, "--no-index")
-
-    def _is_piped(self, folder: str, known: dict[str, bool]) -> bool:
-        """Whether the `.gitignore` of a folder, or of one above it, is a pipe, on which git would block."""
-        if folder not in known:
-            here = is_pipe(self.top / folder / ".gitignore")
-            known[folder] = here or (folder != "" and self._is_piped(folder.rpartition("/")[0], known))
-        return known[folder]
+        return self._ignored(plain) | self._ignored(odd, "--no-index")
 
     def _ignored(self, paths: list[str], *options: str) -> set[str]:
         asked = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)

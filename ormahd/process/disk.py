@@ -32,14 +32,6 @@ MANY = 4
 _UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}
 
 
-def is_pipe(path: Path) -> bool:
-    """Whether the path is a FIFO, so that reading it would block until something is written into it."""
-    try:
-        return stat.S_ISFIFO(path.stat().st_mode)
-    except OSError:
-        return False
-
-
 def sync(fd: int) -> None:
     """fsync `fd` down to the storage medium; on macOS a plain fsync only reaches the drive's cache."""
     if sys.platform == "darwin":
@@ -291,10 +283,7 @@ def forget(folder: int, name: str) -> None:
 
 
 FOLDER: Final = ".ormah/conflicts/damaged"
-"""The folder in the vault to which damaged or misplaced things from `.ormah` are moved (set aside). Those from the git
-directory are moved to the folder `IN_GIT` there."""
-IN_GIT: Final = "ormah-damaged"
-
+"""The folder in the vault to which damaged or misplaced things from `.ormah` are moved (set aside)."""
 TOLD: Final = "README.txt"
 """The file in such a folder with a line about each thing that was repaired or set aside."""
 
@@ -303,10 +292,7 @@ log = logging.getLogger(__name__)
 
 def set_aside(path: Path, into: Path, name: str) -> Path | None:
     """Move what is at `path` into the folder `into`, under `name` with a number. Return its new path, or None if
-    nothing is at `path`.
-
-    If it is a pipe on which a process (such as git) blocks, that process gets end of file and continues.
-    """
+    nothing is at `path`."""
     into.mkdir(mode=0o700, parents=True, exist_ok=True)
     plain = name.strip("/.").replace("/", "-")
     number = 1
@@ -316,9 +302,6 @@ def set_aside(path: Path, into: Path, name: str) -> Path | None:
         os.rename(path, target)
     except FileNotFoundError:
         return None
-    if stat.S_ISFIFO(target.lstat().st_mode):
-        with contextlib.suppress(OSError):  # ENXIO: no reader waits
-            os.close(os.open(target, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC))
     sync_directory(into)
     sync_directory(path.parent)
     return target
@@ -331,14 +314,6 @@ def make_way(root: Path, name: str, why: str) -> None:
     if where is not None:
         log.warning("%s %s; what stood there is %s now", root / name, why, where)
         note(root / FOLDER, name, f"{why}, and was set aside")
-
-
-def is_file(path: Path) -> bool:
-    """Whether `path` is a regular file, or a symlink to one, or does not exist: then opening it cannot block."""
-    try:
-        return stat.S_ISREG(os.stat(path).st_mode)
-    except OSError:
-        return not os.path.lexists(path)
 
 
 def make_folder(root: Path, name: str) -> Path:
@@ -366,15 +341,12 @@ def note(folder: Path, name: str, why: str) -> None:
         file.write(f"{name} {why}\n")
 
 
-def findings(root: Path, git_dir: Path) -> list[tuple[str, str]]:
-    """Return (what was repaired or set aside, what a person can do about it) for each line that `note` wrote in the
-    vault at `root` or in `git_dir`. A person ends this by deleting the folder with the lines."""
-    found = []
-    for folder in (git_dir / IN_GIT, root / FOLDER):
-        mend = f"look whether anything is missing (ormahctl verify), then: rm -r {folder}"
-        try:
-            lines = (folder / TOLD).read_text("utf-8", "replace").splitlines()
-        except OSError:
-            continue
-        found += [(line, mend) for line in dict.fromkeys(lines)]
-    return found
+def findings(root: Path) -> list[tuple[str, str]]:
+    """Return (what was set aside, what a person can do about it) for each line that `note` wrote in the vault at
+    `root`. A person ends this by deleting the folder with the lines."""
+    mend = f"look whether anything is missing (ormahctl verify), then: rm -r {root / FOLDER}"
+    try:
+        lines = (root / FOLDER / TOLD).read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+    return [(line, mend) for line in dict.fromkeys(lines)]

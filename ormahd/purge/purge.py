@@ -127,7 +127,7 @@ def rewrite(vault: Vault, forgotten: Forgotten, taken: Callable[[str], bool], pr
 
     progress(0, 0, "copying the history")
     branch = git.branch() or "refs/heads/main"
-    clone = Store.make(place / "git", git.object_format)
+    clone = Store.make(place / "git")
     clone.run("symbolic-ref", "HEAD", branch)
     clone.run("config", "fastimport.unpackLimit", "0")
     before_refs = Store(git.git_dir).refs()

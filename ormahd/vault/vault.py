@@ -14,11 +14,11 @@ from typing import Self
 from ormahd.errors import NotFound, Unavailable, VaultBusy
 from ormahd.git import history
 from ormahd.git.attributes import Attributes, Word
-from ormahd.git.index import busy, clear_ours, clear_stale, discard, under_way
-from ormahd.git.mend import mend_place
+from ormahd.git.index import busy, clear_ours, discard, standing_lock, under_way
 from ormahd.git.objects import Objects
 from ormahd.git.oplog import OpLog
 from ormahd.git.packs import PackIndex, tidy
+from ormahd.git.process import GitFailed
 from ormahd.git.refs import find_commit
 from ormahd.git.remote import set_value, value
 from ormahd.git.repository import Git, RepositoryFolders, locate
@@ -52,9 +52,8 @@ def _nothing(step: str) -> None:
 
 
 def _located(root: Path) -> RepositoryFolders | None:
-    """Return the vault's repository, repaired if git could not read it; None: there is none. Raises Unavailable when
+    """Return the vault's repository; None: there is none. Raises Unavailable when
     only another repository around it can be read."""
-    mend_place(root)
     place = locate(root)
     if place is not None and os.path.realpath(place.top) != str(root) and os.path.lexists(root / ".git"):
         raise Unavailable(
@@ -115,7 +114,6 @@ class Vault:
             vault_id=card.id, prefix=self.prefix, at=at, still=lock.keep,
         )  # fmt: skip
         self._writer = Writer(self._applier, clock=clock, wait=settings.busy_wait_seconds)
-        self.git.mend_index = self._mend_index
 
     @classmethod
     def open(
@@ -219,7 +217,6 @@ class Vault:
                     step.path == creation.CARD and step.base is not None
                 ):  # the vault joined another one, and took its id
                     discard(self.git, creation.read_card(step.base, self.root).id)
-        said += clear_stale(self.git, self._applier.lock, self._clock)
         if history.drop_unused(self.root) and not (self.git.git_dir / history.PURGE_MARK).exists():
             said.append("a purge was interrupted before it changed the history: repeat it")
         self._writer.resume(intents)
@@ -233,7 +230,7 @@ class Vault:
                 self._applier.lock.release()
                 said.append("removed the index.lock that we held when we were stopped")
             said += sweep(self._applier, set())
-            self.look_after()
+            self._lock.keep()
         (self.root / creation.UNDER_WAY).unlink(missing_ok=True)
         card = creation.find_card(self.root)
         if card is not None and card.id != self.id:
@@ -241,20 +238,9 @@ class Vault:
         return said + self.notices()
 
     def look_after(self) -> None:
-        """Repair the vault's lock file and git's own files where they are missing or unreadable. Raises Unavailable
-        when another process has taken over the vault."""
+        """Lock the vault's lock file again if it was removed. Raises Unavailable when another process has taken over
+        the vault."""
         self._lock.keep()
-        self.git.look_out()
-        if not self.git.mender.derived_is_sound() and self.git.mender.look():
-            self.git.reopen()
-            self._objects.reopen()
-        if self.git.head() is None:
-            return
-        if not self.git.mender.index_is_sound():
-            self._mend_index()
-
-    def _mend_index(self) -> bool:
-        return self._writer.between(self._ops(), lambda: self.git.mender.index(head=self.git.head()))
 
     def unwritable(self) -> list[str]:
         """Return a sentence for each folder of the vault or its repository that this user cannot write to; at most
@@ -417,6 +403,21 @@ class Vault:
         """Return a clause for people that says why another program holds git's locks; None: no program does."""
         return busy(self.git, self._applier.lock)
 
+    def git_says(self) -> str | None:
+        """Return git's own words about a repository that it cannot read; None if it can."""
+        try:
+            self.git.run("status", "--porcelain", "--untracked-files=no")
+            self.head()
+        except GitFailed as exc:
+            return " ".join(exc.stderr.split()) or exc.message
+        except Unavailable as exc:
+            return exc.message
+        return None
+
+    def standing_lock(self) -> Path | None:
+        """Return the path of the lock file by which another git program keeps Ormah from writing, or None."""
+        return standing_lock(self.git, self._applier.lock)
+
     def wait_for_git(self) -> None:
         """Wait until no other program holds git's locks. Raises VaultBusy after `vault.busy_wait_seconds`."""
         self._writer.wait_for_git()
@@ -500,7 +501,6 @@ class Vault:
             remove_leftovers(self.root)
 
     def _stop(self) -> None:
-        self.git.mend_index = None
         self._writer.close()
         self._flusher.close()
         self._packs.close()

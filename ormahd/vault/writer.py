@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ormahd.errors import Conflict, Internal, NoRoom, OrmahError, Unavailable, VaultBusy
-from ormahd.git.index import busy, clear_stale
+from ormahd.git.index import busy
 from ormahd.git.process import GitFailed
 from ormahd.git.refs import within
 from ormahd.model.change import Clock, Committed, sha256
@@ -104,8 +104,6 @@ POLL_S = 0.02
 BACKOFF = (0.005, 1.0)
 """Seconds between two tries while git is busy: (the first pause, since a `git status` takes milliseconds; the
 longest pause)."""
-PATIENCE = 2.0
-"""Seconds that a repair of git's index waits for a running write, which would repair the index itself."""
 MAX_BATCH = 64
 """Most ops in one batch, so that the first op does not wait for a long queue."""
 
@@ -366,13 +364,11 @@ class Writer:
                     pause = min(pause * 2, BACKOFF[1])
 
     def _try(self) -> str | None:
-        """Write all ops of the queue, and remove stale git locks if ops must wait. Return the reason why they wait,
-        or None."""
+        """Write all ops of the queue. Return the reason why some must wait, or None."""
         try:
             if why := self._write_all():
                 with self._queue_lock:
                     self._applier.intents.renew([op.intent for op in self._queue if op.promised])
-                self.said += clear_stale(self._applier.git, self._applier.lock, self._clock)
             for sentence in self.take_said():
                 log.warning("%s", sentence)
         except (OrmahError, OSError) as exc:
@@ -559,19 +555,6 @@ class Writer:
                 op.why = why
                 op.tried.set()
             self._changed.notify_all()
-
-    def between(self, op: str, work: Callable[[], bool]) -> bool:
-        """Run `work` while no op is being written and index.lock is held, marked with the id `op`. Return the result
-        of `work`, or False when the locks are not free within `PATIENCE`."""
-        if self._holder == threading.get_ident():
-            return work()
-        with self._held(PATIENCE) as got:
-            if not got or not self._applier.lock.take(op):
-                return False
-            try:
-                return work()
-            finally:
-                self._applier.lock.release()
 
     def rename(self, vault_id: str) -> None:
         """Use another vault id from now on in index.lock, where it marks the lock as Ormah's."""

@@ -325,9 +325,7 @@ class Reconciler:
         if self.vault.notices():
             found.append(finding(None, "warning", "HEAD is detached: commits belong to no branch",
                                  "`git switch -c NAME` in the vault keeps them"))  # fmt: skip
-        return found + [
-            finding(None, "warning", *one) for one in disk.findings(self.vault.root, self.vault.git.git_dir)
-        ]
+        return found + [finding(None, "warning", *one) for one in disk.findings(self.vault.root)]
 
     def files(self, *, gives_way: bool = False) -> Iterator[tuple[str, bytes, FileState]]:
         """Yield (path, bytes, state) of every file as the index should have it, for `rebuild` and `verify`.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -230,45 +228,6 @@ def test_a_ref_locked_in_the_last_moment_takes_everything_back(root: Path) -> No
     sound(root)
 
 
-def in_hours(hours: float) -> Callable[[], datetime]:
-    return lambda: datetime.now(UTC) + timedelta(hours=hours)
-
-
-@pytest.mark.parametrize("name", ["index.lock", "refs/heads/main.lock", "HEAD.lock"])
-def test_a_stale_lock_of_somebody_is_removed_only_when_old_and_unused(root: Path, name: str) -> None:
-    lock = root / ".git" / name
-    lock.touch()
-    with open_vault(root, clock=in_hours(0)):
-        assert lock.exists()
-    with open(lock), open_vault(root, clock=in_hours(1)):
-        pass
-    # Our own process having it open does not count as somebody else.
-    assert not lock.exists()
-    lock.touch()
-    with open_vault(root, clock=in_hours(0.1)):
-        assert lock.exists()
-    with open_vault(root, recover=False, clock=in_hours(1)) as vault:
-        assert any(f"removed a stale {lock.name}" in line for line in vault.recover())
-
-
-def test_a_lock_that_some_process_has_open_is_never_stale(root: Path) -> None:
-    import subprocess
-    import sys
-
-    lock = hold(root)
-    code = "import sys; f = open(sys.argv[1]); print(flush=True); sys.stdin.read()"
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as holder:
-        assert holder.stdout is not None
-        holder.stdout.readline()
-        with open_vault(root, clock=in_hours(1)):
-            assert lock.exists()
-        holder.communicate()
-    with open_vault(root, clock=in_hours(1)):
-        assert not lock.exists()
-
-
 def test_a_git_that_waits_for_its_editor_keeps_its_lock(root: Path, tmp_path: Path) -> None:
     """`git commit -a` holds index.lock, closed, while the person writes the message, for as long as that takes."""
     import subprocess
@@ -279,7 +238,7 @@ def test_a_git_that_waits_for_its_editor_keeps_its_lock(root: Path, tmp_path: Pa
     person = subprocess.Popen(["git", "commit", "-qa"], cwd=root, env={**os.environ, "GIT_EDITOR": f"cat {fifo} >"})
     try:
         wait_until((root / ".git/index.lock").exists, "git holds its lock")
-        with open_vault(root, clock=in_hours(1)) as vault:
+        with open_vault(root) as vault:
             assert (root / ".git/index.lock").exists()
             with pytest.raises(VaultBusy):
                 put(vault, (B, b"b\n"))

@@ -107,16 +107,6 @@ def test_packed_refs_and_objects(vault: Vault) -> None:
     sound(vault.root)
 
 
-def test_a_repository_with_sha256(tmp_path: Path) -> None:
-    (tmp_path / "v").mkdir()
-    git(tmp_path / "v", "init", "-q", "--object-format=sha256")
-    with open_vault(tmp_path / "v") as vault:
-        put(vault, (NOTE, b"1\n"))
-        put(vault, *[(f"ormah/{i}.md", b"%d" % i) for i in range(150)])
-        assert len(vault.head() or "") == 64
-    sound(tmp_path / "v")
-
-
 def test_their_hooks_signing_and_line_endings_are_not_ours(theirs: Path) -> None:
     for hook in (
         "pre-commit",
@@ -176,7 +166,8 @@ def test_without_an_identity_the_daemon_commits_as_itself(theirs: Path, git_conf
         assert git(theirs, "log", "-1", "--format=%an <%ae>|%cn <%ce>") == (
             "agent:claude-code <ormahd@localhost>|ormahd <ormahd@localhost>"
         )
-        git_config.write_text("[user]\n\tname = Ada <x>\n\temail = ada@example.org\n")
+    git_config.write_text("[user]\n\tname = Ada <x>\n\temail = ada@example.org\n")
+    with open_vault(theirs) as vault:
         put(vault, (NOTE, b"2\n"), source="<\n>")
         assert git(theirs, "log", "-1", "--format=%an|%cn") == "ormahd|Ada x"
     sound(theirs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -192,36 +191,6 @@ def test_hooks_of_the_person_stay_asleep(two: Two, tmp_path: Path) -> None:
     one.store({"b.txt": b"b"})
     assert one.push()
     assert not (tmp_path / "ran").exists()
-
-
-def test_a_lock_that_a_killed_git_left_is_taken_away(two: Two) -> None:
-    one, other = two
-    other.store({"b.txt": b"b"})
-    other.push()
-    lock = one.root / ".git/refs/remotes/origin/main.lock"
-    lock.touch()
-    assert one.fetch() == other.vault.head()
-    assert not lock.exists()
-
-
-def test_a_lock_that_somebody_holds_is_left(two: Two) -> None:
-    one, other = two
-    other.store({"b.txt": b"b"})
-    other.push()
-    lock = one.root / ".git/refs/remotes/origin/main.lock"
-    holder = subprocess.Popen(
-        [sys.executable, "-c", "import sys,time; f=open(sys.argv[1],'x'); print('held',flush=True); time.sleep(600)", str(lock)],
-        stdout=subprocess.PIPE,
-    )  # fmt: skip
-    try:
-        assert holder.stdout
-        assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(Exception, match="File exists"):
-            one.fetch()
-        assert lock.exists()
-    finally:
-        holder.kill()
-        holder.communicate()
 
 
 def test_an_address_is_shown_without_its_password() -> None:

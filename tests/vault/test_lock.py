@@ -104,7 +104,7 @@ def test_what_is_no_file_is_moved_out_of_the_locks_way(tmp_path: Path, what: str
         os.mkfifo(lock)
     else:
         lock.symlink_to("/dev/zero")
-    with open_vault(root) as vault:
+    with open_vault(root):
         assert lock.read_text().strip() == str(os.getpid())
-        assert disk.findings(root, vault.git.git_dir)[0][0] == ".ormah/lock was no file, and was set aside"
+        assert disk.findings(root)[0][0] == ".ormah/lock was no file, and was set aside"
     assert os.path.lexists(root / ".ormah/conflicts/damaged/lock.1")
