@@ -58,7 +58,6 @@ PRELOADED = {
             for name in ("daemon", "health", "history", "hook", "lists", "recall", "service", "undo", "write")
         ),
         "ormahctl.gateway.reach",
-        "ormahctl.setup.gateway_state",
         "ormahctl.setup.standing",
         "ormahctl.setup.connect",
         "ormahctl.setup.harness",

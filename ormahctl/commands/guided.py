@@ -7,13 +7,12 @@ and the MCP server as agents do.
 from __future__ import annotations
 
 import getpass
-import json
 import os
 import pwd
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -22,14 +21,15 @@ import click
 
 from ormahctl import managers, offline, render, supervise
 from ormahctl.commands import service as services
-from ormahctl.commands.setup import entries, warn
+from ormahctl.commands.service import short
+from ormahctl.commands.setup import entries, paste, told, warn
 from ormahctl.session import Session
 from ormahctl.setup import change as entry
 from ormahctl.setup import connect, standing
 from ormahctl.setup import harness as agents
 from ormahctl.setup import service as units
 from ormahctl.setup.connect import SettingsChange
-from ormahctl.setup.harness import Harness
+from ormahctl.setup.harness import HARNESSES, Agent, Harness
 from ormahctl.setup.standing import HookAnswer
 from ormahd import paths
 from ormahd.api import (
@@ -66,8 +66,7 @@ class SetupChoices:
     service: bool
     past: bool
     """Whether to archive past sessions, and to watch for those that no hook reports."""
-    deadline: int = entry.DEADLINE_MS
-    mcp: bool = True
+    deadline: int
 
 
 @dataclass
@@ -76,6 +75,8 @@ class SetupDone:
 
     vault: str = ""
     changes: list[SettingsChange] = field(default_factory=list)
+    pasted: list[Agent] = field(default_factory=list)
+    """Agents to whose settings the person adds the MCP server."""
     service: str = ""
     name: str | None = None
     sessions: bool = False
@@ -83,10 +84,6 @@ class SetupDone:
 
 
 # ---------------------------------------------------------------- what there is
-
-
-def found_agents() -> list[str]:
-    return [harness.name for harness in agents.AGENTS.values() if harness.found()]
 
 
 def vault_now(session: Session) -> tuple[Path, bool]:
@@ -97,21 +94,6 @@ def vault_now(session: Session) -> tuple[Path, bool]:
     configured = paths.configured().get("vault")
     path = paths.expand(Path(running or given or configured or paths.default_vault()))
     return path, bool(running or given or configured) or (path / ".ormah").is_dir()
-
-
-def obsidian_vaults() -> list[Path]:
-    """Return the vaults that Obsidian knows and that exist, the last opened one first."""
-    config = agents.config_home()
-    mac = paths.home() / "Library" / "Application Support"
-    flatpak = paths.home() / ".var" / "app" / "md.obsidian.Obsidian" / "config"
-    for base in (config, mac, flatpak):
-        try:
-            known = json.loads((base / "obsidian" / "obsidian.json").read_bytes())["vaults"].values()
-            rows = [(float(one.get("ts", 0)), Path(one["path"])) for one in known]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            continue
-        return [path for _, path in sorted(rows, reverse=True) if path.is_dir()]
-    return []
 
 
 def own_name() -> str:
@@ -133,44 +115,46 @@ def transcripts() -> tuple[int, int]:
     return len(sizes), sum(sizes)
 
 
+def agents_of(text: str) -> list[str]:
+    """Return the agents that a person names: names, `all` for those on this machine, or `none`.
+
+    Raises:
+        BadRequest: one of them does not exist.
+    """
+    if text in {"all", "none"}:
+        return [agent.name for agent in agents.AGENTS.values() if agent.found()] if text == "all" else []
+    names = text.replace(",", " ").split()
+    for name in names:
+        if name not in agents.AGENTS:
+            raise BadRequest(f"there is no agent {name!r}", hint=f"there are {', '.join(agents.AGENTS)}; or: all, none")
+    return names
+
+
 # ---------------------------------------------------------------- questions
 
 
-def choose(session: Session, given: SetupChoices, *, named: frozenset[str], asks: bool) -> SetupChoices:
-    """Return the choices: those that options name, and for the others the person's answers, or the defaults.
-
-    `named`: the fields that options name. `asks`: whether a person answers.
-    """
-    there = found_agents()
+def choose(session: Session, answers: Mapping[str, Any], *, asks: bool, deadline: int) -> SetupChoices:
+    """Return the choices: those that options name (`answers`), and for the others the person's answers, or the
+    defaults. `asks`: whether a person answers."""
+    there = agents_of("all")
     vault, settled = vault_now(session)
     files, size = transcripts()
     can_serve = managers.state() == "answers" and not units.installed()
-    open_questions = [
-        one
-        for one, wanted in (
-            ("agents", bool(there)),
-            ("vault", not settled),
-            ("name", not settled),
-            ("service", can_serve),
-            ("past", files > 0),
-        )
-        if wanted and one not in named
-    ]
-    if "agents" not in named:
-        given.agents = there
-    if "name" not in named and not settled:
-        given.name = own_name()
-    if "service" not in named:
-        given.service = can_serve
-    if "past" not in named:
-        given.past = files > 0
-    if given.vault is not None and settled and not _same(given.vault, vault):
+    given = SetupChoices(
+        agents=agents_of(answers.get("agents", "all")),
+        vault=answers["vault"].expanduser().absolute() if "vault" in answers else None,
+        name=answers.get("name", None if settled else own_name()),
+        service=answers.get("service", can_serve),
+        past=answers.get("past", files > 0),
+        deadline=deadline,
+    )
+    if given.vault is not None and settled and os.path.realpath(given.vault) != os.path.realpath(vault):
         raise Conflict(
             f"there is a vault already: {vault}",
             hint=f"to use the other one from now on: ormahctl config set vault.path {given.vault}",
         )
-    if not asks:
-        return given
+    wanted = {"agents": bool(there), "vault": not settled, "name": not settled, "service": can_serve, "past": files > 0}
+    open_questions = [one for one, is_open in wanted.items() if is_open and one not in answers] if asks else []
     if open_questions:
         count = render.count(len(open_questions), "question")
         render.out(f"{render.paint('Setting up Ormah.', 'bold')} {count}; Enter takes what is in brackets.")
@@ -191,12 +175,9 @@ def choose(session: Session, given: SetupChoices, *, named: frozenset[str], asks
                 f"({render.size(size)}). Ormah can archive them on this machine, so that you and your agents find what was said."
             )
             given.past = click.confirm("Archive them?", default=True)
-    render.out()
+    if asks:
+        render.out()
     return given
-
-
-def _same(one: Path, other: Path) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other)
 
 
 def _prompt(question: str, default: str) -> str:
@@ -204,43 +185,18 @@ def _prompt(question: str, default: str) -> str:
 
 
 def _ask_agents(head: str, there: Sequence[str]) -> list[str]:
-    render.out(f"{head} Agents on this machine: {', '.join(there)}. Their settings files get Ormah's entries.")
+    render.out(f"{head} Agents on this machine: {', '.join(there)}. Their settings get Ormah's entries.")
     while True:
-        said = _prompt("Connect which? (names, all, none)", "all")
-        if said == "none":
-            return []
-        names = list(there) if said == "all" else said.replace(",", " ").split()
-        unknown = [name for name in names if name not in agents.AGENTS]
-        if not unknown:
-            return names
-        render.note(f"there is no agent {unknown[0]!r}; there are {', '.join(agents.AGENTS)}")
+        try:
+            return agents_of(_prompt("Connect which? (names, all, none)", "all"))
+        except BadRequest as exc:
+            render.note(f"{exc.message}; {exc.hint}")
 
 
 def _ask_vault(head: str, usual: Path) -> Path | None:
-    places: list[tuple[Path, str]] = [(usual, "a folder of its own")]
-    for one in obsidian_vaults():
-        places += [
-            (one / "Ormah", f"a folder in your Obsidian vault {one.name}"),
-            (one, "all of it: your notes are found too, and stay as they are"),
-        ]
-    render.out(f"{head} Where should the memories be kept?")
-    for number, (path, what) in enumerate(places, 1):
-        render.out(f"  {number}  {render.line(_short(path))}", hang=3)
-        render.out(f"     {what}", hang=0)
-    while True:
-        said = _prompt("A number, or a folder", "1")
-        if said.isdecimal():
-            if 0 < int(said) <= len(places):
-                chosen = places[int(said) - 1][0]
-                return None if chosen == usual else chosen
-            render.note(f"there are {len(places)} numbers")
-            continue
-        return Path(os.path.abspath(os.path.expanduser(said)))
-
-
-def _short(path: Path) -> str:
-    home = paths.home()
-    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+    render.out(f"{head} Where should the memories be kept? The folder becomes a git repository of its own.")
+    chosen = Path(os.path.abspath(os.path.expanduser(_prompt("A folder", short(usual)))))
+    return None if chosen == usual else chosen
 
 
 # ---------------------------------------------------------------- acting
@@ -249,11 +205,12 @@ def _short(path: Path) -> str:
 def planned(session: Session, chosen: SetupChoices) -> list[SettingsChange]:
     """Return the changes of the agents' settings. Raises before anything is changed if one cannot be edited."""
     socket = entry.socket_option(session.socket_path)
-    words = entry.server_command(session.socket_path) if chosen.mcp else None
+    words = entry.server_command(session.socket_path)
     return [
         change
         for name in chosen.agents
-        for change in connect.plans(agents.AGENTS[name], socket=socket, deadline=chosen.deadline, server=words)
+        if name in HARNESSES
+        for change in connect.plans(HARNESSES[name], socket=socket, deadline=chosen.deadline, server=words)
     ]
 
 
@@ -267,12 +224,25 @@ def carry_out(session: Session, chosen: SetupChoices) -> SetupDone:
         offline.answer("config", "set", "sessions.watch", "true")
     for change in done.changes:
         change.make()
-    for name in chosen.agents:
-        entry.connected(name, {"program": entry.program(session.socket_path)})
-    _say_agents(session, done.changes)
+        if change.changed or change.server != "foreign":
+            names = entries(change)
+            hooks = len(names) - ("MCP server" in names)
+            what = [render.count(hooks, "hook")] if hooks else []
+            what += ["MCP server"] if "MCP server" in names else []
+            _step(session, change.harness.name, f"{', '.join(what) or 'as it was'}  {short(change.path)}")
+    words = entry.server_command(session.socket_path)
+    for agent in (agents.AGENTS[name] for name in chosen.agents):
+        if isinstance(agent, Harness):
+            entry.wire(agent.name, entry.program(session.socket_path))
+        elif standing.standing(agent, socket=None, server=words).state == "yes":
+            _step(session, agent.name, f"as it was  {short(agent.server_file())}")
+        elif agents.add_server(agent, words):
+            _step(session, agent.name, f"MCP server  {short(agent.server_file())}")
+        else:
+            done.pasted.append(agent)
     done.service = _start(session, chosen)
     done.vault = services.daemon(session)[1] or ""
-    _step(session, "vault", _short(Path(done.vault)))
+    _step(session, "vault", short(Path(done.vault)))
     _step(session, "daemon", done.service)
     if chosen.name:
         done.name = _name(session, chosen.name)
@@ -284,20 +254,6 @@ def carry_out(session: Session, chosen: SetupChoices) -> SetupDone:
         more = "; sessions that no hook reports are watched from the next start of the daemon" if running else ""
         _step(session, "sessions", f"being archived in the background{more}")
     return done
-
-
-def _say_agents(session: Session, changes: Sequence[SettingsChange]) -> None:
-    for change in changes:
-        if not change.changed and change.server == "foreign":
-            continue
-        what = ", ".join(_entries(change)) if change.changed else "as it was"
-        _step(session, change.harness.name, f"{what}  {_short(change.path)}")
-
-
-def _entries(change: SettingsChange) -> list[str]:
-    names = entries(change)
-    hooks = [name for name in names if name != "MCP server"]
-    return [*([render.count(len(hooks), "hook")] if hooks else []), *(["MCP server"] if "MCP server" in names else [])]
 
 
 def _start(session: Session, chosen: SetupChoices) -> str:
@@ -355,28 +311,15 @@ def check(session: Session, chosen: SetupChoices) -> dict[str, HookAnswer]:
     """Send a prompt through the hook of each chosen agent, and a call through the MCP server. Return {what was checked:
     how it answered}."""
     _wait_until_ready(session)
-    found: dict[str, HookAnswer] = {}
-    for name in chosen.agents:
-        harness = agents.AGENTS[name]
-        if harness.events:
-            found[f"hook of {name}"] = _check_hook(session, harness)
-    words = dict.fromkeys(tuple(words) for name in chosen.agents for words in _servers(agents.AGENTS[name]))
-    for one in words:
-        found["MCP server"] = standing.ask_server(one)
+    found = {f"hook of {name}": _check_hook(session, HARNESSES[name]) for name in chosen.agents if name in HARNESSES}
+    if chosen.agents:
+        found["MCP server"] = standing.ask_server(entry.server_command(session.socket_path))
     return found
-
-
-def _servers(harness: Harness) -> Iterator[list[str]]:
-    _, document = connect.read(harness, harness.server_file())
-    found = connect.our_server(document, harness.servers)
-    if found is not None:
-        yield entry.server_words(found)
 
 
 def _check_hook(session: Session, harness: Harness) -> HookAnswer:
     """Send a prompt by the hook of the agent's settings, and look in the daemon's log whether it came."""
-    _, document = connect.read(harness, harness.target())
-    there = connect.ours(document)
+    there, _ = standing.entries(harness)
     handler = next(there[event][0] for event in standing.PROMPTS if event in there)
     mark = f"{CHECKED}-{harness.name}-{os.getpid()}"
     answer = standing.run_hook(handler, {"prompt": "Is Ormah connected to this agent?", "session_id": mark})
@@ -398,34 +341,38 @@ def run(session: Session, chosen: SetupChoices, *, dry_run: bool) -> int:
         return _foretell(session, chosen)
     done = carry_out(session, chosen)
     done.checks = check(session, chosen)
-    trouble = {what: answer for what, answer in done.checks.items() if not answer.ok}
+    status = FAILED if any(not answer.ok for answer in done.checks.values()) else 0
+    words = entry.server_command(session.socket_path)
     if session.json:
-        render.emit(_told(done))
-        return FAILED if trouble else 0
+        checks = [
+            {"what": what, "ok": one.ok, "ms": round(one.ms, 1), "trouble": one.trouble}
+            for what, one in done.checks.items()
+        ]
+        rows = [told(change) for change in done.changes]
+        found = {"vault": done.vault, "agents": rows, "daemon": done.service, "name": done.name}
+        pasted = {agent.name: agent.snippet(words) for agent in done.pasted}
+        render.emit(found | {"sessions": done.sessions, "checks": checks, "to_paste": pasted})
+        return status
     for what, answer in done.checks.items():
         how = f"answers in {answer.ms:.0f} ms" if answer.ok else render.paint(answer.trouble or "fails", "red")
         _step(session, "checked", f"{what} {how}")
     for name in chosen.agents:
-        warn(agents.AGENTS[name], [one for one in done.changes if one.harness.name == name])
-    if ignored := units.left_out(os.environ) if chosen.service else []:
-        render.note(
-            f"settings of this shell that the service does not have: {', '.join(ignored)}; put them into config.toml"
-        )
+        if name in HARNESSES:
+            warn(HARNESSES[name], [one for one in done.changes if one.harness.name == name])
+    if chosen.service:
+        services.warn_of_shell()
     render.out()
-    for what, names in _afterwards(done.changes).items():
+    for agent in done.pasted:
+        paste(agent, words)
+    afterwards: dict[str, list[str]] = {}
+    for harness in dict.fromkeys(change.harness for change in done.changes if change.changed):
+        afterwards.setdefault(harness.after, []).append(harness.name)
+    for what, names in afterwards.items():
         render.note(what, label=", ".join(names), colour="cyan")
     render.note('try it: ormahctl remember "I prefer metric units." --about-self; then ask an agent how far it is to the moon',
                 label="next", colour="cyan")  # fmt: skip
     render.note("ormahctl uninstall takes all of this out again, and never a memory", label="undo", colour="cyan")
-    return FAILED if trouble else 0
-
-
-def _afterwards(changes: Sequence[SettingsChange]) -> dict[str, list[str]]:
-    """Return {what the person has to do after these changes: names of the agents that need it}."""
-    found: dict[str, list[str]] = {}
-    for harness in dict.fromkeys(change.harness for change in changes if change.changed):
-        found.setdefault(harness.after, []).append(harness.name)
-    return found
+    return status
 
 
 def _foretell(session: Session, chosen: SetupChoices) -> int:
@@ -433,59 +380,17 @@ def _foretell(session: Session, chosen: SetupChoices) -> int:
     changes = planned(session, chosen)
     vault = chosen.vault or vault_now(session)[0]
     if session.json:
-        rows = [services.told(change, dry_run=True) for change in changes]
-        render.emit(
-            {
-                "dry_run": True,
-                "vault": str(vault),
-                "agents": rows,
-                "service": chosen.service,
-                "name": chosen.name,
-                "sessions": chosen.past,
-            }
-        )
+        rows = [told(change, dry_run=True) for change in changes]
+        found = {"dry_run": True, "vault": str(vault), "agents": rows, "service": chosen.service}
+        render.emit(found | {"name": chosen.name, "sessions": chosen.past})
         return 0
-    for change in changes:
+    for change in [*changes, *(units.install(session.socket_path) if chosen.service else [])]:
         if change.changed:
             services.show(change, sys.stdout)
-    if chosen.service:
-        for one in units.install(session.socket_path):
-            if one.changed:
-                services.show(one, sys.stdout)
-    _step(session, "vault", _short(vault))
+    _step(session, "vault", short(vault))
     _step(session, "daemon", "would be started" + (", and with each login" if chosen.service else ""))
     if chosen.name:
         _step(session, "you", chosen.name)
     if chosen.past:
         _step(session, "sessions", "past ones would be archived, and later ones watched")
     return 0
-
-
-def _told(done: SetupDone) -> dict[str, Any]:
-    """Return `done` as a dict for JSON output."""
-    return {
-        "vault": done.vault,
-        "agents": [services.told(change) for change in done.changes],
-        "daemon": done.service,
-        "name": done.name,
-        "sessions": done.sessions,
-        "checks": [
-            {"what": what, "ok": one.ok, "ms": round(one.ms, 1), "trouble": one.trouble}
-            for what, one in done.checks.items()
-        ],
-    }
-
-
-def agents_of(text: str) -> list[str]:
-    """Return the agents that the option `--agents` names.
-
-    Raises:
-        BadRequest: one of them does not exist.
-    """
-    if text in {"all", "none"}:
-        return found_agents() if text == "all" else []
-    names = [name for name in text.replace(",", " ").split() if name]
-    for name in names:
-        if name not in agents.AGENTS:
-            raise BadRequest(f"there is no agent {name!r}", hint=f"there are {', '.join(agents.AGENTS)}; or: all, none")
-    return names

@@ -5,28 +5,23 @@ Also holds what `setup` and `uninstall` share: to ask before a settings file is 
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
-
-import click
-
-from ormahctl import render
-from ormahctl.session import Session
-from ormahd.rpc.wire import BadRequest, Unavailable
-
-if TYPE_CHECKING:
-    from ormahctl.setup.change import FileChange
-    from ormahctl.setup.connect import SettingsChange
+import difflib
 import getpass
 import os
 import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TextIO
 
-from ormahctl import managers, supervise
+import click
+
+from ormahctl import managers, render, supervise
+from ormahctl.session import Session
 from ormahctl.setup import change, service
 from ormahctl.setup.change import FileChange
 from ormahd import paths
+from ormahd.rpc.wire import BadRequest, Unavailable
 
 AGENTS = ("claude-code", "codex", "gemini", "cursor", "opencode", "claude-desktop", "vscode")
 SERVICE = "service"
@@ -81,9 +76,10 @@ def show(change: FileChange, stream: TextIO) -> None:
 
 def diff(change: FileChange) -> list[str]:
     """Return the lines of a unified diff of the settings file."""
-    import difflib
-
-    before, after = _lines(change.seen.data), _lines(change.after)
+    before, after = (
+        (data or b"").decode("utf-8", "backslashreplace").splitlines(keepends=True)
+        for data in (change.seen.data, change.after)
+    )
     names = [str(change.path) if data is not None else "/dev/null" for data in (change.seen.data, change.after)]
     found: list[str] = []
     for text in difflib.unified_diff(before, after, names[0], names[1]):
@@ -93,29 +89,15 @@ def diff(change: FileChange) -> list[str]:
     return found
 
 
-def _lines(data: bytes | None) -> list[str]:
-    return (data or b"").decode("utf-8", "backslashreplace").splitlines(keepends=True)
-
-
-def told(change: SettingsChange, *, dry_run: bool = False) -> dict[str, Any]:
-    """Return a change as a map for JSON output."""
-    fields = {
-        "agent": change.harness.name,
-        "file": str(change.path),
-        "changed": change.changed,
-        "added": change.added,
-        "replaced": change.replaced,
-        "removed": change.removed,
-        "server": change.server,
-    }
-    return fields | ({"dry_run": True, "diff": "\n".join(diff(change))} if dry_run else {})
+def short(path: Path) -> str:
+    """Return a path with `~` for the home directory."""
+    home = paths.home()
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
 
 def daemon(session: Session) -> tuple[str | None, str | None, str | None]:
     """Return (phase, vault, error message) of the daemon. All are None if no daemon answers; if it answers with an error,
     only the message is set."""
-    from ormahctl import supervise
-
     try:
         hello = supervise.hello(session.socket_path, HELLO_SECONDS)
     except Unavailable as exc:
@@ -135,20 +117,17 @@ def install(session: Session, *, dry_run: bool, yes: bool) -> int:
     socket = session.socket_path
     changes = service.install(socket)
     changed = any(one.changed for one in changes)
+    commands = [] if state == "answers" else [shlex.join(command) for command in managers.enabling()]
     if not agreed(changes, dry_run=dry_run, yes=yes, quiet=session.json):
         if dry_run and session.json:
-            render.emit(
-                {"files": [_told(one, dry_run=True) for one in changes], "commands": _typed(managers.enabling())}
-            )
-        elif dry_run and changed:
-            _say_commands("then it runs:", managers.enabling())
+            render.emit({"files": [_told(one, dry_run=True) for one in changes], "commands": commands})
         return 0 if dry_run else DECLINED
     for one in changes:
         one.make()
     stopped = enable(socket, changed=changed) if state == "answers" else None
     if session.json:
-        told = {"files": [_told(one) for one in changes], "started": state == "answers", "stopped": stopped}
-        render.emit(told | {"commands": [] if state == "answers" else _typed(managers.enabling())})
+        done = {"started": state == "answers", "stopped": stopped, "commands": commands}
+        render.emit({"files": [_told(one) for one in changes], **done})
         return 0
     word = "is" if not changed else "is now"
     render.out(f"ormahd {word} a service of {'launchd' if managers.MACOS else 'systemd'}: it starts when you log in")
@@ -156,27 +135,28 @@ def install(session: Session, *, dry_run: bool, yes: bool) -> int:
         render.out(f"  {render.line(str(one.path))}")
     sys.stdout.flush()
     if stopped is not None:
-        render.note(
-            f"the daemon that was started by hand (pid {stopped}) has stopped, the service runs in its place",
-            label="note",
-            colour="cyan",
-        )
-    if state == "silent":
-        _say_commands(
-            "no service manager answers in this session (no login session, or ssh without one). Log in, and type:",
-            managers.enabling(),
-        )
-    if not managers.MACOS and (state == "silent" or os.environ.get("SSH_CONNECTION")) and not managers.lingers():
-        render.note(
-            f"to have it from the start of the machine, without a login: loginctl enable-linger {shlex.quote(_user())}",
-            label="hint",
-            colour="cyan",
-        )
+        what = f"the daemon that was started by hand (pid {stopped}) has stopped, the service runs in its place"
+        render.note(what, label="note", colour="cyan")
+    if commands:
+        what = "no service manager answers in this session (no login session, or ssh without one). Log in, and type:"
+        render.note(what, label="next", colour="cyan")
+        sys.stderr.flush()
+        for text in commands:
+            render.out(f"  {text}")
+    if not managers.MACOS and (commands or os.environ.get("SSH_CONNECTION")) and not managers.lingers():
+        words = f"loginctl enable-linger {shlex.quote(getpass.getuser())}"
+        what = f"to have it from the start of the machine, without a login: {words}"
+        render.note(what, label="hint", colour="cyan")
+    warn_of_shell()
+    return 0
+
+
+def warn_of_shell() -> None:
+    """Name the settings of this shell that the service will not have."""
     if ignored := service.left_out(os.environ):
         render.note(
             f"settings of this shell that the service does not have: {', '.join(ignored)}; put them into config.toml"
         )
-    return 0
 
 
 def enable(socket: Path, *, changed: bool) -> int | None:
@@ -212,9 +192,7 @@ def remove(changes: Sequence[FileChange]) -> None:
     answers = managers.state() == "answers"
     if answers:
         _run(managers.disabling(), careful=False)
-    for one in changes:
-        one.make()
-    change.tidy(changes)
+    change.take_back(changes)
     if answers:
         _run(managers.forgetting(), careful=False)
 
@@ -258,21 +236,6 @@ def _without_manager() -> Unavailable:
     return Unavailable(f"there is no service manager here ({what})", hint=hint)
 
 
-def _say_commands(heading: str, commands: Sequence[Sequence[str]]) -> None:
-    render.note(heading, label="next", colour="cyan")
-    sys.stderr.flush()
-    for text in _typed(commands):
-        render.out(f"  {text}")
-
-
-def _typed(commands: Sequence[Sequence[str]]) -> list[str]:
-    return [shlex.join(command) for command in commands]
-
-
 def _told(one: FileChange, *, dry_run: bool = False) -> dict[str, Any]:
     fields: dict[str, Any] = {"file": str(one.path), "changed": one.changed}
     return fields | ({"diff": "\n".join(diff(one))} if dry_run else {})
-
-
-def _user() -> str:
-    return getpass.getuser()

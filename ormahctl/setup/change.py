@@ -30,7 +30,7 @@ from ormahd.rpc.wire import BadRequest
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """What `setup` changed in one file. It is stored as a JSON file, so that `uninstall` can reverse the change.
 
-    `agent`: the agent for which the file was changed, or another owner (`service.OWNER`, `harness.owner`). `file`:
+    `agent`: the agent for which the file was changed, or another owner (`service.OWNER`, `paragraph.owner`). `file`:
     the path of the changed file. `real`: the same path with symlinks resolved.
     """
 
@@ -133,6 +133,8 @@ class FileChange:
             Conflict: the file has changed since the plan was made, or may not be written. Nothing was changed.
         """
         if not self.changed:
+            if self.record is not None and self.was is None:
+                self.record.store()
             return
         with alone():
             made = file.write(self.seen, self.after)
@@ -141,14 +143,18 @@ class FileChange:
                 msgspec.structs.replace(self.record, directories=(*known, *made)).store()
             elif self.was is not None:
                 self.was.forget()
-                _remove_empty(self.was.directories)
 
 
-def tidy(changes: Sequence[FileChange]) -> None:
-    """Remove the directories that an earlier setup created for files that `changes` removed, if they are empty."""
+def take_back(changes: Sequence[FileChange]) -> None:
+    """Make changes that remove what an earlier setup added, delete their records, and then the directories that it
+    created for these files, if they are empty."""
     for one in changes:
-        if one.record is None and one.was is not None:
-            _remove_empty(one.was.directories)
+        one.make()
+    for was in [one.was for one in changes if one.was is not None]:
+        was.forget()
+        for path in reversed(was.directories):
+            if os.path.isdir(path) and not os.listdir(path):
+                os.rmdir(path)
 
 
 def whole(owner: str, path: Path, wanted: bytes) -> FileChange:
@@ -180,17 +186,6 @@ def taken_out(owner: str) -> tuple[list[FileChange], list[Path]]:
     return changes, edited
 
 
-def _remove_empty(directories: tuple[str, ...]) -> None:
-    """Remove `directories`, which are listed from the outermost to the innermost. Begin with the innermost, and stop
-    at the first that is not empty."""
-    for path in reversed(directories):
-        if not os.path.isdir(path):
-            continue
-        if os.listdir(path):
-            return
-        os.rmdir(path)
-
-
 SHIM: Final = Path(__file__).resolve().parents[1] / "hook.py"
 SHIM_END = "/ormahctl/hook.py"
 """End of the path of `hook.py` (the shim), by which hooks of any installation are recognised as Ormah's."""
@@ -201,9 +196,6 @@ SPARE_SECONDS: Final = 4
 GUARD: Final = " 2>/dev/null || true"
 """Makes the shell always exit with 0 and print no error. Python exits with 2 if the script is gone (an upgrade, a
 removed environment), and harnesses take a 2 as "block the prompt"."""
-
-OBSOLETE: Final = ("args", "async", "shell")
-"""Keys of a hook that would change what our command does. They are removed, whichever program set them."""
 
 
 def command(event: str, harness: str, *, socket: str | None, deadline: int) -> str:
@@ -317,35 +309,29 @@ def program(socket: Path) -> str:
     return f"{found} --socket {shlex.quote(os.path.abspath(socket))}"
 
 
-def connected(agent: str, wired: paths.AgentConnection) -> None:
-    """Store `wired`, which says how a connected agent calls ormahctl, in the file `paths.wiring_file`."""
-    _change(agent, wired)
-
-
-def disconnected(agent: str) -> None:
-    """Delete what `connected` stored for an agent."""
-    _change(agent, None)
-
-
-def _change(agent: str, wired: paths.AgentConnection | None) -> None:
-    file = paths.wiring_file()
-    if wired is None and not file.exists():
+def wire(agent: str, program: str | None) -> None:
+    """Store by which shell command a connected agent calls ormahctl, for texts that the daemon makes for it; None:
+    the agent is no longer connected."""
+    stored = paths.wiring_file()
+    if program is None and not stored.exists():
         return
     with alone():
-        known = _known(file)
+        try:
+            known = msgspec.json.decode(stored.read_bytes(), type=dict[str, paths.AgentConnection])
+        except (FileNotFoundError, msgspec.DecodeError):
+            known = {}  # an unreadable file is replaced; each setup adds its agent again
+        wired: paths.AgentConnection | None = None if program is None else {"program": program}
         after = {name: one for name, one in known.items() if name != agent} | ({agent: wired} if wired else {})
         if after == known:
             return
-        if not after:
-            file.unlink()
-            return
-        fresh = file.with_suffix(".new")
+        fresh = stored.with_suffix(".new")
         fresh.write_bytes(msgspec.json.encode(after))
-        fresh.replace(file)
+        fresh.replace(stored)
+        if not after:
+            stored.unlink()
 
 
-def _known(file: Path) -> dict[str, paths.AgentConnection]:
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=dict[str, paths.AgentConnection])
-    except (FileNotFoundError, msgspec.DecodeError):
-        return {}  # an unreadable file is replaced; each setup adds its agent again
+def config_home() -> Path:
+    """Return the directory `XDG_CONFIG_HOME`, or `~/.config` if that is not set or not absolute."""
+    given = os.environ.get("XDG_CONFIG_HOME", "")
+    return Path(given) if os.path.isabs(given) else paths.home() / ".config"

@@ -4,8 +4,7 @@ JSON may have comments, trailing commas and a byte order mark. These are replace
 library parses the file; this module only finds the position of each value. Known Python editors of JSON do not keep a
 file's layout, and tree-sitter's grammar rejects numbers such as `1e+16`.
 
-TOML is read by tomllib. Our part is appended as text, and cut out again as text. If a person or a program rewrote it,
-tomlkit edits it.
+TOML is read by tomllib. Our table is appended as text, and cut out again as text.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
-from ormahctl.setup.file import HandlerPlace, InvalidSettings, Splice, apply, between
+from ormahctl.setup.file import InvalidSettings, Splice, apply
 from ormahd.rpc.wire import Conflict
 
 BOM = b"\xef\xbb\xbf"
@@ -117,10 +116,20 @@ UNIT = b"  "
 """Default indentation, for a file that shows none."""
 
 
+class HandlerPlace(NamedTuple):
+    """The position of one handler, a hook's entry, in the settings: `hooks[event][group].hooks[number]`."""
+
+    event: str
+    group: int
+    number: int
+
+
 @dataclass(frozen=True)
 class Json:
-    """Reads and edits a JSON settings file whose root is an object (`file.Document`). An empty file is an empty
-    object."""
+    """Reads and edits a JSON settings file whose root is an object. An empty file is an empty object.
+
+    No method changes the document. Each returns edits for `apply`, which leave all other bytes as they are.
+    """
 
     data: bytes
     bare: bytes
@@ -154,7 +163,9 @@ class Json:
 
     # ---------------------------------------------------------------- hooks
 
-    def add(self, event: str, handler: Mapping[str, Any], matcher: str | None = None) -> list[Splice]:
+    def add(self, event: str, handler: Mapping[str, Any], matcher: str | None) -> list[Splice]:
+        """Return edits that add a group with `handler` after the other groups of `event`. `matcher`: a pattern of the
+        tools for which the hook runs; None: no limit."""
         group = {**({} if matcher is None else {"matcher": matcher}), "hooks": [handler]}
         if not self._has("hooks"):
             return self._insert((), "hooks", {event: [group]})
@@ -162,39 +173,14 @@ class Json:
             return self._insert(("hooks",), event, [group])
         return self._insert(("hooks", event), None, group)
 
-    def change(self, place: HandlerPlace, handler: Mapping[str, Any], gone: Iterable[str]) -> list[Splice]:
-        return self._set(self._path(place), handler, gone)
-
-    def put(self, table: str, name: str, value: Mapping[str, Any]) -> list[Splice]:
-        if not self._has(table):
-            return self._insert((), table, {name: value})
-        return self._insert((table,), name, value)
-
-    def renew(self, table: str, name: str, value: Mapping[str, Any]) -> list[Splice]:
-        return self._set((table, name), value, ())
-
-    def take(self, table: str, name: str, *, keep: bool) -> list[Splice]:
-        return self._remove((table, name) if keep or len(self._at((table,))) > 1 else (table,))
-
-    def _set(self, path: Path, members: Mapping[str, Any], gone: Iterable[str]) -> list[Splice]:
-        """Return the edits that set `members` in the object at `path`, and remove its members whose keys are in
-        `gone`."""
-        edits: list[Splice] = []
-        now = self
-        steps = [*((key, value) for key, value in members.items()), *((key, None) for key in gone)]
-        for key, value in steps:
-            there = now._at(path)
-            if value is None:
-                made = now._remove((*path, key)) if key in there else []
-            elif key not in there:
-                made = now._insert(path, key, value)
-            else:
-                made = now._replace((*path, key), value) if there[key] != value else []
-            edits += made
-            now = now._after(made)
-        return edits
+    def change(self, place: HandlerPlace, handler: Mapping[str, Any]) -> list[Splice]:
+        """Return edits that replace the handler at `place`."""
+        path = self._path(place)
+        return self._replace(path, handler) if self._at(path) != handler else []
 
     def drop(self, place: HandlerPlace, keep: frozenset[str]) -> list[Splice]:
+        """Return edits that remove the handler at `place`, and the containers that then are empty, except those in
+        `keep` (`hooks`, `hooks.EVENT`)."""
         path = self._path(place)
         group = self._at(path[:-2])
         if len(group["hooks"]) > 1:
@@ -205,13 +191,42 @@ class Json:
             return self._remove(path[:2])
         return self._remove(path[:1])
 
+    # ---------------------------------------------------------------- MCP servers
+
+    def put(self, table: str, name: str, value: Mapping[str, Any]) -> list[Splice]:
+        """Return edits that add the member `name` with `value` to the root's object `table`, which is created if
+        missing."""
+        if not self._has(table):
+            return self._insert((), table, {name: value})
+        return self._insert((table,), name, value)
+
+    def renew(self, table: str, name: str, value: Mapping[str, Any]) -> list[Splice]:
+        """Return edits that set the members in `value` in the object `table.name`, and leave its other members."""
+        edits: list[Splice] = []
+        now = self
+        for key, one in value.items():
+            there = now._at((table, name))
+            if key not in there:
+                made = now._insert((table, name), key, one)
+            else:
+                made = now._replace((table, name, key), one) if there[key] != one else []
+            edits += made
+            now = now.after(made)
+        return edits
+
+    def take(self, table: str, name: str, *, keep: bool) -> list[Splice]:
+        """Return edits that remove the member `name` from the root's object `table`. If `table` is then empty, it is
+        removed too, unless `keep` is true."""
+        return self._remove((table, name) if keep or len(self._at((table,))) > 1 else (table,))
+
     @staticmethod
     def _path(place: HandlerPlace) -> Path:
         return ("hooks", place.event, place.group, "hooks", place.number)
 
     # ---------------------------------------------------------------- any JSON
 
-    def _after(self, edits: list[Splice]) -> Self:
+    def after(self, edits: list[Splice]) -> Self:
+        """Return the document after `edits`."""
         return self.parse(apply(self.data, edits)) if edits else self
 
     def _has(self, *path: str) -> bool:
@@ -244,37 +259,25 @@ class Json:
         """Return the edit that adds `value` at the end of the container at `path`: as the member `key`, or if `key`
         is None as an element."""
         if not self.data.removeprefix(BOM).strip(SPACE):
-            text = self._text({key: value}, b"", inline=False)
-            end = len(self.data)
-            return [Splice(end, b"", text + self._newline)]
+            return [Splice(len(self.data), b"", self._text({key: value}, b"") + self._newline)]
         node = self._node(path)
         start, close, children = node.at, node.end - 1, node.children
         end = max(len(self.data[:close].rstrip(SPACE)), start + 1)
         tail = self.data[end:close]
+        outer = self._indent(start)
+        indent = self._own_indent(children[0]) if children else None
+        indent = outer + self._unit if indent is None else indent
+        member = b"" if key is None else json.dumps(key, ensure_ascii=False).encode() + b": "
+        text = self._newline + indent + member + self._text(value, indent)
+        edits = [Splice(end, b"", text) if b"\n" in tail else Splice(end, tail, text + self._newline + outer)]
         last = children[-1].end if children else start + 1
-        own_line = self._line_comment(end)
-        inline = not own_line and (b"\n" not in self.data[start : children[0].start] if children else self._minified)
-        member = b"" if key is None else json.dumps(key, ensure_ascii=False).encode() + self._colon
-        if inline:
-            space = b" " if children and self._spaced else b""
-            edits = [Splice(end, b"", space + member + self._text(value, b"", inline=True))]
-        else:
-            outer = self._indent(start)
-            indent = self._own_indent(children[0]) if children else None
-            indent = outer + self._unit if indent is None else indent
-            text = self._newline + indent + member + self._text(value, indent, inline=False)
-            if b"\n" in tail:
-                edits = [Splice(end, b"", text)]
-            else:
-                edits = [Splice(end, tail, text + self._newline + outer)]
         if children and b"," not in self.bare[last:close]:
             edits.append(Splice(last, b"", b","))
         return edits
 
     def _replace(self, path: Path, value: Any) -> list[Splice]:
         node = self._node(path)
-        now = self.data[node.at : node.end]
-        return [Splice(node.at, now, self._text(value, self._indent(node.at), inline=b"\n" not in now))]
+        return [Splice(node.at, self.data[node.at : node.end], self._text(value, self._indent(node.at)))]
 
     def _remove(self, path: Path) -> list[Splice]:
         """Return the edit that removes the member or element at `path`, with its comma and white space."""
@@ -305,21 +308,6 @@ class Json:
         return b"\r\n" if b"\r\n" in self.data else b"\n"
 
     @cached_property
-    def _minified(self) -> bool:
-        """Whether the file has content and all of it is on one line."""
-        return b"\n" not in self.data.strip(SPACE) and bool(self.value)
-
-    @cached_property
-    def _spaced(self) -> bool:
-        """Whether there is a space before the value of the root's first member; True if the root has no member."""
-        first = next(iter(self._root.children), None) if self.value else None
-        return first is None or self.plain[first.at - 1 : first.at] != b":"
-
-    @property
-    def _colon(self) -> bytes:
-        return b": " if self._spaced else b":"
-
-    @cached_property
     def _unit(self) -> bytes:
         children = self._root.children if self.value else []
         return (self._own_indent(children[0]) if children else None) or UNIT
@@ -339,11 +327,8 @@ class Json:
         """Whether a `//` comment ends at the byte `end` of the file."""
         return ends_in_line_comment(self.data[self.data.rfind(b"\n", 0, end) + 1 : end])
 
-    def _text(self, value: Any, indent: bytes, *, inline: bool) -> bytes:
-        colon = self._colon.decode()
-        comma = (", " if self._spaced else ",") if inline else ","
-        unit = None if inline else self._unit.decode()
-        text = json.dumps(value, ensure_ascii=False, indent=unit, separators=(comma, colon)).encode()
+    def _text(self, value: Any, indent: bytes) -> bytes:
+        text = json.dumps(value, ensure_ascii=False, indent=self._unit.decode()).encode()
         return text.replace(b"\n", self._newline + indent)
 
 
@@ -352,8 +337,7 @@ _PLACE = re.compile(r"^(?P<what>.*?) \(at (?:line (?P<line>\d+), column (?P<colu
 
 @dataclass(frozen=True)
 class Toml:
-    """Reads and edits a TOML settings file (`file.Document`). Hooks are arrays of tables (`[[hooks.EVENT]]`,
-    `[[hooks.EVENT.hooks]]`)."""
+    """Reads a TOML settings file, and edits its tables of MCP servers, as `Json` does."""
 
     data: bytes
     value: Mapping[str, Any]
@@ -383,140 +367,44 @@ class Toml:
         except RecursionError:
             raise InvalidSettings("it is nested too deeply") from None
 
-    @property
-    def comment(self) -> int | None:
-        """Return None: TOML allows comments."""
-        return None
-
-    @property
-    def _newline(self) -> bytes:
-        return b"\r\n" if b"\r\n" in self.data else b"\n"
-
-    def add(self, event: str, handler: Mapping[str, Any], matcher: str | None = None) -> list[Splice]:
-        newline, data = self._newline, self.data
-        gap = b"" if not data else newline if data.endswith((b"\n", b"\r")) else newline * 2
-        limit = [] if matcher is None else [f"matcher = {_value(matcher)}"]
-        lines = [
-            f"[[hooks.{event}]]",
-            *limit,
-            f"[[hooks.{event}.hooks]]",
-            *(f"{k} = {_value(v)}" for k, v in handler.items()),
-        ]
-        return [Splice(len(data), b"", gap + newline.join(line.encode() for line in lines) + newline)]
-
-    def change(self, place: HandlerPlace, handler: Mapping[str, Any], gone: Iterable[str]) -> list[Splice]:
-        document = self._document()
-        return self._set(document, document["hooks"][place.event][place.group]["hooks"][place.number], handler, gone)
+    def after(self, edits: list[Splice]) -> Self:
+        """Return the document after `edits`."""
+        return self.parse(apply(self.data, edits)) if edits else self
 
     def put(self, table: str, name: str, value: Mapping[str, Any]) -> list[Splice]:
-        newline, data = self._newline, self.data
+        """Return the edit that appends the table `table.name`."""
+        data = self.data
+        newline = b"\r\n" if b"\r\n" in data else b"\n"
         gap = b"" if not data else newline if data.endswith((b"\n", b"\r")) else newline * 2
         lines = [f"[{table}.{name}]", *(f"{key} = {_value(one)}" for key, one in value.items())]
         return [Splice(len(data), b"", gap + newline.join(line.encode() for line in lines) + newline)]
 
     def renew(self, table: str, name: str, value: Mapping[str, Any]) -> list[Splice]:
-        document = self._document()
-        return self._set(document, document[table][name], value, ())
+        """Return the edits that set the members in `value`, each on its line of the table `table.name`."""
+        start, end = self._span(table, name)
+        text = self.data[start:end]
+        for key, one in value.items():
+            line = f"{key} = {_value(one)}".encode()
+            text = re.sub(rb"(?m)^[ \t]*%s[ \t]*=[^\r\n]*" % key.encode(), line.replace(b"\\", b"\\\\"), text, count=1)
+        return [Splice(start, self.data[start:end], text)] if text != self.data[start:end] else []
 
-    def take(self, table: str, name: str, *, keep: bool) -> list[Splice]:
-        expected = json.loads(json.dumps(self.value, default=str))
-        del expected[table][name]
-        cut = self._cut(self.put(table, name, self.value[table][name])[0].inserted, table, expected)
-        if cut is not None:
-            return [cut]
-        import tomlkit
-
-        document = self._document()
-        if len(document[table]) > 1 or keep:
-            del document[table][name]
-        else:
-            del document[table]
-        return between(self.data, tomlkit.dumps(document).encode())
-
-    def _set(self, document: Any, table: Any, members: Mapping[str, Any], gone: Iterable[str]) -> list[Splice]:
-        """Return the edits that set `members` in `table`, a table of the parsed `document`, and remove its keys in
-        `gone`."""
-        import tomlkit
-
-        for key, value in members.items():
-            if table.get(key) != value:
-                table[key] = value
-        for key in gone:
-            table.pop(key, None)
-        return between(self.data, tomlkit.dumps(document).encode())
-
-    def drop(self, place: HandlerPlace, keep: frozenset[str]) -> list[Splice]:  # noqa: ARG002 - an array of tables leaves nothing
-        cut = self._cut_hook(place)
-        if cut is not None:
-            return [cut]
-        import tomlkit
-
-        document = self._document()
-        hooks = document["hooks"]
-        groups = hooks[place.event]
-        handlers = groups[place.group]["hooks"]
-        if len(handlers) > 1:
-            del handlers[place.number]
-        elif len(groups) > 1:
-            del groups[place.group]
-        elif len(hooks) > 1:
-            del hooks[place.event]
-        else:
-            del document["hooks"]
-        return between(self.data, tomlkit.dumps(document).encode())
-
-    def _cut_hook(self, place: HandlerPlace) -> Splice | None:
-        """Return the edit that removes the text which `add` wrote for the handler at `place`; None if that text was
-        changed, or if the handler's group has other handlers."""
-        handler = self.value["hooks"][place.event][place.group]["hooks"][place.number]
-        expected = json.loads(json.dumps(self.value, default=str))
-        groups = expected["hooks"][place.event]
-        if len(groups[place.group]["hooks"]) > 1:
-            return None
-        del groups[place.group]
-        if not groups:
-            del expected["hooks"][place.event]
-        return self._cut(self.add(place.event, handler)[0].inserted, "hooks", expected)
-
-    def _cut(self, inserted: bytes, table: str, expected: Mapping[str, Any]) -> Splice | None:
-        """Return the edit that removes `inserted`, a text that Ormah added, with the empty line before it.
-
-        None if the file does not have `inserted` exactly once, or if the rest of the file would not parse to
-        `expected`. In this comparison an empty `table` equals a missing one.
-        """
-        text = inserted.strip(b"\r\n")
-        start = self.data.find(text)
-        if start < 0 or self.data.find(text, start + 1) >= 0:
-            return None
-        newline = self._newline
-        end = start + len(text)
-        end += len(newline) if self.data.startswith(newline, end) else 0
+    def take(self, table: str, name: str, *, keep: bool) -> list[Splice]:  # noqa: ARG002 - no empty table is left
+        """Return the edit that removes the table `table.name` with its own tables, and the empty line before it."""
+        start, end = self._span(table, name)
+        newline = b"\r\n" if b"\r\n" in self.data else b"\n"
         if self.data.endswith(newline * 2, 0, start):
             start -= len(newline)
-        edit = Splice(start, self.data[start:end], b"")
-        try:
-            left = json.loads(json.dumps(type(self).parse(apply(self.data, [edit])).value, default=str))
-        except InvalidSettings:
-            return None
-        return edit if {table: {}} | left == {table: {}} | dict(expected) else None
+        return [Splice(start, self.data[start:end], b"")]
 
-    def _document(self) -> Any:
-        """Return the file parsed by tomlkit.
-
-        Raises:
-            Conflict: tomlkit cannot parse the file, or would write it with other bytes.
-        """
-        import tomlkit
-        from tomlkit.exceptions import TOMLKitError
-
-        hint = "edit the file by hand: take out the lines with /ormahctl/hook.py, then try again"
-        try:
-            document = tomlkit.parse(self.data)
-        except TOMLKitError as exc:
-            raise Conflict(f"our hooks stand in a form that cannot be edited safely: {exc}", hint=hint) from None
-        if tomlkit.dumps(document).encode() != self.data:
-            raise Conflict("our hooks stand in a form that cannot be edited safely", hint=hint)
-        return document
+    def _span(self, table: str, name: str) -> tuple[int, int]:
+        """Return begin and end of the table `table.name` and its own tables, without the empty lines after them."""
+        words = re.escape(f"{table}.{name}".encode())
+        found = re.search(rb"(?m)^[ \t]*\[%s\][^\n]*(?:\n(?![ \t]*\[(?!%s\.))[^\n]*)*" % (words, words), self.data)
+        if found is None:
+            hint = "take the server out of the file by hand, then try again"
+            raise Conflict(f"the server {name} stands in a form that is not edited", hint=hint)
+        end = found.start() + len(found[0].rstrip()) + 1
+        return found.start(), min(end + self.data.startswith(b"\r\n", end - 1), len(self.data))
 
 
 def _value(value: Any) -> str:

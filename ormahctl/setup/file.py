@@ -9,11 +9,12 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import ClassVar, NamedTuple
 
 from ormahd.rpc.wire import Conflict, OrmahError
 
@@ -62,57 +63,6 @@ def between(before: bytes, after: bytes) -> list[Splice]:
     room = shorter - head
     tail = next((at for at in range(room) if before[-1 - at] != after[-1 - at]), room)
     return [Splice(head, before[head : len(before) - tail], after[head : len(after) - tail])]
-
-
-class HandlerPlace(NamedTuple):
-    """The position of one handler, a hook's entry, in the settings: `hooks[event][group].hooks[number]`."""
-
-    event: str
-    group: int
-    number: int
-
-
-class Document(Protocol):
-    """What setup needs from a parsed settings file: its content, and edits of its hooks and MCP servers. No method
-    changes the document. Each returns edits for `apply`, which leave all other bytes as they are."""
-
-    @property
-    def data(self) -> bytes: ...
-
-    @property
-    def value(self) -> Mapping[str, Any]: ...
-
-    @property
-    def comment(self) -> int | None:
-        """The number of the first line with something that the strict format does not allow (comment, trailing
-        comma), or None."""
-
-    @classmethod
-    def parse(cls, data: bytes) -> Self:
-        """Parse the bytes of a settings file. Raises InvalidSettings, whose message has line and column."""
-
-    def add(self, event: str, handler: Mapping[str, Any], matcher: str | None = None) -> list[Splice]:
-        """Return edits that add a group with `handler` after the other groups of `event`. `matcher`: a pattern of the
-        tools for which the hook runs; None: no limit."""
-
-    def change(self, place: HandlerPlace, handler: Mapping[str, Any], gone: Iterable[str]) -> list[Splice]:
-        """Return edits that set the members of the handler at `place` to those of `handler`, remove its members whose
-        keys are in `gone`, and leave all others."""
-
-    def drop(self, place: HandlerPlace, keep: frozenset[str]) -> list[Splice]:
-        """Return edits that remove the handler at `place`, and the containers that then are empty, except those in
-        `keep` (`hooks`, `hooks.EVENT`)."""
-
-    def put(self, table: str, name: str, value: Mapping[str, Any]) -> list[Splice]:
-        """Return edits that add the member `name` with `value` to the root's object `table`, which is created if
-        missing."""
-
-    def renew(self, table: str, name: str, value: Mapping[str, Any]) -> list[Splice]:
-        """Return edits that set the members in `value` in the object `table.name`, and leave its other members."""
-
-    def take(self, table: str, name: str, *, keep: bool) -> list[Splice]:
-        """Return edits that remove the member `name` from the root's object `table`. If `table` is then empty, it is
-        removed too, unless `keep` is true."""
 
 
 LARGEST = 16_000_000
@@ -193,13 +143,21 @@ def write(seen: FileRead, data: bytes | None) -> list[str]:
             opened.write(data)
             opened.flush()
             if before is not None:
-                _alike(fd, real, before)
+                now = os.fstat(fd)
+                if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
+                    os.fchown(fd, before.st_uid, before.st_gid)
+                shutil.copystat(real, fresh)
+                os.utime(fresh)
             os.fsync(fd)
         _unchanged(seen)
         if before is None:
-            _add(fresh, seen)
+            os.link(fresh, real)  # unlike a rename, it never replaces a file that appeared meanwhile
+            fresh.unlink()
         else:
             fresh.replace(real)
+    except FileExistsError:
+        fresh.unlink()
+        raise _changed(seen) from None
     except BaseException:
         fresh.unlink(missing_ok=True)
         for path in reversed(made):
@@ -225,21 +183,6 @@ def _writable(seen: FileRead) -> os.stat_result | None:
     return found
 
 
-def _add(fresh: Path, seen: FileRead) -> None:
-    """Give the new file `fresh` the path of `seen` by a hard link, which unlike a rename never replaces a file that
-    another program created there meanwhile. Raises Conflict if there is one."""
-    try:
-        os.link(fresh, seen.real)
-    except FileExistsError:
-        raise _changed(seen) from None
-    except OSError as exc:
-        if exc.errno not in {errno.EPERM, errno.ENOTSUP, errno.EMLINK}:
-            raise
-        fresh.replace(seen.real)  # a file system without hard links
-    else:
-        fresh.unlink()
-
-
 def _unchanged(seen: FileRead) -> None:
     if read(seen.path).data != seen.data:
         raise _changed(seen)
@@ -247,28 +190,6 @@ def _unchanged(seen: FileRead) -> None:
 
 def _changed(seen: FileRead) -> Conflict:
     return Conflict(f"{seen.path} was changed by somebody else in the meantime; it was left alone", hint="try again")
-
-
-def _alike(fd: int, real: Path, before: os.stat_result) -> None:
-    """Give the new file, which is open as `fd`, the owner, attributes and mode of the old file. `real`: the old
-    file's path; `before`: its stat."""
-    now = os.fstat(fd)
-    if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
-        os.fchown(fd, before.st_uid, before.st_gid)
-    if hasattr(os, "listxattr"):
-        for name in _attributes(real):
-            if not name.startswith("security."):  # the kernel's own labels, which it gives the new file too
-                os.setxattr(fd, name, os.getxattr(real, name))
-    os.fchmod(fd, stat.S_IMODE(before.st_mode))
-
-
-def _attributes(real: Path) -> list[str]:
-    try:
-        return os.listxattr(real)
-    except OSError as exc:
-        if exc.errno == errno.ENOTSUP:
-            return []
-        raise
 
 
 def _directories(path: Path) -> list[str]:

@@ -170,9 +170,7 @@ def _checked(text: str) -> str:
 
 
 def _units() -> Path:
-    given = os.environ.get("XDG_CONFIG_HOME", "")
-    base = Path(given) if os.path.isabs(given) else paths.home() / ".config"
-    return base / "systemd" / "user"
+    return change.config_home() / "systemd" / "user"
 
 
 def _template(name: str) -> str:

@@ -1,30 +1,30 @@
 """How agents are connected: which have hooks and the MCP server, and whether these answer.
 
 To test hooks and the server, their commands in the settings files are run as an agent runs them. Codex runs only hooks
-that the person trusts, so Codex itself is asked whether it trusts ours.
+that the person trusts, so Codex itself is asked whether it trusts ours. Nothing is written.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import selectors
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from ormahctl.gateway import reach
 from ormahctl.setup import change as entry
-from ormahctl.setup import gateway_state, service
 from ormahctl.setup import harness as agents
-from ormahctl.setup.connect import our_server, ours, read, server_entry
-from ormahctl.setup.harness import Harness
+from ormahctl.setup import service
+from ormahctl.setup.connect import Handlers, our_server, ours, read, server_entry
+from ormahctl.setup.harness import Agent, Harness
 from ormahd import __version__
 from ormahd.api import Finding
-from ormahd.rpc.wire import OrmahError
+from ormahd.rpc.wire import OrmahError, Unavailable
 
 PROMPTS = ("UserPromptSubmit", "BeforeAgent")
 """Names that harnesses give the event of a new prompt."""
@@ -33,6 +33,8 @@ PROMPTS = ("UserPromptSubmit", "BeforeAgent")
 SERVER_SECONDS = 30.0
 """Seconds that the MCP server may take for its first answers; it may have to start the daemon and the gateway."""
 CODEX_SECONDS = 10.0
+GATEWAY_SECONDS = 10.0
+"""Seconds within which a gateway that runs must answer."""
 
 
 @dataclass(frozen=True)
@@ -49,72 +51,70 @@ class HookAnswer:
 
 @dataclass(frozen=True)
 class Standing:
-    harness: Harness
+    agent: Agent
     found: str | None
     state: Literal["yes", "no", "outdated", "unreadable"]
     file: Path
-    events: list[str]
+    events: list[str] = field(default_factory=list)
     """Events that have a hook of Ormah."""
-    server: Literal["yes", "no", "outdated", "foreign"]
+    server: Literal["yes", "no", "outdated", "foreign"] = "no"
     """Whether it has our MCP server; `foreign`: another server of that name."""
-    answer: HookAnswer | None
-    trouble: str | None
+    answer: HookAnswer | None = None
+    trouble: str | None = None
     """Why the hooks would not work, or what is wrong with the file; None if nothing is."""
-    mend: str | None
+    mend: str | None = None
+
+
+def entries(agent: Agent) -> tuple[Handlers, Mapping[str, Any] | None]:
+    """Return (Ormah's hooks in the agent's settings, its entry of our MCP server). Raises InvalidSettings."""
+    hooks = ours(read(agent, agent.target())[1]) if isinstance(agent, Harness) else {}
+    return hooks, our_server(read(agent, agent.server_file())[1], agent.servers)
 
 
 def connected() -> dict[str, list[Mapping[str, Any]]]:
     """Return {agent: Ormah's handlers and MCP server in its settings} for every connected agent. An agent whose
     settings file cannot be read is left out."""
     found: dict[str, list[Mapping[str, Any]]] = {}
-    for harness in agents.AGENTS.values():
+    for agent in agents.AGENTS.values():
         try:
-            _, document = read(harness, harness.target())
-            _, servers = read(harness, harness.server_file())
+            hooks, served = entries(agent)
         except OrmahError:
             continue  # `doctor` and `setup` name it
-        handlers = [handler for some in ours(document).values() for handler in some]
-        served = our_server(servers, harness.servers)
+        handlers = [handler for some in hooks.values() for handler in some]
         if handlers or served is not None:
-            found[harness.name] = [*handlers, *([served] if served is not None else [])]
+            found[agent.name] = [*handlers, *([served] if served is not None else [])]
     return found
 
 
-def standing(harness: Harness, *, socket: str | None, server: Sequence[str], deeply: bool = False) -> Standing:
-    """Return whether and how the agent of `harness` is connected, after a trial run of its hook.
+def standing(agent: Agent, *, socket: str | None, server: Sequence[str]) -> Standing:
+    """Return whether and how an agent is connected, after a trial run of its hook.
 
     `socket` and `server`: the value of `--socket` and the words of the MCP server that setup would write now.
-    `deeply`: also ask Codex whether it trusts the hooks.
     """
-    path = harness.target()
+    path = agent.target() if isinstance(agent, Harness) else agent.server_file()
     try:
-        _, document = read(harness, path)
-        _, servers = read(harness, harness.server_file())
+        there, served = entries(agent)
+        named = server_entry(read(agent, agent.server_file())[1], agent.servers)
     except OrmahError as exc:
-        return Standing(harness, harness.found(), "unreadable", path, [], "no", None, exc.message, exc.hint)
-    there, served = ours(document), our_server(servers, harness.servers)
-    if served is None:
-        has: Literal["yes", "no", "outdated", "foreign"]
-        has = "no" if server_entry(servers, harness.servers) is None else "foreign"
-    else:
-        has = "yes" if harness.server(server).items() <= served.items() else "outdated"
+        return Standing(agent, agent.found(), "unreadable", path, trouble=exc.message, mend=exc.hint)
+    has: Literal["yes", "no", "outdated", "foreign"] = "no" if named is None else "foreign"
+    if served is not None:
+        has = "yes" if agent.server(server).items() <= served.items() else "outdated"
     if not there and served is None:
-        return Standing(harness, harness.found(), "no", path, [], has, None, None, None)
-    handler = next((there[event][0] for event in PROMPTS if event in there), None)
-    given = entry.option(handler, "--deadline") or ""
-    deadline = int(given) if given.isdecimal() else entry.DEADLINE_MS
-    wanted = {event: [harness.handler(event, socket=socket, deadline=deadline)] for event in harness.wanted()}
-    right = set(there) == set(wanted) and all(
-        len(there[event]) == 1 and wanted[event][0].items() <= there[event][0].items() for event in wanted
-    )
-    answer = ask_hook(handler, deadline) if handler is not None else None
-    off = harness.off()
-    trouble = f"hooks are switched off: {off}" if off else None
-    if trouble is None and there and deeply and harness.name == "codex":
-        trouble = untrusted()
-    mend = None if right and has != "outdated" else f"ormahctl setup {harness.name}"
-    state: Literal["yes", "outdated"] = "yes" if mend is None else "outdated"
-    return Standing(harness, harness.found(), state, path, list(there), has, answer, trouble, mend)
+        return Standing(agent, agent.found(), "no", path, server=has)
+    right, answer, trouble = has in {"yes", "foreign"}, None, None
+    if isinstance(agent, Harness):
+        handler = next((there[event][0] for event in PROMPTS if event in there), None)
+        given = entry.option(handler, "--deadline") or ""
+        deadline = int(given) if given.isdecimal() else entry.DEADLINE_MS
+        wanted = {event: [agent.handler(event, socket=socket, deadline=deadline)] for event in agent.wanted()}
+        right = has != "outdated" and there == wanted
+        answer = ask_hook(handler, deadline) if handler is not None else None
+        off = agent.off()
+        trouble = f"hooks are switched off: {off}" if off else untrusted() if agent.name == "codex" else None
+    state: Literal["yes", "outdated"] = "yes" if right else "outdated"
+    mend = None if right else f"ormahctl setup {agent.name}"
+    return Standing(agent, agent.found(), state, path, list(there), has, answer, trouble, mend)
 
 
 def ask_hook(handler: Mapping[str, Any], deadline: int) -> HookAnswer:
@@ -247,9 +247,6 @@ def _reply(line: bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-_VERSION = re.compile(r"""^__version__\s*=\s*["']([^"']+)["']""", re.MULTILINE)
-
-
 def findings(daemon: str | None, socket: Path) -> list[Finding]:
     """Return problems of hooks, MCP servers, the service, the gateway and the daemon's version.
 
@@ -265,16 +262,34 @@ def findings(daemon: str | None, socket: Path) -> list[Finding]:
         what = "the service is installed and not enabled, so it does not start at login"
         mend = "enable it: ormahctl setup service --yes; or take it out: ormahctl uninstall service"
         found.append(Finding(level="info", what=what, mend=mend))
-    found += gateway_state.findings(socket)
+    found += _gateway(socket)
     there = connected()
-    for agent, entries in there.items():
-        for trouble in dict.fromkeys(trouble for one in entries for trouble in _troubles(one)):
+    for agent, found_entries in there.items():
+        for trouble in dict.fromkeys(trouble for one in found_entries for trouble in _troubles(one)):
             what = trouble.replace("AGENT", agent, 1)
+            found.append(Finding(level="warning", what=what, mend=f"ormahctl setup {agent}"))
+        servers = [one for one in found_entries if entry.our_server(one)]
+        if not servers and agent in agents.HARNESSES:  # a running Claude Code may write its file back without it
+            what = f"{agent} has hooks and no MCP server ({agents.AGENTS[agent].server_file()})"
             found.append(Finding(level="warning", what=what, mend=f"ormahctl setup {agent}"))
     if "codex" in there and (said := untrusted()) is not None:
         what, _, mend = said.partition(": ")
         found.append(Finding(level="warning", what=what, mend=mend))
     return found
+
+
+def _gateway(socket: Path) -> list[Finding]:
+    """Return what is wrong with the gateway. It is no problem if none runs."""
+    try:
+        found = reach.order(socket, "status", {}, start=False, seconds=GATEWAY_SECONDS)
+    except Unavailable as exc:
+        if exc.data.get("reason") in {"absent", "refused"}:
+            return []
+        return [Finding("warning", exc.message, mend=exc.hint or "ormahctl restart")]
+    if found.get("version") == __version__:
+        return []
+    what = f"the gateway is version {found.get('version')}, and {__version__} is installed"
+    return [Finding("warning", what, mend="ormahctl restart")]
 
 
 def _troubles(one: Mapping[str, Any]) -> Iterator[str]:
@@ -293,17 +308,5 @@ def _troubles(one: Mapping[str, Any]) -> Iterator[str]:
         yield f"the hooks of AGENT run {words[0]}, which is not there"
     if not Path(shim).is_file():
         yield f"the hooks of AGENT run {shim}, which is not there"
-        return
-    version = _version(Path(shim))
-    if version is not None and version != __version__:
-        yield f"the hooks of AGENT are of version {version}, and {__version__} is installed"
-
-
-def _version(shim: Path) -> str | None:
-    """Return the version of the Ormah installation that the script `shim` belongs to, or None if unknown."""
-    try:
-        text = (shim.parents[1] / "ormahd" / "__init__.py").read_text("utf-8")
-    except (OSError, ValueError):
-        return None
-    found = _VERSION.search(text)
-    return found[1] if found else None
+    elif shim != str(entry.SHIM):
+        yield f"the hooks of AGENT are of another installation ({shim.removesuffix(entry.SHIM_END)})"

@@ -117,14 +117,14 @@ def test_it_is_off_unless_it_is_wished_for(house: House) -> None:
     house.call("agent.remember", content=MEMORIES["ci"][2], type="procedure", space="shop")
     assert use(house, "Bash", {"command": "make ship"}, "one") == ""
     hooks = json.loads
-    house.json("setup", "claude-code", "--yes", "--no-mcp")
+    house.json("setup", "claude-code", "--yes", "--no-instructions")
     settings = house.home / ".claude" / "settings.json"
     assert "PreToolUse" not in hooks(settings.read_text())["hooks"]
     house.settings["ORMAH_WHISPER_TOOLS"] = "true"
-    assert house.json("setup", "claude-code", "--yes", "--no-mcp")["added"] == ["PreToolUse"]
+    assert house.json("setup", "claude-code", "--yes", "--no-instructions")["added"] == ["PreToolUse"]
     (group,) = hooks(settings.read_text())["hooks"]["PreToolUse"]
     assert group["matcher"] == "Edit|MultiEdit|Write|NotebookEdit|Bash"
     del house.settings["ORMAH_WHISPER_TOOLS"]
-    assert house.json("setup", "claude-code", "--yes", "--no-mcp")["removed"] == ["PreToolUse"]
+    assert house.json("setup", "claude-code", "--yes", "--no-instructions")["removed"] == ["PreToolUse"]
     house.json("uninstall", "claude-code")
     assert not settings.exists()

@@ -64,7 +64,8 @@ def test_one_command_sets_all_up_and_one_takes_it_out(fresh: House) -> None:
     assert files(fresh) == SETTINGS
     assert (told["name"], told["sessions"]) == ("Ada Byrne", True)
     done = fresh.json("setup", "--yes", "--name", "Grace Hopper", "--deadline", "9000")
-    assert {one["agent"] for one in done["agents"]} == {"claude-code", "codex", "cursor", "vscode"}
+    assert {one["agent"] for one in done["agents"]} == {"claude-code", "codex"}
+    assert set(done["to_paste"]) == {"cursor", "vscode"}
     assert done["vault"] == str(fresh.home / "data_home" / "ormah" / "vault")
     checks = {one["what"]: one for one in done["checks"]}
     assert list(checks) == ["hook of claude-code", "hook of codex", "MCP server"]
@@ -94,7 +95,7 @@ def test_what_cannot_be_is_refused_before_anything_is_changed(fresh: House) -> N
     assert fresh.ctl("setup", "codex", "--past").returncode == 2
     assert fresh.ctl("setup", "--yes", "--no-instructions").returncode == 2
     assert files(fresh) == SETTINGS
-    (fresh.home / ".cursor" / "mcp.json").write_text("{oops}")
+    (fresh.home / ".codex" / "hooks.json").write_text("{oops}")
     assert fresh.ctl("setup", "--yes").returncode == 5
     assert b"ormah" not in (fresh.home / ".claude" / "settings.json").read_bytes()
     assert (
@@ -111,7 +112,7 @@ def test_a_person_answers_five_questions_at_most(fresh: House) -> None:
         fresh,
         [
             ("Connect which?", "cursor, vscode"),
-            ("A number, or a folder", "2"),
+            ("A folder", "~/Memories"),
             ("What is your name?", ""),
             ("[Y/n]", "n"),
         ],
@@ -121,8 +122,9 @@ def test_a_person_answers_five_questions_at_most(fresh: House) -> None:
     assert "Agents on this machine: claude-code, codex, cursor, vscode" in " ".join(shown.split())
     assert "MCP server answers" in " ".join(shown.split())
     assert (fresh.home / ".claude" / "settings.json").read_bytes() == SETTINGS[".claude/settings.json"]
-    assert b"ormahctl" in (fresh.home / ".cursor" / "mcp.json").read_bytes()
-    assert fresh.json("status")["vault"] == str(fresh.home / "Notes" / "Ormah")
+    assert "add this to" in shown
+    assert files(fresh) == SETTINGS
+    assert fresh.json("status")["vault"] == str(fresh.home / "Memories")
     assert (fresh.home / "Notes" / "Owl.md").read_text() == "Owls see at night.\n"
     assert fresh.json("list")[-1]["title"] == "Ada Byrne"
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from ormahd.settings import WhisperSettings
 from ormahd.whisper.greet import AgentCommands
 from ormahd.whisper.render import compose
 from tests.blackbox.test_feedback import FLY
@@ -57,10 +56,8 @@ def texts(house: House) -> dict[str, str]:
         prompt = "where are kayaks stored in the boathouse" if number == 1 else f"zebras of Madagascar, number {number}"
         found[f"prompt {number}"] = say("UserPromptSubmit", "t", prompt=prompt)
     wiring = AgentCommands(house.home / "state_home" / "ormah" / "setup" / "wiring.json")
-    now, settings = datetime.now(UTC), WhisperSettings()
-    found["maintenance"] = compose(
-        [], now=now, settings=settings, maintenance_due=True, commands=wiring.of("claude-code")
-    ).text
+    now = datetime.now(UTC)
+    found["maintenance"] = compose([], now=now, maintenance_due=True, commands=wiring.of("claude-code")).text
     return found
 
 
@@ -81,7 +78,7 @@ def test_every_command_that_an_agent_is_told_runs_as_it_stands(house: House, tmp
     expected = {
         "greeting": ["show"], "prompt 1": ["show", "feedback"], "prompt 2": [], "prompt 3": ["remember", "feedback"],
         "maintenance": ["maintenance"],
-        "instructions": ["recall", "show", "remember", "remember", "feedback"],
+        "instructions": ["recall", "show", "remember", "feedback"],
     }  # fmt: skip
     assert verbs == expected
     shell = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "CLAUDECODE": "1"}

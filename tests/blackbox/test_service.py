@@ -90,7 +90,6 @@ def test_a_daemon_that_was_started_by_hand_hands_over_and_comes_back(managed: Ho
     shown = managed.ctl("setup", "service", "--dry-run")
     assert (shown.returncode, units(managed), pid(managed)) == (0, {}, by_hand)
     assert "+ExecStart=" in shown.stdout
-    assert "systemctl --user enable ormahd.socket ormahd.service" in shown.stdout
     done = managed.ctl("setup", "service", "--yes")
     assert done.returncode == 0, done.stderr
     assert "starts when you log in" in done.stdout

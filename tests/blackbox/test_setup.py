@@ -206,7 +206,7 @@ def test_all_agents_are_disconnected_and_the_vault_stays(living: House) -> None:
     assert living.notes() == notes
     assert living.ctl("status").returncode == 0
     nothing = living.json("uninstall", "--yes")
-    assert nothing == {"agents": [], "vault": str(living.vault), "instructions": []}
+    assert nothing == {"agents": [], "vault": str(living.vault), "instructions": [], "left": []}
     assert living.ctl("uninstall", "codex").stdout.startswith("Codex is not connected\n")
 
 
@@ -359,24 +359,56 @@ def test_an_edit_while_it_asks_is_kept(house: House) -> None:
     assert path.read_bytes() == theirs
 
 
-def test_the_paragraph_in_a_project_and_where_nobody_can_be_asked(house: House) -> None:
-    project = house.home / "project"
-    project.mkdir()
-    (project / "CLAUDE.md").write_bytes(b"# Rules")
-    done = house.ctl("setup", "claude-code", "--yes", "--project", str(project))
-    assert done.returncode == 0, done.stderr
-    text = (project / "CLAUDE.md").read_text()
-    assert text.startswith("# Rules\n\n<!-- ormah:begin ")
-    assert "`ormahctl show ID`" in text, "other people have their own path"
-    assert not (house.home / ".claude" / "CLAUDE.md").exists()
+def test_the_paragraph_where_nobody_can_be_asked(house: House) -> None:
+    mine = house.home / ".claude" / "CLAUDE.md"
+    mine.parent.mkdir()
+    mine.write_bytes(b"# Rules")
+    assert house.json("setup", "claude-code", "--yes", "--no-instructions")["instructions"] is None
     again = house.ctl("setup", "claude-code")
     assert again.returncode == 0, "there is nothing to ask about the hooks"
     assert "--yes" in again.stderr
-    assert not (house.home / ".claude" / "CLAUDE.md").exists()
-    assert house.json("setup", "claude-code", "--yes", "--no-instructions")["instructions"] is None
-    mine = house.json("setup", "claude-code", "--yes")["instructions"]
-    assert (mine["state"], mine["file"]) == ("added", str(house.home / ".claude" / "CLAUDE.md"))
-    done = house.ctl("uninstall", "claude-code", "--yes")
-    assert done.stdout.count("took the paragraph about Ormah out of") == 2
-    assert (project / "CLAUDE.md").read_bytes() == b"# Rules"
-    assert not (house.home / ".claude").exists()
+    assert mine.read_bytes() == b"# Rules"
+    done = house.json("setup", "claude-code", "--yes")["instructions"]
+    assert (done["state"], done["file"]) == ("added", str(mine))
+    assert mine.read_text().startswith("# Rules\n\n<!-- ormah:begin ")
+    told = house.ctl("uninstall", "claude-code", "--yes")
+    assert f"took the paragraph about Ormah out of {mine}" in told.stdout
+    assert mine.read_bytes() == b"# Rules"
+
+
+# ---------------------------------------------------------------- agents whose settings are not edited
+
+
+def test_an_agent_without_hooks_adds_the_server_itself_or_a_person_pastes_it(house: House) -> None:
+    tools = house.home / "tools"
+    tools.mkdir()
+    house.settings["PATH"] = f"{tools}:{os.environ['PATH']}"
+    done = house.ctl("setup", "cursor")
+    assert done.returncode == 0
+    assert f"add this to {house.home}/.cursor/mcp.json" in " ".join(done.stdout.split())
+    assert list(json.loads(done.stdout[done.stdout.index("{") :])["mcpServers"]) == ["ormah"]
+    assert not (house.home / ".cursor").exists()
+    assert house.ctl("setup", "opencode").returncode == 2, "it would run a command, and nobody can be asked"
+    assert '"mcp"' in house.ctl("setup", "opencode", "--yes").stdout, "it is not installed"
+    program = tools / "opencode"
+    file = house.home / "config_home" / "opencode" / "opencode.json"
+    program.write_text(OPENCODE.replace("PYTHON", sys.executable).replace("FILE", str(file)))
+    program.chmod(0o755)
+    done = house.json("setup", "opencode", "--yes")
+    assert (done["changed"], done["file"]) == (True, str(file))
+    assert house.json("setup", "opencode", "--yes")["connected"] is True
+    row = {one["agent"]: one for one in house.json("setup", "--list")["agents"]}["opencode"]
+    assert (row["state"], row["server"]) == ("yes", "yes")
+    gone = house.ctl("uninstall", "opencode")
+    assert f"opencode has the MCP server ormah still: take it out of {file}" in " ".join(gone.stderr.split())
+    assert house.json("uninstall")["left"] == ["opencode"]
+
+
+OPENCODE = """#!PYTHON
+import json, pathlib, sys
+assert sys.argv[1:5] == ["mcp", "add", "ormah", "--"]
+file = pathlib.Path("FILE")
+file.parent.mkdir(parents=True, exist_ok=True)
+file.write_text(json.dumps({"mcp": {"ormah": {"type": "local", "command": sys.argv[5:]}}}))
+"""
+"""What `opencode mcp add` of OpenCode 1.18 does."""

@@ -15,12 +15,14 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from ormahctl.gateway import reach
+from ormahctl.gateway import host, reach
 from ormahctl.gateway.daemon import CallingAgent, DaemonLink
 from ormahctl.gateway.host import Gateway
 from ormahctl.gateway.listen import enter
 from ormahctl.gateway.opening import LARGEST, installed, read_opening
+from ormahctl.setup import standing
 from ormahctl.shim import gateway, pump
+from ormahd import __version__
 from ormahd.api import RecallParams, RecallResult
 from ormahd.rpc.wire import BadRequest, Conflict, Unavailable
 from tests.contract.serving import Answers, serving
@@ -224,3 +226,18 @@ def test_few_connections_are_kept_after_many_calls_at_once() -> None:
         anyio.run(many)
         wait_until(lambda: 0 < server.clients <= 8, "most are closed")
         link.close()
+
+
+def test_doctor_names_one_of_another_version(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "__version__", "0.0.9")
+
+    def act(_: object) -> None:
+        try:
+            (found,) = [one for one in standing.findings(None, place) if "gateway" in one.what]
+            assert found.what == f"the gateway is version 0.0.9, and {__version__} is installed"
+            assert found.mend == "ormahctl restart"
+        finally:
+            reach.stop(place)
+
+    during(place, act)
+    assert [one for one in standing.findings(None, place) if "gateway" in one.what] == [], "it rests"

@@ -104,25 +104,41 @@ def test_doctor_sees_a_daemon_of_another_version(desk: Desk) -> None:
     )
 
 
-def test_doctor_sees_hooks_of_another_version_and_hooks_that_are_gone(desk: Desk) -> None:
+def test_doctor_sees_hooks_of_another_installation_and_hooks_that_are_gone(desk: Desk) -> None:
     file = connect(desk)
     assert desk.ctl("doctor").stdout == "all is well\n"
     old = desk.home / "old"
     (old / "ormahctl").mkdir(parents=True)
     (old / "ormahctl" / "hook.py").write_text("")
-    (old / "ormahd").mkdir()
-    (old / "ormahd" / "__init__.py").write_text('__version__ = "0.0.1"\n')
     here = str(Path(__file__).parents[2])
     written = file.read_text()
     file.write_text(written.replace(f"{here}/ormahctl/hook.py", f"{old}/ormahctl/hook.py"))
     done = desk.ctl("--json", "doctor")
     assert done.returncode == 1
     (finding,) = json.loads(done.stdout)["findings"]
-    assert finding["what"] == f"the hooks of claude-code are of version 0.0.1, and {__version__} is installed"
+    assert finding["what"] == f"the hooks of claude-code are of another installation ({old})"
     assert finding["mend"] == "ormahctl setup claude-code"
     (old / "ormahctl" / "hook.py").unlink()
     (finding,) = json.loads(desk.ctl("--json", "doctor").stdout)["findings"]
     assert finding["what"] == f"the hooks of claude-code run {old}/ormahctl/hook.py, which is not there"
+
+
+def test_doctor_sees_an_agent_whose_hooks_or_tools_are_gone(desk: Desk) -> None:
+    connect(desk)
+    (desk.home / ".claude.json").write_text('{"numStartups": 7}\n')
+    (finding,) = json.loads(desk.ctl("--json", "doctor").stdout)["findings"]
+    assert finding["what"] == f"claude-code has hooks and no MCP server ({desk.home}/.claude.json)"
+    assert finding["mend"] == "ormahctl setup claude-code"
+
+
+def test_doctor_sees_a_pasted_server_whose_program_is_gone(desk: Desk) -> None:
+    cursor = desk.home / ".cursor" / "mcp.json"
+    cursor.parent.mkdir()
+    cursor.write_text(json.loads(desk.ctl("--json", "setup", "cursor", "--dry-run").stdout)["snippet"])
+    assert desk.ctl("doctor").stdout == "all is well\n"
+    cursor.write_text('{"mcpServers": {"ormah": {"command": "/gone/ormahctl", "args": ["mcp"]}}}')
+    (finding,) = json.loads(desk.ctl("--json", "doctor").stdout)["findings"]
+    assert finding["what"] == "the MCP server of cursor runs /gone/ormahctl, which is not there"
 
 
 def test_config_show_begins_with_what_was_set_and_where(desk: Desk) -> None:

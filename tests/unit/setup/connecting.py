@@ -13,12 +13,13 @@ from unittest.mock import patch
 
 import pytest
 
+from ormahctl.setup import change as entry
 from ormahctl.setup import connect
 from ormahctl.setup.edit import Json
-from ormahctl.setup.harness import AGENTS, Harness
+from ormahctl.setup.harness import HARNESSES, Harness
 from tests.surroundings import surroundings
 
-CLAUDE, CODEX, GEMINI = AGENTS["claude-code"], AGENTS["codex"], AGENTS["gemini"]
+CLAUDE, CODEX, GEMINI = HARNESSES["claude-code"], HARNESSES["codex"], HARNESSES["gemini"]
 JSON = pytest.mark.parametrize("harness", [CLAUDE, CODEX, GEMINI], ids=lambda harness: harness.name)
 
 
@@ -36,16 +37,23 @@ def put(harness: Harness, data: bytes) -> Path:
     return path
 
 
+WORDS = ["/home/ada/.local/bin/ormahctl", "mcp"]
+
+
+def planned(harness: Harness, *, deadline: int = 500, socket: str | None = None) -> connect.SettingsChange:
+    """The change of the file that has the hooks."""
+    return connect.plans(harness, socket=socket, deadline=deadline, server=WORDS)[0]
+
+
 def setup(harness: Harness, *, deadline: int = 500, socket: str | None = None) -> connect.SettingsChange:
-    change = connect.connect(harness, socket=socket, deadline=deadline)
+    change = planned(harness, deadline=deadline, socket=socket)
     change.make()
     return change
 
 
 def uninstall(harness: Harness) -> list[connect.SettingsChange]:
     changes = connect.disconnect(harness)
-    for change in changes:
-        change.make()
+    entry.take_back(changes)
     return changes
 
 

@@ -14,12 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ormahctl.setup import change as entry
-from ormahctl.setup import connect
 from ormahctl.setup.edit import Json
 from ormahctl.setup.file import InvalidSettings
-from ormahctl.setup.harness import AGENTS, Harness
+from ormahctl.setup.harness import HARNESSES, Harness
 from tests.examples import examples
-from tests.unit.setup.connecting import CLAUDE, CODEX, GEMINI, JSON, a_home, ours, put, setup, uninstall
+from tests.unit.setup.connecting import CLAUDE, CODEX, GEMINI, JSON, a_home, ours, planned, put, setup, uninstall
 from tests.unit.setup.settings_files import HOOKS, TEXTS, VALUES, files
 
 # ---------------------------------------------------------------- for any file
@@ -156,7 +155,7 @@ def test_an_older_entry_is_renewed_where_it_stands(home: Path) -> None:
     assert change.removed == ["Notification"]
     now = json.loads(path.read_bytes())["hooks"]
     wanted = CLAUDE.handler("UserPromptSubmit", socket=None, deadline=500)
-    assert now["UserPromptSubmit"] == [{"hooks": [beep, wanted | {"statusMessage": "remembering"}]}, {"hooks": [beep]}]
+    assert now["UserPromptSubmit"] == [{"hooks": [beep, wanted]}, {"hooks": [beep]}]
     assert "Notification" not in now
     assert [len(group["hooks"]) for group in now["Stop"]] == [1, 1]
     assert now["Stop"][1]["hooks"] == [beep]
@@ -209,7 +208,7 @@ def test_timeouts_are_in_each_harness_units(home: Path) -> None:
 
 
 def test_each_event_is_handed_over_by_its_name(home: Path) -> None:
-    for harness in (one for one in AGENTS.values() if one.events):
+    for harness in HARNESSES.values():
         setup(harness, socket="/some where/s.sock")
         for event, (handler,) in ours(harness.target()).items():
             words = entry.words(handler)
@@ -229,7 +228,7 @@ def test_the_command_of_a_hook_stays_as_it_is_from_release_to_release(home: Path
             assert handler["command"] == f"{words} {options} 2>/dev/null || true"
             assert set(handler) - {"name"} == {"type", "command", "timeout"}
     setup(CODEX)
-    assert not connect.connect(CODEX, socket=None, deadline=500).changed
+    assert not planned(CODEX).changed
 
 
 def test_the_socket_is_written_where_the_hook_would_not_find_it(home: Path) -> None:

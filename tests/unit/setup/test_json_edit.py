@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ormahctl.setup.edit import Json
-from ormahctl.setup.file import HandlerPlace, InvalidSettings, Splice, apply, between, reverse
+from ormahctl.setup.edit import HandlerPlace, Json
+from ormahctl.setup.file import InvalidSettings, Splice, apply, between, reverse
 from tests.unit.setup.settings_files import files
 
 NONE: frozenset[str] = frozenset()
@@ -19,13 +19,13 @@ HANDLER = {"type": "command", "command": "ours", "timeout": 5}
 
 
 def add(data: bytes, event: str = "Stop", handler: dict[str, Any] = HANDLER) -> bytes:
-    return apply(data, Json.parse(data).add(event, handler))
+    return apply(data, Json.parse(data).add(event, handler, None))
 
 
 @given(files())
 def test_a_hook_is_added_and_every_byte_that_was_there_stays(data: bytes) -> None:
     before = Json.parse(data)
-    edits = before.add("Stop", HANDLER)
+    edits = before.add("Stop", HANDLER, None)
     after = Json.parse(apply(data, edits))
     expected = json.loads(json.dumps(before.value))
     expected.setdefault("hooks", {}).setdefault("Stop", []).append({"hooks": [HANDLER]})
@@ -58,34 +58,35 @@ def _comments(data: bytes) -> bytes:
 
 
 @given(files(), st.sampled_from(["new", "much longer than what was there before", 'with "quotes" // and slashes']))
-def test_members_are_changed_added_and_removed_in_place(data: bytes, command: str) -> None:
-    start = Json.parse(add(data, handler={"type": "command", "command": "old", "args": ["a"], "note": "a person's"}))
+def test_a_hook_is_exchanged_in_place(data: bytes, command: str) -> None:
+    start = Json.parse(add(data, handler={"type": "command", "command": "old", "args": ["a"]}))
     place = HandlerPlace("Stop", len(start.value["hooks"]["Stop"]) - 1, 0)
-    edits = start.change(place, {"type": "command", "command": command, "timeout": 5}, ["args", "shell"])
+    wanted = {"type": "command", "command": command, "timeout": 5}
+    edits = start.change(place, wanted)
     after = Json.parse(apply(start.data, edits))
-    changed = {"type": "command", "command": command, "note": "a person's", "timeout": 5}
-    assert after.value["hooks"]["Stop"][place.group]["hooks"] == [changed]
+    assert after.value["hooks"]["Stop"][place.group]["hooks"] == [wanted]
     assert apply(after.data, reverse(edits)) == start.data
+    assert after.change(place, wanted) == []
+
+
+GROUP = '{\n  "hooks": [\n    {\n      "a": 1\n    }\n  ]\n}'
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("before", "after", "indent"),
     [
-        (b"", (b'{\n  "hooks": {\n    "Stop": [\n      {\n        "hooks": [\n          {\n            "a": 1\n          }\n'
-              b"        ]\n      }\n    ]\n  }\n}\n")),
-        (b'{"a":1}', b'{"a":1,"hooks":{"Stop":[{"hooks":[{"a":1}]}]}}'),
-        (b'{"a": 1}\n', b'{"a": 1, "hooks": {"Stop": [{"hooks": [{"a": 1}]}]}}\n'),
-        (b'{\n\t"hooks": {"Stop": []}\n}', (b'{\n\t"hooks": {"Stop": [\n\t\t{\n\t\t\t"hooks": [\n\t\t\t\t{\n\t\t\t\t\t"a": 1\n\t\t\t\t}\n'
-                                           b"\t\t\t]\n\t\t}\n\t]}\n}")),
-        (b'{\n  "hooks": {"Stop": [{"hooks": []}]}\n}', b'{\n  "hooks": {"Stop": [{"hooks": []}, {"hooks": [{"a": 1}]}]}\n}'),
-        (b'{\r\n  "a": 1 // x\r\n}', (b'{\r\n  "a": 1, // x\r\n  "hooks": {\r\n    "Stop": [\r\n      {\r\n        "hooks": [\r\n'
-                                   b'          {\r\n            "a": 1\r\n          }\r\n        ]\r\n      }\r\n    ]\r\n  }\r\n}')),
-        (b'{"hooks": {"Stop": [1, // one\n]}}', (b'{"hooks": {"Stop": [1, // one\n  {\n    "hooks": [\n      {\n        "a": 1\n'
-                                                b"      }\n    ]\n  }\n]}}")),
+        ("", '{\n  "hooks": {\n    "Stop": [\n      GROUP\n    ]\n  }\n}\n', 6),
+        ('{"a":1}', '{"a":1,\n  "hooks": {\n    "Stop": [\n      GROUP\n    ]\n  }\n}', 6),
+        ('{\n  "hooks": {"Stop": []}\n}', '{\n  "hooks": {"Stop": [\n    GROUP\n  ]}\n}', 4),
+        ('{\r\n  "a": 1 // x\r\n}', '{\r\n  "a": 1, // x\r\n  "hooks": {\n    "Stop": [\n      GROUP\n    ]\n  }\r\n}', 6),
+        ('{"hooks": {"Stop": [1, // one\n]}}', '{"hooks": {"Stop": [1, // one\n  GROUP\n]}}', 2),
     ],
 )  # fmt: skip
-def test_it_is_written_as_the_file_is_written(before: bytes, after: bytes) -> None:
-    assert add(before, handler={"a": 1}).decode() == after.decode()
+def test_it_is_written_in_the_lines_and_indents_of_the_file(before: str, after: str, indent: int) -> None:
+    wanted = after.replace("GROUP", GROUP.replace("\n", "\n" + " " * indent))
+    newline = "\r\n" if "\r\n" in before else "\n"
+    wanted = wanted.replace("\r\n", "\n").replace("\n", newline)
+    assert add(before.encode(), handler={"a": 1}).decode() == wanted
 
 
 @pytest.mark.parametrize(
@@ -117,8 +118,8 @@ def test_what_is_no_json_is_refused_with_its_place(data: bytes, place: str, says
 
 
 def test_of_two_members_with_one_name_the_last_counts() -> None:
-    data = b'{"hooks": {"Stop": [1]}, "hooks": {"Stop": [2]}}'
-    assert add(data, handler={"a": 1}) == b'{"hooks": {"Stop": [1]}, "hooks": {"Stop": [2, {"hooks": [{"a": 1}]}]}}'
+    after = add(b'{"hooks": {"Stop": [1]}, "hooks": {"Stop": [2]}}', handler={"a": 1})
+    assert after.startswith(b'{"hooks": {"Stop": [1]}, "hooks": {"Stop": [2,\n')
 
 
 def test_strings_are_no_comments() -> None:

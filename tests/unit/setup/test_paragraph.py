@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ormahctl.setup import harness as paragraph
+from ormahctl.setup import change as entry
+from ormahctl.setup import paragraph
 from ormahctl.setup.change import Record
 from tests.unit.setup.connecting import CLAUDE, CODEX, GEMINI, JSON
 
@@ -22,18 +23,16 @@ MINE = [
 ]
 
 
-def write(
-    path: Path, agent: str = "claude-code", program: str = "ormahctl", *, wished: bool = False
-) -> paragraph.State:
-    change = paragraph.plan(agent, path, program, wished=wished)
+def write(path: Path, program: str = "ormahctl") -> paragraph.State:
+    change = paragraph.plan("claude-code", path, program)
     change.make()
     return change.state
 
 
-def take_out(*agents: str) -> list[Path]:
-    found = paragraph.removal(agents or ("claude-code",))
-    found.make()
-    return found.edited
+def take_out() -> list[Path]:
+    changes, edited = paragraph.removal("claude-code")
+    entry.take_back(changes)
+    return edited
 
 
 @pytest.mark.parametrize("mine", [None, *MINE])
@@ -73,7 +72,6 @@ def test_one_that_was_edited_is_the_persons(home: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"no secrets", b"no secrets, please"))
     edited = path.read_bytes()
     assert write(path, program="/x/ormahctl") == "edited"
-    assert write(path, program="/x/ormahctl", wished=True) == "edited"
     assert take_out() == [path]
     assert path.read_bytes() == edited
     half = edited.partition(b"<!-- ormah:end")[0]
@@ -82,29 +80,15 @@ def test_one_that_was_edited_is_the_persons(home: Path) -> None:
     assert path.read_bytes() == half
 
 
-def test_one_that_was_taken_out_stays_out_until_it_is_wished_for(home: Path) -> None:
+def test_one_that_was_taken_out_stays_out_until_uninstall(home: Path) -> None:
     path = home / "CLAUDE.md"
     path.write_bytes(b"# Mine\n")
     write(path)
     path.write_bytes(b"# Mine\n")
     assert write(path) == "removed"
     assert path.read_bytes() == b"# Mine\n"
-    assert write(path, wished=True) == "added"
     assert take_out() == []
-    assert path.read_bytes() == b"# Mine\n"
-
-
-def test_a_file_that_two_agents_read_keeps_it_until_the_last_one_goes(home: Path) -> None:
-    real = home / "AGENTS.md"
-    real.write_bytes(b"# Ours\n")
-    link = home / "CLAUDE.md"
-    link.symlink_to(real)
-    assert (write(real, "codex"), write(link, "claude-code")) == ("added", "there")
-    assert take_out("codex") == []
-    assert b"ormah:begin" in real.read_bytes()
-    assert write(real, "codex") == "there"
-    assert take_out("codex", "claude-code") == []
-    assert (real.read_bytes(), link.is_symlink()) == (b"# Ours\n", True)
+    assert write(path) == "added"
 
 
 def test_it_is_known_and_renewed_without_a_record(home: Path) -> None:
@@ -128,7 +112,6 @@ def test_what_is_no_text_is_left_alone(home: Path) -> None:
 def test_the_file_that_the_agent_reads(home: Path, harness) -> None:
     name = {"claude-code": "CLAUDE.md", "codex": "AGENTS.md", "gemini": "GEMINI.md"}[harness.name]
     assert harness.instructions() == harness.home() / name
-    assert harness.instructions(home / "p") == home / "p" / name
 
 
 def test_names_that_a_person_gave_it(home: Path) -> None:

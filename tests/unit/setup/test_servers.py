@@ -1,18 +1,20 @@
-"""Seven agents with settings as they really are: connected, read back, disconnected, to the byte."""
+"""The MCP server in settings as they really are: connected, read back, disconnected, to the byte; or to be pasted."""
 
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ormahctl.setup import connect
+from ormahctl.setup import connect, harness, standing
 from ormahctl.setup.edit import Json
-from ormahctl.setup.harness import AGENTS
-from tests.unit.setup.connecting import a_home
+from ormahctl.setup.harness import AGENTS, HARNESSES
+from ormahd.rpc.wire import Conflict, Unavailable
+from tests.unit.setup.connecting import WORDS, a_home, uninstall
 
 CLAUDE_STATE = (
     b'{\n  "numStartups": 41,\n  "projects": {"/src/shop": {"history": ["run ormahctl \\u2713"], "mcpServers": {}}},\n'
@@ -28,8 +30,6 @@ args = ["--stdio"] # keep
 trust_level = "trusted"
 """
 GEMINI = b'{\r\n  // mine\r\n  "theme": "Atom One",\r\n  "hooks": {"AfterTool": [{"hooks": [{"type": "command", "command": "beep"}]}]},\r\n  "mcpServers": {}, // none yet\r\n}\r\n'
-VSCODE = b'{\n\t"servers": {\n\t\t"play": {"type": "stdio", "command": "npx", "args": ["play"],}, // browser\n\t},\n\t"inputs": [],\n}\n'
-
 CASES: dict[str, dict[str, bytes | None]] = {
     "claude-code": {
         ".claude/settings.json": b'{\n    "model": "opus",\n    "hooks": {\n        "Stop": [{"hooks": [{"type": "command", "command": "say done"}]}]\n    }\n}\n',
@@ -37,10 +37,6 @@ CASES: dict[str, dict[str, bytes | None]] = {
     },
     "codex": {".codex/hooks.json": b'{"hooks":{}}', ".codex/config.toml": CODEX_CONFIG},
     "gemini": {".gemini/settings.json": GEMINI},
-    "cursor": {".cursor/mcp.json": b'{"mcpServers":{"a":{"command":"b"}}}'},
-    "opencode": {"config_home/opencode/opencode.jsonc": b'{\n  "$schema": "x", // schema\n  "mcp": {}\n}'},
-    "claude-desktop": {"config_home/Claude/claude_desktop_config.json": b'{\n  "globalShortcut": ""\n}\n'},
-    "vscode": {"config_home/Code/User/mcp.json": VSCODE},
 }
 OTHERS: dict[str, dict[str, bytes | None]] = {
     "claude-code": {".claude/settings.json": b"", ".claude.json": b"{}"},
@@ -49,10 +45,6 @@ OTHERS: dict[str, dict[str, bytes | None]] = {
         ".codex/config.toml": b'[[hooks.Stop]]\n[[hooks.Stop.hooks]]\ntype = "command"\ncommand = "beep"\n\n[mcp_servers]\n',
     },
     "gemini": {".gemini/settings.json": b'\xef\xbb\xbf{"mcpServers": {"x": {"command": "y"}}}'},
-    "cursor": {".cursor/mcp.json": b'{\n  "mcpServers": {}\n}'},
-    "opencode": {"config_home/opencode/opencode.json": b'{"mcp": {"a": {"type": "remote", "url": "https://a"}}}\n\n'},
-    "claude-desktop": {"config_home/Claude/claude_desktop_config.json": b"\n"},
-    "vscode": {"config_home/Code/User/mcp.json": b'{\r\n\t"servers": {}\r\n}'},
 }
 NONE: dict[str, dict[str, bytes | None]] = {name: dict.fromkeys(files) for name, files in CASES.items()}
 ALL = pytest.mark.parametrize(
@@ -60,7 +52,6 @@ ALL = pytest.mark.parametrize(
     [(agent, files) for table in (CASES, OTHERS, NONE) for agent, files in table.items()],
     ids=[f"{agent}-{kind}" for kind in ("usual", "odd", "none") for agent in CASES],
 )
-WORDS = ["/home/ada/.local/bin/ormahctl", "mcp"]
 
 
 @pytest.fixture
@@ -86,16 +77,11 @@ def content(home: Path) -> dict[str, bytes]:
     }
 
 
-def connected(agent: str, words: list[str] | None = WORDS) -> list[connect.SettingsChange]:
-    changes = connect.plans(AGENTS[agent], socket=None, deadline=500, server=words)
+def connected(agent: str, words: list[str] = WORDS) -> list[connect.SettingsChange]:
+    changes = connect.plans(HARNESSES[agent], socket=None, deadline=500, server=words)
     for change in changes:
         change.make()
     return changes
-
-
-def disconnected(agent: str) -> None:
-    for change in connect.disconnect(AGENTS[agent]):
-        change.make()
 
 
 def served(agent: str) -> dict[str, object]:
@@ -120,9 +106,9 @@ def test_wired_and_taken_out_again_to_the_byte(home: Path, agent: str, files: di
     connected(agent, ["/new/bin/ormahctl", "mcp"])
     connected(agent)
     assert content(home) == after
-    disconnected(agent)
+    uninstall(HARNESSES[agent])
     assert content(home) == before
-    assert not connect.disconnect(AGENTS[agent])
+    assert not connect.disconnect(HARNESSES[agent])
 
 
 @ALL
@@ -137,7 +123,7 @@ def test_what_others_wrote_meanwhile_stays(home: Path, agent: str, files: dict[s
         value = dict(Json.parse(data).value)
         value[AGENTS[agent].servers] = {**value[AGENTS[agent].servers], "later": {"command": "later"}}
         path.write_text(json.dumps(value, indent=2))
-    disconnected(agent)
+    uninstall(HARNESSES[agent])
     left = path.read_bytes()
     assert b"later" in left
     assert b"hook.py" not in left
@@ -160,27 +146,81 @@ def test_another_server_of_that_name_is_left_alone(home: Path, agent: str) -> No
     before = content(home)
     assert "foreign" in [change.server for change in connected(agent)]
     assert served(agent) == theirs
-    disconnected(agent)
-    assert content(home) == before
-
-
-@pytest.mark.parametrize("agent", CASES)
-def test_without_the_server_only_hooks_are_written_and_an_older_entry_goes(home: Path, agent: str) -> None:
-    before = content(home)
-    connected(agent, None)
-    if not AGENTS[agent].events:
-        assert content(home) == before
-    connected(agent)
-    assert "removed" in [change.server for change in connected(agent, None)]
-    disconnected(agent)
+    uninstall(HARNESSES[agent])
     assert content(home) == before
 
 
 def test_a_person_adds_to_our_entry_and_keeps_it(home: Path) -> None:
-    connected("cursor")
-    path = AGENTS["cursor"].server_file()
+    connected("claude-code")
+    path = AGENTS["claude-code"].server_file()
     value = json.loads(path.read_text())
     value["mcpServers"]["ormah"]["env"] = {"ORMAH_SPACE": "shop"}
     path.write_text(json.dumps(value))
-    connected("cursor", ["/new/ormahctl", "mcp"])
-    assert served("cursor") == {"command": "/new/ormahctl", "args": ["mcp"], "env": {"ORMAH_SPACE": "shop"}}
+    connected("claude-code", ["/new/ormahctl", "mcp"])
+    assert served("claude-code") == {
+        "type": "stdio", "command": "/new/ormahctl", "args": ["mcp"], "env": {"ORMAH_SPACE": "shop"},
+    }  # fmt: skip
+
+
+def test_servers_in_one_line_are_named_with_a_way_out(home: Path) -> None:
+    path = put(home, {".codex/config.toml": b'mcp_servers = { linear = { command = "npx" } }\n'})
+    with pytest.raises(Conflict, match=r"config\.toml: mcp_servers is written in one line") as failed:
+        connected("codex")
+    assert "[mcp_servers.NAME]" in (failed.value.hint or "")
+    assert content(home) == path
+
+
+# ---------------------------------------------------------------- agents whose settings are not edited
+
+OTHERS_FILES = {
+    "cursor": (".cursor/mcp.json", b'{"mcpServers":{"a":{"command":"b"}}}'),
+    "opencode": ("config_home/opencode/opencode.jsonc", b'{\n  "$schema": "x", // schema\n  "mcp": {}\n}'),
+    "claude-desktop": ("config_home/Claude/claude_desktop_config.json", b'{\n  "globalShortcut": ""\n}\n'),
+    "vscode": (
+        "config_home/Code/User/mcp.json",
+        b'{\n\t"servers": {\n\t\t"play": {"command": "npx",}, // browser\n\t},\n}\n',
+    ),
+}
+
+
+@pytest.mark.parametrize("agent", OTHERS_FILES)
+def test_a_snippet_is_seen_once_it_was_pasted(home: Path, agent: str) -> None:
+    name, mine = OTHERS_FILES[agent]
+    put(home, {name: mine})
+    one = AGENTS[agent]
+    assert one.server_file() == home / name
+    state = standing.standing(one, socket=None, server=WORDS)
+    assert (state.state, state.server, state.found) == ("no", "no", str(one.home()))
+    snippet = json.loads(one.snippet(WORDS))
+    (home / name).write_text(json.dumps(dict(Json.parse(mine).value) | snippet))
+    assert standing.standing(one, socket=None, server=WORDS).state == "yes"
+    assert standing.connected() == {agent: [snippet[one.servers]["ormah"]]}
+    assert standing.standing(one, socket=None, server=["/new/ormahctl", "mcp"]).state == "outdated"
+    (home / name).write_text("{oops")
+    assert standing.standing(one, socket=None, server=WORDS).state == "unreadable"
+
+
+@pytest.mark.parametrize(
+    ("agent", "typed"),
+    [
+        ("opencode", ["mcp", "add", "ormah", "--", *WORDS]),
+        ("vscode", ["--add-mcp", json.dumps({"name": "ormah", "type": "stdio", "command": WORDS[0], "args": ["mcp"]})]),
+    ],
+)
+def test_a_program_that_adds_servers_by_itself_is_asked_to(home: Path, agent: str, typed: list[str]) -> None:
+    one = AGENTS[agent]
+    os.environ["PATH"] = f"{home}:/usr/bin:/bin"
+    assert harness.add_server(one, WORDS) is False, "it is not installed: a person pastes the snippet"
+    program = home / one.program
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {home}/typed\n')
+    program.chmod(0o755)
+    assert harness.add_server(one, WORDS) is True
+    assert (home / "typed").read_text().splitlines() == typed
+    program.write_text("#!/bin/sh\necho no such thing >&2; exit 3\n")
+    with pytest.raises(Unavailable, match="failed: no such thing"):
+        harness.add_server(one, WORDS)
+
+
+@pytest.mark.parametrize("agent", ["cursor", "claude-desktop"])
+def test_others_have_no_such_command(home: Path, agent: str) -> None:
+    assert AGENTS[agent].adding(WORDS) is None

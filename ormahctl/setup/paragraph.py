@@ -1,0 +1,118 @@
+"""The paragraph about Ormah in the instructions file that an agent reads: CLAUDE.md, AGENTS.md, GEMINI.md.
+
+It stands between two comments. The first one has a digest of the text, which shows on every machine whether a person
+edited it. An edited paragraph belongs to the person and is neither renewed nor removed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Final, Literal
+
+from ormahctl.setup import change, file
+from ormahctl.setup.change import FileChange, Record
+from ormahctl.setup.file import Splice, apply, reverse
+
+TEXT: Final = files("ormahctl.setup").joinpath("paragraph.md").read_text("utf-8")
+"""The paragraph; `{program}` is the shell command for ormahctl."""
+State = Literal["added", "renewed", "there", "edited", "removed", "unreadable"]
+_BLOCK: Final = re.compile(rb"<!-- ormah:begin ([0-9a-f]{8})[^\n]*-->\r?\n(.*?)<!-- ormah:end -->", re.DOTALL)
+_BEGUN: Final = b"<!-- ormah:begin"
+
+
+def owner(agent: str) -> str:
+    """Return the name for the records (`Record.agent`) of Ormah's paragraph in an agent's instructions file."""
+    return f"instructions.{agent}"
+
+
+@dataclass(frozen=True)
+class Paragraph(FileChange):
+    """A planned change of Ormah's paragraph in an agent's instructions file; `make` carries it out."""
+
+    state: State
+    """added, renewed: the paragraph will be written. there: it is up to date. edited: a person changed it, so it stays.
+    removed: a person removed it, so it is not added. unreadable: the file is no text."""
+
+
+def plan(agent: str, path: Path, program: str) -> Paragraph:
+    """Plan to write Ormah's paragraph into the instructions file at `path`. `program`: the shell command for ormahctl
+    that the paragraph names."""
+    seen = file.read(path)
+    data = seen.data or b""
+    was = Record.of(owner(agent), seen.real)
+    if b"\0" in data or data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return Paragraph(seen, seen.data, was, was, "unreadable")
+    newline = b"\r\n" if b"\r\n" in data else b"\n"
+    wanted = block(program, newline)
+    found = _BLOCK.search(data)
+    if found is None and (_BEGUN in data or was is not None):
+        return Paragraph(seen, seen.data, was, was, "edited" if _BEGUN in data else "removed")
+    if found is not None and not _untouched(found):
+        return Paragraph(seen, seen.data, was, was, "edited")
+    if found is not None and found[0] == wanted:
+        return Paragraph(seen, seen.data, was or _record(agent, seen, None, b"", []), was, "there")
+    if found is not None and not (was is not None and was.fits(seen.data)):
+        # others wrote around it, or it came from another machine: it is exchanged where it stands
+        after = data[: found.start()] + wanted + data[found.end() :]
+        edits = [Splice(0, b"", one.inserted.replace(found[0], wanted)) for one in (was.edits if was else ())]
+        return Paragraph(seen, after, _record(agent, seen, was, b"", edits), was, "renewed")
+    before = data if was is None else apply(data, reverse(was.edits))
+    apart = b"" if not before or before.endswith(newline * 2) else newline if before.endswith(newline) else newline * 2
+    edits = [Splice(len(before), b"", apart + wanted + newline)]
+    after = apply(before, edits)
+    state: State = "added" if found is None else "renewed"
+    return Paragraph(seen, after, _record(agent, seen, was, after, edits), was, state)
+
+
+def block(program: str, newline: bytes = b"\n") -> bytes:
+    """Return Ormah's paragraph, from the comment that begins it to the comment that ends it, without a line end after
+    that. `newline`: the line end to use."""
+    body = TEXT.format(program=program).encode().replace(b"\n", newline)
+    begin = f"<!-- ormah:begin {_digest(body)} (ormahctl uninstall takes this out, unless it was edited) -->".encode()
+    return begin + newline + body + b"<!-- ormah:end -->"
+
+
+def _record(agent: str, seen: file.FileRead, was: Record | None, after: bytes, edits: Sequence[Splice]) -> Record:
+    """Return the record of a paragraph. `after`: the file's bytes, if the edits can be reversed one by one."""
+    existed = was.existed if was else seen.data is not None
+    return Record(
+        agent=owner(agent), file=str(seen.path), real=str(seen.real), existed=existed,
+        after=change.digest(after) if after else "", edits=tuple(edits),
+    )  # fmt: skip
+
+
+def removal(agent: str) -> tuple[list[FileChange], list[Path]]:
+    """Return (the changes that remove Ormah's paragraphs from the agent's instructions files, the files in which it
+    stays because a person edited it)."""
+    changes, edited = [], []
+    for was in Record.all(owner(agent)):
+        seen = file.read(Path(was.file))
+        data, found = seen.data or b"", _BLOCK.search(seen.data or b"")
+        after = seen.data
+        if was.fits(seen.data):
+            left = apply(data, reverse(was.edits))
+            after = left if was.existed else None
+        elif found is not None and _untouched(found):
+            inserted = was.edits[-1].inserted if was.edits else b""
+            if inserted and data.count(inserted) == 1:
+                left = data.replace(inserted, b"")
+            else:
+                left = data[: found.start()] + re.sub(rb"\A\r?\n", b"", data[found.end() :])
+            after = left if was.existed or left.strip() else None
+        elif _BEGUN in data:
+            edited.append(seen.path)
+        changes.append(FileChange(seen, after, None, was))
+    return changes, edited
+
+
+def _untouched(found: re.Match[bytes]) -> bool:
+    return found[1].decode() == _digest(found[2])
+
+
+def _digest(body: bytes) -> str:
+    """Return a digest of the paragraph `body`. It does not depend on line ends, because git may change them."""
+    return change.digest(body.replace(b"\r\n", b"\n"))[:8]
