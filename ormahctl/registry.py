@@ -46,6 +46,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     },
     "In and out": {
         "vault": ("vault", "vault"),
+        "sources": ("sources", "sources"),
         "ingest": ("ingest", "ingest"),
         "import": ("transfer", "import_"),
         "export": ("transfer", "export"),

@@ -200,6 +200,34 @@ def check_config(config: Path | None, as_json: bool) -> int:
     return _report(found, as_json, "the configuration is in order")
 
 
+@cli.group(name="sources")
+def sources_group() -> None:
+    """Folders of yours that are found in place. All print JSON, for ormahctl."""
+
+
+@sources_group.command(name="add")
+@click.argument("folder", type=Place)
+@click.option("--space", default="", help="The space of its notes; global: none.")
+@click.option("--include", multiple=True, help="Only files that match this pattern.")
+@click.option("--exclude", multiple=True, help="No files that match this pattern.")
+def add(folder: Path, space: str, include: tuple[str, ...], exclude: tuple[str, ...]) -> None:
+    """Name a folder as a source in the configuration file."""
+    from ormahd.config import add_source
+
+    made = add_source(folder, space, list(include), list(exclude))
+    click.echo(json.dumps({"path": str(made.folder), "space": made.belongs_to}, ensure_ascii=False))
+
+
+@sources_group.command(name="remove")
+@click.argument("name")
+def remove(name: str) -> None:
+    """Take a source out of the configuration file."""
+    from ormahd.config import remove_source
+
+    made = remove_source(name)
+    click.echo(json.dumps({"path": str(made.folder), "space": made.belongs_to}, ensure_ascii=False))
+
+
 @cli.group(name="model")
 def model_group() -> None:
     """Embedding models: which there are, choosing one, what one can do. All print JSON, for ormahctl."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 
 from ormahd import paths
-from ormahd.errors import BadRequest, Conflict, NotFound, either, faults, near, shown
+from ormahd.errors import Ambiguous, BadRequest, Conflict, NotFound, either, faults, near, shown
 from ormahd.settings import Settings
+from ormahd.settings.learning import SourceFolder
 
 OUTSIDE = frozenset({"ORMAH_SOCKET", "ORMAH_SPACE", "ORMAH_CONFIG", "ORMAH_VAULT", "ORMAH_JUDGING"})
 """Valid `ORMAH_*` variables that are not of the form `ORMAH_<GROUP>_<SETTING>`: the client's socket, the caller's
@@ -24,6 +26,8 @@ space, the configuration file, the vault, and the mark of a command that runs as
 
 
 _DEFAULTS = Settings()
+SOURCES = "sources"
+"""The tables of the configuration file that name folders of the person. They have no variable in the environment."""
 
 
 class Config(Struct, frozen=True):
@@ -43,6 +47,8 @@ class Config(Struct, frozen=True):
 def keys() -> Iterator[tuple[str, str]]:
     """Yield every setting as (group, name), in the order in which `Settings` defines them."""
     for group, field in Settings.model_fields.items():
+        if group == SOURCES:
+            continue
         annotation = field.annotation
         assert isinstance(annotation, type)
         assert issubclass(annotation, BaseModel)
@@ -106,6 +112,7 @@ class _FoundSettings(Struct):
     values: dict[str, dict[str, Any]]
     origins: dict[str, str]
     faults: list[BadRequest]
+    sources: object = ()
 
     def set(self, key: str, value: Any, origin: str) -> None:
         group, name = key.split(".", 1)
@@ -122,6 +129,9 @@ def _from_file(found: _FoundSettings, path: Path, *, must_exist: bool) -> None:
         found.faults.append(exc)
         return
     for group, table in document.items():
+        if group == SOURCES:
+            found.sources = table
+            continue
         if not isinstance(table, dict):
             if group in groups:
                 what, hint = f"{path}: '{group}' must be a table ([{group}])", "run: ormahctl config default"
@@ -154,7 +164,7 @@ def _from_environ(found: _FoundSettings, environ: Mapping[str, str]) -> None:
 def _checked(found: _FoundSettings) -> Settings | None:
     """Return the validated settings. If a value is not allowed, append the errors to `found.faults` and return None."""
     unset = {key for key in keys() if getattr(getattr(_DEFAULTS, key[0]), key[1]) is None}
-    values = {
+    values: dict[str, object] = {
         group: {
             name: value
             for name, value in table.items()
@@ -163,10 +173,13 @@ def _checked(found: _FoundSettings) -> Settings | None:
         for group, table in found.values.items()
     }
     try:
-        return Settings.model_validate(values)
+        return Settings.model_validate({**values, SOURCES: found.sources})
     except ValidationError as exc:
         for one in faults(exc):
             group, _, name = one.key.partition(".")
+            if group.startswith(SOURCES):
+                found.faults.append(BadRequest(f"[[{SOURCES}]]: {one.key}: {one.what}", hint="ormahctl sources --help"))
+                continue
             key = f"{group}.{name.partition('[')[0].partition('.')[0]}"
             origin = found.origins.get(key, "the defaults")
             what = f"{key}: {one.what}" if origin == "flag" else f"{key} (in {origin}): {one.what}"
@@ -237,18 +250,28 @@ def write_setting(file: Path, key: str, value: Any) -> None:
     Raises BadRequest if the file is not valid TOML, or cannot be written.
     """
     import tomlkit
-    from tomlkit.exceptions import TOMLKitError
 
     group, _, name = key.partition(".")
+
+    def change(document: Any) -> None:
+        document.setdefault(group, tomlkit.table())[name] = value
+
+    _edit(file, change, f"set {key} by hand")
+
+
+def _edit(file: Path, change: Callable[[Any], None], hint: str) -> None:
+    """Write the configuration file with a change of its document (of tomlkit); comments and order stay."""
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
     _read(file, must_exist=False)
     before = file.read_bytes() if file.exists() else b""
     try:
         document = tomlkit.parse(before.decode("utf-8-sig"))
-        table = document.setdefault(group, tomlkit.table())
-        table[name] = value
+        change(document)
         after = tomlkit.dumps(document).encode()
     except (TOMLKitError, TypeError) as exc:
-        raise BadRequest(f"{file} cannot be changed: {exc}", hint=f"set {key} by hand") from exc
+        raise BadRequest(f"{file} cannot be changed: {exc}", hint=hint) from exc
     new = file.with_name(f".{file.name}.{os.getpid()}.new")
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -257,9 +280,71 @@ def write_setting(file: Path, key: str, value: Any) -> None:
             shutil.copymode(file, new)
         new.replace(file.resolve())  # a symlink stays one
     except OSError as exc:
-        raise BadRequest(f"{file} cannot be written: {exc.strerror}", hint=f"set {key} by hand") from exc
+        raise BadRequest(f"{file} cannot be written: {exc.strerror}", hint=hint) from exc
     finally:
         new.unlink(missing_ok=True)
+
+
+def add_source(folder: Path, space: str, include: list[str], exclude: list[str]) -> SourceFolder:
+    """Name a folder as a source in the configuration file, and return the entry. `space`: as `SourceFolder.space`;
+    empty: the name of the repository around the folder, else the folder's.
+
+    Raises BadRequest if this folder cannot be a source.
+    """
+    import tomlkit
+
+    now = load()
+    folder = folder.resolve()
+    if not folder.is_dir():
+        raise BadRequest(f"{folder} is no folder", hint="name a folder with notes, such as an Obsidian vault")
+    named = now.settings.vault.path
+    kept = {paths.expand(named) if named else paths.default_vault(), *paths.own_folders()}
+    for place in (one.resolve() for one in kept):
+        if place == folder or place in folder.parents or folder in place.parents:
+            raise BadRequest(
+                f"{folder} is, holds or lies in a folder of Ormah itself ({place})", hint="name another folder"
+            )
+    for other in (one.folder.resolve() for one in now.settings.sources):
+        if other == folder or other in folder.parents or folder in other.parents:
+            raise BadRequest(
+                f"{other} is a source already, and {folder} shares files with it",
+                hint=f"ormahctl sources remove {shlex.quote(str(other))}",
+            )
+    around = next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)
+    made = SourceFolder(path=str(folder), space=space or around.name, include=include, exclude=exclude)
+
+    def change(document: Any) -> None:
+        table = tomlkit.table()
+        table.update({name: value for name, value in made.model_dump().items() if value})
+        document.setdefault(SOURCES, tomlkit.aot()).append(table)
+
+    _edit(now.file, change, f"add a table [[{SOURCES}]] by hand")
+    return made
+
+
+def remove_source(name: str) -> SourceFolder:
+    """Take a source out of the configuration file, and return its entry. `name`: its folder, or the folder's name.
+
+    Raises NotFound, and Ambiguous if several folders have this name.
+    """
+    now = load()
+    wanted = paths.expand(Path(name)).absolute()
+    there = now.settings.sources
+    found = [one for one in there if one.folder in (wanted, wanted.resolve())]
+    found = found or [one for one in there if one.folder.name == name]
+    if not found:
+        listed = ", ".join(str(one.folder) for one in there) or "none"
+        raise NotFound(f"{name} is no source", hint=f"the sources are: {listed}")
+    if len(found) > 1:
+        raise Ambiguous(f"several sources are called {name}", hint="name its folder: ormahctl sources")
+
+    def change(document: Any) -> None:
+        document[SOURCES].pop(there.index(found[0]))
+        if not document[SOURCES]:
+            del document[SOURCES]
+
+    _edit(now.file, change, f"change [[{SOURCES}]] by hand")
+    return found[0]
 
 
 def default_document() -> str:
@@ -269,6 +354,8 @@ def default_document() -> str:
     lines: list[str] = ["# Ormah's settings and their defaults. Take the # off a line to change it."]
     groups = Settings()
     for group, field in Settings.model_fields.items():
+        if group == SOURCES:
+            continue
         lines += ["", f"[{group}]"]
         model = getattr(groups, group)
         assert field.annotation is not None

@@ -96,6 +96,10 @@ class Ormah:
         )  # fmt: skip
         self.learned = Learned(vault, index, state)
         self.spaces = Spaces(vault)
+        self.sources = config.settings.sources
+        """The folders of the person that are found in place, as the configuration names them now."""
+        self.renewed: Callable[[], None] = lambda: None
+        """Called after the index was replaced. Set by the sources, which are read again then."""
         self.clock = clock
         self.events = EventStream(clock)
         self.ranking_clock = _fixed(self.settings.daemon.fixed_time) or clock
@@ -408,6 +412,7 @@ class Ormah:
         """After the index was replaced: discard what earlier scans knew of it, and give strength to the new one."""
         self.reconciler.forget()
         self.learned.forget()
+        self.renewed()
 
     def _fetched(self, fetcher: Fetcher) -> Callable[[str], bool]:
         def fetch(prefix: str) -> bool:
@@ -504,6 +509,7 @@ class Ormah:
     def rebuild(self, progress: Callable[[int, int, str], None]) -> int:
         """Rebuild the index from the vault, keeping cached embeddings. Return the number of nodes."""
         self._rebuild_rows()
+        self.renewed()
         while self.index.pending() and not self.index.wait_filled(0.5):
             progress(self.index.count() - self.index.pending(), self.index.count(), "embedding")
         return self.index.count()

@@ -126,6 +126,11 @@ def purged_file(vault_id: str) -> Path:
     return _base("data") / "purged" / vault_id
 
 
+def own_folders() -> list[Path]:
+    """Return the folders that hold the configuration, data, index and state of all vaults of this user."""
+    return [_base(kind) for kind in ("config", "data", "cache", "state")]
+
+
 def setup_dir() -> Path:
     """Return the folder where `ormahctl setup` records its changes to other programs' settings; it belongs to no
     vault."""

@@ -17,7 +17,7 @@ import click
 from msgspec import UNSET, UnsetType
 
 from ormahctl import render
-from ormahctl.commands import backfill, documents
+from ormahctl.commands import backfill
 from ormahctl.commands.sessions import REFUSED
 from ormahctl.options import OneOf
 from ormahctl.registry import Verb
@@ -25,6 +25,7 @@ from ormahctl.render import Bar
 from ormahctl.session import Session, pass_session
 from ormahd.api import (
     WHY_OURS,
+    IngestDocumentParams,
     IngestedDocument,
     IngestedFile,
     IngestFileParams,
@@ -92,7 +93,8 @@ def ingest(
 
     Conversations are transcripts of Claude Code, Codex and Gemini CLI, the exports of ChatGPT and Claude.ai (a zip, a
     folder or a file), and text with `User:` and `Assistant:` at the start of lines. `ormahctl recall --sessions` searches
-    them. Documents are all other texts, markdown and PDFs: each section becomes a memory that follows its file.
+    them. Documents are all other texts, markdown and PDFs: each section becomes a memory, a copy
+    (`ormahctl sources` finds files in place).
     What a file is, is told by its content. Secrets are redacted first. An interrupted command can be repeated: what
     is known is skipped.
 
@@ -148,12 +150,12 @@ def _told(session: Session, read: _ReadFiles, path: str | None, seconds: float, 
     if session.json:
         about = {"dry_run": dry_run, **_sums(files), "seconds": round(seconds, 3), "files": files}
         about["left_out"] = read.left_out
-        render.emit(about | {"documents": {**documents.sums(texts), "files": texts}})
+        render.emit(about | {"documents": {**_sections(texts), "files": texts}})
     else:
         if files or not texts:
             _report(files, dry_run, seconds)
         if texts:
-            documents.report(texts, dry_run=dry_run)
+            _report_documents(texts, dry_run=dry_run)
         for folder in read.left_out:
             render.note(f"{render.line(folder)} is a folder of Ormah itself, and was left out: {WHY_OURS}")
     bad = [file for file in files if file.status == "failed" or (file.status == "unknown" and len(files) == 1)]
@@ -182,26 +184,21 @@ def _named(
             on_progress=lambda at: bar.set(at.done, at.total, at.stage),
         )  # fmt: skip
         read.left_out.extend(found.left_out)
-        if space is not UNSET and found.files:
-            _spaceless(path, found)
+        if space is not UNSET and found.files and not found.documents:
+            why = "what is learned of a conversation belongs to the project in which it was held"
+            raise click.UsageError(
+                f"{path} is no document, and {why}: leave --space and --global out (or --as document)"
+            )
         if dry_run:
             read.files.extend(found.files)
             read.documents.extend(found.documents)
             return
         _archive(session, [one.path for one in found.files], bar, read, unnamed=unnamed)
-        read.documents.extend(documents.ingested(session, found.documents, bar, unnamed=unnamed, space=space))
-
-
-def _spaceless(path: str, found: IngestPathResult) -> None:
-    """Print that `--space` has no effect on the conversations found at `path`. Raises UsageError if there are only
-    conversations."""
-    why = "what is learned of a conversation belongs to the project in which it was held"
-    if not found.documents:
-        raise click.UsageError(
-            f"{path} is no document, and {why}: leave --space and --global out (or --as document, if it is one)",
-            click.get_current_context(),
-        )
-    render.note(f"the space is that of documents: {why} ({render.count(len(found.files), 'file')})")
+        for number, file in enumerate(found.documents):
+            bar.set(number, len(found.documents), Path(file.path).name)
+            run = read.documents[-1].run if read.documents else None
+            wanted = IngestDocumentParams(path=file.path, unnamed=unnamed, space=space, run=run)
+            read.documents.append(session.client.call("ingest.file", wanted, IngestedDocument, timeout=LONG_SECONDS))
 
 
 def _backfill(
@@ -275,9 +272,9 @@ def _sums(files: Sequence[IngestedFile]) -> dict[str, object]:
 
 def _how_far(read: _ReadFiles, how: str) -> None:
     added = sum(file.added for file in read.files) + sum(read.begun.values())
-    memories = sum(file.added + file.updated for file in read.documents)
+    memories = sum(file.added for file in read.documents)
     came = [render.count(added, "turn") + " archived"] if added or not memories else []
-    came += [render.count(memories, "memory", "memories") + " added or updated"] if memories else []
+    came += [render.count(memories, "memory", "memories") + " added"] if memories else []
     render.note(f"{how} after {render.count(len(read.files) + len(read.documents), 'file')}: {', '.join(came)}")
     for name, turns in read.begun.items():
         so_far = f"{render.count(turns, 'turn')} of it {'is' if turns == 1 else 'are'} archived so far"
@@ -318,6 +315,41 @@ def _report(files: Sequence[IngestedFile], dry_run: bool, seconds: float) -> Non
     _notes(files)
 
 
+def _sections(files: Sequence[IngestedDocument]) -> dict[str, int]:
+    return {name: sum(getattr(file, name) for file in files) for name in ("sections", "added", "known")}
+
+
+def _report_documents(files: Sequence[IngestedDocument], *, dry_run: bool) -> None:
+    """Print what became of the sections of documents, or would."""
+    counted = _sections(files)
+    if read := sum(file.status == "read" for file in files):
+        render.out(f"{render.count(counted['sections'], 'section')} of {render.count(read, 'document')}")
+    if counted["added"]:
+        render.out(f"  {render.count(counted['added'], 'memory', 'memories')} {'would be ' if dry_run else ''}added")
+    if counted["known"]:
+        render.out(f"  {render.count(counted['known'], 'section')} known already")
+    redacted: Counter[str] = Counter()
+    for file in files:
+        redacted.update(file.redacted)
+    _note_bad(files, redacted)
+    stored = [file for file in files if file.commit]
+    if stored and not dry_run:
+        first = stored[0]
+        back = f"--run {first.run}" if len(stored) > 1 else (first.commit or "")[:8]
+        render.out(f"  to take it back: ormahctl undo {back}")
+
+
+def _note_bad(files: Sequence[IngestedFile] | Sequence[IngestedDocument], redacted: object) -> None:
+    """Print which secrets were redacted, and which files could not be read."""
+    if redacted:
+        render.note(f"taken out before anything was kept: {_listed(redacted)}", label="secret", colour="red")
+    bad = [file for file in files if file.status == "failed" or (file.status == "unknown" and len(files) == 1)]
+    for file in bad[:SHOWN]:
+        render.note(render.line(file.error or NO_FORMAT), label=render.line(file.path), colour="red")
+    if len(bad) > SHOWN:
+        render.note(f"and {len(bad) - SHOWN:,} more; all of them: ormahctl --json ingest …")
+
+
 def _learned(files: Sequence[IngestedFile], dry_run: bool) -> None:
     made = sum(file.memories for file in files)
     if made:
@@ -335,8 +367,6 @@ def _learned(files: Sequence[IngestedFile], dry_run: bool) -> None:
 def _notes(files: Sequence[IngestedFile]) -> None:
     sums = _sums(files)
     redacted, unknown = sums["redacted"], sums["unknown"]
-    if redacted:
-        render.note(f"taken out before anything was kept: {_listed(redacted)}", label="secret", colour="red")
     if unknown:
         render.note(f"of kinds that Ormah does not know, and left out: {_listed(unknown)}")
     broken, long = sum(file.damaged for file in files), sum(file.too_long for file in files)
@@ -346,11 +376,7 @@ def _notes(files: Sequence[IngestedFile]) -> None:
         first = next(file for file in files if file.too_long)
         where = f"the first is line {first.too_long_line:,} of {render.line(first.path)}"
         render.note(f"{render.count(long, 'line')} longer than 16 MB left out; {where}")
-    bad = [file for file in files if file.status == "failed" or (file.status == "unknown" and len(files) == 1)]
-    for file in bad[:SHOWN]:
-        render.note(render.line(file.error or NO_FORMAT), label=render.line(file.path), colour="red")
-    if len(bad) > SHOWN:
-        render.note(f"and {len(bad) - SHOWN:,} more; all of them: ormahctl --json ingest …")
+    _note_bad(files, redacted)
     strange = sum(file.status == "unknown" for file in files)
     if strange and len(files) > 1:
         render.note(f"{render.count(strange, 'file')} of other kinds passed over")

@@ -5,27 +5,25 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import click
 
 from ormahctl import render
 from ormahctl.commands.recall import ask, told
-from ormahctl.commands.write import fields, peek
+from ormahctl.commands.write import fields, file_of, peek
+from ormahctl.obsidian import known_vaults
 from ormahctl.options import NodeId
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
 from ormahctl.times import TimeOrRevision
-from ormahd import paths
 from ormahd.api import AsOf, Edge, HelloParams, HelloResult, NodeParams, NodeResult
 from ormahd.rpc.wire import BadRequest, NotFound
 
@@ -91,12 +89,8 @@ def show(session: Session, node_id: str, as_of: str | None) -> None:
 
 
 def _origin(said_in: str) -> str:
-    """Return where a memory comes from, in words: a section of a file, or a session."""
-    name = said_in.rpartition("#")[0]
-    if not name.startswith("file://"):
-        return f"said in a session: ormahctl sessions show {render.line(name)}"
-    path, _, section = name.removeprefix("file://").partition("#")
-    return f"follows the section “{render.line(unquote(section))}” of {render.line(unquote(path))}"
+    """Return in which session a memory was said, in words."""
+    return f"said in a session: ormahctl sessions show {render.line(said_in.rpartition('#')[0])}"
 
 
 def _edge(arrow: str, edge: Edge) -> str:
@@ -105,11 +99,6 @@ def _edge(arrow: str, edge: Edge) -> str:
     return f"{arrow} {edge.edge} {edge.short_id}  {title}  {edge.weight:.2f}{reason}"
 
 
-OBSIDIAN: Final = (
-    ".config/obsidian", "Library/Application Support/obsidian", ".var/app/md.obsidian.Obsidian/config/obsidian",
-    "snap/obsidian/current/.config/obsidian",
-)  # fmt: skip
-"""Where Obsidian keeps its list of vaults, relative to the home directory: Linux, macOS, Flatpak, snap."""
 OPENERS: Final = ("open",) if sys.platform == "darwin" else ("xdg-open",)
 
 
@@ -130,7 +119,7 @@ def open_(session: Session, node_id: str, only: bool) -> None:
     """
     node = peek(session, node_id)
     hello = session.client.call("hello", HelloParams(client="ormahctl"), HelloResult)
-    file = Path(hello.vault) / node.path
+    file = file_of(hello.vault, node.path)
     if not file.is_file():
         raise NotFound(f"{file} is not there", hint="the vault is elsewhere, or the note was moved; try again")
     uri = f"obsidian://open?path={quote(str(file), safe='')}" if _in_obsidian(file) else None
@@ -148,19 +137,7 @@ def open_(session: Session, node_id: str, only: bool) -> None:
 def _in_obsidian(file: Path) -> bool:
     """Whether Obsidian is installed and has a vault that contains the file."""
     real = Path(os.path.realpath(file))
-    return any(Path(os.path.realpath(vault)) in real.parents for vault in _vaults())
-
-
-def _vaults() -> Iterator[str]:
-    """Return the folders that Obsidian knows as vaults."""
-    given = os.environ.get("XDG_CONFIG_HOME")
-    places = [paths.home() / one for one in OBSIDIAN] + ([Path(given) / "obsidian"] if given else [])
-    for place in places:
-        try:
-            vaults = json.loads((place / "obsidian.json").read_bytes())["vaults"].values()
-            yield from (one["path"] for one in vaults)
-        except (OSError, ValueError, KeyError, AttributeError, TypeError):
-            continue  # it is not installed so, or writes its list otherwise: then it is no help
+    return any(Path(os.path.realpath(vault)) in real.parents for vault in known_vaults())
 
 
 def _open(file: Path, uri: str | None) -> str:

@@ -291,6 +291,11 @@ def update(
     written(session, session.client.call("agent.update", params, WriteResult), "updated")
 
 
+def file_of(vault: str, path: str) -> Path:
+    """Return the file of a memory or of a section of a source, whose path is absolute and ends with `:` and a line."""
+    return Path(path.rpartition(":")[0]) if path.startswith("/") else Path(vault) / path
+
+
 WAIT_SECONDS = 10.0
 """Seconds to wait for an edit: the daemon waits until the file is at rest (1.5 s by default), then commits and indexes
 it."""
@@ -307,7 +312,7 @@ def edit(session: Session, node_id: str) -> None:
     """
     node = peek(session, node_id)
     hello = session.client.call("hello", HelloParams(client="ormahctl"), HelloResult)
-    file = Path(hello.vault) / node.path
+    file = file_of(hello.vault, node.path)
     try:
         before = file.read_bytes()
     except OSError as exc:
@@ -315,6 +320,9 @@ def edit(session: Session, node_id: str) -> None:
             f"{file}: {exc.strerror}", hint="the vault is elsewhere, or the note was moved; try again"
         ) from exc
     _open_editor(file)
+    if node.path.startswith("/"):
+        render.note("it is a file of yours: what you saved is found in a moment, and Ormah commits nothing of it")
+        return
     try:
         unchanged = file.read_bytes() == before
     except FileNotFoundError:

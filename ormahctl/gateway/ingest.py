@@ -120,8 +120,7 @@ async def _ingest(daemon: DaemonLink, who: CallingAgent, given: IngestPathParams
             document = await daemon.call("ingest.file", wished, IngestedDocument, asker=who, timeout=None)
         document.path = ""
         _check(name, document)
-        made = document.added + document.updated + document.restored
-        return as_json(Ingested(_status(dry=dry), made, [], document=document))
+        return as_json(Ingested(_status(dry=dry), document.added, [], document=document))
     file = looked.files[0] if looked.files else IngestedFile(path="", status="unknown")
     if not dry and looked.files:
         archived = IngestFileParams(path=given.path, unnamed=True)

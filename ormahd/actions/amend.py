@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ormahd.actions.views import stem
 from ormahd.errors import Conflict, InvalidNote, NotFound, VaultBusy
+from ormahd.index.rows import SOURCE_PREFIX
 from ormahd.model.node import EdgeType, Tier
 from ormahd.note.edit import edit
 from ormahd.note.read import parse
@@ -120,6 +121,18 @@ class Outcome(Struct, frozen=True):
     stored: bool
 
 
+def refuse_source(*rows: NodeRow) -> None:
+    """Raise InvalidNote if one of these is a section of a file in a folder of the person, which Ormah never writes."""
+    for row in rows:
+        if row.from_source:
+            raise InvalidNote(
+                f"{row.path} is a file of yours, of the source {row.source.removeprefix(SOURCE_PREFIX)!r}: Ormah finds it, "
+                "and never writes it",
+                hint=f"edit the file, or put a memory in front of it: ormahctl remember TEXT --replaces {row.short_id}",
+                data={"path": row.path, "id": row.id},
+            )
+
+
 def see(ormah: Ormah, node_id: str) -> SeenNote:
     """Read the note of a node from disk (`node_id`: full id), so that it can be changed.
 
@@ -128,6 +141,7 @@ def see(ormah: Ormah, node_id: str) -> SeenNote:
         not a note that Ormah may change. VaultBusy: the file is missing during a rebase or merge.
     """
     row = ormah.index.note(node_id)
+    refuse_source(row)
     try:
         data = ormah.vault.read(row.path)
     except OSError as exc:

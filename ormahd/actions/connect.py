@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ormahd.actions.amend import Caller, amending, clean, commit, see
+from ormahd.actions.amend import Caller, amending, clean, commit, refuse_source, see
 from ormahd.actions.views import headline, stem
 from ormahd.api import WriteResult
 from ormahd.errors import BadRequest, NotFound
@@ -44,6 +44,7 @@ def connect(
     def attempt() -> WriteResult:
         seen = see(ormah, source_id)
         target = ormah.index.note(target_id)
+        refuse_source(target)
         now = ormah.moment()
         ends = f"{headline(seen.note.title, seen.note.content, 40)} {edge} {headline(target.title, target.content, 40)}"
         if remove:

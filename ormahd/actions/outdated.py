@@ -66,14 +66,17 @@ def superseded_by(
 
     def attempt() -> WriteResult:
         check_circle(ormah, newer.id, older)
-        first, second = see(ormah, newer.id), see(ormah, older.id)
+        first = see(ormah, newer.id)
         now = ormah.moment()
-        changed = ((first, linked(ormah, first, older, now, reason)), (second, superseded(second, now, name(newer))))
+        changed = [(first, linked(ormah, first, older, now, reason))]
+        if not older.from_source:
+            second = see(ormah, older.id)
+            changed.append((second, superseded(second, now, name(newer))))
         parted = _parted(ormah, older.id, now, but=newer.id) if alone else []
         puts = [(seen, data) for seen, data in changed if data != seen.data] + parted
-        title = headline(second.note.title, second.note.content)
+        title = headline(older.title, older.content)
         if not puts:
-            return WriteResult(f"Superseded already: {title} (id: {older.id})", older.id, older.short_id, second.path,
+            return WriteResult(f"Superseded already: {title} (id: {older.id})", older.id, older.short_id, older.path,
                            changed=False, redacted=found, degraded=ormah.degraded())  # fmt: skip
 
         def fill(tx: Transaction) -> None:
@@ -86,7 +89,7 @@ def superseded_by(
         )  # fmt: skip
         rest = _no_longer(parted)
         text = f"Superseded: {title} (id: {older.id}), by {name(newer)}. It no longer shows up in recall.{rest}"
-        return WriteResult(text, older.id, older.short_id, second.path, done.commit, done.op, True, found, [], done.stored,
+        return WriteResult(text, older.id, older.short_id, older.path, done.commit, done.op, True, found, [], done.stored,
                        ormah.degraded())  # fmt: skip
 
     return amending(ormah, attempt)
@@ -132,7 +135,8 @@ def check_circle(ormah: Ormah, newer_id: str, older: NodeRow) -> None:
 
 def link_to(older: NodeRow, now: datetime, reason: str | None) -> NoteLink:
     """Return the `evolved_from` edge to `older` for the note of the memory that replaces it."""
-    return NoteLink(EdgeType.EVOLVED_FROM, stem(older.path), WEIGHT, now, reason or None)
+    target = f"source_{older.short_id}" if older.from_source else stem(older.path)
+    return NoteLink(EdgeType.EVOLVED_FROM, target, WEIGHT, now, reason or None)
 
 
 def linked(ormah: Ormah, newer: SeenNote, older: NodeRow, now: datetime, reason: str | None) -> bytes:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ormahd.actions.amend import PERSON, Caller
+from ormahd.actions.amend import PERSON, Caller, refuse_source
 from ormahd.actions.tombstones import bury, of_notes
 from ormahd.actions.views import saying
 from ormahd.api import PurgeLeft, PurgeParams, PurgeResult
@@ -110,6 +110,7 @@ def _wanted(ormah: Ormah, params: PurgeParams) -> Forgotten:
     if node_id is not None:
         try:
             node_id = ormah.anyone(node_id)
+            refuse_source(*ormah.index.notes([node_id], connections=False).values())
         except NotFound:
             # Purged on another machine, it is gone from this history, but old git objects may still hold it.
             node_id = node_id.strip().lower()

@@ -22,7 +22,17 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from ormahd.actions.amend import Caller, SeenNote, amending, clean, commit, define, make_room_in_core, see
+from ormahd.actions.amend import (
+    Caller,
+    SeenNote,
+    amending,
+    clean,
+    commit,
+    define,
+    make_room_in_core,
+    refuse_source,
+    see,
+)
 from ormahd.actions.outdated import called, link_to, refuse_self, superseded, superseded_by
 from ormahd.actions.views import edge_view, stem
 from ormahd.api import Edge, RememberResult
@@ -68,7 +78,7 @@ def nearby(
     views: list[Near] = []
     for node_id, cosine in chosen:
         row = rows.get(node_id)
-        if row is None or node_id == ormah.vault.self_id or row.expired(now):
+        if row is None or row.from_source or node_id == ormah.vault.self_id or row.expired(now):
             continue
         if space is not None and row.space not in (space, None):
             continue
@@ -126,7 +136,8 @@ class _Draft(Struct, frozen=True):
 def remember(
     ormah: Ormah, request: CreateNodeRequest, caller: Caller, *, replaces: Sequence[str] = ()
 ) -> RememberResult:
-    """Store one memory. The memories that `replaces` names are superseded in the same commit.
+    """Store one memory. The memories that `replaces` names are superseded in the same commit. Of a section of a source,
+    nothing is written: the edge of the new memory to it has it shown behind.
 
     If a memory with the same space, type, title and content exists, it is returned (`existing`); nothing is stored.
 
@@ -182,7 +193,7 @@ def remember(
         name = headline(title, content)
         body = "\n".join(f"{link.edge}: {row.title or row.short_id} ({link.weight:g})" for link, row in made)
         demoted: list[NodeRow] = []
-        ends = [see(ormah, row.id) for row in older]
+        ends = [see(ormah, row.id) for row in older if not row.from_source]
 
         def fill(tx: Transaction) -> None:
             tx.put(path, drawn.data, node_id=node_id, expect=None)
@@ -247,6 +258,7 @@ def _links(
     }
     for wish in asked:
         target = ormah.index.note(ormah.index.resolve(wish.target))
+        refuse_source(target)
         made[target.id, wish.edge] = (NoteLink(wish.edge, stem(target.path), wish.weight, now, wish.reason), target)
     taken = {node_id for node_id, _ in made}
     # a memory in `near` may have been forgotten meanwhile: it has no row
@@ -254,7 +266,7 @@ def _links(
     chosen = 0
     for node_id, cosine in near:
         row = rows.get(node_id)
-        if row is None or node_id in taken or node_id == ormah.vault.self_id or row.expired(now):
+        if row is None or row.from_source or node_id in taken or node_id == ormah.vault.self_id or row.expired(now):
             continue
         similarity = cosine - (CROSS_SPACE_PENALTY if row.space != space else 0.0)
         if linking.near(similarity) and chosen < NEIGHBOURS:

@@ -29,6 +29,7 @@ from ormahd.actions.amend import Caller, clean, commit, make_room_in_core, see
 from ormahd.actions.views import stem
 from ormahd.api import ImportFailure, ImportResult
 from ormahd.errors import Conflict, Fault, OrmahError, fault, shown
+from ormahd.index.rows import MEMORIES
 from ormahd.model.change import Kind
 from ormahd.model.node import (  # fmt: skip
     ABOUT_SELF,
@@ -53,12 +54,14 @@ if TYPE_CHECKING:
 
 def export(ormah: Ormah, *, after: str | None, limit: int) -> ExportResult:
     """Return a page of memories in the order of their ids, after the id `after`. `next` is None on the last page."""
-    ids = [node_id for node_id in sorted(ormah.index.ids()) if after is None or node_id > after]
+    ids = [node_id for node_id in sorted(ormah.index.ids(MEMORIES)) if after is None or node_id > after]
     page = ids[:limit]
     rows = ormah.index.notes(page, connections=False)
     written: dict[str, list[EdgeRow]] = {}
-    for edge in ormah.index.edges_of(page):
-        if not edge.body:  # a wikilink is part of the exported body
+    leaving = ormah.index.edges_of(page)
+    there = ormah.index.keep(list({edge.target for edge in leaving}), MEMORIES)
+    for edge in leaving:
+        if not edge.body and edge.target in there:  # a wikilink is part of the exported body
             written.setdefault(edge.source, []).append(edge)
     items = []
     for node_id, row in rows.items():

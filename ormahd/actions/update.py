@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from ormahd.actions.amend import Caller, SeenNote, amending, clean, commit, define, make_room_in_core, see
+from ormahd.actions.amend import (
+    Caller,
+    SeenNote,
+    amending,
+    clean,
+    commit,
+    define,
+    make_room_in_core,
+    refuse_source,
+    see,
+)
 from ormahd.actions.remember import NEIGHBOURS, at_best, nearby, told
 from ormahd.actions.views import headline, stem
 from ormahd.api import WriteResult
@@ -145,6 +155,7 @@ def _tags(seen: SeenNote, given: list[str] | None, add: list[str], change: Updat
 
 def _link(ormah: Ormah, seen: SeenNote, asked: LinkRequest) -> NoteLink:
     target = ormah.index.note(ormah.index.resolve(asked.target))
+    refuse_source(target)
     if target.id == seen.id:
         raise BadRequest("a memory cannot be connected to itself", hint="name two different ids")
     return NoteLink(asked.edge, stem(target.path), asked.weight, ormah.moment(), asked.reason)

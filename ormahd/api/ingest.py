@@ -94,9 +94,8 @@ class IngestedFile(Result):
 class IngestDocumentParams(Params):
     path: str
     """An absolute path: text in markdown, or a PDF."""
-    dry_run: bool = False
     unnamed: bool = False
-    """True if the file is temporary: its sections become memories that follow no file."""
+    """True if the file is temporary, so that it is not named."""
     space: str | UnsetType | None = UNSET
     """The space of new memories; null: global. Absent: that of the project in which the file is."""
     run: str | None = None
@@ -104,37 +103,20 @@ class IngestDocumentParams(Params):
 
 
 class IngestedDocument(Result):
-    """What became of a document. The numbers are of sections, each of which is a memory."""
+    """What became of a document. The numbers are of sections."""
 
     path: str
     status: str = "read"
-    """`read`, `gone`: the file does not exist any more, or `failed`."""
+    """`read` or `failed`."""
     error: str | None = None
-    kind: str = ""
-    """`markdown` or `pdf`."""
     sections: int = 0
     added: int = 0
-    updated: int = 0
-    archived: int = 0
-    """Memories whose sections are gone from the file."""
-    restored: int = 0
-    """Memories whose sections are back in the file."""
-    moved: int = 0
-    """Memories of a file that was renamed to this one."""
-    same: int = 0
-    kept: int = 0
-    """Memories that were edited here, and so do not follow what became of their section."""
-    forgotten: int = 0
-    """Sections that say what was forgotten or undone here."""
+    """Sections that became a memory."""
     known: int = 0
     """Sections that say what another section or memory says."""
-    kept_titles: list[str] = []
     redacted: dict[str, int] = {}
     run: str | None = None
-    op: str | None = None
     commit: str | None = None
-    stored: bool = False
-    """True if the change is safe and waits for git."""
 
 
 class IngestPathResult(Result):
@@ -220,11 +202,36 @@ class SourceTrouble(Result):
     since: str
 
 
+class SourcesParams(Params):
+    reload: bool = False
+    """True: first take up the configuration file as it is now."""
+
+
+class SourceListed(Result):
+    """A folder of the person that is found in place."""
+
+    name: str
+    path: str
+    space: str | None
+    """Null: its notes are global."""
+    files: int
+    """Number of files in which something is found."""
+    sections: int
+    read: str | None
+    """When it was last compared with the index; null: not yet, since the daemon started."""
+    troubles: dict[str, str] = {}
+    """Path -> why it cannot be read, or is left as it was."""
+
+
+class SourcesResult(Result):
+    sources: list[SourceListed]
+
+
 class SourceHealth(Result):
     """The state of one source of memories. The numbers are those of this machine since it is kept."""
 
     source: str
-    """`hook`, `watcher`, `backfill`, `ingest` or `folder`."""
+    """`hook`, `watcher`, `backfill` or `ingest`."""
     on: bool
     state: str
     """What it does now, in words."""
@@ -319,5 +326,6 @@ INGEST: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     "ingest.file": (IngestDocumentParams, IngestedDocument),
     "ingest.past": (PastParams, PastResult),
     "ingest.backfill": (BackfillParams, BackfillResult),
+    "ingest.sources": (SourcesParams, SourcesResult),
     "agent.sessions": (SessionsParams, SessionsResult),
 }

@@ -202,7 +202,7 @@ class Index(Reader):
         files = upserts.items() if len(upserts) <= AT_ONCE else priority.giving(upserts.items())
         read = notes or {}
         entries = [
-            write.entry(path, data, state, self.blob_id(path, data), read.get(path)) for path, (data, state) in files
+            write.entry(path, data, state, self._blob(path, data), read.get(path)) for path, (data, state) in files
         ]
         priority.give()
         made = self._embed_now(entries) if embed else None
@@ -225,6 +225,9 @@ class Index(Reader):
             for store in self._stores():
                 store.take(deltas[store.number])
         self.indexer.wake()
+
+    def _blob(self, path: str, data: bytes) -> str:
+        return "" if path.startswith("/") else self.blob_id(path, data)  # a section of a source is in no repository
 
     def touched(self, states: Sequence[FileState]) -> None:
         """Store the new size, mtime and inode of files that were touched. A file whose bytes (`digest`) are not those
@@ -374,12 +377,12 @@ class Index(Reader):
         return done
 
     def holding(self, holds: Callable[[bytes], bool]) -> list[str]:
-        """Return the paths of the indexed files for which `holds` returns True. It is called once for each file, with
+        """Return the paths of the vault's files for which `holds` returns True. It is called once for each file, with
         the file's path, id, title and text, joined by newlines, as UTF-8."""
         with self.database.read() as connection:
             rows = connection.execute(
                 "SELECT f.path, coalesce(f.node_id, '') || char(10) || coalesce(n.title, '') || char(10) || t.content "
-                "FROM file f JOIN text t USING (number) LEFT JOIN node n USING (number)"
+                f"FROM file f JOIN text t USING (number) LEFT JOIN node n USING (number) WHERE {reader.OF_VAULT}"
             )
             return [path for path, text in rows if holds(f"{path}\n{text}".encode("utf-8", "surrogateescape"))]
 

@@ -27,6 +27,7 @@ from ormahd.index.embedding_cache import TokenVectors
 from ormahd.index.indexer import Indexer
 from ormahd.index.rows import (
     CANDIDATE_COLUMNS,
+    FROM_SOURCE,
     NODE_COLUMNS,
     NODE_FROM,
     UNWRITTEN,
@@ -34,6 +35,7 @@ from ormahd.index.rows import (
     EdgeRow,
     Filter,
     NodeRow,
+    SourceRow,
     Stats,
     Unresolved,
     candidate,
@@ -143,7 +145,7 @@ def equal(connection: sqlite3.Connection, space: str | None, kind: str, title: s
     """Return the id of the oldest node with exactly this space, type, title and content; None if there is none."""
     row = connection.execute(
         "SELECT id FROM node n JOIN text t USING (number) WHERE held = 1 AND same = ? AND space IS ? AND type = ? "
-        "AND title IS ? AND content = ? ORDER BY created, id LIMIT 1",
+        f"AND NOT {FROM_SOURCE} AND title IS ? AND content = ? ORDER BY created, id LIMIT 1",
         (fingerprint(space, kind, title, content), space, kind, title or None, content),
     ).fetchone()
     return None if row is None else str(row[0])
@@ -163,15 +165,22 @@ def newest(connection: sqlite3.Connection, chosen: Filter, limit: int) -> list[s
     return [row[0] for row in connection.execute(select, (*values, limit))]
 
 
+OF_VAULT = f"kind <> '{NoteKind.SOURCE}'"
+"""Condition in SQL on a row of table `file`: it is a file of the vault."""
+
+
 def known_files(connection: sqlite3.Connection, paths: Sequence[str] | None = None) -> dict[str, FileState]:
-    """Return path -> the file's state when it was indexed. With `paths`, only for indexed files among these paths."""
+    """Return path -> the state when it was indexed, of each file of the vault. With `paths`, only for these files."""
     lent = f"CASE WHEN kind = '{NoteKind.INDEXED}' THEN node_id END"
     names = ("path", "size", "mtime_ns", "inode", "digest", lent)
     if paths is None:
-        return {row[0]: FileState(*row) for row in connection.execute(f"SELECT {', '.join(names)} FROM file")}
+        return {
+            row[0]: FileState(*row)
+            for row in connection.execute(f"SELECT {', '.join(names)} FROM file WHERE {OF_VAULT}")
+        }
     found: dict[str, FileState] = {}
     for some in sql.sets(paths):
-        rows = sql.table(connection, names, f"FROM file WHERE path IN ({sql.marks(some)})", some)
+        rows = sql.table(connection, names, f"FROM file WHERE path IN ({sql.marks(some)}) AND {OF_VAULT}", some)
         found |= {row[0]: FileState(*row) for row in rows}
     return found
 
@@ -194,19 +203,21 @@ def keep(connection: sqlite3.Connection, ids: Sequence[str], chosen: Filter) -> 
 
 
 def stats(connection: sqlite3.Connection, *, pending: int, size: int) -> Stats:
+    ours = f"held = 1 AND NOT {FROM_SOURCE}"
+
     def by(column: str) -> dict[str, int]:
-        return dict(connection.execute(f"SELECT {column}, count(*) FROM node n WHERE held = 1 GROUP BY 1 ORDER BY 1"))
+        return dict(connection.execute(f"SELECT {column}, count(*) FROM node n WHERE {ours} GROUP BY 1 ORDER BY 1"))
 
     def one(select: str) -> int:
         return int(connection.execute(select).fetchone()[0])
 
-    nodes = one("SELECT count(*) FROM node WHERE held = 1")
-    written = "SELECT count(*) FROM edge e JOIN node n USING (number) WHERE n.held = 1"
+    nodes = one(f"SELECT count(*) FROM node n WHERE {ours}")
+    written = f"SELECT count(*) FROM edge e JOIN node n USING (number) WHERE {ours}"
     return Stats(
         nodes=nodes, by_tier=by("tier"), by_type=by("type"), by_space=by("coalesce(space, 'global')"),
         edges=one(f"{written} AND e.target IS NOT NULL AND e.target <> n.id"),
         unresolved=one(f"{written} AND e.target IS NULL"),
-        plain=one("SELECT count(*) FROM file") - nodes, pending=pending, bytes=size,
+        plain=one(f"SELECT count(*) FROM file WHERE {OF_VAULT}") - nodes, pending=pending, bytes=size,
     )  # fmt: skip
 
 
@@ -291,11 +302,18 @@ class Reader:
         not its node have the kind "duplicate"."""
         with self.database.read() as connection:
             return dict(connection.execute(
-                "SELECT path, CASE WHEN n.held = 0 THEN 'duplicate' ELSE kind END FROM file LEFT JOIN node n USING (number)"
+                "SELECT path, CASE WHEN n.held = 0 THEN 'duplicate' ELSE kind END FROM file LEFT JOIN node n USING (number) "
+                f"WHERE {OF_VAULT}"
             ))  # fmt: skip
 
+    def source_rows(self) -> list[SourceRow]:
+        """Return the sections of all files in folders of the person."""
+        with self.database.read() as connection:
+            select = "SELECT path, size, mtime_ns, inode, f.digest, node_id, space, source FROM file f JOIN node USING (number)"
+            return [SourceRow(*row) for row in connection.execute(f"{select} WHERE kind = '{NoteKind.SOURCE}'")]
+
     def lent(self) -> set[str]:
-        """Return the ids of the memories whose files Ormah never writes to (kinds `indexed` and `broken`)."""
+        """Return the ids of the memories whose files Ormah never writes to."""
         with self.database.ask() as connection:
             return {row[0] for row in connection.execute(f"SELECT node_id FROM file WHERE kind IN {UNWRITTEN}")}
 

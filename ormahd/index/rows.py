@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-UNWRITTEN = f"('{NoteKind.INDEXED}', '{NoteKind.BROKEN}')"
+UNWRITTEN = f"('{NoteKind.INDEXED}', '{NoteKind.SOURCE}', '{NoteKind.BROKEN}')"
 """The kinds of memories whose files Ormah never writes to, as a list in SQL."""
 GLOBAL = "global"
 """The name, in a filter of spaces, for memories without a space."""
@@ -124,6 +124,11 @@ class NodeRow(Struct, frozen=True):
         return short_id(self.id)
 
     @property
+    def from_source(self) -> bool:
+        """Whether this is a section of a file in one of the person's folders, and no memory of the vault."""
+        return self.path.startswith("/")
+
+    @property
     def about_self(self) -> bool:
         return ABOUT_SELF in self.tags
 
@@ -180,6 +185,8 @@ class CandidateRow(Struct, frozen=True):
     title: str | None
     size: int
     """Number of characters of the content."""
+    from_source: bool
+    """See `NodeRow.from_source`."""
     confidence: float
     created: int
     """Microseconds since 1970."""
@@ -193,8 +200,11 @@ class CandidateRow(Struct, frozen=True):
         return self.created if last is None else micros(last)
 
 
+SOURCE_PREFIX = "source:"
+"""Beginning of the `source` of the sections of a folder of the person; the name of the folder follows."""
+FROM_SOURCE = f"substr(n.source, 1, {len(SOURCE_PREFIX)}) = '{SOURCE_PREFIX}'"
 CANDIDATE_COLUMNS = (
-    "n.id", "n.type", "n.tier", "n.space", "n.title", "length(t.content)", _CONFIDENCE, "n.created",
+    "n.id", "n.type", "n.tier", "n.space", "n.title", "length(t.content)", FROM_SOURCE, _CONFIDENCE, "n.created",
     f"substr(t.content, 1, {BEGINNING})", f"substr(t.content, -{ENDING})",
 )  # fmt: skip
 
@@ -204,7 +214,7 @@ _traits = functools.lru_cache(20_000)(traits)
 
 def candidate(row: Sequence[Any], strength: Mapping[str, Strength]) -> CandidateRow:
     """Make a CandidateRow from a row of `CANDIDATE_COLUMNS`."""
-    node_id, kind, tier, space, title, size, confidence, created, beginning, ending = row
+    node_id, kind, tier, space, title, size, from_source, confidence, created, beginning, ending = row
     return CandidateRow(
         node_id,
         NodeType(kind),
@@ -212,6 +222,7 @@ def candidate(row: Sequence[Any], strength: Mapping[str, Strength]) -> Candidate
         space,
         title,
         size,
+        bool(from_source),
         float(confidence),
         created,
         _traits(beginning, ending),
@@ -236,6 +247,8 @@ class Filter(Struct, frozen=True):
     """Excludes nodes that have expired by this time."""
     writable: bool = False
     """Excludes nodes whose files Ormah never writes to."""
+    sources_of: tuple[str | None, ...] | None = None
+    """Of the sections of the person's folders, only those in these spaces pass; None in it stands for global ones."""
 
     @property
     def empty(self) -> bool:
@@ -274,7 +287,35 @@ class Filter(Struct, frozen=True):
             values.append(micros(self.alive_at))
         if self.writable:
             parts.append(f"{alias}.number NOT IN (SELECT number FROM file WHERE kind IN {UNWRITTEN})")
+        if self.sources_of is not None:
+            shown = FROM_SOURCE.replace("n.", f"{alias}.")
+            named = [space for space in self.sources_of if space is not None]
+            anywhere = f" OR {alias}.space IS NULL" if None in self.sources_of else ""
+            parts.append(f"(NOT {shown} OR {alias}.space IN ({sql.marks(named)}){anywhere})")
+            values += named
         return " AND ".join(parts), values
+
+
+MEMORIES = Filter(sources_of=())
+"""All memories, without the sections of the person's folders."""
+
+
+class SourceRow(Struct, frozen=True):
+    """What the index holds of a section of a file in a folder of the person. `path`: the file's absolute path, `:` and
+    the section's line."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    inode: int
+    digest: str
+    node_id: str
+    space: str | None
+    source: str
+
+    @property
+    def file(self) -> str:
+        return self.path.rpartition(":")[0]
 
 
 class Stats(Struct, frozen=True):

@@ -16,6 +16,7 @@ from ormahd.api import Difference
 from ormahd.index import embedding_cache
 from ormahd.index import rows as links
 from ormahd.index import write as full_text
+from ormahd.index.reader import OF_VAULT
 from ormahd.index.vector_store import VectorStore
 from ormahd.model.change import FileState
 from ormahd.note.read import digest, parse
@@ -61,7 +62,7 @@ def files(
     columns = ", ".join(f"n.{name}" for name in full_text.PROPERTIES)
     rows = connection.execute(
         f"SELECT f.path, f.node_id, n.digest, f.digest, t.content, f.kind = '{NoteKind.INDEXED}', {columns} FROM file f "
-        "JOIN text t USING (number) LEFT JOIN node n USING (number)"
+        f"JOIN text t USING (number) LEFT JOIN node n USING (number) WHERE {OF_VAULT}"
     )
     known = {row[0]: row[1:] for row in rows}
     for path, data, state in shown(vault, len(known), "files", progress):

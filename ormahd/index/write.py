@@ -242,7 +242,7 @@ def fts_row(number: int, path: str, content: str, title: str | None, tags: str |
     return (number, *text_columns(title, path, content, json.loads(tags), json.loads(aliases)))
 
 
-NODES = frozenset({NoteKind.NOTE, NoteKind.INDEXED, NoteKind.BROKEN})
+NODES = frozenset({NoteKind.NOTE, NoteKind.INDEXED, NoteKind.SOURCE, NoteKind.BROKEN})
 """Kinds of files that are memories. A file that cannot be read as a note is a memory too, with its whole text as
 content."""
 PLACES = uuid.UUID("6f726d61-6820-4b69-a463-650000000001")

@@ -1,4 +1,4 @@
-"""Watches folders outside the vault: reports files that changed and were not written to since, and unreadable folders.
+"""Watches folders outside the vault: has a folder scanned when something in it has changed, and reports unreadable ones.
 
 Events come from watchdog through `watch.watcher.FolderEvents`. Because events can be lost, each folder is also
 scanned when it is first found, and at intervals. A folder that is missing, moved or unreadable is tried again with
@@ -29,8 +29,6 @@ POLL_EVERY: Final = 30.0
 """Seconds between two scans of a folder if the system allows no more watches (inotify), so that there are no events."""
 RETRY: Final = (2.0, 300.0)
 """The shortest and the longest pause, in seconds, before a folder that could not be read is tried again."""
-MOST: Final = 20_000
-"""Number of changed files above which all folders are scanned, and the single files are no longer listed."""
 NICE: Final = 10
 MISSING: Final = "it is not there"
 
@@ -40,14 +38,11 @@ class FolderListener(Protocol):
     changed."""
 
     def wants(self, folder: Path, file: Path) -> bool:
-        """Return whether `changed` is to be called for this file when it changes. Decides by the path alone."""
+        """Return whether the folder is to be scanned when this file changes. Decides by the path alone."""
 
-    def changed(self, folder: Path, file: Path) -> None:
-        """Called when a file changed and was then not written to for `quiet` seconds. The file may have been
-        deleted."""
-
-    def scan(self, folder: Path) -> None:
-        """Called when all files of a folder have to be checked for changes, because some may have been missed."""
+    def scan(self, folder: Path) -> bool:
+        """Called when something in a folder may have changed. Returns whether the folder is to be scanned again soon,
+        because a file is still being written (`resting`)."""
 
     def troubled(self, wrong: dict[str, str]) -> None:
         """Called when the set of folders that cannot be watched, or one of the reasons, has changed. `wrong`: all
@@ -72,15 +67,13 @@ class FolderWatch:
     def __init__(
         self, name: str, folders: Sequence[Path], listener: FolderListener, *, quiet: float, optional: bool = False
     ) -> None:
-        """`name`: the name of the thread. `quiet`: seconds without a write after which the listener is told of a
-        changed file. `optional`: a folder that does not exist is no trouble of which the listener is told."""
+        """`name`: the name of the thread. `quiet`: seconds between a change and the scan of its folder. `optional`: a
+        folder that does not exist is no trouble of which the listener is told."""
         self._optional = optional
         self._folders = [_Watched(path) for path in dict.fromkeys(folders)]
         self._listener = listener
         self._quiet = quiet
         self._changed = threading.Condition()
-        self._pending: dict[Path, tuple[Path, float]] = {}
-        """Changed file -> (its folder, `time.monotonic` of its last change)."""
         self._stopping = False
         self._source: FolderEvents | None = None
         self._source_at = 0.0
@@ -88,11 +81,6 @@ class FolderWatch:
         self._wrong: dict[str, str] = {}
         self._said: dict[str, str] = {}
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-
-    @property
-    def waiting(self) -> int:
-        """Number of changed files of which the listener has not been told yet."""
-        return len(self._pending)
 
     @property
     def state(self) -> str:
@@ -112,6 +100,13 @@ class FolderWatch:
             self._thread.join(seconds)
         return not self._thread.is_alive()
 
+    def scan_all(self) -> None:
+        """Have all folders scanned now, by the thread."""
+        with self._changed:
+            for one in self._folders:
+                one.scan_at = 0.0
+            self._changed.notify_all()
+
     @property
     def stopping(self) -> bool:
         return self._stopping
@@ -120,23 +115,11 @@ class FolderWatch:
 
     def _told(self, path: str, is_folder: bool) -> None:
         file = Path(path)
-        for one in self._folders:
-            if file == one.path or one.path in file.parents:
-                break
-        else:
-            return
-        with self._changed:
-            if is_folder:  # a folder with files in it may have been moved to this place, or away from it
+        one = next((one for one in self._folders if file == one.path or one.path in file.parents), None)
+        if one is not None and (is_folder or self._listener.wants(one.path, file)):
+            with self._changed:
                 one.scan_at = min(one.scan_at, time.monotonic() + self._quiet)
-            elif self._listener.wants(one.path, file):
-                self._pending[file] = (one.path, time.monotonic())
-                if len(self._pending) > MOST:
-                    self._pending.clear()
-                    for each in self._folders:
-                        each.scan_at = 0.0
-            else:
-                return
-            self._changed.notify_all()
+                self._changed.notify_all()
 
     # ------------------------------------------------------------ the thread
 
@@ -165,30 +148,16 @@ class FolderWatch:
         for one in self._folders:
             if one.there and one.scan_at <= time.monotonic() and not self._stopping:
                 one.scan_at = time.monotonic() + (POLL_EVERY if self._polls else SCAN_EVERY)
-                self._guarded(lambda one=one: self._listener.scan(one.path))  # type: ignore[misc]
-        for file, folder in self._rested():
-            if self._stopping:
-                return
-            priority.give()
-            self._guarded(lambda file=file, folder=folder: self._listener.changed(folder, file))  # type: ignore[misc]
-
-    def _rested(self) -> list[tuple[Path, Path]]:
-        """Wait until a changed file or a scan is due, at most until the next heartbeat. Return (file, its folder) for
-        the changed files of which the listener is to be told now."""
+                self._guarded(lambda one=one: self._scan(one))  # type: ignore[misc]
+        now = time.monotonic()
+        due = [one.scan_at if one.there else one.try_at for one in self._folders]
         with self._changed:
-            now = time.monotonic()
-            due = [at + self._quiet for _, at in self._pending.values()]
-            due += [one.scan_at for one in self._folders if one.there]
-            due += [one.try_at for one in self._folders if not one.there]
-            wait = min([*due, now + HEARTBEAT]) - now
-            if wait > 0 and not self._stopping:
-                self._changed.wait(wait)
-            now = time.monotonic()
-            rested = [(file, folder) for file, (folder, at) in self._pending.items() if at + self._quiet <= now]
-            rested.sort(key=lambda one: not one[0].exists())  # a renamed file: its new name comes first
-            for file, _ in rested:
-                del self._pending[file]
-            return rested
+            if not self._stopping:
+                self._changed.wait(max(0.0, min([*due, now + HEARTBEAT]) - now))
+
+    def _scan(self, one: _Watched) -> None:
+        if self._listener.scan(one.path):
+            one.scan_at = min(one.scan_at, time.monotonic() + self._quiet)
 
     def _look(self) -> None:
         """Check whether each folder exists and can be read, and watch those that can. If other folders than before
@@ -249,21 +218,7 @@ class FolderWatch:
                 self._source = None
 
 
-class FolderSource:
-    """Base class of the sources that get their files from a `FolderWatch`. `on`: whether the settings switch the
-    source on."""
-
-    on: bool
-    _watch: FolderWatch
-
-    def stop(self, seconds: float) -> bool:
-        return self._watch.stop(seconds)
-
-    @property
-    def state(self) -> str:
-        """What the source does now, in words for people."""
-        return self._watch.state if self.on else "off"
-
-    @property
-    def waiting(self) -> int:
-        return self._watch.waiting
+def resting(changed: float, quiet: float) -> bool:
+    """Return whether a file that was last written at `changed` (seconds since 1970) was left alone for `quiet`
+    seconds."""
+    return not 0.0 <= time.time() - changed < quiet

@@ -1,6 +1,6 @@
 """Builds and connects all sources by which memories come in by themselves, and reports their state for `status`.
 
-The sources are hooks, the watcher of transcripts, the backfill, and watched folders of documents.
+The sources are hooks, the watcher of transcripts, the backfill, and folders of the person that are found in place.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from ormahd.api import Finding, SourceHealth, SourceTrouble
 from ormahd.ingest.backfill import Backfill
 from ormahd.ingest.capture import Capture
 from ormahd.ingest.extraction import Extraction
-from ormahd.ingest.hippocampus import Hippocampus
 from ormahd.ingest.session_watcher import SessionWatcher
+from ormahd.ingest.source_folders import SourceFolders
 from ormahd.state.sources import SOURCES, SourceLog
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Intake:
         self.capture = Capture(ormah, first, self.extraction.wake)
         self.backfill = Backfill(ormah, self.extraction.wake)
         self.watcher = SessionWatcher(ormah, self.capture.read)
-        self.hippocampus = Hippocampus(ormah)
+        self.sources = SourceFolders(ormah)
         self._stopping = threading.Event()
 
     def start(self) -> None:
@@ -54,14 +54,14 @@ class Intake:
         urgent."""
         if not self._stopping.is_set():
             self.watcher.start()
-            self.hippocampus.start()
+            self.sources.start()
             self.backfill.go_on()
             self.extraction.start()
 
     def stop(self, seconds: float) -> bool:
         """Stop all sources, and wait up to `seconds` for each. Return False if one of them still runs after that."""
         self._stopping.set()
-        parts = (self.extraction.stop, self.backfill.close, self.hippocampus.stop, self.watcher.stop, self.capture.stop)
+        parts = (self.extraction.stop, self.backfill.close, self.sources.stop, self.watcher.stop, self.capture.stop)
         stopped = [stop(seconds) for stop in parts]
         return all(stopped)
 
@@ -105,12 +105,10 @@ class Intake:
         if source == "hook":
             return keeps, "listening" if keeps else "off: sessions.keep", self.capture.waiting("hook")
         if source == "watcher":
-            return self.watcher.on, self.watcher.state, self.watcher.waiting + self.capture.waiting("watcher")
+            return self.watcher.on, self.watcher.state, self.capture.waiting("watcher")
         if source == "backfill":
             now = self.backfill.state()
             return now.running, "at work" if now.running else "done", max(0, now.total - now.done)
-        if source == "folder":
-            return self.hippocampus.on, self.hippocampus.state, self.hippocampus.waiting
         return False, "on request", 0
 
     def month(self) -> dict[str, dict[str, int]]:

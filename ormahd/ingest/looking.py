@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ormahd.actions.amend import Caller
 from ormahd.api import IngestDocumentParams, IngestedDocument, IngestedFile, IngestPathParams, IngestPathResult
 from ormahd.errors import BadRequest
 from ormahd.ingest.bring_in import Progress, Propose, look, named, ours, refuse_ours
+from ormahd.ingest.documents.copies import copy_document
 from ormahd.ingest.documents.finding import CONVERSATION, DOCUMENT, divide
-from ormahd.ingest.documents.follow import cursor, follow, gone_from, let_go
-from ormahd.ingest.sources import state_of
 from ormahd.state.sources import SourceLog
 
 if TYPE_CHECKING:
@@ -45,18 +43,14 @@ def look_at(
         foreseen=foreseen,
         files=found.conversations,
     )
-    lost = gone_from(ormah, place, found.documents) if place.is_dir() and found.documents else []
-    documents = [
-        let_go(ormah, file, caller, run=None, dry_run=True) if params.dry_run else IngestedDocument(str(file), "gone")
-        for file in lost
-    ]
+    documents: list[IngestedDocument] = []
     for number, file in enumerate(found.documents):
         progress(number, len(found.documents), file.name)
         if not params.dry_run:
             documents.append(IngestedDocument(str(file)))
             continue
         documents.append(
-            follow(
+            copy_document(
                 ormah, None if params.unnamed else file, caller, read=file, space=params.space, dry_run=True, run=None
             )
         )
@@ -65,29 +59,17 @@ def look_at(
 
 
 def ingest_document(ormah: Ormah, params: IngestDocumentParams, caller: Caller) -> IngestedDocument:
-    """Change the memories that were made from a document so that they match it. If the file was read before and is
-    deleted now, move its memories to the archive.
+    """Store the sections of a document as memories.
 
     Raises:
         BadRequest: there is nothing at this path, or it is in a folder of Ormah itself.
     """
-    given = Path(params.path)
-    if given.is_absolute() and not given.exists() and ormah.sessions.was_read(cursor(given)):
-        out = let_go(ormah, given, caller, run=params.run, dry_run=params.dry_run)
-        if not params.dry_run:
-            ormah.sessions.forget_read(cursor(given))
-        return out
     file = named(params.path)
     refuse_ours(ormah, file)
-    out = follow(
-        ormah, None if params.unnamed else file, caller, read=file, space=params.space, dry_run=params.dry_run,
+    out = copy_document(
+        ormah, None if params.unnamed else file, caller, read=file, space=params.space, dry_run=False,
         run=params.run,
     )  # fmt: skip
-    if not params.dry_run:
-        refused = {"refused: forgotten here": out.forgotten, "refused: edited here": out.kept}
-        if not params.unnamed and out.status != "failed":
-            ormah.sessions.have_read(cursor(file), state_of(file))
-        SourceLog(ormah.state).count(
-            "ingest", {"memories": out.added, "failed": int(out.status == "failed"), **refused}
-        )
+    counted = {"memories": out.added, "failed": int(out.status == "failed")}
+    SourceLog(ormah.state).count("ingest", counted)
     return out

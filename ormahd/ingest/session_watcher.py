@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ormahd import paths
 from ormahd.ingest.bring_in import ours
-from ormahd.ingest.folders import FolderSource, FolderWatch
+from ormahd.ingest.folders import FolderWatch, resting
 from ormahd.ingest.sources import is_session_file, walk
 from ormahd.state.sources import SourceLog
 
@@ -21,7 +21,7 @@ LOOKBACK_S: Final = 72 * 3600.0
 """Age in seconds of the transcripts that are read at the start. `ormahctl ingest --backfill` reads older ones."""
 
 
-class SessionWatcher(FolderSource):
+class SessionWatcher:
     """Watches the folders of transcripts, if the setting `sessions.watch` is on, and has changed transcripts read."""
 
     def __init__(self, ormah: Ormah, read: Callable[[Path], None]) -> None:
@@ -35,7 +35,8 @@ class SessionWatcher(FolderSource):
         self.folders = named or [folder for _, folder in paths.transcript_folders()]
         self._since = time.time() - LOOKBACK_S
         self._without = ours(ormah)
-        self._watch = FolderWatch("session-watcher", self.folders, self, quiet=chosen.quiet_seconds, optional=not named)
+        self._quiet = chosen.quiet_seconds
+        self._watch = FolderWatch("session-watcher", self.folders, self, quiet=self._quiet, optional=not named)
 
     def start(self) -> None:
         if self.on:
@@ -43,25 +44,35 @@ class SessionWatcher(FolderSource):
         else:
             self._log.troubled(SOURCE, {})
 
+    def stop(self, seconds: float) -> bool:
+        return self._watch.stop(seconds)
+
+    @property
+    def state(self) -> str:
+        """What the watcher does now, in words for people."""
+        return self._watch.state if self.on else "off"
+
     def wants(self, folder: Path, file: Path) -> bool:
         return is_session_file(file.relative_to(folder)) and not any(
             one == file or one in file.parents for one in self._without
         )
 
-    def changed(self, folder: Path, file: Path) -> None:  # noqa: ARG002 - a folder of documents needs it
-        if file.is_file() and not file.is_symlink():
-            self._read(file)
-
-    def scan(self, folder: Path) -> None:
+    def scan(self, folder: Path) -> bool:
+        written = False
         for file in reversed(walk(folder, self._without)):  # newest first
             if self._watch.stopping:
-                return
+                return False
             try:
-                recent = file.stat().st_mtime >= self._since
+                changed = file.stat().st_mtime
             except OSError:
                 continue  # the file was deleted in the meantime
-            if recent and self.wants(folder, file):
+            if changed < self._since or not self.wants(folder, file):
+                continue
+            if resting(changed, self._quiet):
                 self._read(file)
+            else:
+                written = True
+        return written
 
     def troubled(self, wrong: dict[str, str]) -> None:
         self._log.troubled(SOURCE, wrong)

@@ -332,7 +332,7 @@ class Runner:
         none."""
         if force:
             return float("inf"), float("inf")
-        return self.ormah.settings.jobs.max_changes, max(FEW, self._max_share * self.ormah.index.count())
+        return self.ormah.settings.jobs.max_changes, max(FEW, self._max_share * self.ormah.index.stats().nodes)
 
     def _act(self, job: Job, turn: RunContext, ran: RunTaskResult, limit: tuple[float, float]) -> None:
         commits, weight = 0, 0

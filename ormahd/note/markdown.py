@@ -15,6 +15,7 @@ LINK = re.compile(
     r"\((?:<(?P<angled>[^<>\n]{1,500})>|(?P<plain>(?:[^()\s]|\([^()\s]*\)){1,500}))(?:\s+(?:\"[^\"\n]*\"|'[^'\n]*'))?\)"
 )
 """A markdown link, `[text](Some%20note.md)`, as Obsidian writes it if wikilinks are disabled."""
+_TAG = re.compile(r"(?<![\w#/&])(?<!\]\()#([^\W\d_][\w/-]{0,99})")
 _SCHEME = re.compile(r"[A-Za-z][\w+.-]*:|//")
 _FENCE = re.compile(r"[ \t>]*(?:[-*+][ \t]+|\d{1,9}[.)][ \t]+)?(`{3,}|~{3,})(.*)")
 _TICKS = re.compile(r"`+")
@@ -73,6 +74,15 @@ def body_links(text: str) -> list[str]:
         text = "\n\n".join(_without_code(text))
     found = [target for target, _ in wikilinks(text) if not _FILE.search(target)]
     return list(dict.fromkeys([*found, *_markdown_links(text)]))
+
+
+def body_tags(text: str) -> list[str]:
+    """Return the tags in a body (`#recipe`, `#work/rota`), without `#` and duplicates. Code is skipped."""
+    if "#" not in text:
+        return []
+    if "`" in text or "~~~" in text:
+        text = "\n\n".join(_without_code(text))
+    return list(dict.fromkeys(_TAG.findall(text)))
 
 
 def _markdown_links(text: str) -> Iterator[str]:

@@ -291,6 +291,7 @@ def _sessions(parts: Parts) -> dict[str, Entry]:
             api.IngestConversationParams, lambda p, caller, steps: _conversation(parts, p, caller, steps)
         ),
         "ingest.file": on(api.IngestDocumentParams, lambda p, caller, _: ingest_document(ormah, p, caller)),
+        "ingest.sources": on(api.SourcesParams, lambda p, *_: parts.intake.sources.answer(reload=p.reload)),
         "ingest.past": on(api.PastParams, lambda p, _, steps: past(ormah, p.folders, exact=p.exact, progress=steps)),
         "ingest.backfill": on(api.BackfillParams, lambda p, *_: parts.intake.backfill.answer(p.action, p.folders)),
         "agent.sessions": on(api.SessionsParams, lambda p, *_: sessions(ormah, p.session_id, p.limit)),

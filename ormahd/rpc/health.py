@@ -21,7 +21,7 @@ from ormahd.api import (
     SyncHealth,
     VectorsHealth,
 )  # fmt: skip
-from ormahd.index.rows import Filter
+from ormahd.index.rows import MEMORIES, Filter
 from ormahd.ingest.intake import Intake
 from ormahd.jobs.judging import Judging
 from ormahd.jobs.runner import Runner
@@ -38,7 +38,7 @@ def health(
     learning: LearningHealth,
 ) -> HealthResult:  # fmt: skip
     """Return the health of the daemon. This reads from the index, so it fails if the index cannot be read."""
-    position, nodes = ormah.index.position, ormah.index.count()
+    position, nodes = ormah.index.position, ormah.index.count(MEMORIES)
     degraded, last = ormah.degraded(), whispers.last(ormah.state, spoken=SPOKEN)
     waiting = len(conflicts.waiting(ormah.vault.root))
     return HealthResult(

@@ -28,7 +28,7 @@ QUICK: Final = frozenset({
     "hello", "agent.recall", "agent.get", "agent.list", "agent.whispers", "agent.spaces", "agent.sessions", "agent.insights", "agent.proposals", "agent.merges", "agent.audit",
     "admin.health", "admin.stats", "admin.tasks", "admin.pause", "admin.resume", "admin.pause_all", "admin.resume_all",
     "ui.graph", "ui.node", "ui.search", "ui.insights", "history.list", "history.show", "history.life", "events.subscribe", "merge",
-    "admin.sync_conflicts", "admin.sync_resolve", "admin.sync_take_back", "ingest.backfill",
+    "admin.sync_conflicts", "admin.sync_resolve", "admin.sync_take_back", "ingest.backfill", "ingest.sources",
 })  # fmt: skip
 """Methods that take little time. Methods that are in no set also go to the read pool."""
 WHISPERING: Final = frozenset({"hook", "agent.whisper"})

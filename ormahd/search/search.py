@@ -134,13 +134,18 @@ def _by_edges(index: Searchable, ids: Sequence[str], known: Mapping[str, str], c
 
 
 def _near(index: Searchable, ids: Sequence[str], pool: Mapping[str, CandidateRow]) -> list[tuple[str, str, float]]:
-    """Return pairs (older, newer, cosine) that are near enough to compare, nearest first, at most `PAIRS`."""
+    """Return pairs (older, newer, cosine) that are near enough to compare, nearest first, at most `PAIRS`.
+
+    Sections of sources are not compared: the date of a file says little about when something was so.
+    """
     some = [
-        (node_id, vectors[0]) for node_id in ids if node_id in pool and (vectors := index.vectors(node_id)) is not None
+        (node_id, vectors[0])
+        for node_id in ids
+        if node_id in pool and not pool[node_id].from_source and (vectors := index.vectors(node_id)) is not None
     ]
     if not some:
         return []
-    others = list(pool.values())
+    others = [one for one in pool.values() if not one.from_source]
     cosines = index.similarities(np.stack([vector for _, vector in some]), [one.id for one in others])
     found: list[tuple[str, str, float]] = []
     for column, (node_id, _) in enumerate(some):
@@ -271,6 +276,8 @@ class Rules(Struct, frozen=True):
     """Minimum number of fused candidates whose texts are compared token by token."""
     seeds: int = SEEDS
     """Number of best results from which activation spreads."""
+    sources_of: tuple[str | None, ...] | None = None
+    """See `Filter.sources_of`."""
 
 
 def rank(
@@ -294,6 +301,7 @@ def rank(
     empty. Both save time.
     """
     heard = hear(query, space=space, now=now)
+    heard = replace(heard, chosen=replace(heard.chosen, sources_of=rules.sources_of))
     if heard.only_time:
         newest = _newest(index, heard, heard.limit, ())
         return _answer(heard, None, newest, [], {}, explain=explain)

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ormahd.settings.base import Group, Names, Seconds, Share, WholePath
-from ormahd.settings.learning import ExtractionSettings, HippocampusSettings, JudgeSettings, SessionSettings
+from ormahd.settings.learning import ExtractionSettings, JudgeSettings, SessionSettings, SourceFolder
 
 
 class SyncSettings(Group):
@@ -277,7 +277,7 @@ class Settings(Group):
     secrets: SecretSettings = SecretSettings()
     sessions: SessionSettings = SessionSettings()
     extraction: ExtractionSettings = ExtractionSettings()
-    hippocampus: HippocampusSettings = HippocampusSettings()
     sync: SyncSettings = SyncSettings()
     daemon: DaemonSettings = DaemonSettings()
     log: LogSettings = LogSettings()
+    sources: list[SourceFolder] = []

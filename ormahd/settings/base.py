@@ -21,15 +21,15 @@ Names = Annotated[list[str], BeforeValidator(_listed)]
 PathOrText = TypeVar("PathOrText", Path, str)
 
 
-def _whole(path: PathOrText) -> PathOrText:
+def whole(path: PathOrText) -> PathOrText:
     """Refuse a relative path: the daemon runs in another folder than the person who wrote it."""
     if not (str(path).startswith(("~", "/"))):
         raise ValueError(f"{path} is a relative path: write the whole one, from / or ~/ on")
     return path
 
 
-WholePath = Annotated[Path, AfterValidator(_whole)]
-Folders = Annotated[list[Annotated[str, AfterValidator(_whole)]], BeforeValidator(_listed)]
+WholePath = Annotated[Path, AfterValidator(whole)]
+Folders = Annotated[list[Annotated[str, AfterValidator(whole)]], BeforeValidator(_listed)]
 """Like `Names`, of absolute paths."""
 
 

@@ -1,4 +1,4 @@
-"""Settings of what Ormah learns by itself: the archive of sessions, watched folders, and the judge."""
+"""Settings of what Ormah learns by itself, and reads in place: sessions, folders of the person, and the judge."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
-from ormahd.settings.base import Folders, Group, Names
+from ormahd.settings.base import Folders, Group, Names, whole
 
 
 class SessionSettings(Group):
@@ -52,24 +52,25 @@ class ExtractionSettings(Group):
     )
 
 
-class HippocampusSettings(Group):
-    """Settings of watched folders of documents."""
+class SourceFolder(Group):
+    """A folder of the person whose files are found in place (a table `[[sources]]`)."""
 
-    folders: Folders = Field(
-        default=[],
-        description="Folders of markdown whose sections become memories and follow their files. Nothing is ever written "
-        "there. The vault itself is never watched.",
-    )
-    ignore: Names = Field(
-        default=[],
-        description="Files in them that are left out: patterns as in `.gitignore`, relative to each of the folders. "
-        "Hidden files always are.",
-    )
-    quiet_seconds: Annotated[float, Field(ge=0.05, le=86_400.0, allow_inf_nan=False)] = Field(
-        default=2.0,
-        description="Seconds without a change after which a file is read. Longer: fewer commits while you write with an "
-        "editor that saves by itself.",
-    )
+    path: Annotated[str, AfterValidator(whole)]
+    space: Annotated[str, Field(max_length=100)] = ""
+    """The space of its notes; `global`: none; empty: the folder's name."""
+    include: list[str] = []
+    exclude: list[str] = []
+    """`include`, `exclude`: patterns as in `.gitignore`, relative to the folder."""
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.path).expanduser().absolute()
+
+    @property
+    def belongs_to(self) -> str | None:
+        """The space of its notes; None: they are global."""
+        name = " ".join((self.space or self.folder.name).split())
+        return None if name.casefold() == "global" else name
 
 
 class JudgeSettings(Group):

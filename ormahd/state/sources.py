@@ -1,7 +1,6 @@
 """Counts per day what each source of sessions and documents brought, and stores its problems and its unknown lines.
 
-A source is a way in: `hook`, `watcher`, `backfill`, `ingest` (a file or folder that a person named) or `folder` (a
-watched folder of documents). The numbers are telemetry: nothing is decided by them.
+A source is a way in: `hook`, `watcher`, `backfill` or `ingest` (a file or folder that a person named). The numbers are telemetry: nothing is decided by them.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from msgspec import Struct
 
 from ormahd.state.state import State
 
-SOURCES: Final = ("hook", "watcher", "backfill", "ingest", "folder")
+SOURCES: Final = ("hook", "watcher", "backfill", "ingest")
 DAYS_KEPT: Final = 400
 KINDS_KEPT: Final = 200
 """Maximum number of unknown kinds of lines that are kept: a transcript may have any number of them."""
@@ -42,7 +41,7 @@ class SourceMark(Struct, frozen=True):
 
 class SourceLog:
     """Stores what each source brought, and its problems, for one vault on this machine. Thread-safe. `source` is a
-    way in: "hook", "watcher", "backfill", "ingest" or "folder"."""
+    way in: "hook", "watcher", "backfill" or "ingest"."""
 
     def __init__(self, state: State) -> None:
         self._state = state

@@ -1,7 +1,7 @@
 """Choose the few candidates that are whispered. Each step drops some of them and records the reason in `dropped`.
 
 Steps in order: `judge`, `heed`, `at_home`, `compare`, `floor`, `blend`, `boost`, `timely`, `identity`, `topical`,
-`unknown`, `resting`, `gate`, `standing`, `explore`, `arrange`.
+`unknown`, `sourced`, `resting`, `gate`, `standing`, `explore`, `arrange`.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ PREFERENCES = 2
 """Largest number of standing preferences in one whisper: they are added, the answer is the rest."""
 PREFERENCE_GATE = 0.13
 """Gate for standing preferences. It is lower, because a preference applies to a task without sharing its words."""
+SOURCE_GATE = 0.35
+"""Gate for sections of files in the person's folders, as high as that for archived memories."""
 OTHER_SPACES = 0.12
 """Factor on the relevance of a memory of another space that the prompt does not name. With it, none passes the
 default gate."""
@@ -276,6 +278,13 @@ def resting(candidates: Sequence[Candidate], settings: WhisperSettings) -> Candi
             one.dropped = f"archive: relevance {one.relevance:.3f} below {settings.archive_gate}"
             held += [one] if one.relevance >= settings.injection_gate else []
     return max(held, key=lambda one: (one.relevance, one.id), default=None)
+
+
+def sourced(candidates: Sequence[Candidate]) -> None:
+    """Drop sections of the person's folders with a relevance below `SOURCE_GATE`: nobody chose them to be told."""
+    for one in alive(candidates):
+        if one.row.from_source and one.relevance < SOURCE_GATE and not one.wanted:
+            one.dropped = f"source: relevance {one.relevance:.3f} below {SOURCE_GATE}"
 
 
 def gate(

@@ -145,7 +145,7 @@ class _Course:
             return Answer(silence, heard)
         pool = gather(
             self.ormah.index, heard, self.asked, self_id=self.ormah.vault.self_id, embed=self.embed, now=self.now,
-            rules=Rules(), limit=POOL,
+            rules=Rules(sources_of=self._sources_of()), limit=POOL,
             preferences=applies(heard),
         )  # fmt: skip
         self.degraded += pool.degraded
@@ -175,6 +175,7 @@ class _Course:
         generic.drop(candidates, request, said, self.ormah.index.frequencies)
         known = choose.unknown(candidates, self.before)
         choose.unknown(pool.preferences, self.before)
+        choose.sourced(candidates)
         resting = choose.resting(candidates, settings)
         chosen = choose.gate(candidates, heard, settings, known=known)
         preferences = choose.standing(pool.preferences, chosen)
@@ -207,6 +208,10 @@ class _Course:
     def _off(self) -> bool:
         here = "global" if self.asked.space is None else self.asked.space
         return not self.settings.enabled or here in self.settings.silent_spaces
+
+    def _sources_of(self) -> tuple[str | None, ...] | None:
+        """Return the spaces of sources that may be whispered: global ones, and those of the caller's space."""
+        return (None, self.asked.space) if self.ormah.sources else None
 
     def embed(self, text: str) -> QueryVectors | None:
         """Return a text's vectors. Each text is embedded only once in this run."""

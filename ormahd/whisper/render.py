@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import PurePath
 from typing import Protocol
 
 from msgspec import Struct
@@ -133,7 +134,7 @@ def line(memory: Candidate | NodeRow, *, full_id: bool = False, older_than: str 
     """
     row = memory.row if isinstance(memory, Candidate) else memory
     exploring = "[exploring] " if isinstance(memory, Candidate) and memory.shown == "exploring" else ""
-    where = quoting.one_line(row.source, SOURCE)
+    where = quoting.one_line(PurePath(row.path).name.rpartition(":")[0] if row.from_source else row.source, SOURCE)
     shown_id = row.id if full_id else row.short_id
     newer = memory.older_than if isinstance(memory, Candidate) else older_than
     older = f" · older than {newer if full_id else short_id(newer)}, which seems to replace it" if newer else ""

@@ -77,13 +77,12 @@ def test_no_entrance_lets_a_secret_through() -> None:
         return made
 
     with open_house(
-        ORMAH_SESSIONS_WATCH="1", ORMAH_SESSIONS_QUIET_SECONDS="0.1", ORMAH_HIPPOCAMPUS_QUIET_SECONDS="0.1", ORMAH_LOG_LEVEL="debug"
+        ORMAH_SESSIONS_WATCH="1", ORMAH_SESSIONS_QUIET_SECONDS="0.1", ORMAH_LOG_LEVEL="debug"
     ) as house:  # fmt: skip
         home = Path(house.env["HOME"])
         outside = home / "outside"
         (home / "notes").mkdir()
         outside.mkdir()
-        house.settings["ORMAH_HIPPOCAMPUS_FOLDERS"] = str(home / "notes")
         house.settings["ORMAH_SESSIONS_FOLDERS"] = str(home / "watched")
         (home / "watched").mkdir()
         house.start()
@@ -94,7 +93,7 @@ def test_no_entrance_lets_a_secret_through() -> None:
         assert house.json("ingest", "--backfill", "--yes")["added"] == 400
         told = some()
         stop_hook(house, transcript(outside / "hook.jsonl", "hook", told[:-1]), "hook", told[-1].text)
-        # texts: a conversation, documents, a watched folder, an export, an import
+        # texts: a conversation, documents, a source, an export, an import
         said = "".join(f"User: {one.text}\nAssistant: I see.\n" for one in some() if "\n" not in one.text)
         assert house.ctl("ingest", "-", input=said).returncode == 0
         (outside / "doc.md").write_text("".join(f"# Section {at}\n\n{one.text}\n\n" for at, one in enumerate(some())))
@@ -102,6 +101,7 @@ def test_no_entrance_lets_a_secret_through() -> None:
         (home / "notes" / "a.md").write_text(
             "".join(f"# {one.text.splitlines()[0]}\n\nSee {one.text}\n\n" for one in some())
         )
+        house.json("sources", "add", str(home / "notes"))
         remembered = {"conversations_memory": "\n\n".join(one.text.replace("\n\n", "\n") for one in some())}
         with zipfile.ZipFile(outside / "export.zip", "w") as box:
             box.writestr("memories.json", json.dumps([remembered]))
@@ -124,10 +124,7 @@ def test_no_entrance_lets_a_secret_through() -> None:
                 connection.call("agent.whisper", {"prompt": text, "session_id": "s"})
                 connection.call("agent.recall", {"query": agent[at + 2].text[:1000]})
         wait_until(lambda: house.json("sessions", "show", "seen")["total_turns"] >= 5 * 400 - 100, "all transcripts")
-        wait_until(
-            lambda: next((one for one in house.json("status")["sources"] if one["source"] == "folder"), {}).get("memories", 0) > 0,
-            "the watched folder",
-        )  # fmt: skip
+        wait_until(lambda: house.json("sources")["sources"][0]["sections"] > 0, "the source")
         assert len(every) == 200 * 10
         assert traces(house, every) == []
         assert house.stop() == 0

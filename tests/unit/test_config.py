@@ -40,7 +40,8 @@ def test_layers_and_origins(tmp_path: Path) -> None:
         ("", {"ORMAH_JUDGE_TIMEOUT_SECONDS": "nan"}, "judge.timeout_seconds"),
         ("[vault]\npath = 'notes'\n", {}, "notes is a relative path: write the whole one"),
         ("", {"ORMAH_VAULT": "./notes"}, "notes is a relative path"),
-        ("[hippocampus]\nfolders = ['/docs', 'docs']\n", {}, "docs is a relative path"),
+        ("[[sources]]\npath = 'docs'\n", {}, "docs is a relative path"),
+        ("[[sources]]\npath = '/docs'\nspaces = 'x'\n", {}, "sources"),
     ],
 )
 def test_errors_name_the_setting(tmp_path: Path, text: str, environ: dict[str, str], named: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
@@ -34,10 +35,13 @@ class Unreadable(Exception):
 
 
 class OpenedDocument(Struct, frozen=True):
-    """A document that was read. `kind`: `markdown` (any text) or `pdf`."""
+    """A document that was read. `kind`: `markdown` (any text) or `pdf`; `digest`: sha256 of its bytes; `text`: all of a
+    text, cleaned."""
 
     kind: str
     sections: list[Section]
+    digest: str
+    text: str = ""
 
 
 Cleaned = Callable[[str], str]
@@ -52,11 +56,13 @@ def read_document(path: Path, name: str, cleaned: Cleaned = str) -> OpenedDocume
     Raises:
         Unreadable: the file cannot be read, or is no document.
     """
-    data = _bytes(path)
+    data = read_bytes(path)
+    digest = hashlib.sha256(data).hexdigest()
     if data.startswith(PDF_MARK):
-        found = OpenedDocument("pdf", _of_pdf(path, name, cleaned))
+        found = OpenedDocument("pdf", _of_pdf(path, name, cleaned), digest)
     else:
-        found = OpenedDocument("markdown", sections(cleaned(strip(_text(data))), name))
+        text = cleaned(strip(_text(data)))
+        found = OpenedDocument("markdown", sections(text, name), digest, text)
     if not found.sections:
         raise Unreadable("it is empty" if not data.strip() else "it has no section with text")
     if len(found.sections) > MOST:
@@ -64,7 +70,8 @@ def read_document(path: Path, name: str, cleaned: Cleaned = str) -> OpenedDocume
     return found
 
 
-def _bytes(path: Path) -> bytes:
+def read_bytes(path: Path) -> bytes:
+    """Return the bytes of a regular file. Raises Unreadable, also if it is too large for a document."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with open(fd, "rb") as opened:
@@ -110,12 +117,12 @@ def _of_pdf(path: Path, name: str, cleaned: Cleaned) -> list[Section]:
     if len(begins) < 2:
         many = len(pages) > 1
         return divided(
-            [((f"{title}, page {number}" if many else title,), page) for number, page in enumerate(pages, 1)]
+            [((f"{title}, page {number}" if many else title,), page, number) for number, page in enumerate(pages, 1)]
         )
-    parts: list[tuple[tuple[str, ...], str]] = [((title,), "\n\n".join(pages[: begins[0][0]]))]
+    parts: list[tuple[tuple[str, ...], str, int]] = [((title,), "\n\n".join(pages[: begins[0][0]]), 1)]
     for at, (page, heading) in enumerate(begins):
         end = begins[at + 1][0] if at + 1 < len(begins) else len(pages)
-        parts.append(((title, heading or f"page {page + 1}"), "\n\n".join(pages[page : max(end, page + 1)])))
+        parts.append(((title, heading or f"page {page + 1}"), "\n\n".join(pages[page : max(end, page + 1)]), page + 1))
     return divided(parts)
 
 

@@ -26,7 +26,7 @@ MOST: Final = 5_000
 _ATX = re.compile(r" {0,3}(?P<marks>#{1,6})(?:[ \t]+(?P<text>.*?))?(?:[ \t]+#+)?[ \t]*")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-{2,})[ \t]*")
 _FENCE = re.compile(r" {0,3}(?P<fence>`{3,}|~{3,})(?P<rest>.*)")
-_FRONT = re.compile(r"---[ \t]*\n(?P<block>(?:(?!---[ \t]*\n).*\n){0,500}?)(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
+FRONT = re.compile(r"---[ \t]*\n(?P<block>(?:(?!---[ \t]*\n).*\n){0,500}?)(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
 _FRONT_LINE = re.compile(r"(?:[A-Za-z_][\w .-]*:(?:[ \t].*)?|[ \t]*-[ \t].*|[ \t]+.*|#.*|[ \t]*)")
 _FRONT_TITLE = re.compile(r"""^title:[ \t]*(["']?)(?P<title>.+?)\1[ \t]*$""", re.MULTILINE)
 _LINK = re.compile(r"!?\[(?P<text>[^\]\[]*)\]\([^()]*\)|\[\[(?:[^\]|\[]*\|)?(?P<name>[^\]|\[]*)\]\]")
@@ -40,6 +40,8 @@ class Section(Struct, frozen=True):
     place: str
     title: str
     text: str
+    line: int = 1
+    """The line of the file in which it begins, from 1; in a PDF the page."""
 
     @property
     def key(self) -> str:
@@ -52,6 +54,7 @@ class _Open(Struct):
 
     headings: tuple[tuple[int, str], ...]
     lines: list[str]
+    line: int = 1
 
 
 def key_of(title: str | None, text: str) -> str:
@@ -63,17 +66,20 @@ def sections(text: str, name: str) -> list[Section]:
     """Return the sections of a markdown text. The title of the part before the first heading is the title in the
     text's frontmatter, or `name` if there is none."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
-    text, title = _without_front(text)
-    found = ((tuple(heading for _, heading in one.headings), "\n".join(one.lines)) for one in _read(text))
-    return divided([(headings or (title or name,), body) for headings, body in found])
+    body, title = _without_front(text)
+    before = text.count("\n") - body.count("\n")
+    found = (
+        (tuple(heading for _, heading in one.headings), "\n".join(one.lines), before + one.line) for one in _read(body)
+    )
+    return divided([(headings or (title or name,), part, line) for headings, part, line in found])
 
 
-def divided(parts: Sequence[tuple[Sequence[str], str]]) -> list[Section]:
-    """Return the sections made from `parts`, pairs of (headings, text). Empty parts are left out, and long ones are
-    split into several sections; sections with the same headings are numbered."""
+def divided(parts: Sequence[tuple[Sequence[str], str, int]]) -> list[Section]:
+    """Return the sections made from `parts`, tuples of (headings, text, line). Empty parts are left out, and long ones
+    are split into several sections; sections with the same headings are numbered."""
     seen: Counter[str] = Counter()
     found: list[Section] = []
-    for headings, body in parts:
+    for headings, body, line in parts:
         title = headings[-1][:MAX_TITLE]
         place = " > ".join(headings)
         for number, text in enumerate(_pieces(body.strip("\n").rstrip()), 1):
@@ -82,14 +88,14 @@ def divided(parts: Sequence[tuple[Sequence[str], str]]) -> list[Section]:
             seen[place] += 1
             again = f" ({seen[place]})" if seen[place] > 1 else ""
             part = f" ({number})" if number > 1 else ""
-            found.append(Section(f"{place}{again}", f"{title[: MAX_TITLE - len(part)]}{part}", text))
+            found.append(Section(f"{place}{again}", f"{title[: MAX_TITLE - len(part)]}{part}", text, line))
     return found
 
 
 def _without_front(text: str) -> tuple[str, str]:
     """Return (text without its frontmatter, title in the frontmatter or ""). Lines between two `---` that do not have
     the form of frontmatter, such as a letterhead, stay in the text."""
-    found = _FRONT.match(text)
+    found = FRONT.match(text)
     if found is None or not all(_FRONT_LINE.fullmatch(line) for line in found["block"].splitlines()):
         return text, ""
     title = _FRONT_TITLE.search(found["block"])
@@ -99,7 +105,7 @@ def _without_front(text: str) -> tuple[str, str]:
 def _read(text: str) -> Iterator[_Open]:
     now = _Open((), [])
     fence = ""
-    for line in text.split("\n"):
+    for number, line in enumerate(text.split("\n"), 1):
         mark = _FENCE.fullmatch(line)
         if fence:
             if mark and mark["fence"].startswith(fence) and not mark["rest"].strip():
@@ -118,7 +124,7 @@ def _read(text: str) -> Iterator[_Open]:
             now.lines.pop()
         yield now
         above = tuple(one for one in now.headings if one[0] < level)
-        now = _Open((*above, (level, heading)), [])
+        now = _Open((*above, (level, heading)), [], number)
     yield now
 
 

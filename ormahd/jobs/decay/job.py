@@ -61,7 +61,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ormahd.errors import NotFound
-from ormahd.index.rows import Filter
+from ormahd.index.rows import MEMORIES, Filter
 from ormahd.jobs.consolidation.job import identities
 from ormahd.jobs.decay.accesses import days, used
 from ormahd.model.node import EdgeType, NodeType
@@ -159,7 +159,7 @@ def scored(turn: RunContext, uses: Waiting) -> dict[str, float]:
     ormah = turn.ormah
     edges, fresh = ormah.index.degrees(), uses.of()
     scores = {}
-    for node_id, node in ormah.index.candidates(ormah.index.ids()).items():
+    for node_id, node in ormah.index.candidates(ormah.index.ids(MEMORIES)).items():
         times, latest = fresh.get(node_id, (0, None))
         used = max((at for at in (latest, node.strength.last_accessed) if at), default=moment(node.created))
         days = (turn.now - used) / DAY
@@ -179,7 +179,8 @@ def _strength(turn: RunContext, uses: Waiting, scores: Mapping[str, float]) -> I
     def folded(data: bytes | None) -> bytes:
         rows = ormah.index.notes([event.node for event in uses.events], connections=False)
         created = {node_id: row.created for node_id, row in rows.items()}
-        events: list[Access | Score] = [*uses.events]
+        found_only = {row.id for row in rows.values() if row.from_source}  # what they were used is not kept
+        events: list[Access | Score] = [one for one in uses.events if one.node not in found_only]
         events += [Score(node_id, turn.now, score) for node_id, score in scores.items()]
         return fold(data or b"", machine(ormah), events, created=created, pace=priority.giving)
 

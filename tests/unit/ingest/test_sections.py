@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from ormahd.ingest.documents.finding import divide, kind_of
-from ormahd.ingest.documents.origin import FileOrigin, origin_of, short
 from ormahd.ingest.documents.reading import Unreadable, read_document
 from ormahd.ingest.documents.sections import LONGEST, sections
-from ormahd.note.values import SAID_IN
 
 
 def shown(text: str) -> list[tuple[str, str, str]]:
@@ -49,22 +47,6 @@ def test_a_long_section_is_divided_and_nothing_is_lost() -> None:
     assert all(len(one.text) <= LONGEST for one in found)
     assert " ".join(one.text for one in found) == words
     assert len({one.place for one in found}) == len(found)
-
-
-def test_an_origin_survives_every_name() -> None:
-    for path, place in [
-        ("~/my notes/a#b 100%.md", "A > B # C"),
-        ("/tmp/ä\u2003ö.md", "x\ty"),
-        ("/a" * 300, "p" * 2000),
-    ]:
-        origin = FileOrigin(path, place, "0" * 24)
-        assert SAID_IN.fullmatch(origin.written)
-        found = origin_of(origin.written)
-        assert found is not None
-        assert (found.path, found.place[:50], found.key) == (path, place[:50], "0" * 24)
-    assert origin_of("session-1#" + "0" * 24) is None
-    assert origin_of(None) is None
-    assert short(Path.home() / "a.md") == "~/a.md"
 
 
 # ------------------------------------------------------------ what is no document

@@ -1,0 +1,100 @@
+"""`ormahctl sources`: name folders of the person whose files are found in place, and list them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from ormahctl import offline, render
+from ormahctl.options import OneOf
+from ormahctl.registry import Verb
+from ormahctl.session import Session, pass_session
+from ormahd.api import SourceListed, SourcesParams, SourcesResult
+from ormahd.rpc.wire import Unavailable
+
+
+@click.command(
+    cls=Verb,
+    short_help="Find notes of your folders in place.",
+    example="ormahctl sources add ~/Notes --space personal\normahctl sources add docs --exclude drafts/\n"
+    "ormahctl sources\normahctl sources remove ~/Notes",
+    excludes=[("--space", "--global")],
+)
+@click.argument("what", type=OneOf(["list", "add", "remove"]), default="list")
+@click.argument("folder", metavar="[DIR|NAME]", required=False)
+@click.option("--space", metavar="S", help="The space of its notes.  [default: its repository, or its name]")
+@click.option("--global", "everywhere", is_flag=True, help="Its notes belong to no space: every project finds them.")
+@click.option("--include", metavar="GLOB", multiple=True, help="Only files that match, as in .gitignore. Repeatable.")
+@click.option("--exclude", metavar="GLOB", multiple=True, help="No files that match, as in .gitignore. Repeatable.")
+@pass_session
+def sources(
+    session: Session, what: str, folder: str | None, space: str | None, everywhere: bool, include: tuple[str, ...],
+    exclude: tuple[str, ...],
+) -> None:  # fmt: skip
+    """List the folders of yours whose files are found in place: markdown, text and PDF.
+
+    `add DIR`: have its files found, shown and whispered, section by section. Nothing is ever written into them.
+    `remove`: nothing of the folder is found any more; its files stay as they are.
+    """
+    if (folder is None) != (what == "list") or (what != "add" and (space or everywhere or include or exclude)):
+        raise click.UsageError("sources list, add DIR with its options, or remove DIR", click.get_current_context())
+    if folder is None:
+        listed = session.client.call("ingest.sources", SourcesParams(), SourcesResult)
+        render.emit(listed) if session.json else _table(listed.sources)
+        return
+    if what == "add":
+        done, running = add(session, folder, "global" if everywhere else space or "", include, exclude)
+    else:
+        done = json.loads(offline.answer("sources", "remove", "--", os.path.expanduser(folder)))
+        running = _taken_up(session)
+    if session.json:
+        render.emit(done | {"running": running})
+        return
+    if what == "remove":
+        render.out(f"removed {render.line(done['path'])}: nothing of it is found any more; its files stay as they are")
+        return
+    render.out(f"added {render.line(done['path'])}, space {render.line(done['space'] or 'global')}")
+    when = "in the background" if running else "when the daemon runs"
+    render.note(f"it is read {when}, and never written; how far it is: ormahctl sources")
+
+
+def add(
+    session: Session, folder: str, space: str, include: Sequence[str] = (), exclude: Sequence[str] = ()
+) -> tuple[dict[str, Any], bool]:
+    """Add a source. `space`: empty: its default; `global`: none. Return ({"path", "space"}, whether a daemon runs)."""
+    patterns = [word for one in include for word in ("--include", one)]
+    patterns += [word for one in exclude for word in ("--exclude", one)]
+    place = os.path.abspath(os.path.expanduser(folder))
+    done: dict[str, Any] = json.loads(offline.answer("sources", "add", "--space", space, *patterns, "--", place))
+    return done, _taken_up(session)
+
+
+def _taken_up(session: Session) -> bool:
+    """Have a running daemon take up the configuration, and return whether there is one."""
+    try:
+        session.client.call("ingest.sources", SourcesParams(reload=True), SourcesResult)
+    except Unavailable:
+        return False
+    return True
+
+
+def _table(listed: Sequence[SourceListed]) -> None:
+    if not listed:
+        render.note("no folder is a source; name one: ormahctl sources add DIR --space S")
+        return
+    rows = [
+        [render.line(one.path), render.line(one.space or "global"), f"{one.files:,}", f"{one.sections:,}", _when(one)]
+        for one in listed
+    ]
+    render.table(["folder", "space", "files", "sections", "read"], rows)
+    for one in listed:
+        for path, why in one.troubles.items():
+            render.note(render.line(why), label=render.line(path))
+
+
+def _when(one: SourceListed) -> str:
+    return "not yet" if one.read is None else render.moment(one.read)

@@ -1,0 +1,102 @@
+"""Makes memories of the sections of a document, once: plain copies, which do not follow the file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from msgspec import UNSET, UnsetType
+
+from ormahd.actions import projects
+from ormahd.actions.amend import Caller, clean, commit
+from ormahd.api import IngestedDocument
+from ormahd.ingest.documents.reading import Unreadable, read_document
+from ormahd.ingest.documents.sections import Section
+from ormahd.model.change import Kind
+from ormahd.model.node import NodeType, Tier
+from ormahd.note.markdown import normalise
+from ormahd.note.write import compose
+from ormahd.process import priority
+
+if TYPE_CHECKING:
+    from ormahd.ormah import Ormah
+    from ormahd.vault.transaction import Transaction
+
+STEP: Final = 128
+"""Number of texts that are embedded at once."""
+
+
+def copy_document(
+    ormah: Ormah,
+    path: Path | None,
+    caller: Caller,
+    *,
+    read: Path,
+    space: str | UnsetType | None = UNSET,
+    dry_run: bool,
+    run: str | None,
+) -> IngestedDocument:
+    """Store each section of a file as a memory, in one commit, without those that are known.
+
+    `read`: the file to read; `path`: the path to name, None for a text that has no file of its own. `space`: of the
+    memories; if not given, that of the project in which the file lies. `dry_run`: only return what would be stored.
+    `run`: id of the run to which the commit belongs; None: a new run.
+    """
+    out = IngestedDocument(str(path) if path else "-", run=run or (None if dry_run else ormah.new_run()))
+    name = path.stem if path else "A text"
+    redacted: list[str] = []
+    try:
+        found = read_document(
+            read, clean(ormah, name, redacted) or name, lambda text: clean(ormah, text, redacted) or ""
+        )
+    except Unreadable as error:
+        out.status, out.error = "failed", str(error)
+        return out
+    out.redacted = dict(Counter(redacted))
+    if isinstance(space, UnsetType):
+        space = _space(ormah, path.parent, settle=not dry_run) if path is not None else None
+    new: dict[str, Section] = {}
+    for section in (Section(one.place, one.title, normalise(one.text)) for one in found.sections):
+        if section.key in new or ormah.index.equal(space, NodeType.FACT, section.title, section.text) is not None:
+            out.known += 1
+        else:
+            new[section.key] = section
+    out.sections, out.added = len(found.sections), len(new)
+    if new and not dry_run:
+        _store(ormah, path, list(new.values()), caller, space, out)
+    return out
+
+
+def _store(
+    ormah: Ormah, path: Path | None, new: list[Section], caller: Caller, space: str | None, out: IngestedDocument
+) -> None:
+    for at in priority.giving(range(0, len(new), STEP)):
+        ormah.index.embed_ahead([(one.title, one.text) for one in new[at : at + STEP]], urgent=False)
+    now = ormah.moment()
+
+    def fill(tx: Transaction) -> None:
+        taken: set[str] = set()
+        for section in priority.giving(new):
+            node_id = ormah.new_id(taken)
+            taken.add(node_id[:8])
+            data = compose(
+                id=node_id, type=NodeType.FACT, tier=Tier.WORKING, space=space, title=section.title, tags=[],
+                source=f"file:{path.name if path else '-'}", confidence=1.0, created=now, updated=now,
+                content=section.text,
+            )  # fmt: skip
+            place = ormah.place(
+                node_id, type=NodeType.FACT, space=space, title=section.title, content=section.text, created=now
+            )
+            tx.put(place, data, node_id=node_id, expect=None)
+
+    done = commit(
+        ormah, f"Ingest {path.name if path else 'a text'}: {len(new)} added", kind=Kind.INGEST, caller=caller,
+        body="\n".join(one.title for one in new[:100]), run=out.run, fill=fill,
+    )  # fmt: skip
+    out.commit = done.commit
+
+
+def _space(ormah: Ormah, folder: Path, *, settle: bool) -> str | None:
+    caller = Caller("system:files", str(folder))
+    return projects.settle(ormah, caller) if settle else projects.space_of(ormah, caller)

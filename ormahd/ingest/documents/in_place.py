@@ -1,0 +1,95 @@
+"""Makes rows of the index of a file in a folder of the person: a note for each of its sections. Nothing is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from ormahd.ingest.documents.reading import Cleaned, read_document
+from ormahd.ingest.documents.sections import FRONT, Section
+from ormahd.model.node import ABOUT_SELF, MAX_TAGS, MAX_TITLE, EdgeType
+from ormahd.note.markdown import body_links, body_tags, normalise
+from ormahd.note.read import parse
+from ormahd.note.values import Note, NoteKind, NoteLink
+
+SHORT: Final = 1_000
+"""Maximum number of characters of a note that is one section, whatever headings it has."""
+_DATE: Final = re.compile(r"^date:[ \t]*[\"']?(\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}[^\"'\s]*)?)", re.MULTILINE)
+
+
+class ReadInPlace(Struct, frozen=True):
+    """A file as it was read. `digest`: sha256 of its bytes; `notes`: path of a row (`SourceRow.path`) -> its note."""
+
+    digest: str
+    notes: dict[str, Note]
+
+
+def read_in_place(
+    file: Path, *, source: str, space: str | None, changed: datetime, id_of: Callable[[str], str], cleaned: Cleaned
+) -> ReadInPlace:
+    """Read a file and return a note for each section. A template or a drawing has none.
+
+    `source`, `space`: of the notes; `changed`: the file's time of modification, which dates notes without a date;
+    `id_of`: returns the id for a place (`Section.place`); `cleaned`: see `read_document`.
+
+    Raises Unreadable.
+    """
+    found = read_document(file, "", cleaned)  # no place has the file's name, so that ids survive a new one
+    stem = cleaned(file.stem)
+    whole = parse(found.text.encode(), f"{stem}.md")
+    if whole.kind is NoteKind.APART:
+        return ReadInPlace(found.digest, {})
+    name = (whole.title or stem)[:MAX_TITLE]
+    sections = found.sections
+    if found.kind == "markdown" and len(whole.content) <= SHORT:
+        sections = [Section("", name, whole.content)]
+    created = whole.created or _date(found.text)
+    notes: dict[str, Note] = {}
+    for number, one in enumerate(sections):
+        text = normalise(one.text)
+        path = _path(file, one.line, notes)
+        tags = [tag for tag in (*whole.tags, *body_tags(text)) if tag != ABOUT_SELF]
+        links = [NoteLink(EdgeType.RELATED_TO, target, body=True) for target in body_links(text)]
+        aliases = (stem, *whole.aliases) if number == 0 else ()
+        notes[path] = Note(
+            path, NoteKind.SOURCE, one.key, id=id_of(one.place), space=space, title=_title(name, one.title),
+            tags=tuple(dict.fromkeys(tags))[:MAX_TAGS], source=source, created=created, updated=changed,
+            aliases=tuple(dict.fromkeys(aliases)), links=tuple(links), content=text, everywhere=space is None,
+        )  # fmt: skip
+    return ReadInPlace(found.digest, notes)
+
+
+def _path(file: Path, line: int, taken: dict[str, Note]) -> str:
+    return next(path for path in _paths(file, line) if path not in taken)
+
+
+def _paths(file: Path, line: int) -> Iterator[str]:
+    """Yield paths for a row: with the line, and for further sections of one long line with a number behind it."""
+    yield f"{file}:{line}"
+    number = 2
+    while True:
+        yield f"{file}:{line}.{number}"
+        number += 1
+
+
+def _title(name: str, heading: str) -> str:
+    """Return the title of a section: its note's name and its heading, or only the name if the heading says the same."""
+    heading = heading.lstrip(", ")  # of a page of a PDF without a title
+    same = name.casefold() in heading.casefold() or heading.casefold() in name.casefold()
+    return (max(name, heading, key=len) if same else f"{name}: {heading}")[:MAX_TITLE]
+
+
+def _date(text: str) -> datetime | None:
+    """Return the date in the property `date` of a text's frontmatter."""
+    front = FRONT.match(text.removeprefix("\ufeff"))
+    found = _DATE.search(front["block"]) if front is not None else None
+    try:
+        date = None if found is None else datetime.fromisoformat(found[1])
+    except ValueError:
+        return None
+    return date if date is None or date.tzinfo is not None else date.replace(tzinfo=UTC)

@@ -1,0 +1,312 @@
+"""Keeps the index up to date with the folders of the person that the configuration names (`[[sources]]`).
+
+Their files are found in place: each section is a row of the index, of kind `source`. Nothing is ever written into such
+a folder, and nothing of it is committed. A row's id is made of the file's path and the section's place. A file that was
+moved within its folder keeps its ids if its content tells that it is the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pathspec
+
+from ormahd.actions.amend import clean
+from ormahd.api import SourceListed, SourcesResult
+from ormahd.config import load
+from ormahd.errors import Ambiguous
+from ormahd.index.rows import SOURCE_PREFIX, SourceRow
+from ormahd.ingest.bring_in import ours
+from ormahd.ingest.documents.finding import hidden
+from ormahd.ingest.documents.in_place import read_in_place
+from ormahd.ingest.documents.reading import DOCUMENTS, Unreadable, read_bytes
+from ormahd.ingest.folders import FolderWatch, resting
+from ormahd.model.change import FileState
+from ormahd.process import priority
+from ormahd.state.sources import SourceLog
+
+if TYPE_CHECKING:
+    from ormahd.note.values import Note
+    from ormahd.ormah import Ormah
+    from ormahd.settings.learning import SourceFolder
+
+SOURCE: Final = "sources"
+IDS: Final = uuid.UUID("6f726d61-6820-4b69-a463-650000000002")
+"""UUID namespace of the ids of sections."""
+QUIET: Final = 1.0
+"""Seconds between a change in a folder and the scan of the folder."""
+BATCH: Final = 200
+"""Number of rows that are written into the index at once."""
+STOP_SECONDS: Final = 30.0
+TEMPLATES: Final = "templates"
+"""Name of folders that are left out, in any case."""
+EMPTIED: Final = "all its files are gone, as if its disk were not there; what was read of them is still found"
+OURS: Final = "it is, holds or lies in a folder of Ormah itself, and is not read"
+SILENT: Final = frozenset({"it is empty", "it has no section with text"})
+"""Reasons why a file has no section that a person need not know."""
+MOVED: Final = "moved"
+
+FileKey = tuple[int, int, int]
+"""Size, time of modification and inode of a file."""
+
+
+class SourceFolders:
+    """Watches the sources in a thread of its own, and answers what is in them."""
+
+    def __init__(self, ormah: Ormah) -> None:
+        self._ormah = ormah
+        self._log = SourceLog(ormah.state)
+        self._changing = threading.Lock()
+        self._watch: FolderWatch | None = None
+        self._missing: dict[str, str] = {}
+        self._wrong: dict[Path, dict[str, str]] = {}
+        """Folder -> path that cannot be read -> the reason, in words."""
+        self._scanned: dict[Path, datetime] = {}
+        self._empty: dict[Path, FileKey] = {}
+        """Files that have no section, so that they are not read in each scan."""
+        ormah.renewed = self.look
+
+    def start(self) -> None:
+        """Read the sources in the background, and watch them."""
+        with self._changing:
+            self._begin()
+
+    def stop(self, seconds: float) -> bool:
+        """Return False if the thread still runs after `seconds`."""
+        return self._watch is None or self._watch.stop(seconds)
+
+    def look(self) -> None:
+        """Have all files read again, in the background."""
+        self._empty = {}
+        self._ormah.index.apply({}, [row.path for row in self._ormah.index.source_rows()], head=None)
+        if self._watch is not None:
+            self._watch.scan_all()
+
+    def answer(self, *, reload: bool) -> SourcesResult:
+        """Return the sources, and what is found in each. `reload`: first take up the configuration file as it is now.
+
+        Raises BadRequest: the configuration has an error.
+        """
+        if reload:
+            found = load(self._ormah.config.file if self._ormah.config.file.exists() else None).settings.sources
+            with self._changing:
+                self.stop(STOP_SECONDS)
+                self._ormah.sources = found
+                self._begin()
+        rows = self._ormah.index.source_rows()
+        listed = []
+        for folder, source in self._by_folder().items():
+            inside = [row for row in rows if Path(row.file).is_relative_to(folder)]
+            read = self._scanned.get(folder)
+            wrong = {str(folder): why for why in [self._missing.get(str(folder))] if why} | self._wrong.get(folder, {})
+            listed.append(
+                SourceListed(
+                    self._names()[folder], str(folder), source.belongs_to,
+                    len({row.file for row in inside}), len(inside), None if read is None else read.isoformat(),
+                    wrong,
+                )
+            )  # fmt: skip
+        return SourcesResult(listed)
+
+    def _begin(self) -> None:
+        """Remove the rows of folders that are no sources any more, and watch those that are."""
+        self._missing, self._scanned, self._empty = {}, {}, {}
+        own = [place.resolve() for place in ours(self._ormah)]
+        self._wrong = {
+            folder: {str(folder): OURS} for folder in self._by_folder()
+            if any(one == folder or one in folder.parents or folder in one.parents for one in own)
+        }  # fmt: skip
+        folders = [folder for folder in self._by_folder() if folder not in self._wrong]
+        kept = {str(folder) for folder in folders}
+        gone = [
+            row.path
+            for row in self._ormah.index.source_rows()
+            if not kept.intersection(map(str, Path(row.file).parents))
+        ]
+        if gone:
+            self._ormah.index.apply({}, gone, head=None)
+        self._watch = FolderWatch("sources", folders, self, quiet=QUIET)
+        self._tell()
+        if folders:
+            self._watch.start()
+
+    def _by_folder(self) -> dict[Path, SourceFolder]:
+        return {one.folder: one for one in self._ormah.sources}
+
+    def _names(self) -> dict[Path, str]:
+        """Return folder -> its name, with the name of the folder above it where two sources have the same."""
+        folders = list(self._by_folder())
+        times = Counter(one.name for one in folders)
+        return {one: one.name if times[one.name] == 1 else f"{one.parent.name}/{one.name}" for one in folders}
+
+    # ------------------------------------------------------------ the listener
+
+    def wants(self, folder: Path, file: Path) -> bool:
+        """Return whether a file of a source is read, by its path alone."""
+        relative = file.relative_to(folder)
+        source = self._by_folder().get(folder)
+        return (
+            source is not None
+            and file.name.lower().endswith(DOCUMENTS)
+            and not any(hidden(part) for part in relative.parts)
+            and not any(part.casefold() == TEMPLATES for part in relative.parts[:-1])
+            and (not source.include or _matches(source.include, relative))
+            and not _matches(source.exclude, relative)
+        )
+
+    def troubled(self, wrong: dict[str, str]) -> None:
+        self._missing = wrong
+        self._tell()
+
+    def scan(self, folder: Path) -> bool:
+        """Compare a folder with the index, and read what changed."""
+        source, said = self._by_folder()[folder], f"{SOURCE_PREFIX}{self._names()[folder]}"
+        rows: dict[Path, list[SourceRow]] = {}
+        for row in self._ormah.index.source_rows():
+            if folder in (file := Path(row.file)).parents:
+                rows.setdefault(file, []).append(row)
+        there = self._walk(folder)
+        if rows and not there:
+            self._wrong[folder] = {str(folder): EMPTIED}
+            self._tell()
+            return False
+        fresh = [
+            file for file, key in there.items()
+            if self._empty.get(file) != key and not _same(rows.get(file, ()), key, source.belongs_to, said)
+        ]  # fmt: skip
+        written = [file for file in fresh if not resting(there[file][1] / 1e9, QUIET)]
+        fresh = [file for file in fresh if file not in written]
+        # What is gone is looked at once all files rest: a file that is written may be one that was moved.
+        gone = [] if written else [file for file in rows if file not in there]
+        wrong = self._wrong.get(folder, {})
+        wrong = {path: why for path, why in wrong.items() if Path(path) in there and Path(path) not in fresh}
+        moved = self._follow(gone, [file for file in fresh if file not in rows], rows)
+        fresh.sort(key=lambda file: file not in moved)  # so that their ids leave the old rows in the same transaction
+        puts: dict[str, tuple[bytes, FileState]] = {}
+        notes: dict[str, Note | None] = {}
+        left = [row.path for file in gone for row in rows[file]]
+        for file in fresh:
+            if self._watch is not None and self._watch.stopping:
+                return False
+            priority.give()
+            try:
+                digest, found = self._read(file, there[file], source.belongs_to, said)
+            except Unreadable as error:
+                digest, found = "", {}
+                if str(error) not in SILENT:
+                    wrong[str(file)] = str(error)
+            if not found:
+                self._empty[file] = there[file]
+            notes |= found
+            puts |= {
+                path: (note.content.encode("utf-8", "surrogatepass"), FileState(path, *there[file], digest))
+                for path, note in found.items()
+            }
+            left += [row.path for row in rows.get(file, ()) if row.path not in found]
+            if len(puts) + len(left) > BATCH:
+                self._ormah.index.apply(puts, left, head=None, notes=notes, embed=False)
+                puts, notes, left = {}, {}, []
+        if puts or left:
+            self._ormah.index.apply(puts, left, head=None, notes=notes, embed=False)
+        self._wrong[folder] = wrong
+        if not written:
+            self._scanned[folder] = self._ormah.moment()
+        self._tell()
+        return bool(written)
+
+    # ------------------------------------------------------------ files
+
+    def _walk(self, folder: Path) -> dict[Path, FileKey]:
+        """Return the files of a source that are read, by path. Symbolic links are not followed."""
+        without = set(ours(self._ormah))
+        found: dict[Path, FileKey] = {}
+        for place, folders, names in os.walk(folder):
+            here = Path(place)
+            folders[:] = sorted(name for name in folders if not hidden(name) and here / name not in without)
+            for file in (here / name for name in sorted(names)):
+                with suppress(OSError):  # it may be deleted meanwhile
+                    state = file.lstat()
+                    if stat.S_ISREG(state.st_mode) and self.wants(folder, file):
+                        found[file] = (state.st_size, state.st_mtime_ns, state.st_ino)
+        return found
+
+    def _read(self, file: Path, key: FileKey, space: str | None, said: str) -> tuple[str, dict[str, Note]]:
+        origin = self._origin(file)
+        found = read_in_place(
+            file, source=said, space=space, changed=datetime.fromtimestamp(key[1] / 1e9, UTC).replace(microsecond=0),
+            id_of=lambda place: self._id(origin, place), cleaned=lambda text: clean(self._ormah, text, []) or "",
+        )  # fmt: skip
+        return found.digest, found.notes
+
+    def _id(self, origin: str, place: str) -> str:
+        """Return the id of a section. Its short id is never that of another memory."""
+        for attempt in count():
+            made = str(uuid.uuid5(IDS, f"{origin}\0{place}" + (f"\0{attempt}" if attempt else "")))
+            try:
+                if self._ormah.has_short(made[:8]) in {None, made}:
+                    return made
+            except Ambiguous:
+                continue
+        raise AssertionError("the loop has no end")
+
+    def _origin(self, file: Path) -> str:
+        """Return the path of which the ids of a file are made: its own, or that where it was first found. A new file at
+        a path that another one left gets ids of its own."""
+        moved: Mapping[str, str] = self._log.value(SOURCE, MOVED) or {}
+        if (known := moved.get(str(file))) is not None:
+            return known
+        origin = str(file)
+        while origin in moved.values():
+            origin += "\0"
+        return origin
+
+    def _follow(
+        self, gone: Sequence[Path], came: Iterable[Path], rows: Mapping[Path, Sequence[SourceRow]]
+    ) -> set[Path]:
+        """Record which of the files that came is one of those that are gone, where exactly one of each has the same
+        content, and return them."""
+        if not gone:
+            return set()
+        left: dict[str, list[Path]] = {}
+        new: dict[str, list[Path]] = {}
+        for file in gone:
+            left.setdefault(rows[file][0].digest, []).append(file)
+        for file in priority.giving(came):
+            try:
+                new.setdefault(hashlib.sha256(read_bytes(file)).hexdigest(), []).append(file)
+            except Unreadable:
+                continue
+        pairs = {new[one][0]: left[one][0] for one in new if len(new[one]) == len(left.get(one, ())) == 1}
+        if pairs:
+            origins = {str(now): self._origin(before) for now, before in pairs.items()}
+            kept: Mapping[str, str] = self._log.value(SOURCE, MOVED) or {}
+            self._log.put(SOURCE, MOVED, {**kept, **origins})
+        return set(pairs)
+
+    def _tell(self) -> None:
+        """Store for `doctor` which folders cannot be read. Single files are named by `ormahctl sources` alone: many
+        folders have scans among their PDFs."""
+        wrong = {str(folder): why for folder, some in self._wrong.items() if (why := some.get(str(folder)))}
+        self._log.troubled(SOURCE, {**wrong, **self._missing})
+
+
+def _same(rows: Sequence[SourceRow], key: FileKey, space: str | None, said: str) -> bool:
+    """Return whether the index has a file as it is now, with this space and source."""
+    return bool(rows) and all(
+        ((row.size, row.mtime_ns, row.inode), row.space, row.source) == (key, space, said) for row in rows
+    )
+
+
+def _matches(patterns: Sequence[str], relative: Path) -> bool:
+    return bool(patterns) and pathspec.GitIgnoreSpec.from_lines(patterns).match_file(relative.as_posix())
