@@ -318,6 +318,13 @@ def configured(environ: Mapping[str, str] | None = None, config: Path | None = N
     return found
 
 
+def configured_sources() -> list[Path]:
+    """Return the folders that `config.toml` names as sources."""
+    tables = _tables(os.environ).get("sources")
+    listed = tables if isinstance(tables, list) else []
+    return [Path(os.path.expanduser(str(one["path"]))) for one in listed if isinstance(one, dict) and "path" in one]
+
+
 def find_socket(flag: str | None = None, environ: Mapping[str, str] | None = None) -> Path:
     """Return the daemon's socket: by the flag, then `ORMAH_SOCKET`, then `config.toml`, then the default (DESIGN
     section 12)."""

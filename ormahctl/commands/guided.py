@@ -1,4 +1,4 @@
-"""The guided set-up, `ormahctl setup` without an agent: at most five questions, then every step, checked at the end.
+"""The guided set-up, `ormahctl setup` without an agent: at most six questions, then every step, checked at the end.
 
 `choose` asks, and changes nothing. `carry_out` acts: settings, agents, service, name, past sessions. `check` runs a hook
 and the MCP server as agents do.
@@ -23,6 +23,8 @@ from ormahctl import managers, offline, render, supervise
 from ormahctl.commands import service as services
 from ormahctl.commands.service import short
 from ormahctl.commands.setup import entries, paste, told, warn
+from ormahctl.commands.sources import add
+from ormahctl.obsidian import find_obsidian_vaults
 from ormahctl.session import Session
 from ormahctl.setup import change as entry
 from ormahctl.setup import connect, standing
@@ -61,6 +63,8 @@ class SetupChoices:
     agents: list[str]
     vault: Path | None
     """The folder for the vault; None: as configured."""
+    sources: dict[Path, str]
+    """Folder of notes to find in place -> its space; empty: its default."""
     name: str | None
     """The name for the self node; None: as it is."""
     service: bool
@@ -143,6 +147,7 @@ def choose(session: Session, answers: Mapping[str, Any], *, asks: bool, deadline
     given = SetupChoices(
         agents=agents_of(answers.get("agents", "all")),
         vault=answers["vault"].expanduser().absolute() if "vault" in answers else None,
+        sources=dict.fromkeys(answers.get("source", ()), ""),
         name=answers.get("name", None if settled else own_name()),
         service=answers.get("service", can_serve),
         past=answers.get("past", files > 0),
@@ -153,7 +158,15 @@ def choose(session: Session, answers: Mapping[str, Any], *, asks: bool, deadline
             f"there is a vault already: {vault}",
             hint=f"to use the other one from now on: ormahctl config set vault.path {given.vault}",
         )
-    wanted = {"agents": bool(there), "vault": not settled, "name": not settled, "service": can_serve, "past": files > 0}
+    offered = [one for one in find_obsidian_vaults() if one not in paths.configured_sources()] if asks else []
+    wanted = {
+        "agents": bool(there),
+        "vault": not settled,
+        "source": bool(offered),
+        "name": not settled,
+        "service": can_serve,
+        "past": files > 0,
+    }
     open_questions = [one for one, is_open in wanted.items() if is_open and one not in answers] if asks else []
     if open_questions:
         count = render.count(len(open_questions), "question")
@@ -165,6 +178,10 @@ def choose(session: Session, answers: Mapping[str, Any], *, asks: bool, deadline
             given.agents = _ask_agents(head, there)
         elif one == "vault":
             given.vault = _ask_vault(head, vault)
+        elif one == "source":
+            given.sources = _ask_sources(
+                head, [place for place in offered if place not in (given.vault or vault).parents]
+            )
         elif one == "name":
             given.name = _prompt(f"{head} What is your name?", given.name or "")
         elif one == "service":
@@ -197,6 +214,19 @@ def _ask_vault(head: str, usual: Path) -> Path | None:
     render.out(f"{head} Where should the memories be kept? The folder becomes a git repository of its own.")
     chosen = Path(os.path.abspath(os.path.expanduser(_prompt("A folder", short(usual)))))
     return None if chosen == usual else chosen
+
+
+def _ask_sources(head: str, offered: Sequence[Path]) -> dict[Path, str]:
+    """Ask for a space for each of these Obsidian vaults, and return those that become sources."""
+    render.out(
+        f"{head} You have notes in Obsidian. Ormah can find them in place: they are found, shown and whispered, in the space "
+        "that you name, and never written."
+    )
+    spaces = {
+        one: _prompt(f"A space for {short(one)} (a name; global: every project; no: leave it)", one.name)
+        for one in offered
+    }
+    return {one: space for one, space in spaces.items() if space.casefold() not in {"no", "n", "none"}}
 
 
 # ---------------------------------------------------------------- acting
@@ -244,6 +274,12 @@ def carry_out(session: Session, chosen: SetupChoices) -> SetupDone:
     done.vault = services.daemon(session)[1] or ""
     _step(session, "vault", short(Path(done.vault)))
     _step(session, "daemon", done.service)
+    for folder, space in chosen.sources.items():
+        try:
+            made, _ = add(session, str(folder), space)
+            _step(session, "source", f"{short(folder)}, space {made['space'] or 'global'}")
+        except BadRequest as exc:
+            render.note(f"{short(folder)} is no source: {exc.message}")
     if chosen.name:
         done.name = _name(session, chosen.name)
         _step(session, "you", done.name)
@@ -389,6 +425,8 @@ def _foretell(session: Session, chosen: SetupChoices) -> int:
             services.show(change, sys.stdout)
     _step(session, "vault", short(vault))
     _step(session, "daemon", "would be started" + (", and with each login" if chosen.service else ""))
+    for folder in chosen.sources:
+        _step(session, "source", short(folder))
     if chosen.name:
         _step(session, "you", chosen.name)
     if chosen.past:

@@ -41,7 +41,7 @@ _STAYS = {
     short_help="Set Ormah up, connect an agent, or show what is connected.",
     example="ormahctl setup\normahctl setup --yes --agents claude-code,codex --no-past\normahctl setup claude-code --dry-run\normahctl setup codex --yes\normahctl setup service",
     excludes=[
-        ("--list", "--dry-run", "--yes", "--agents", "--vault", "--name", "--service", "--past", "--deadline",
+        ("--list", "--dry-run", "--yes", "--agents", "--vault", "--source", "--name", "--service", "--past", "--deadline",
          "--no-instructions"),
     ],
 )  # fmt: skip
@@ -55,6 +55,8 @@ _STAYS = {
               help="Guided: connect these, with commas between; all: those on this machine; none.")  # fmt: skip
 @click.option("--vault", metavar="DIR", type=NamedFolder(file_okay=False, path_type=Path),
               help="Guided: the folder for the memories.")  # fmt: skip
+@click.option("--source", metavar="DIR", multiple=True, type=NamedFolder(file_okay=False, path_type=Path),
+              help="Guided: a folder of notes to find in place, such as an Obsidian vault. Repeatable.")  # fmt: skip
 @click.option("--name", metavar="NAME", help="Guided: your name.")
 @click.option("--service/--no-service", default=None, help="Guided: start the daemon at login; or not.")
 @click.option("--past/--no-past", default=None, help="Guided: archive past sessions, and watch for later ones; or not.")
@@ -73,9 +75,9 @@ def setup(
     no_instructions: bool,
     **guided: Any,
 ) -> int:
-    """Set Ormah up: without AGENT, on a terminal, in five questions at most; with AGENT, connect this one agent.
+    """Set Ormah up: without AGENT, on a terminal, in six questions at most; with AGENT, connect this one agent.
 
-    The guided set-up connects the agents of this machine, chooses the vault, starts the daemon, archives past sessions,
+    The guided set-up connects the agents of this machine, chooses the vault, offers your Obsidian vaults as sources, starts the daemon, archives past sessions,
     and checks a hook and the MCP server. An option answers its question; --yes answers all others with their
     defaults. `ormahctl uninstall` takes everything out again, and never a memory.
 
@@ -96,7 +98,7 @@ def setup(
     from ormahctl.setup.harness import HARNESSES
 
     context = click.get_current_context()
-    answers = {name: value for name, value in guided.items() if value is not None}
+    answers = {name: value for name, value in guided.items() if value not in (None, ())}
     if looks and agent is not None:
         raise click.UsageError(f"--list shows all agents, and takes none: leave {agent} out", context)
     if agent is not None and answers:

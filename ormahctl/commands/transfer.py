@@ -18,11 +18,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import click
 
 from ormahctl import render
+from ormahctl.commands.ingest import ingest
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
 from ormahctl.session import CallThread, Session, answer, pass_session
@@ -127,20 +128,30 @@ class Tally:
         self.line, self.size = batch.last, batch.end
 
 
+class FileOrFolder(click.File):
+    """A file to read, `-`, or the path of a folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if isinstance(value, str) and os.path.isdir(value) else super().convert(value, param, ctx)
+
+
 @click.command(
     "import",
     cls=Verb,
-    short_help="Import memories from JSON lines.",
-    example="ormahctl import memories.jsonl\nzcat backup.jsonl.gz | ormahctl import -",
+    short_help="Import memories from JSON lines, or a folder of documents.",
+    example="ormahctl import memories.jsonl\normahctl import ~/handbook\nzcat backup.jsonl.gz | ormahctl import -",
 )
-@click.argument("file", metavar="FILE|-", type=click.File("rb"))
+@click.argument("file", metavar="FILE|DIR|-", type=FileOrFolder("rb"))
 @pass_session
-def import_(session: Session, file: BinaryIO) -> int:
-    """Store each line of FILE: a JSON object such as {"content": "…", "type": "fact", "tags": ["x"]}.
+def import_(session: Session, file: BinaryIO | str) -> int:
+    """Store each line of FILE: a JSON object such as {"content": "…", "type": "fact", "tags": ["x"]}. Of a folder, store
+    each section of its documents (`ormahctl ingest DIR --as document`).
 
     Invalid lines are reported and the others stored; the exit status is then 2. Known memories are skipped, so an
     interrupted import can be repeated. The output of `ormahctl export` can be imported.
     """
+    if isinstance(file, str):
+        return int(click.get_current_context().invoke(ingest, path=file, kind="document"))
     if file.isatty():
         sys.stderr.write("reading JSON lines from the terminal; end with Ctrl-D\n")
     begun = time.monotonic()

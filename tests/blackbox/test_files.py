@@ -30,6 +30,7 @@ def test_documents_are_copied_and_undone(shared: House) -> None:
     assert (best["title"], best["space"], best["origin"]) == ("Cranes", "handbook", "file:harbour.md")
     again = shared.json("ingest", str(folder / "harbour.md"))["documents"]
     assert (again["added"], again["known"]) == (0, 2)
+    assert shared.json("import", str(folder), status=2)["documents"]["known"] == 3, "a folder is copied by import too"
     assert shared.ctl("undo", "--run", run).returncode == 0
     assert "Cranes" not in [one["title"] for one in shared.json("recall", "blue crane")["results"]]
     text = shared.json("ingest", "-", "--as", "document", "--global", input="# Tide\n\nUser: high tide is at four.\n")

@@ -63,14 +63,17 @@ def test_one_command_sets_all_up_and_one_takes_it_out(fresh: House) -> None:
     told = fresh.json("setup", "--dry-run")
     assert files(fresh) == SETTINGS
     assert (told["name"], told["sessions"]) == ("Ada Byrne", True)
-    done = fresh.json("setup", "--yes", "--name", "Grace Hopper", "--deadline", "9000")
+    done = fresh.json(
+        "setup", "--yes", "--name", "Grace Hopper", "--deadline", "9000", "--source", str(fresh.home / "Notes")
+    )
     assert {one["agent"] for one in done["agents"]} == {"claude-code", "codex"}
     assert set(done["to_paste"]) == {"cursor", "vscode"}
     assert done["vault"] == str(fresh.home / "data_home" / "ormah" / "vault")
     checks = {one["what"]: one for one in done["checks"]}
     assert list(checks) == ["hook of claude-code", "hook of codex", "MCP server"]
     assert all(one["ok"] for one in checks.values()), checks
-    me = fresh.json("list")[-1]
+    assert [one["space"] for one in fresh.json("sources")["sources"]] == ["Notes"]
+    me = fresh.json("list", "--type", "person")[-1]
     assert (me["type"], me["title"]) == ("person", "Grace Hopper")
     archive = fresh.home / "data_home" / "ormah" / "sessions"
     wait_until(lambda: b"kestrel" in b"".join(map(Path.read_bytes, archive.rglob("s1.jsonl"))), "the past session")
@@ -78,7 +81,7 @@ def test_one_command_sets_all_up_and_one_takes_it_out(fresh: House) -> None:
     assert "# quick" in (fresh.home / "config_home" / "ormah" / "config.toml").read_text()
     again = fresh.json("setup", "--yes", "--deadline", "9000")
     assert not any(one["changed"] for one in again["agents"]), "a second time changes nothing"
-    assert fresh.json("list")[-1]["title"] == "Grace Hopper", "it keeps the name"
+    assert fresh.json("list", "--type", "person")[-1]["title"] == "Grace Hopper", "it keeps the name"
     assert fresh.ctl("uninstall", "--yes").returncode == 0
     assert files(fresh) == SETTINGS
     assert not (fresh.home / ".codex" / "hooks.json").exists()
@@ -107,26 +110,31 @@ def test_what_cannot_be_is_refused_before_anything_is_changed(fresh: House) -> N
     assert "there is a vault already" in other.stderr
 
 
-def test_a_person_answers_five_questions_at_most(fresh: House) -> None:
+def test_a_person_answers_six_questions_at_most(fresh: House) -> None:
     shown, status = typed(
         fresh,
         [
             ("Connect which?", "cursor, vscode"),
             ("A folder", "~/Memories"),
+            ("A space for", "owls"),
             ("What is your name?", ""),
             ("[Y/n]", "n"),
         ],
     )
     assert status == 0, shown
-    assert "4 questions" in shown
+    assert "5 questions" in shown
     assert "Agents on this machine: claude-code, codex, cursor, vscode" in " ".join(shown.split())
     assert "MCP server answers" in " ".join(shown.split())
     assert (fresh.home / ".claude" / "settings.json").read_bytes() == SETTINGS[".claude/settings.json"]
     assert "add this to" in shown
     assert files(fresh) == SETTINGS
     assert fresh.json("status")["vault"] == str(fresh.home / "Memories")
+    assert "never written" in " ".join(shown.split())
+    wait_until(lambda: fresh.json("recall", "owls")["results"][:1], "the note in the Obsidian vault")
+    assert fresh.json("recall", "owls")["results"][0]["space"] == "owls"
+    assert [one.name for one in (fresh.home / "Notes").iterdir()] == ["Owl.md"]
     assert (fresh.home / "Notes" / "Owl.md").read_text() == "Owls see at night.\n"
-    assert fresh.json("list")[-1]["title"] == "Ada Byrne"
+    assert fresh.json("list", "--type", "person")[-1]["title"] == "Ada Byrne"
 
 
 def typed(house: House, answers: list[tuple[str, str]]) -> tuple[str, int]:
