@@ -259,13 +259,12 @@ def _become(asked: dict[str, Any], fds: list[int]) -> list[str]:
 def _warm() -> None:
     """Fill the caches of the process that each daemon fills in its first second: patterns, stems, directions of the stand-in's words."""
     from ormahd.embedding import model as choose
-    from ormahd.search import time_words
     from ormahd.settings import EmbeddingSettings
-    from ormahd.text import words
+    from ormahd.text import times, words
     from ormahd.text.secrets import redact
     from ormahd.whisper import generic, hear, intents, pipeline
 
-    time_words.warm()
+    times.warm()
     generic.warm()
     for text in (pipeline.FIRST, "é 中文"):  # words with and without spaces have patterns of their own
         words.fts_text(text)

@@ -27,8 +27,8 @@ from ormahd.embedding.token_vectors import cosines
 from ormahd.index.rows import CandidateRow, EdgeRow, Filter, NodeRow
 from ormahd.model.node import ABOUT_SELF, Found, NodeType, SearchQuery
 from ormahd.search import blend
-from ormahd.search.times import Period, find_period
 from ormahd.text.standing import Compared
+from ormahd.text.times import Period, find_period
 from ormahd.text.words import (
     FUNCTION_WORDS,
     IDENTITY_WORDS,

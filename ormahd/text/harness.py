@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from importlib import resources
 from typing import Final
 
 from msgspec import Struct
@@ -21,6 +23,7 @@ from msgspec import Struct
 from ormahd.text.words import FUNCTION_WORDS
 
 PROGRAM: Final = "ormahctl"
+_FILE = tomllib.loads(resources.files(__package__).joinpath("harness.toml").read_text("utf-8"))
 
 
 class Commands(Struct, frozen=True):
@@ -225,122 +228,10 @@ def _without_stray_marks(text: str) -> str:
     return "\n".join(kept)
 
 
-MACHINES = frozenset(
-    [
-        *(
-            "agent",
-            "alert",
-            "auto",
-            "automation",
-            "background",
-            "callback",
-            "ci",
-            "cron",
-            "daemon",
-            "diagnostics",
-            "event",
-        ),
-        *(
-            "heartbeat",
-            "hook",
-            "internal",
-            "log",
-            "logs",
-            "monitor",
-            "notice",
-            "notification",
-            "notify",
-            "output",
-            "ping",
-        ),
-        *(
-            "reminder",
-            "response",
-            "result",
-            "results",
-            "scheduled",
-            "scheduler",
-            "status",
-            "stderr",
-            "stdout",
-            "subagent",
-        ),
-        *("system", "telemetry", "tick", "timer", "tool", "trace", "trigger", "update", "webhook", "worker"),
-    ]
-)
+MACHINES = frozenset(_FILE["machines"].split())
 """Words in the names of elements that programs write. If an element around a whole prompt has another name, the person
 wrote it."""
-HTML = frozenset(
-    [
-        *(
-            "a",
-            "abbr",
-            "article",
-            "aside",
-            "b",
-            "blockquote",
-            "body",
-            "br",
-            "button",
-            "code",
-            "div",
-            "em",
-            "footer",
-            "form",
-        ),
-        *(
-            "h1",
-            "h2",
-            "h3",
-            "h4",
-            "h5",
-            "h6",
-            "head",
-            "header",
-            "hr",
-            "html",
-            "i",
-            "iframe",
-            "img",
-            "input",
-            "label",
-            "li",
-        ),
-        *(
-            "link",
-            "main",
-            "meta",
-            "nav",
-            "ol",
-            "option",
-            "p",
-            "pre",
-            "script",
-            "section",
-            "select",
-            "small",
-            "span",
-            "strong",
-        ),
-        *(
-            "style",
-            "sub",
-            "sup",
-            "svg",
-            "table",
-            "tbody",
-            "td",
-            "template",
-            "textarea",
-            "th",
-            "thead",
-            "title",
-            "tr",
-            "u",
-        ),
-        *("ul", "video"),
-    ]
-)
+HTML = frozenset(_FILE["html"].split())
 """Names of HTML tags. They are part of a prompt's content; other tags only structure it."""
 
 
@@ -369,23 +260,13 @@ class Prompt(Struct, frozen=True):
     author: Author
 
 
-_NOBODY = (
-    r"task[-_]notification|subagent_notification|agent-(?:message|notification)|teammate-message|cross-session-message"
-    r"|scheduled[-_]task|tick|turn_aborted|codex_internal_context|goal_context|ci-monitor-event|fork-boilerplate"
-    r"|hook_prompt|(?:pre|post)-tool-use-hook|new-diagnostics"
-)
+_NOBODY = "|".join(_FILE["nobody"])
 """Names of elements that begin a prompt that the harness itself wrote."""
-_TYPED = r"command-(?:name|message|args|contents)|bash-input|user_shell_command|user-memory-input"
+_TYPED = "|".join(_FILE["typed"])
 """Names of elements that record a command that the person typed for the harness."""
-_AROUND = (
-    r"system[-_]reminder|user-prompt-submit-hook|ide_\w+|environment_(?:context|details)|user_info"
-    r"|(?:skills|plugins|apps)_instructions|recommended_plugins|app-context|multi_agent_mode"
-    r"|additional[-_]context|(?:session|project|hook|internal_model|persisted)[-_]context|context_(?:summary|window)"
-    r"|(?:token|rollout)_budget|local-command-\w+|bash-std(?:out|err)|manually_attached_skills|agent_transcripts"
-    r"|open_and_recently_viewed_files"
-)
+_AROUND = "|".join(_FILE["around"])
 """Names of elements that a harness adds before or after a prompt, or sends instead of one."""
-_OF_ONE = {"codex": r"user_instructions|permissions|collaboration_mode|skill"}
+_OF_ONE: Final[dict[str, str]] = _FILE["of_one"]
 """Harness -> names of elements that only this harness adds. In prompts of other harnesses the person wrote them."""
 
 
@@ -398,27 +279,7 @@ _TAG = _tag()
 _TAGS_OF = {harness: _tag(names) for harness, names in _OF_ONE.items()}
 _NOBODY_FIRST = re.compile(rf"<(?:{_NOBODY})(?![\w-])", re.IGNORECASE)
 _TYPED_NAME = re.compile(_TYPED, re.IGNORECASE)
-_EVENTS = (
-    r"(?:Stop|SubagentStop|PreToolUse|PostToolUse|PostToolUseFailure|UserPromptSubmit|SessionStart|SessionEnd|PreCompact"
-    r"|Notification|PermissionRequest|TeammateIdle|TaskCompleted|BeforeAgent|AfterAgent|BeforeTool|AfterTool)"
-)
-_BANNER = re.compile(
-    r"\[Request interrupted by user"
-    r"|This session is being continued from a previous conversation"
-    rf"|(?:{_EVENTS}(?::[^\s:]{{1,80}})? )?hook (?:feedback|success|error|blocking error|additional context):"
-    rf"|{_EVENTS} operation blocked by hook"
-    r"|Caveat: The messages below were generated"
-    r"|\[(?:SYSTEM NOTIFICATION|ASYNC TASK|Subagent |Background (?:task|agent|command) |Scheduled task)"
-    r"|(?:Another Claude session|The coordinator) sent a message[^\n<]{0,40}\n?\s*<"
-    r"|Base directory for this skill:"
-    r"|The following is the Codex agent history"
-    r"|Read HEARTBEAT\.md\b"
-    r"|Automation: [^\n]{0,200}\nAutomation ID:"
-    r"|<<autonomous-loop"
-    r"|System: (?:Please continue|Potential loop)"
-    r"|Message Type: [^\n]{0,200}\n(?:Task name|Sender|Payload): ",
-    re.IGNORECASE,
-)
+_BANNER = re.compile("|".join(_FILE["banners"]), re.IGNORECASE)
 _PROJECT_FILE = re.compile(
     r"^# (?:AGENTS|CLAUDE|GEMINI)\.md instructions[^\n]*\s*(?:<INSTRUCTIONS>.*?</INSTRUCTIONS>)?",
     re.MULTILINE | re.DOTALL,
@@ -443,12 +304,7 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,300}(?:\x07
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 _SLASH = re.compile(r"/(?P<name>[a-z][\w.:-]*)(?=\s|\Z)", re.IGNORECASE)
-_DIRECTORIES = frozenset(
-    [
-        *("applications", "bin", "boot", "dev", "etc", "home", "lib", "lib64", "library", "media", "mnt", "nix", "opt"),
-        *("private", "proc", "root", "run", "sbin", "srv", "sys", "system", "tmp", "users", "usr", "var", "volumes"),
-    ]
-)
+_DIRECTORIES = frozenset(_FILE["directories"].split())
 """First folders of absolute paths. A line that begins with one (`/home`) is no slash command."""
 _SHELL = re.compile(r"!\s*[\w./~$({\[-]")
 _MEMORY = re.compile(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
@@ -78,57 +79,8 @@ _NO_THING: Final = _set(
 )
 """Words that follow a definite word which does not count, as in "the difference between"."""
 _POLITE: Final = ("please ", "can you ", "could you ", "bitte ", "hi ", "hey ", "ok ", "now ")
-_BEGINNINGS: Final = (
-    *(
-        "explain ",
-        "describe ",
-        "compare ",
-        "what is a ",
-        "what is an ",
-        "what are ",
-        "what is the difference ",
-        "what is ",
-    ),
-    *(
-        "what's ",
-        "what does ",
-        "what do ",
-        "how do i ",
-        "how do you ",
-        "how can i ",
-        "how would i ",
-        "how to ",
-        "how does ",
-    ),
-    *(
-        "how do ",
-        "how should i ",
-        "write ",
-        "implement ",
-        "show me ",
-        "give me ",
-        "generate ",
-        "create a ",
-        "create an ",
-    ),
-    *("make a ", "make an ", "build a ", "build an ", "convert ", "translate ", "solve "),
-    *("schreib", "erklar", "erklaer", "wie ", "was ist ", "was macht ", "was bedeutet ", "was sind "),
-    *(
-        "ecris ",
-        "explique",
-        "comment ",
-        "qu'est",
-        "escribe",
-        "explica",
-        "como ",
-        "que es ",
-        "escreve",
-        "escreva",
-        "o que ",
-    ),
-    *("scrivi", "spiega", "come ", "schrijf", "leg uit", "wat is ", "hoe ", "napisz", "wyjasnij", "jak ", "co to "),
-    *("kirjoita", "selita", "miten ", "mika on ", "напиши", "объясни", "как ", "что такое "),
-    *("用", "解释", "如何", "什么是", "怎么", "写一"),
+_BEGINNINGS: Final = tuple(
+    resources.files(__package__).joinpath("beginnings.txt").read_text("utf-8").replace("_", " ").split("\n")[:-1]
 )
 """Folded beginnings of requests for an example, an explanation or code. If a definite word follows, the request is
 about a certain thing ("how do I run the tests")."""

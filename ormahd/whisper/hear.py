@@ -20,8 +20,8 @@ from ormahd.embedding.reading import READABLE
 from ormahd.embedding.scale import own_cosine
 from ormahd.note.values import short_name
 from ormahd.search.gather import subject, topics
-from ormahd.search.times import Period, find_period
 from ormahd.text.harness import Author, read
+from ormahd.text.times import Period, find_period
 from ormahd.text.words import FUNCTION_WORDS, fold, stems, words
 from ormahd.whisper.intents import FIRST_PERSON, Archetypes, Embed, Embedded, classify, resumes
 from ormahd.whisper.types import Asked, Before, Float, Heard, Intent, Silence

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import tomllib
 from collections.abc import Callable, Mapping
 from functools import cache
+from importlib import resources
 from typing import Final, Protocol
 
 import numpy as np
@@ -15,76 +17,10 @@ from ormahd.text.words import words
 from ormahd.whisper.types import Float, Intent
 
 ARCHETYPES: Final[Mapping[Intent, tuple[str, ...]]] = {
-    Intent.TEMPORAL: (
-        "what did we do yesterday?",
-        "what have we been working on lately?",
-        "summarize what happened this week",
-        "summarize the recent changes",
-        "what did we decide last week?",
-        "what is new since yesterday?",
-        "catch me up on the last few days",
-        "what did I get done in the past month?",
-    ),
-    Intent.IDENTITY: (
-        "who am I?",
-        "what is my name?",
-        "what do you know about me?",
-        "tell me about myself",
-        "what are my preferences?",
-        "what do I like?",
-        "which tools do I prefer?",
-        "where do I live?",
-        "where do I come from?",
-        "what is my job?",
-        "which company do I work for?",
-        "what did I study?",
-        "how old am I, and when is my birthday?",
-        "what languages do I speak?",
-        "what are my hobbies and interests?",
-        "do I have a partner, children or pets?",
-    ),
-    Intent.CONTINUATION: (
-        "where were we?",
-        "where did we leave off?",
-        "continue where we left off",
-        "let's pick up where we stopped last time",
-        "resume what we were doing",
-        "what were we working on?",
-        "what about that one?",
-        "and how about the other option?",
-        "how does it compare to that?",
-        "can you tell me more about that?",
-        "why did we do it that way?",
-        "is there anything else about this?",
-    ),
-    Intent.CONVERSATIONAL: (
-        "hello, how are you?",
-        "good morning",
-        "thank you so much for the help",
-        "thanks, that was useful",
-        "ok, sounds great",
-        "perfect, looks good to me",
-        "goodbye, see you tomorrow",
-        "yes, please go on",
-        "never mind, no problem",
-        "haha, that's funny",
-        "sorry, my mistake",
-        "nice work, well done",
-    ),
-    Intent.GENERAL: (
-        "what did we decide about the database?",
-        "how does the authentication work?",
-        "why did we choose this library for the parser?",
-        "where is the timeout configured?",
-        "what is the name of the staging server?",
-        "which browsers are supported?",
-        "who owns the billing service?",
-        "fix the failing test in the importer",
-        "the build fails since the upgrade yesterday, why?",
-        "continue the migration of the payments module",
-        "what about the memory leak in the worker?",
-        "write a function that parses dates",
-    ),
+    Intent(kind): tuple(examples)
+    for kind, examples in tomllib.loads(
+        resources.files(__package__).joinpath("intents.toml").read_text("utf-8")
+    ).items()
 }
 """Kind -> examples. A prompt that is nearest to a general example is of no other kind. The first `RESUME` examples of
 continuation ask to resume; the others make sense only after an earlier prompt."""

@@ -18,10 +18,10 @@ from ormahd.api import WhisperNode, WhisperResult
 from ormahd.errors import BegunAnew
 from ormahd.index.rows import Filter
 from ormahd.model.node import Tier
-from ormahd.search import time_words
 from ormahd.search.gather import subject
 from ormahd.search.search import Rules
 from ormahd.state import whispers
+from ormahd.text import times
 from ormahd.text.harness import MAINTENANCE
 from ormahd.text.words import is_question
 from ormahd.whisper import affinity, choose, generic, hear, intents, render, review, suppress
@@ -88,7 +88,7 @@ class Whisper:
 
     def warm(self) -> None:
         """Run a prompt without answering it, so that the first real prompt does not wait for models and caches."""
-        time_words.warm()
+        times.warm()
         generic.warm()
         if self.archetypes(self.ormah.embed_query).warm():
             _Course(self, Asked(FIRST, None), explain=False).run()

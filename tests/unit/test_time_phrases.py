@@ -7,7 +7,7 @@ import pytest
 
 from ormahd.model.node import SearchQuery
 from ormahd.search.gather import hear
-from ormahd.search.times import LONGEST, find_period
+from ormahd.text.times import LONGEST, find_period
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 26, 9, 30, tzinfo=BERLIN)

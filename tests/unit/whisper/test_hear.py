@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ormahd.embedding.embedder import Hashing, QueryVectors
-from ormahd.search.times import find_period
+from ormahd.text.times import find_period
 from ormahd.whisper.hear import EARLIER_CHARACTERS, WINDOW, Archetypes, early, hear, topic
 from ormahd.whisper.intents import ARCHETYPES, classify
 from ormahd.whisper.types import Asked, Before, Heard, Intent, Said

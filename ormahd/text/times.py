@@ -1,21 +1,27 @@
-"""Find the period that a question names, such as "last week", in five languages (`time_words`).
+"""Find the period that a question names, such as "last week", in five languages. The words stand in `times.toml`.
 
 Periods follow the calendar in local time. "yesterday" is the day before from midnight to midnight, "last week" the
 week before from Monday to Sunday, "in March" the latest March, "two weeks ago" the week of that day. "the last three
 days" are three whole days and today so far. "on Monday" and "November 5th" are the latest that began. Phrases that
 are not understood, lie in the future or recur ("every Monday") name no period.
+
+Names of months, weekdays, units and days ("yesterday", "前天") come from dateparser, which takes them from CLDR.
+dateparser's own search is not used: it takes "may", "sat" and "second" for times, and is slow.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+import tomllib
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import Final
+from functools import cache
+from importlib import import_module, resources
+from typing import Any, Final
 
 from msgspec import Struct
 
-from ormahd.search.time_words import Pattern, TimeLanguage, flat, han_number, load
 from ormahd.text.words import words
 
 DAY: Final = timedelta(days=1)
@@ -32,7 +38,7 @@ _HOURS: Final[Mapping[str, tuple[int, int]]] = {
 """Part of the day -> its first and last hour; "night" ends on the next day."""
 _NUMBERED: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)|\d(?:st|nd|rd|th|ten)\b|\d\.\d{1,2}\.(?!\d)")
 _WORD: Final = re.compile(r"[^\W_]+")
-_HAN: Final = re.compile("[昨今前去上本这周星礼月年近]")
+_HAN_TIMES: Final = re.compile("[昨今前去上本这周星礼月年近]")
 """Every Chinese phrase contains one of these characters."""
 _CODE: Final = re.compile(r"```.*?(?:```|$)|`[^`\n]*`", re.DOTALL)
 _QUOTES: Final = "\"'“”‘’«»„「」『』《》*_"
@@ -47,6 +53,22 @@ word for "here"."""
 _EPOCH: Final = datetime(1970, 1, 2)  # noqa: DTZ001 - on the person's wall
 
 
+_HAN: Final = str.maketrans("週這個兩禮後號過來時間鐘從", "周这个两礼后号过来时间钟从")
+"""Traditional characters used in times, mapped to the simplified ones that the patterns contain."""
+_MARKS: Final = str.maketrans(
+    {"’": "'", "‘": "'", "ʼ": "'", "\u00a0": " ", "\u3000": " ", "‑": "-", "‐": "-", "\n": " ", "\t": " "}
+)
+_OTHERS: Final = frozenset([*map(chr, _HAN), *"\u3000０１２３４５６７８９"])
+"""Characters from U+2E80 on, such as Chinese ones, that `flat` changes. It keeps all others from there on."""
+_UNITS: Final = ("year", "month", "week", "day", "hour", "minute")
+_MONTHS: Final = (
+    *("january", "february", "march", "april", "may", "june", "july", "august"),
+    *("september", "october", "november", "december"),
+)
+_WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_DIGITS: Final = {character: number for number, character in enumerate("零一二三四五六七八九")} | {"两": 2, "〇": 0}
+
+
 class Period(Struct, frozen=True):
     """A period that a question names, from `after` to `before` (UTC, both included).
 
@@ -57,6 +79,87 @@ class Period(Struct, frozen=True):
     before: datetime
     phrase: str
     rest: str
+
+
+class Pattern(Struct, frozen=True):
+    """One way to name a time.
+
+    `kind`: selects the function that interprets the groups of the pattern `source` (`_KINDS`). `shift`: a
+    number for this function, such as how many units before the current one the period lies.
+    """
+
+    kind: str
+    source: str
+    shift: int
+    needs: frozenset[str] | None
+    """The pattern can only match a text with one of these words. None: not known, because the pattern contains a
+    number, or is Chinese, which is not split into words."""
+
+    @property
+    def regex(self) -> re.Pattern[str]:
+        """The pattern, compiled at first use: most prompts need none."""
+        return _regex(self.source)
+
+
+class TimeLanguage(Struct, frozen=True):
+    """The words and patterns for times in one language. Each mapping is word -> number or name, and words are in
+    the form that `flat` returns."""
+
+    language: str
+    patterns: tuple[Pattern, ...]
+    numbers: Mapping[str, int]
+    units: Mapping[str, str]
+    months: Mapping[str, int]
+    weekdays: Mapping[str, int]
+    days: Mapping[str, int]
+    """Word for a day -> how many days ago it is."""
+    parts: Mapping[str, str]
+    years: Mapping[str, int]
+    """Phrase such as "last year" after a month or a date -> how many years ago."""
+    ways: Mapping[str, re.Pattern[str]]
+    """`since`, `after`, `before`, `until` -> pattern of the words before a time that give it this meaning."""
+    lead: re.Pattern[str]
+    """Words before a time that belong to the phrase, such as "in the"."""
+    never_before: re.Pattern[str]
+    """Words before a match that exclude it, because it then is no time of the past, such as "next" or "every"."""
+    never_after: re.Pattern[str]
+    """Words after a match that exclude it for the same reason."""
+    tail: re.Pattern[str]
+    """Words after a time that make it the beginning or the end of a period (groups `since`, `after`, `before`,
+    `until`)."""
+    ranges: re.Pattern[str]
+    """Words between the two ends of a range."""
+    opens: re.Pattern[str]
+    """Words before the first end of a range."""
+
+
+def flat(text: str) -> str:
+    """Return `text` in lower case and without accents; each character keeps its position."""
+    if text.isascii():
+        return text.lower().translate(_MARKS)
+    return "".join(map(_flat_character, text))
+
+
+@cache
+def _cached(character: str) -> str:
+    plain = unicodedata.normalize("NFKD", character.translate(_MARKS).translate(_HAN))
+    plain = plain[:1] if len(plain) > 1 and all(unicodedata.combining(one) for one in plain[1:]) else plain
+    lowered = plain.lower()
+    return lowered if len(lowered) == 1 else character
+
+
+def _flat_character(character: str) -> str:
+    return _cached(character) if character < "\u2e80" or character in _OTHERS else character
+
+
+def han_number(text: str) -> int | None:
+    """Return the number that Chinese numerals (up to 99) spell, or None."""
+    if len(text) == 1 and text in _DIGITS:
+        return _DIGITS[text]
+    tens, ten, ones = text.partition("十")
+    if not ten or len(tens) > 1 or len(ones) > 1 or (tens + ones).strip("一二三四五六七八九两"):
+        return None
+    return 10 * _DIGITS.get(tens, 1) + _DIGITS.get(ones, 0)
 
 
 Span = tuple[datetime, datetime]
@@ -114,7 +217,7 @@ def _instant(wall: datetime, zone: tzinfo | None) -> datetime:
 
 
 def _matches(seen: str, here: datetime) -> Iterator[_Found]:
-    said, numbered, han = frozenset(_WORD.findall(seen)), bool(_NUMBERED.search(seen)), bool(_HAN.search(seen))
+    said, numbered, han = frozenset(_WORD.findall(seen)), bool(_NUMBERED.search(seen)), bool(_HAN_TIMES.search(seen))
     for speech in load():
         for pattern in speech.patterns:
             if speech.language == "zh":
@@ -433,3 +536,120 @@ _KINDS: Final[Mapping[str, Callable[[Mapping[str, str], int, TimeLanguage, datet
     "ago": _ago, "weekday": _weekday, "day_of_week": _day_of_week, "month": _month_of, "last_month": _last_month, "months": _months, "date": _date,
     "monthday": _monthday, "year": _year_of, "years": _year_of, "recent": _recent, "iso": _iso, "numbers": _numbers,
 }  # fmt: skip
+
+
+# ---------------------------------------------------------------- words and patterns
+
+
+@cache
+def load() -> tuple[TimeLanguage, ...]:
+    """Return the words and patterns of all five languages. The first call loads dateparser's data. Thread-safe."""
+    file = tomllib.loads(resources.files(__package__).joinpath("times.toml").read_text("utf-8"))
+    numeric = file.pop("numeric")
+    return tuple(_language(name, table, numeric) for name, table in file.items())
+
+
+def _language(language: str, own: Mapping[str, Any], numeric: list[list[Any]]) -> TimeLanguage:
+    """Build the patterns of a language. `own`: its table in `times.toml`; `numeric`: forms of languages with digits."""
+    info: Mapping[str, Any] = import_module(f"dateparser.data.date_translation_data.{language}").info
+    han = language == "zh"
+
+    def named(key: str, least: int) -> list[str]:
+        return [one for one in map(flat, info[key]) if han or len(one.rstrip(".")) >= least]
+
+    months = {word: at + 1 for at, key in enumerate(_MONTHS) for word in named(key, 3)} | own["months"]
+    if han:
+        months |= {f"{number:02}月": number for number in range(1, 10)}
+    full = [word for word in months if len(word) > 3 or word in {"may", "mai"}]
+    weekdays = {word: at for at, key in enumerate(_WEEKDAYS) for word in named(key, 5 if language != "en" else 6)}
+    if han:
+        weekdays |= {"周天": 6}
+    units = {word: key for key in _UNITS for word in named(key, 3)} | own["units"]
+    days = {
+        flat(word): ago
+        for ago, key in enumerate(("0 day ago", "1 day ago", "2 day ago", "3 day ago"))
+        for word in info["relative-type"].get(key, [])
+        if " day" not in word and word != "till date"
+    } | own["days"]
+    around, parts, numbers, years = own["around"], own["parts"], own["numbers"], own["years"]
+    groups = {
+        "<numbers>": _any(numbers) if numbers else "", "<n>": rf"(?P<n>\d{{1,4}}|{_any(numbers)})" if numbers else "",
+        "<units>": f"(?P<unit>{_any(units)})",
+        "<months>": f"(?P<month>{_any(months)})", "<month_names>": f"(?P<month>{_any(full)})", "<weekdays>": f"(?P<weekday>{_any(weekdays)})",
+        "<days>": f"(?P<word>{_any(days)})", "<parts>": f"(?P<part>{_any(parts)})",
+        "<day>": r"(?P<day>0?[1-9]|[12]\d|3[01])", "<year>": r"(?P<year>(?:19|20)\d\d)", "<years>": f"(?P<yearword>{_any(years)})",
+    }  # fmt: skip
+    needs = {kind: _words(phrases) for kind, phrases in {
+        "day": days, "part": parts, "unit": units, "ago": units, "weekday": weekdays, "month": months, "recent": own["recent"].split(),
+        "night": (*parts, *own["nights"].split()),
+    }.items()}  # fmt: skip
+    if language == "de":
+        needs["part"] |= {weekday + part for weekday in weekdays for part in parts}
+    forms = [*own["forms"], *([] if han else numeric)]
+    patterns = tuple(
+        Pattern(
+            kind, _bounded(_filled(form, groups), han=han), shift, None if han or kind in _BY_NUMBER else needs[_NEEDS.get(kind, kind)]
+        )
+        for kind, shift, form in forms
+    )  # fmt: skip
+    return TimeLanguage(
+        language=language, patterns=patterns, numbers=numbers | {"few": 3, "paar": 3, "pocos": 3, "几": 3}, units=units, months=months,
+        weekdays=weekdays, days=days, parts=parts, years=years,
+        ways={way: _before(around[way], han=han) for way in ("since", "after", "before", "until")},
+        lead=_before(around["lead"], han=han), never_before=_before(around["never_before"], han=han),
+        never_after=re.compile(around["never_after"]), tail=re.compile(around["tail"]),
+        ranges=re.compile(around["ranges"].replace(" ", r"\s+")), opens=_before(around["opens"], han=han),
+    )  # fmt: skip
+
+
+_BY_NUMBER: Final = frozenset({"year", "monthday", "iso", "numbers"})
+_NEEDS: Final = {
+    "today": "night", "span": "unit", "span1": "unit", "day_of_week": "weekday", "last_month": "month", "months": "month", "date": "month",
+}  # fmt: skip
+
+
+def _words(phrases: Iterable[str]) -> frozenset[str]:
+    return frozenset(
+        one for phrase in phrases for one in re.findall(r"[^\W_]+", phrase) if one == phrase or len(one) > 3
+    )
+
+
+def _any(words: Iterable[str]) -> str:
+    longest_first = sorted(words, key=lambda one: (-len(one), one))
+    return f"(?:{'|'.join(re.escape(one) for one in longest_first)})".replace(r"\ ", " ")
+
+
+def _filled(form: str, groups: Mapping[str, str]) -> str:
+    """Return `form` with each placeholder, such as `<days>`, replaced by its pattern in `groups`. If a pattern is
+    used twice, the second use gets group names with the suffix 2, because the names must be unique."""
+    met: set[str] = set()
+
+    def fill(match: re.Match[str]) -> str:
+        pattern = groups[match.group()]
+        if pattern in met:
+            return re.sub(r"\?P<(\w+?)>", r"?P<\g<1>2>", pattern)
+        met.add(pattern)
+        return pattern
+
+    return re.sub(r"(?<!\?P)<\w+>", fill, form)
+
+
+def _bounded(form: str, *, han: bool) -> str:
+    """Return a pattern that matches `form` as whole words, not within a file name, an address or a version."""
+    form = form.replace(" ?", r"\s*").replace(" ", r"\s+")
+    return form if han else rf"(?<![\w/\\@#.-])(?:{form})(?:'s)?(?![\w/\\@-]|\.\w)"
+
+
+_regex = cache(re.compile)
+
+
+def _before(form: str, *, han: bool) -> re.Pattern[str]:
+    form = form.replace(" ", r"\s+")
+    return re.compile(rf"(?:{form})$" if han else rf"(?<![\w-])(?:{form})\s*$")
+
+
+def warm() -> None:
+    """Load all languages and compile their patterns, so that the first question does not wait for it."""
+    for speech in load():
+        for pattern in speech.patterns:
+            _regex(pattern.source)
