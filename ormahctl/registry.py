@@ -45,7 +45,6 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "proposals": ("maintenance", "proposals"),
     },
     "In and out": {
-        "vault": ("vault", "vault"),
         "sources": ("sources", "sources"),
         "ingest": ("ingest", "ingest"),
         "import": ("transfer", "import_"),

@@ -27,7 +27,6 @@ import threading
 from concurrent.futures import Future, wait
 
 from ormahctl import render
-from ormahd.rpc.wire import OrmahError
 
 R = TypeVar("R", bound=Result)
 
@@ -146,7 +145,7 @@ class Session:
         return Client.open(socket, agent=self.agent)
 
     def _start(self, socket: Path, absent: Unavailable) -> None:
-        from ormahctl import autostart, render
+        from ormahctl import autostart
         from ormahctl.commands.daemon import skew
         from ormahd import paths
 
@@ -206,27 +205,6 @@ def here() -> str | None:
     except (OSError, UnicodeEncodeError):
         return None
     return path
-
-
-Answered = TypeVar("Answered")
-UNCONFIRMED = "unconfirmed"
-
-
-def asked(session: Session, call: Callable[[bool], Answered], *, yes: bool) -> Answered | None:
-    """Run `call(yes)`, which makes a call to the daemon; its argument says whether the person has confirmed it. If
-    the daemon requires confirmation, ask the person, and run `call(True)`. Return the result, or None if the person
-    said no. Without a terminal the daemon's error is raised."""
-    try:
-        return call(yes)
-    except OrmahError as exc:
-        if exc.code != UNCONFIRMED or not terminal(session):
-            raise
-        render.note(exc.message)
-    if not click.confirm("Do it?", err=True):
-        render.note("nothing was changed")
-        return None
-    session.reconnect()
-    return call(True)
 
 
 def terminal(session: Session) -> bool:

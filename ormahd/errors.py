@@ -43,13 +43,6 @@ class BadRequest(OrmahError):
     exit_status = 2
 
 
-class Unconfirmed(BadRequest):
-    """More of the person's own files would be removed or moved than is done without confirmation. `data.paths` names
-    them; the same request with `yes` does it. Nothing was changed."""
-
-    code = "unconfirmed"
-
-
 class TooLarge(BadRequest):
     """A value is larger than a frame, a note or a batch may be."""
 
@@ -135,7 +128,7 @@ class Incompatible(OrmahError):
 BY_CODE: dict[str, type[OrmahError]] = {
     cls.code: cls
     for cls in (
-        BadRequest, Unconfirmed, TooLarge, Ambiguous, NotFound, Conflict, InvalidNote, TooManyChanges,
+        BadRequest, TooLarge, Ambiguous, NotFound, Conflict, InvalidNote, TooManyChanges,
         Unavailable, NotReady, Internal, VaultBusy, Incompatible,
     )
 }  # fmt: skip

@@ -105,7 +105,6 @@ class Fetcher:
         upserts = dict(self._read(paths, wanted))
         if not upserts:
             return 0
-        self._reconciler.complete(upserts)
         try:
             self._index.apply(upserts, (), head=None, embed=False, superseded=self._superseded)
         except NoRoom:

@@ -16,11 +16,11 @@ from ormahd import paths
 from ormahd.actions.admin import worst_first
 from ormahd.api import Finding
 from ormahd.config import Config
-from ormahd.errors import NotFound, OrmahError, Unavailable
+from ormahd.errors import NotFound, OrmahError
 from ormahd.git.repository import Git, locate
 from ormahd.note.read import parse
 from ormahd.note.values import NoteKind
-from ormahd.vault.create import CARD, find_card, refuse_released
+from ormahd.vault.create import CARD, find_card
 from ormahd.vault.excluded import Excluded
 from ormahd.watch.decide import of_skipped
 from ormahd.watch.scan import walk
@@ -66,17 +66,12 @@ def vault_findings(config: Config) -> list[Finding]:
 
 
 def _absent(root: Path, origin: str) -> Finding:
-    """Return the finding that `root` has no vault. What to do depends on whether the daemon, when it starts, would
-    create one there or refuse to. `origin`: where `vault.path` was set."""
+    """Return the finding that `root` has no vault. `origin`: where `vault.path` was set."""
     there = next(path for path in (root, *root.parents) if path.exists())
     if not there.is_dir():
         what = f"there can be no vault at {root}: {there} is no folder"
         mend = "set vault.path to a folder" + ("" if origin == "default" else f"; it is set in {origin}")
         return Finding(level="error", what=what, mend=mend)
-    try:
-        refuse_released(root)
-    except Unavailable as exc:
-        return Finding(level="warning", what=exc.message, mend=exc.hint or "")
     what = f"there is no vault at {root}"
     return Finding(level="warning", what=what, mend="the daemon makes one when it starts: ormahctl up")
 

@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TypeVar
 
 from ormahd import paths
@@ -364,7 +364,6 @@ class Ormah:
             return
         changes = itertools.chain.from_iterable(done.changes for done in some)
         upserts, removals = as_files(self.vault.root, changes)
-        self.reconciler.complete(upserts)
         known = some[0].parent is not None and self.index.position == some[0].parent
         whole = all(one.commit == other.parent for one, other in itertools.pairwise(some))
         self.index.apply(upserts, removals, head=some[-1].commit if known and whole else None)
@@ -440,7 +439,7 @@ class Ormah:
         known = self.index.known()
         if not self.reconciler.cold:
             return known
-        notes = {path for path, kind in self.index.kinds().items() if kind in {NoteKind.NOTE, NoteKind.INDEXED}}
+        notes = {path for path, kind in self.index.kinds().items() if kind == NoteKind.NOTE}
         return {path: state for path, state in known.items() if path in notes}
 
     def _observed(
@@ -494,9 +493,7 @@ class Ormah:
         found: list[Difference] = []
         for look in range(LOOKS):
             head = self.vault.head()
-            # An index in memory is not written while it is read: giving way to a scan would be a deadlock.
-            gives_way = not self.index.database.in_memory
-            now = self.index.verify(self.reconciler.files(gives_way=gives_way), progress=going_on)
+            now = self.index.verify(self.reconciler.files(), progress=going_on)
             found = now if not look else [one for one in found if one in now]
             if not found or self.vault.head() == head:
                 break
@@ -563,8 +560,7 @@ class Ormah:
         created: datetime,
     ) -> str:
         """Return the path of a new note, relative to the vault's root."""
-        path = path_for(id=node_id, type=type, space=space, title=title, content=content, created=created)
-        return str(PurePosixPath(self.vault.home, path))
+        return path_for(id=node_id, type=type, space=space, title=title, content=content, created=created)
 
     def in_tier(self, tier: Tier, *, writable: bool = False) -> list[NodeRow]:
         return list(

@@ -137,12 +137,6 @@ def setup_dir() -> Path:
     return _base("state") / "setup"
 
 
-def released_marker(root: Path) -> Path:
-    """Return the marker file for a vault at `root` that was released with all its data. While it exists, no daemon
-    creates a vault there again."""
-    return _base("state") / "released" / _key(root)
-
-
 class AgentConnection(TypedDict):
     """How an agent reaches Ormah, as recorded by `ormahctl setup`: `program` is the shell command for ormahctl,
     quoted."""

@@ -104,7 +104,7 @@ class Reworded:
         view = self._history()
         entries = [one for one in view.entries if one.commit in commits and one.kind not in _QUIET]
         # An op and its undo cancel each other.
-        standing = [one for one in entries if not (one.undoes or one.parts or view.undone_by(one))]
+        standing = [one for one in entries if not (one.undoes or view.undone_by(one))]
         for entry in standing[:LOOKS]:
             changed = self._vault.versions.of_node(entry.commit, row.id)
             before = None if changed is None else self._vault.versions.pair(changed)[0]

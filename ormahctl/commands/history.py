@@ -64,7 +64,7 @@ def _heading(op: OpResult) -> None:
     render.out(render.paint(render.line(op.subject), "bold"))
     facts = [
         ("op", op.op or "(a commit by hand)"), ("commit", op.commit), ("when", render.moment(op.time)),
-        ("who", op.source), ("kind", op.kind), ("run", op.run), ("undone", op.undone_by and f"by {op.undone_by}"),
+        ("who", op.source), ("kind", op.kind), ("run", op.run), ("undone", op.undone_by and f"by {op.undone_by[:8]}"),
     ]  # fmt: skip
     for label, value in facts:
         if value:
@@ -78,7 +78,7 @@ def _version(version: VersionResult) -> None:
     who = render.cut(render.line(version.source), 40)
     render.out(f"{when}  {commit}  {render.line(version.kind or '-')}  {who}  {render.line(version.subject)}")
     if version.undone_by:
-        render.out(render.paint(f"  undone by {render.line(version.undone_by)}", "yellow"))
+        render.out(render.paint(f"  undone by {version.undone_by[:8]}", "yellow"))
     _reason(version, indent="  ", above=False)
     change = version.change
     if change is None:
@@ -125,7 +125,7 @@ def _diff(note: NoteChange, indent: str) -> None:
 
 KINDS = (
     "init", "remember", "update", "forget", "outdated", "link", "feedback", "merge", "consolidate", "cluster", "conflict",
-    "decay", "promote", "strength", "adopt", "edit", "undo", "import", "ingest", "sync", "purge", "release", "space",
+    "decay", "promote", "strength", "edit", "undo", "import", "ingest", "sync", "purge", "space",
 )  # fmt: skip
 
 

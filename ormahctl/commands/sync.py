@@ -11,13 +11,12 @@ from typing import TypeVar
 
 import click
 import msgspec
-from msgspec import structs
 
 from ormahctl import render
 from ormahctl.options import Words
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
-from ormahctl.session import Session, asked, pass_session, terminal
+from ormahctl.session import Session, pass_session, terminal
 from ormahd import paths
 from ormahd.api import (
     ConflictItem,
@@ -28,7 +27,6 @@ from ormahd.api import (
     ResolveConflictParams,
     ResolveConflictResult,
     Result,
-    SyncParams,
     SyncResult,
     SyncSetupParams,
     SyncSetupResult,
@@ -57,7 +55,7 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*::?//|[^/]*:")
 @click.option(
     "--yes",
     is_flag=True,
-    help="Do not ask before joining the remote's vault, or before a merge that removes files that you made.",
+    help="With setup: do not ask before joining the remote's vault.",
 )
 @click.option("--conflicts", is_flag=True, help="List the conflicts that wait for you.")
 @click.option(
@@ -88,8 +86,7 @@ def sync(
     """
     setup = words[:1] == ("setup",)
     chosen = sum((bool(words), conflicts, resolve is not None, take_back is not None))
-    settles = conflicts or resolve is not None or take_back is not None
-    if (words and not (setup and len(words) == 2)) or chosen > 1 or (replace and not setup) or (yes and settles):
+    if (words and not (setup and len(words) == 2)) or chosen > 1 or ((replace or yes) and not setup):
         raise click.UsageError(
             "give nothing, or: setup URL, or --conflicts, --resolve or --take-back", click.get_current_context()
         )
@@ -102,9 +99,7 @@ def sync(
     elif take_back is not None:
         _take_back(session, take_back)
     else:
-        done = asked(session, lambda agreed: _long(session, "admin.sync", SyncParams(yes=agreed), SyncResult), yes=yes)
-        if done is None:
-            return DECLINED
+        done = _long(session, "admin.sync", NoParams(), SyncResult)
         if session.json:
             render.emit(done)
         else:
@@ -138,8 +133,6 @@ def _say(done: SyncResult) -> None:
         render.note(f"{one.path}: {one.what}", label="conflict", colour="red")
     for one in done.replaced:
         _replaced(one)
-    for sentence in done.told:
-        render.note(render.line(sentence))
     if done.waiting:
         waiting = render.count(done.waiting, "conflict waits", "conflicts wait")
         render.note(f"{waiting} for you: ormahctl sync --conflicts")
@@ -164,7 +157,7 @@ def _take_back(session: Session, name: str) -> None:
 
 
 def _setup(session: Session, url: str, *, replace: bool, yes: bool) -> int:
-    params = SyncSetupParams(url=url, replace=replace, ask=not yes, yes=yes)
+    params = SyncSetupParams(url=url, replace=replace, ask=not yes)
     done = _long(session, "admin.sync_setup", params, SyncSetupResult)
     if done.state == "would_join":
         what = f"{render.line(done.url)} holds another vault, with {render.count(done.memories, 'memory', 'memories')}"
@@ -178,15 +171,7 @@ def _setup(session: Session, url: str, *, replace: bool, yes: bool) -> int:
             render.note("nothing was changed")
             return DECLINED
         session.reconnect()
-        params = SyncSetupParams(url=url, replace=replace)
-        agreed = asked(
-            session,
-            lambda sure: _long(session, "admin.sync_setup", structs.replace(params, yes=sure), SyncSetupResult),
-            yes=yes,
-        )
-        if agreed is None:
-            return DECLINED
-        done = agreed
+        done = _long(session, "admin.sync_setup", SyncSetupParams(url=url, replace=replace), SyncSetupResult)
     if session.json:
         row = msgspec.to_builtins(done)
         render.emit({**{name: value for name, value in row.items() if name != "synced"}, **(row["synced"] or {})})

@@ -11,10 +11,10 @@ import click
 import msgspec
 
 from ormahctl import render
-from ormahctl.options import JobName, NodeId, OpName
+from ormahctl.options import JobName, OpName
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
-from ormahctl.session import Session, asked, pass_session
+from ormahctl.session import Session, pass_session
 from ormahctl.times import When
 from ormahd.api import UndoConflict, UndoneOp, UndoParams, UndoResult
 from ormahd.rpc.wire import Conflict
@@ -22,12 +22,7 @@ from ormahd.rpc.wire import Conflict
 CONFLICT = Conflict.exit_status
 SHOWN = 20
 """Number of changed notes listed for one op."""
-DECLINED = 1
-DID = {
-    "merged": "merged with later edits",
-    "released": "left in the folder without Ormah's lines",
-    "adopted": "adopted again",
-}
+DID = {"merged": "merged with later edits"}
 LINES = 12
 """Number of changed lines shown for each side of a conflict."""
 
@@ -35,10 +30,9 @@ LINES = 12
 @click.command(
     cls=Verb,
     short_help="Undo changes; later edits are kept.",
-    example="ormahctl undo 79f27598\normahctl undo --job auto_linker --since yesterday\n"
-    "ormahctl undo 79f27598 --node 97acbe8e --edge supports:1a2b3c4d",
-    excludes=[("--run", "--job", "--since", "--node"), ("--job", "--node")],
-    needs={"--job": ["--since"], "--since": ["--job"], "--edge": ["--node"]},
+    example="ormahctl undo 79f27598\normahctl undo --job auto_linker --since yesterday",
+    excludes=[("--run", "--job", "--since")],
+    needs={"--job": ["--since"], "--since": ["--job"]},
 )
 @click.argument("ops", metavar="[OP]...", nargs=-1, type=OpName())
 @click.option("--run", metavar="RUN", help="Undo all of this run (of a job, an import or an undo).")
@@ -46,13 +40,9 @@ LINES = 12
     "--job", shell_complete=JobName().shell_complete, metavar="NAME", help="Undo all that this job did; needs --since."
 )
 @click.option("--since", type=When(), help="With --job: since 2026-11-21, 'last week', 7d, 12h.")
-@click.option("--node", type=NodeId(), metavar="ID", help="Undo only what the OP did to this memory.")
-@click.option("--edge", metavar="[TYPE:]ID", help="With --node: only that memory's edges to this one.")
 @click.option(
     "--force", is_flag=True, help="Also remove notes that the OP added and that were edited since; git keeps them."
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be undone, and change nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask before more than three files that you made are removed or moved.")
 @pass_session
 def undo(
     session: Session,
@@ -60,46 +50,32 @@ def undo(
     run: str | None,
     job: str | None,
     since: str | None,
-    node: str | None,
-    edge: str | None,
     force: bool,
-    dry_run: bool,
-    yes: bool,
 ) -> int:
     """Undo each OP (or commit) that `ormahctl history` lists, newest first, each in a commit of its own.
 
     A memory that was not edited since gets its old text back, byte for byte; later edits are kept. If they conflict,
     nothing is changed and the versions are shown. An undo can be undone too.
-
-    Files that you made are not deleted: undoing an adoption only removes Ormah's lines. If more than three of your
-    files would be removed all the same (for example files that you had deleted before), it asks.
     """
     context = click.get_current_context()
     if ops and (run or job):
         raise click.UsageError(f"an OP and {'--run' if run else '--job'} exclude each other", context)
-    params = UndoParams(ops=list(ops), run=run, job=job, since=since, node_id=node, edge=edge, force=force)
-    params.dry_run = dry_run
-
-    def call(agreed: bool) -> UndoResult:
-        params.yes = agreed
-        with Bar("undoing") as bar:
-            return session.client.call(
-                "history.undo", params, UndoResult, timeout=None, on_progress=lambda step: bar.set(step.done, step.total)
-            )  # fmt: skip
+    params = UndoParams(ops=list(ops), run=run, job=job, since=since, force=force)
 
     try:
-        done = asked(session, call, yes=yes)
+        with Bar("undoing") as bar:
+            done = session.client.call(
+                "history.undo", params, UndoResult, timeout=None, on_progress=lambda step: bar.set(step.done, step.total)
+            )  # fmt: skip
     except Conflict as exc:
         if not session.json and (conflicts := _conflicts(exc.data)):
             _show(conflicts)
         raise
-    if done is None:
-        return DECLINED
     if session.json:
         render.emit(done)
         return CONFLICT if done.conflicts else 0
     for one in done.undone:
-        _undone(one, dry_run=done.dry_run)
+        _undone(one)
     if done.run and len(done.undone) > 1:
         render.note(f"to take all of this back: ormahctl undo --run {done.run}", label="hint", colour="cyan")
     _skipped(done)
@@ -112,10 +88,10 @@ def undo(
 def _left_alone(done: UndoResult) -> None:
     """Print the conflicts of an undo, and which ops were not undone because of them."""
     _show(done.conflicts)
-    left = dict.fromkeys(conflict.op for conflict in done.conflicts)
+    left = dict.fromkeys(conflict.op[:8] for conflict in done.conflicts)
     was = "op was" if len(left) == 1 else "ops were"
     render.note(
-        f"{len(left)} {'op would be' if done.dry_run and len(left) == 1 else 'ops would be' if done.dry_run else was} left alone, because of later changes: {', '.join(left)}",
+        f"{len(left)} {was} left alone, because of later changes: {', '.join(left)}",
         label="error",
         colour="red",
     )
@@ -123,16 +99,15 @@ def _left_alone(done: UndoResult) -> None:
     render.note(hint, label="hint", colour="cyan")
 
 
-def _undone(done: UndoneOp, *, dry_run: bool) -> None:
-    render.out(f"{'would undo' if dry_run else 'undone'}  {render.paint(render.line(done.subject), 'bold')}")
+def _undone(done: UndoneOp) -> None:
+    render.out(f"undone  {render.paint(render.line(done.subject), 'bold')}")
     for change in done.changes[:SHOWN]:
         name = render.paint(change.node_id[:8] if change.node_id else "-", "dim")
         did = DID.get(change.did, change.did)
-        render.out(f"  {'would be ' if dry_run else ''}{did}: {name}  {render.line(change.title or change.path)}")
+        render.out(f"  {did}: {name}  {render.line(change.title or change.path)}")
     if len(done.changes) > SHOWN:
         render.out(f"  and {len(done.changes) - SHOWN:,} more")
-    if not dry_run:
-        render.out(f"  to take this back: ormahctl undo {done.commit[:8]}")
+    render.out(f"  to take this back: ormahctl undo {done.commit[:8]}")
 
 
 def _skipped(done: UndoResult) -> None:

@@ -385,7 +385,7 @@ def _bytes(file: Path) -> bytes:
 
 def _commit(session: Session, node: NodeResult) -> str | None:
     newest = session.client.call("history.list", HistoryParams(node_id=node.id, limit=1), HistoryResult).ops
-    return newest[0].commit if newest and newest[0].kind in {"edit", "adopt"} else None
+    return newest[0].commit if newest and newest[0].kind == "edit" else None
 
 
 def _broken(session: Session, node: NodeResult) -> None:

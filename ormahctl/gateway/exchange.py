@@ -18,7 +18,7 @@ from ormahd.rpc.wire import BadRequest, OrmahError, TooLarge, field_and_fault, j
 B = TypeVar("B")
 
 STATUS: Final = {
-    "bad_request": 400, "too_large": 413, "ambiguous": 409, "unconfirmed": 409, "not_found": 404, "conflict": 409,
+    "bad_request": 400, "too_large": 413, "ambiguous": 409, "not_found": 404, "conflict": 409,
     "invalid_note": 422, "too_many_changes": 409, "unavailable": 503, "not_ready": 503, "vault_busy": 503, "internal": 500,
     "incompatible": 502,
 }  # fmt: skip

@@ -159,13 +159,15 @@ def life(found: LifeResult, total: int) -> str:
 
 def _op(one: OpResult) -> str:
     undone = f" (undone by {one.undone_by[:SHOWN]})" if one.undone_by else ""
-    return f"{one.op or one.commit}  {one.time[:16]}  {one.kind or 'edit'}  {line(one.source)}  {line(one.subject)}{undone}"
+    return (
+        f"{one.commit[:SHOWN]}  {one.time[:16]}  {one.kind or 'edit'}  {line(one.source)}  {line(one.subject)}{undone}"
+    )
 
 
 def undone(done: UndoResult) -> str:
     lines = []
     for one in done.undone:
-        lines.append(f"Undone: {line(one.subject)} (to take this back: undo {one.undo_op})")
+        lines.append(f"Undone: {line(one.subject)} (to take this back: undo {one.commit[:SHOWN]})")
         lines += [f"  {change.did}: {line(change.title or change.path)}" for change in one.changes]
     lines += [f"Skipped: {line(one.subject)}: {line(one.why)}" for one in done.skipped]
     for clash in done.conflicts:

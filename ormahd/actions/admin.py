@@ -223,7 +223,7 @@ def fix(ormah: Ormah) -> list[str]:
                 continue
             node_id = ormah.new_id()
             with ormah.vault.transaction(
-                f"A new id for the copy {path}", kind=Kind.ADOPT, source="person", person=True
+                f"A new id for the copy {path}", kind=Kind.EDIT, source="person", person=True
             ) as tx:
                 tx.put(path, edit(data, path, set={"id": node_id}), node_id=node_id, expect=digest(data))
             changed.append(path)
@@ -263,7 +263,7 @@ def _copies(ormah: Ormah) -> list[str]:
     """Return the paths of files that have the id of another note, and so are not memories of their own."""
     found = []
     for path, kind in ormah.index.kinds().items():
-        if kind in {NoteKind.NOTE, NoteKind.INDEXED}:
+        if kind == NoteKind.NOTE:
             continue
         data = ormah.vault.read(path)
         note = parse(data, path) if data is not None else None

@@ -1,28 +1,18 @@
 """Change existing notes on behalf of a caller: read the bytes on disk, decide, commit; retry once if the note changed.
 
 Every action that edits a note uses `amending`: a decision is based on one version of the note, and is refused if that
-version is gone (DESIGN section 5). Also holds `Caller`, and the confirmation that is required before more than a few of
-the person's files are removed or moved.
+version is gone (DESIGN section 5). Also holds `Caller`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from ormahd.errors import BadRequest, Unconfirmed
-from ormahd.vault.history import made_by_person
-
-if TYPE_CHECKING:
-    from ormahd.vault.vault import Vault
-import shlex
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeVar
-
 from ormahd.actions.views import stem
-from ormahd.errors import Conflict, InvalidNote, NotFound, VaultBusy
+from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, VaultBusy
 from ormahd.index.rows import SOURCE_PREFIX
 from ormahd.model.node import EdgeType, Tier
 from ormahd.note.edit import edit
@@ -67,36 +57,6 @@ def check_space(space: str | None) -> str | None:
     if space.casefold() == "global":
         raise BadRequest("'global' is no space", hint="send null (ormahctl: --global) for a global memory")
     return " ".join(space.split())
-
-
-UNASKED = 3
-"""Number of the person's files that may be changed without confirmation."""
-NAMED = 3
-"""Number of files that the error message names."""
-
-
-def ask_before(
-    vault: Vault, what: str, going: Iterable[tuple[str, str | None]], *, yes: bool, hint: str, left: str = "changed"
-) -> None:
-    """Raise Unconfirmed if more than `UNASKED` files of the person would be removed or moved, and `yes` is False.
-
-    `what`: the operation, as a subject ("the undo"). `going`: (path, memory id) of each file. `left`: participle for
-    the message ("nothing was changed").
-    """
-    files = list(going)
-    if yes or len(files) <= UNASKED:
-        return
-    made = sorted(made_by_person(vault, files))
-    if len(made) > UNASKED:
-        raise Unconfirmed(
-            f"{what} would remove or move {len(made)} files that you made ({_some(made)}); nothing was {left}",
-            hint=hint, data={"count": len(made), "paths": made[:100]},
-        )  # fmt: skip
-
-
-def _some(paths: Collection[str]) -> str:
-    shown = list(paths)[:NAMED]
-    return ", ".join(shown) + (f" and {len(paths) - NAMED} more" if len(paths) > NAMED else "")
 
 
 T = TypeVar("T")
@@ -160,8 +120,8 @@ def see(ormah: Ormah, node_id: str) -> SeenNote:
     note = parse(data, row.path)
     if row.lent and note.kind is not NoteKind.BROKEN:
         raise InvalidNote(
-            f"{row.path} is a note of yours that Ormah only finds; nothing is written into it",
-            hint=f"to have Ormah look after it: ormahctl vault adopt {shlex.quote(row.path)}",
+            f"{row.path} is a file that Ormah only finds; nothing is written into it",
+            hint="edit the file itself",
             data={"path": row.path, "id": node_id},
         )
     if note.kind is not NoteKind.NOTE:

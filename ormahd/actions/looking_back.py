@@ -247,7 +247,7 @@ def _audit_row(op: Op, before: _Read | None, after: _Read | None) -> AuditRow | 
         return None  # the memory was created: nothing was lost
     operation = DELETE if after is None else OUTDATED if op.kind == Kind.OUTDATED else UPDATE
     return AuditRow(
-        op.name, operation, before.id, _title(before), op.body.strip() or op.subject, _snapshot(before),
+        op.commit, operation, before.id, _title(before), op.body.strip() or op.subject, _snapshot(before),
         iso(op.time) or "", op.source, op.commit, op.undone_by,
     )  # fmt: skip
 
@@ -259,7 +259,7 @@ def _merge_rows(ormah: Ormah, view: LogView, op: Op) -> Iterator[MergeRow]:
     for before, after in pairs:
         if before is not None and after is None:
             yield MergeRow(
-                op.name, op.commit, kept.id if kept else None, _title(kept) if kept else "", before.id, _title(before),
+                op.commit, op.commit, kept.id if kept else None, _title(kept) if kept else "", before.id, _title(before),
                 _snapshot(before), op.body.strip(), op.source, iso(op.time) or "", undone_at, op.undone_by,
             )  # fmt: skip
 

@@ -75,7 +75,7 @@ def looking_back(
     begun = time.perf_counter()
 
     def load() -> tuple[CommitFiles, Mapping[str, Strength]]:
-        state = CommitFiles(ormah.vault, ormah.reconciler, standing.commit)
+        state = CommitFiles(ormah.vault, ormah.reconciler.excluded, standing.commit)
         return state, read_strength(state.file(STRENGTH) or b"")
 
     with ormah.pasts.at(standing.commit, standing.time, load, progress) as (past, cached):

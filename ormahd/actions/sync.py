@@ -15,9 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct, field
-
-from ormahd.actions.amend import PERSON, Caller, ask_before
+from ormahd.actions.amend import PERSON, Caller
 from ormahd.actions.views import saying
 from ormahd.api import ConflictItem, SyncResult
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError, Unavailable, VaultBusy
@@ -27,7 +25,6 @@ from ormahd.sync.join import card_of, carry_out, count, merge_base, plan
 from ormahd.sync.replaced import tell
 from ormahd.sync.state import check_here, check_there, note_synced
 from ormahd.vault.conflicts import item, waiting
-from ormahd.vault.three_way import node_of
 from ormahd.vault.transaction import HistoryMoved
 from ormahd.vault.worktree import Displaced
 
@@ -60,24 +57,19 @@ PATIENCE: Final = 10.0
 """Seconds that a join waits for a file that is being edited."""
 
 
-def sync(
-    ormah: Ormah, caller: Caller, progress: Progress, *, chance: random.Random | None = None, yes: bool = False
-) -> SyncResult:
+def sync(ormah: Ormah, caller: Caller, progress: Progress, *, chance: random.Random | None = None) -> SyncResult:
     """Sync with the remote that the current branch follows, or the one in the setting `sync.remote`.
-
-    `yes`: sync even if the incoming changes remove or move more than a few of the person's files.
 
     Raises:
         Unavailable: the remote is unreachable; all changes are safe here. NotFound: there is no remote yet.
         Conflict: something needs to be resolved by a person; nothing was changed.
-        Unconfirmed: files of the person would be removed or moved. VaultBusy: another git operation or sync is under
-        way.
+        VaultBusy: another git operation or sync is under way.
     """
     with one_at_a_time(ormah):
         only_as_root(ormah)
         remote = find(ormah.vault.git, ormah.settings.sync.remote)
         chance = chance or random.Random()  # noqa: S311 - no secret hangs on it
-        return sync_with(ormah, remote, caller, progress, chance, yes=yes)
+        return sync_with(ormah, remote, caller, progress, chance)
 
 
 def sync_by_itself(ormah: Ormah) -> None:
@@ -97,8 +89,6 @@ def sync_by_itself(ormah: Ormah) -> None:
             log.warning(
                 "words of this machine were replaced in %d notes; see: ormahctl sync --conflicts", len(done.replaced)
             )
-        for sentence in done.told:
-            log.warning("%s", sentence)
         if done.conflicts:
             log.warning("%d conflicts were set aside; see: ormahctl sync --conflicts", len(done.conflicts))
 
@@ -141,18 +131,16 @@ def network(ormah: Ormah) -> Network:
     return Network(ormah.vault.git, silence=ormah.settings.sync.timeout_seconds, closing=ormah.syncing.stopping)
 
 
-def sync_with(
-    ormah: Ormah, remote: Remote, caller: Caller, progress: Progress, chance: random.Random, *, yes: bool
-) -> SyncResult:
+def sync_with(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress, chance: random.Random) -> SyncResult:
     """Do what `sync` does, with a given remote. The caller holds `one_at_a_time`."""
-    out = SyncResult(0, 0, [], [], [], 0, remote.name, remote.branch.removeprefix("refs/heads/"), None)
+    out = SyncResult(0, 0, [], [], 0, remote.name, remote.branch.removeprefix("refs/heads/"), None)
     with saying(
         lambda: (
             f"{out.pulled} {'commit' if out.pulled == 1 else 'commits'} had come in before that" if out.pulled else ""
         ),
         pulled=lambda: out.pulled,
     ):
-        return _rounds(ormah, remote, caller, progress, chance, out, yes=yes)
+        return _rounds(ormah, remote, caller, progress, chance, out)
 
 
 def _rounds(
@@ -162,8 +150,6 @@ def _rounds(
     progress: Progress,
     chance: random.Random,
     out: SyncResult,
-    *,
-    yes: bool,
 ) -> SyncResult:
     vault, wire = ormah.vault, network(ormah)
     for number in range(ROUNDS):
@@ -177,10 +163,9 @@ def _rounds(
         else:
             progress(0, 0, "joining")
             before = vault.head()
-            pulled, joined = take_in(ormah, remote, tip, caller, yes=yes)
+            pulled, joined = take_in(ormah, remote, tip, caller)
             out.pulled += pulled
-            out.conflicts += joined.conflicts
-            out.told += joined.told
+            out.conflicts += joined
             if pulled and before is not None:
                 out.replaced += map(item, tell(vault, before, tip))
         head = vault.head()
@@ -217,9 +202,9 @@ def _pushed(ormah: Ormah, wire: Network, remote: Remote, head: str, progress: Pr
         return wire.push(remote, head, progress)
 
 
-def take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller, *, yes: bool) -> tuple[int, JoinOutcome]:
+def take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller) -> tuple[int, list[ConflictItem]]:
     """Join the commit `tip` of the remote's branch to the vault's branch. Return the number of commits that came in,
-    and the outcome."""
+    and the conflicts that were set aside."""
     vault = ormah.vault
 
     def decide(head: str) -> Plan | None:
@@ -228,22 +213,11 @@ def take_in(ormah: Ormah, remote: Remote, tip: str, caller: Caller, *, yes: bool
         check_there(vault, remote, tip)
         base = merge_base(vault, head, tip)
         _same_vault(ormah, remote, tip, base)
-        found = plan(vault, base, head, tip)
-        there = remote.tracking.removeprefix("refs/remotes/")
-        hint = f"see what: `git log -p HEAD..{there}` in the vault; to take it in: ormahctl sync --yes"
-        ask_before(vault, f"what {remote.name} has", going(found), yes=yes, hint=hint, left="taken in")
-        return found
+        return plan(vault, base, head, tip)
 
     incoming = count(vault, tip, vault.head())
     subject = f"Sync: {incoming} {'commit' if incoming == 1 else 'commits'} from {remote.name}"
     return incoming, join(ormah, decide, subject, caller)
-
-
-def going(found: Plan) -> Iterator[tuple[str, str | None]]:
-    """Yield (path, memory id) of the files in the vault's folder that the join `found` removes or moves."""
-    for key, (now, wanted) in found.changes.items():
-        if now is not None and (wanted is None or wanted.path != now.path):
-            yield now.path, node_of(key)
 
 
 def _same_vault(ormah: Ormah, remote: Remote, tip: str, base: str | None) -> None:
@@ -261,15 +235,7 @@ def _same_vault(ormah: Ormah, remote: Remote, tip: str, base: str | None) -> Non
         )
 
 
-class JoinOutcome(Struct):
-    """What a person should know of a join. `conflicts`: those whose versions were set aside; `told`: sentences about
-    released files."""
-
-    conflicts: list[ConflictItem] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
-
-
-def join(ormah: Ormah, decide: Callable[[str], Plan | None], subject: str, caller: Caller) -> JoinOutcome:
+def join(ormah: Ormah, decide: Callable[[str], Plan | None], subject: str, caller: Caller) -> list[ConflictItem]:
     """Plan a join of another commit with HEAD, and carry it out. Do both again if HEAD moved meanwhile, or if a file
     that blocked the join, because it was being edited, is committed now.
 
@@ -282,7 +248,7 @@ def join(ormah: Ormah, decide: Callable[[str], Plan | None], subject: str, calle
         assert head is not None
         found = decide(head)
         if found is None:
-            return JoinOutcome()
+            return []
         try:
             with ormah.writing:
                 done = carry_out(vault, found, subject, source=caller.source, person=caller.source == PERSON)
@@ -295,8 +261,7 @@ def join(ormah: Ormah, decide: Callable[[str], Plan | None], subject: str, calle
                 raise _in_the_way(ormah, exc) from exc
             continue
         ormah.reconciler.scan()
-        met = [item(one) for one in waiting(vault.root) if done is not None and one.op == done.op]
-        return JoinOutcome(met, found.told)
+        return [item(one) for one in waiting(vault.root) if done is not None and one.op == done.op]
 
 
 def _comes_to_rest(ormah: Ormah, found: Displaced, end: float) -> bool:
@@ -337,7 +302,6 @@ MAX_URL: Final = 4_000
 
 def setup(
     ormah: Ormah, url: str, caller: Caller, progress: Progress, *, replace: bool = False, agreed: bool = True,
-    yes: bool = False,
 ) -> SyncSetupResult:  # fmt: skip
     """Make `url` the vault's remote and sync with it.
 
@@ -372,9 +336,9 @@ def setup(
             there = branch if branch in heads.branches else heads.default
             if there is None:
                 remote = Remote(name, address, branch, known=False)
-                return _begin(ormah, remote, "empty", caller, progress, yes)
+                return _begin(ormah, remote, "empty", caller, progress)
             remote = Remote(name, address, there, known=False)
-            return _not_empty(ormah, wire, remote, caller, progress, agreed, yes)
+            return _not_empty(ormah, wire, remote, caller, progress, agreed)
 
 
 @contextmanager
@@ -389,27 +353,27 @@ def _no_sync_follows(unset: Callable[[], bool]) -> Iterator[None]:
         raise
 
 
-def _begin(ormah: Ormah, remote: Remote, state: str, caller: Caller, progress: Progress, yes: bool) -> SyncSetupResult:
+def _begin(ormah: Ormah, remote: Remote, state: str, caller: Caller, progress: Progress) -> SyncSetupResult:
     """Run the first sync with `remote`, and configure the remote once the sync succeeded. `state`: for the result,
     what the remote held: "empty", "ours" or "joined" (another vault)."""
     chance = random.Random()  # noqa: S311 - no secret hangs on it
-    done = sync_with(ormah, remote, caller, progress, chance, yes=yes)
+    done = sync_with(ormah, remote, caller, progress, chance)
     follow(ormah.vault.git, remote)
     return SyncSetupResult(state, remote.name, shown(remote.url), ormah.vault.id, None, 0, done)
 
 
 def _not_empty(
-    ormah: Ormah, wire: Network, remote: Remote, caller: Caller, progress: Progress, agreed: bool, yes: bool
+    ormah: Ormah, wire: Network, remote: Remote, caller: Caller, progress: Progress, agreed: bool
 ) -> SyncSetupResult:
     check_here(ormah.vault, remote, lambda: wire.heads(remote.address).branches.get(remote.branch))
     with as_before(ormah.vault.git, remote) as keep:
         with ormah.vault.lineage:
             tip = wire.fetch(remote, progress)
-        return _fetched(ormah, tip, remote, caller, progress, agreed, yes, keep)
+        return _fetched(ormah, tip, remote, caller, progress, agreed, keep)
 
 
 def _fetched(
-    ormah: Ormah, tip: str | None, remote: Remote, caller: Caller, progress: Progress, agreed: bool, yes: bool,
+    ormah: Ormah, tip: str | None, remote: Remote, caller: Caller, progress: Progress, agreed: bool,
     keep: Callable[[], None],
 ) -> SyncSetupResult:  # fmt: skip
     """Decide by `tip`, the commit that was fetched: sync with the remote, join its vault, or refuse. `keep`: function
@@ -432,22 +396,22 @@ def _fetched(
                 hint="see what differs with git in the vault; `git push --force` hands out this one",
             )
         keep()
-        return _begin(ormah, remote, "ours", caller, progress, yes)
+        return _begin(ormah, remote, "ours", caller, progress)
     memories = sum(path.lower().endswith(".md") for path in vault.git.listing(tip))
     if not agreed:
         return SyncSetupResult("would_join", remote.name, shown(remote.url), card.id, vault.id, memories, None)
     former = vault.id
-    _join(ormah, remote, tip, card, caller, progress, yes)
+    _join(ormah, remote, tip, card, caller, progress)
     keep()
     follow(vault.git, remote)  # the join is complete, even if the push fails now
     with saying(lambda: "the two vaults are one here, and what only this machine has was not handed out yet"):
-        done = _begin(ormah, remote, "joined", caller, progress, yes)
+        done = _begin(ormah, remote, "joined", caller, progress)
     assert done.synced is not None
     done.synced.pulled += count(vault, tip, head)
     return SyncSetupResult("joined", done.remote, done.url, card.id, former, memories, done.synced)
 
 
-def _join(ormah: Ormah, remote: Remote, tip: str, card: Card, caller: Caller, progress: Progress, yes: bool) -> None:
+def _join(ormah: Ormah, remote: Remote, tip: str, card: Card, caller: Caller, progress: Progress) -> None:
     """Join another vault: take over its id and self node, and keep the notes of both."""
     vault = ormah.vault
     progress(0, 0, "joining")
@@ -458,8 +422,6 @@ def _join(ormah: Ormah, remote: Remote, tip: str, card: Card, caller: Caller, pr
             return None
         base = merge_base(vault, head, tip)  # not None if this vault was once part of the other one
         found = plan_setup(vault, head, tip, card) if base is None else plan(vault, base, head, tip)
-        hint = "to join it all the same: ormahctl sync setup URL --yes"
-        ask_before(vault, f"joining the vault of {remote.name}", going(found), yes=yes, hint=hint)
         vault.remember_id()
         return found
 

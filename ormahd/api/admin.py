@@ -1,4 +1,4 @@
-"""Types of `admin.*`: health, statistics, index, doctor, adoption, import, export, release and purge."""
+"""Types of `admin.*`: health, statistics, index, doctor, import, export and purge."""
 
 from __future__ import annotations
 
@@ -202,73 +202,6 @@ class DoctorParams(Params):
     fix: bool = False
 
 
-class AdoptParams(Params):
-    """Names a person's notes that Ormah should adopt. Paths are relative to the vault, or absolute inside of it."""
-
-    paths: list[str] = []
-    folders: list[str] = []
-    patterns: list[str] = []
-    """Globs that match the whole path; `*` also matches `/`."""
-    everything: bool = False
-    space: str | None = None
-    """The space of the notes in `folders`, also of notes that are added later."""
-    index: bool = False
-    """Only index the notes of the folders (or all), without writing into them."""
-    dry_run: bool = False
-    yes: bool = False
-    """Allow writing to more than three of the person's files."""
-
-
-class PlannedAdoption(Result):
-    path: str
-    lines: list[str]
-    """The lines that are added to the file."""
-
-
-class LeftOut(Result):
-    path: str
-    why: str
-    committed: bool = False
-    """Whether the file is committed as it is: a damaged note where all notes are adopted. Nothing is written into it."""
-
-
-class KeptChoice(Result):
-    """A folder for which a person chose something earlier, and which the request did not name."""
-
-    path: str
-    adopt: str
-    """What was chosen for it: `all`, `index` (only indexed), `ours` or `none`."""
-
-
-class SpaceChange(Result):
-    """Notes that take their space from their folder, and get another one. None: they are global."""
-
-    before: str | None
-    after: str | None
-    notes: int
-
-
-class AdoptResult(Result):
-    adopt: list[PlannedAdoption]
-    left_out: list[LeftOut]
-    already: int
-    """Number of notes that were adopted before. They stay memories, also with `index`."""
-    people: int
-    """How many files of `adopt` were made by the person and are written to."""
-    folders: list[str]
-    """Folders whose new notes are treated likewise from now on; "" is the whole vault."""
-    done: bool
-    waiting: list[str]
-    """Files that were saved a moment ago; they are adopted when they are at rest."""
-    op: str | None = None
-    run: str | None = None
-    """Set if there were several ops, also the one that changed the card: undoing the run takes all of them back."""
-    kept: list[KeptChoice] = []
-    """Folders that keep an earlier choice of their own: what was asked for does not hold for their notes."""
-    spaces: list[SpaceChange] = []
-    """How the space of notes changes, also of notes that were adopted before."""
-
-
 class ImportParams(Params):
     """One batch of an import. `lines`: the raw JSON lines. `first_line`: the number of the first one."""
 
@@ -300,33 +233,6 @@ class ExportParams(Params):
 class ExportResult(Result):
     items: list[dict[str, Any]]
     next: str | None
-
-
-class ReleaseParams(Params):
-    """Release the person's files at or below `paths`, or all with `everything`; see `ormahctl vault release`."""
-
-    paths: list[str] = []
-    """Relative to the vault, or absolute."""
-    everything: bool = False
-    remove_data: bool = False
-    """Also remove `.ormah` and Ormah's settings in git's files. The daemon must be stopped afterwards."""
-    dry_run: bool = False
-
-
-class ReleaseResult(Result):
-    dry_run: bool
-    released: list[str]
-    kept: list[str]
-    """Changes by Ormah that could not be removed, because the person edited the same lines."""
-    removed: list[str]
-    """Ormah's own data that was removed."""
-    stays: list[str]
-    """Ormah's own data that is left, and how to remove it."""
-    ops: list[str]
-    run: str | None
-    """Undoing this run takes the release back."""
-    stopped: bool
-    """True if the folder is no vault any more, and the daemon should stop."""
 
 
 class PurgeParams(Params):
@@ -384,9 +290,7 @@ ADMIN: Final[dict[str, tuple[type[Params], type[Result]]]] = {
     "admin.rebuild": (NoParams, RebuildResult),
     "admin.verify": (NoParams, VerifyResult),
     "admin.doctor": (DoctorParams, DoctorResult),
-    "admin.adopt": (AdoptParams, AdoptResult),
     "admin.import": (ImportParams, ImportResult),
     "admin.export": (ExportParams, ExportResult),
     "admin.purge": (PurgeParams, PurgeResult),
-    "admin.release": (ReleaseParams, ReleaseResult),
 }

@@ -279,8 +279,9 @@ class UndoMergeParams(Params):
 class UndoMergeResult(Result):
     text: str
     op: str
-    undo_op: str
+    """The commit of the merge that was undone."""
     commit: str
+    """The commit of the undo."""
     nodes: list[str]
 
 
@@ -292,7 +293,7 @@ class MergeRow(Result):
     """A merge: one memory became part of another. Read from the history."""
 
     id: str
-    """The op, as `agent.undo_merge` takes it."""
+    """The commit, as `agent.undo_merge` takes it."""
     commit: str
     kept: str | None
     kept_title: str
@@ -324,7 +325,7 @@ class AuditRow(Result):
     """A destructive change of one memory. Read from the history."""
 
     id: str
-    """The op, as `history.show` and `history.undo` take it."""
+    """The commit, as `history.show` and `history.undo` take it."""
     operation: str
     """delete, update (also edits by hand, and moves between tiers) or mark_outdated."""
     node_id: str

@@ -97,25 +97,14 @@ class UndoParams(Params):
     job: str | None = None
     since: str | None = None
     """An ISO time, or a date."""
-    node_id: str | None = None
-    """Undo only what the op did to this note; for one op only."""
-    edge: str | None = None
-    """Undo only that note's edges to another memory: its id, or `supports:` and its id."""
     force: bool = False
     """Also remove a note that the op added and that was edited since."""
-    dry_run: bool = False
-    """Change nothing, and say what would be undone. `undo_op` and `commit` are empty then."""
-    yes: bool = False
-    """Allow more than three files that the person made to be removed or moved; otherwise that is refused
-    (`unconfirmed`)."""
     request_id: str | None = None
 
 
 class UndoChange(Result):
-    """What the undo did to one file. `did`: removed, brought back, restored, moved back, merged (with later edits),
-    released (Ormah's lines are removed from a person's file, which stays and is no memory), or adopted (it is a memory
-    again).
-    """
+    """What the undo did to one file. `did`: removed, brought back, restored, moved back, or merged (with later
+    edits)."""
 
     node_id: str | None
     path: str
@@ -124,11 +113,12 @@ class UndoChange(Result):
 
 
 class UndoneOp(Result):
-    """An op that was undone. Files that were not edited since have their old bytes. To redo the op, undo `undo_op`."""
+    """An op that was undone. Files that were not edited since have their old bytes. To redo the op, undo `commit`."""
 
     op: str
-    undo_op: str
+    """The commit of the op that was undone."""
     commit: str
+    """The commit of the undo."""
     subject: str
     nodes: list[str]
     merged: list[str]
@@ -137,7 +127,6 @@ class UndoneOp(Result):
 
 
 class SkippedOp(Result):
-    op: str
     commit: str
     subject: str
     why: str
@@ -169,7 +158,6 @@ class UndoResult(Result):
     """Conflicts of ops that were therefore not undone at all; the first 100."""
     run: str | None = None
     """The run of the undos, if there are several: undoing it redoes all of them."""
-    dry_run: bool = False
 
 
 HISTORY: Final[dict[str, tuple[type[Params], type[Result]]]] = {
@@ -210,9 +198,6 @@ class SyncResult(Result):
     conflicts: list[ConflictItem]
     replaced: list[ConflictItem]
     """Notes where a sync on another machine replaced this machine's text: `admin.sync_take_back` restores it."""
-    told: list[str]
-    """Files that one machine released and another one changed: a sentence for each, with the command that reverses it.
-    """
     waiting: int
     """Number of conflicts that wait for a person, also of earlier syncs."""
     remote: str
@@ -221,21 +206,13 @@ class SyncResult(Result):
     """The commit that both sides have now."""
 
 
-class SyncParams(Params):
-    """Parameters of a sync. `yes`: allow more than three files that the person made to be removed or moved; otherwise
-    that is refused (`unconfirmed`)."""
-
-    yes: bool = False
-
-
 class SyncSetupParams(Params):
     """Parameters for setting up a remote. `replace`: replace another configured remote. `ask`: if the remote has
-    another vault, report that and do nothing. `yes`: as in `admin.sync`."""
+    another vault, report that and do nothing."""
 
     url: str
     replace: bool = False
     ask: bool = False
-    yes: bool = False
 
 
 class SyncSetupResult(Result):
@@ -277,7 +254,7 @@ class TakeBackResult(Result):
 
 
 SYNC: Final[dict[str, tuple[type[Params], type[Result]]]] = {
-    "admin.sync": (SyncParams, SyncResult),
+    "admin.sync": (NoParams, SyncResult),
     "admin.sync_setup": (SyncSetupParams, SyncSetupResult),
     "admin.sync_conflicts": (NoParams, ConflictsResult),
     "admin.sync_resolve": (ResolveConflictParams, ResolveConflictResult),

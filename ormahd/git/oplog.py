@@ -18,7 +18,6 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ormahd.errors import BadRequest
 from ormahd.git.process import GitFailed
@@ -33,16 +32,6 @@ MAX_NODES = 1000
 """The largest number of note ids in a message. An op with more (an import) has the trailer `Ormah-Node-Count` instead;
 the paths in its commit show which notes they are."""
 NODES_A_LINE = 16
-
-FIRST = ("Ormah-Part", "first")
-"""The trailer, and its value, of a commit directly before an op's main commit. It has the same op id, and records the
-person's files without Ormah's changes."""
-
-FILES, TAKEN, LEFT = "Ormah-Files", "taken in", "left"
-"""A trailer and its two values: whether an op adopted files of the person (`TAKEN`) or released them (`LEFT`)."""
-
-FOLLOWS = "Ormah-Follows"
-"""The trailer of an op that completes a commit made by hand; its value is that commit."""
 
 _PREFIX = "Ormah-"
 _FORGED = re.compile(rf"^(?={_PREFIX}[A-Za-z-]*\s*:)", re.IGNORECASE | re.MULTILINE)
@@ -188,31 +177,18 @@ def purged(text: str, forgotten: Forgotten, kept: Kept) -> str:
 
 UNDOES = "Ormah-Undoes"
 """The trailer of an undo; its values are the ops or commits that it takes back completely."""
-UNDOES_PART = "Ormah-Undoes-Part"
-"""The trailer of an undo that takes back a part of an op. Its value: that op, a node id and, for a single edge, the
-edge's key."""
-
-UNTOLD = frozenset({Kind.UNDO, Kind.SYNC, Kind.STRENGTH, Kind.FEEDBACK, Kind.PURGE, Kind.RELEASE, Kind.SPACE})
+UNTOLD = frozenset({Kind.UNDO, Kind.SYNC, Kind.STRENGTH, Kind.FEEDBACK, Kind.PURGE, Kind.SPACE})
 """Kinds of ops that do not create the memories that they name."""
 
 _FORMAT = "--format=%m%x1f%H%x1f%P%x1f%ct%x1f%B"
 _REVERTS = re.compile(r"This reverts commit ([0-9a-f]{40,64})")
 
 
-class Part(NamedTuple):
-    """A part of an op that can be undone alone: its change to one note or, with `edge` (`supports:1a2b3c4d`), to one
-    edge of the note."""
-
-    op: str
-    node_id: str
-    edge: str | None = None
-
-
 class LogEntry(NamedTuple):
     """One commit that changed the vault.
 
     For a commit made by hand `op`, `kind` and `run` are None, and `source` is "person". `time`: seconds since 1970.
-    `undoes`: the ops and commits that it takes back; `parts`: the parts of ops that it takes back.
+    `undoes`: the ops and commits that it takes back.
     """
 
     commit: str
@@ -223,13 +199,6 @@ class LogEntry(NamedTuple):
     run: str | None
     nodes: tuple[str, ...]
     undoes: tuple[str, ...]
-    parts: tuple[Part, ...]
-    first: bool = False
-    """Whether it is a commit before the op's main commit, and records the person's files without Ormah's changes."""
-    files: str | None = None
-    """Whether the op adopted files of the person (`TAKEN`) or released them (`LEFT`): the trailer `FILES`."""
-    follows: str | None = None
-    """The commit made by hand that this op completes: the trailer `FOLLOWS`."""
 
     @property
     def name(self) -> str:
@@ -243,11 +212,7 @@ class LogView(Struct, frozen=True, dict=True):
     head: str | None
     entries: Sequence[LogEntry]
     taken_back: Mapping[str, str]
-    """{op or commit that is undone: the op or commit that undid it last}."""
-    parts: Mapping[Part, str]
-    """{part of an op that is undone: the op that undid it last}."""
-    firsts: Mapping[str, str]
-    """{commit before an op's main commit (`LogEntry.first`): the op}. These commits are not in `entries`."""
+    """{op or commit that is undone: the commit that undid it last}."""
 
     @functools.cached_property
     def came_by(self) -> Mapping[str, str | None]:
@@ -275,7 +240,7 @@ class OpLog:
         self._git = git
         self._below = ["--full-history", "--", prefix.rstrip("/")] if prefix else []
         self._lock = threading.Lock()
-        self._view = LogView(None, (), {}, {}, {})
+        self._view = LogView(None, (), {})
 
     def view(self) -> LogView:
         """Return the history as of the current HEAD."""
@@ -286,23 +251,20 @@ class OpLog:
         with self._lock:
             head = self._git.head()
             if self._view.head != head:
-                self._view = _resolved(head, self._entries(self._view, head), self._view.firsts)
+                self._view = _resolved(head, self._entries(self._view, head))
             return self._view
 
     def until(self, time: datetime) -> LogView:
         """Return the history without the ops after `time`; what only those undid counts as not undone."""
         view = self.view()
-        return _resolved(view.head, [one for one in view.entries if one.time <= time.timestamp()], view.firsts)
+        return _resolved(view.head, [one for one in view.entries if one.time <= time.timestamp()])
 
     def recent(self, count: int) -> LogView:
         """Return the whole history if it was read already; else only its newest entries, at most `count`."""
         if self._view.head is not None:
             return self.view()
         head = self._git.head()
-        # Read twice as many, because the view leaves out commits that precede an op's main commit.
-        read = [] if head is None else [entry for _, entry in self._read(head, f"-{2 * count}")]
-        view = _resolved(head, read, {})
-        return replace(view, entries=view.entries[:count])
+        return _resolved(head, [] if head is None else [entry for _, entry in self._read(head, f"-{count}")])
 
     def _entries(self, old: LogView, head: str | None) -> Sequence[LogEntry]:
         if head is None:
@@ -346,13 +308,10 @@ class OpLog:
 def _entry(commit: str, seconds: int, text: str) -> LogEntry:
     said = parse(text)
     undoes = [aim for line in said.trailers.get(UNDOES, ()) for aim in re.split(r"[,\s]+", line) if aim]
-    parts = [Part(*words) for line in said.trailers.get(UNDOES_PART, ()) if 2 <= len(words := line.split()) <= 3]
     return LogEntry(
         commit, said.trailer("Ormah-Op"), seconds, _interned(said.trailer("Ormah-Kind")),
         sys.intern(said.trailer("Ormah-Source") or "person"), _interned(said.trailer("Ormah-Run")),
-        tuple(map(sys.intern, said.nodes)), (*undoes, *_REVERTS.findall(text)), tuple(parts),
-        FIRST[1] in said.trailers.get(FIRST[0], ()), _interned(said.trailer(FILES)),
-        said.trailer(FOLLOWS),
+        tuple(map(sys.intern, said.nodes)), (*undoes, *_REVERTS.findall(text)),
     )  # fmt: skip
 
 
@@ -360,25 +319,14 @@ def _interned(text: str | None) -> str | None:
     return None if text is None else sys.intern(text)
 
 
-def _resolved(head: str | None, found: Sequence[LogEntry], firsts: Mapping[str, str]) -> LogView:
-    """Return the `LogView` at `head` of the entries `found` (newest first), including which of them are undone.
+def _resolved(head: str | None, entries: Sequence[LogEntry]) -> LogView:
+    """Return the `LogView` at `head` of the entries (newest first), including which of them are undone.
 
-    If several ops undo the same op, commit or part, the latest counts, unless it was itself undone. `firsts`: the
-    part of `LogView.firsts` that is known from an earlier view.
+    If several ops undo the same op or commit, the latest counts, unless it was itself undone.
     """
-    latest: dict[str | Part, tuple[str, bool]] = {}
-    entries = [entry for entry in found if not entry.first]
-    firsts = {**firsts, **{entry.commit: entry.op for entry in found if entry.first and entry.op}}
-
-    def undone(entry: LogEntry) -> bool:
-        return any(name in latest and latest[name][1] for name in (entry.op, entry.commit) if name)
-
+    latest: dict[str, tuple[str, bool]] = {}
     for entry in entries:
-        if entry.undoes or entry.parts:
-            aims: Iterable[str | Part] = (*entry.undoes, *entry.parts)
-            standing = not undone(entry)
-            for aim in aims:
-                latest.setdefault(aim, (entry.name, standing))
-    whole = {aim: by for aim, (by, standing) in latest.items() if standing and isinstance(aim, str)}
-    parts = {aim: by for aim, (by, standing) in latest.items() if standing and isinstance(aim, Part)}
-    return LogView(head, entries, whole, parts, firsts)
+        standing = not any(name in latest and latest[name][1] for name in (entry.op, entry.commit) if name)
+        for aim in entry.undoes:
+            latest.setdefault(aim, (entry.commit, standing))
+    return LogView(head, entries, {aim: by for aim, (by, standing) in latest.items() if standing})

@@ -161,16 +161,6 @@ class Files(Protocol):
         """Yield the bytes of files, given as (path, blob id), in order."""
         ...
 
-    def indexed(self, path: str, data: bytes) -> bytes:
-        """Return the bytes to index for a file that contains `data`. They lack the frontmatter if Ormah never wrote
-        the file and it is not to be adopted either."""
-        ...
-
-    def lent(self, path: str, data: bytes) -> tuple[str | None, str | None]:
-        """Return (id, space) of a file: the id under which the file was indexed, or None if the file contains its id
-        itself; and the space of its folder."""
-        ...
-
 
 class Build(Struct):
     """Builds the databases of snapshots: copies the index into a new directory below `folder`, and indexes the files
@@ -241,7 +231,7 @@ class Build(Struct):
         differing = sorted((path, oid) for path, oid in files.files.items() if before.get(path) != oid)
         entries: list[write.ParsedFile] = []
         for number, ((path, oid), data) in enumerate(zip(differing, files.read(differing), strict=True)):
-            one = write.entry(path, files.indexed(path, data), _state(path, data, when, *files.lent(path, data)), oid)
+            one = write.entry(path, data, _state(path, data, when), oid)
             if one.note.kind is NoteKind.CONFLICTED:
                 gone.append(path)
             else:
@@ -272,10 +262,9 @@ class Build(Struct):
         return store
 
 
-def _state(path: str, data: bytes, when: datetime, lent: str | None = None, space: str | None = None) -> FileState:
-    """Return the state of a file that is not on the disk; its mtime is `when`, the time of the snapshot. `lent`,
-    `space`: see `Files.lent`."""
-    return FileState(path, len(data), micros(when) * 1000, 0, hashlib.sha256(data).hexdigest(), lent, space)
+def _state(path: str, data: bytes, when: datetime) -> FileState:
+    """Return the state of a file that is not on the disk; its mtime is `when`, the time of the snapshot."""
+    return FileState(path, len(data), micros(when) * 1000, 0, hashlib.sha256(data).hexdigest())
 
 
 FOLDER = "as-of"

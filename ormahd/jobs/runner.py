@@ -53,7 +53,7 @@ class IndexUpdater:
     def plan(self, turn: RunContext) -> Iterator[Step]:
         if not turn.dry:
             found = turn.ormah.reconciler.scan(progress=lambda done, total: turn.progress(done, total, "files"))
-            yield Done(found.adopted + found.edited + found.removed + found.indexed, len(found.skipped))
+            yield Done(found.edited + found.removed + found.indexed, len(found.skipped))
 
 
 JOBS: tuple[Job, ...] = (

@@ -62,14 +62,12 @@ class Kind(StrEnum):
     DECAY = "decay"
     PROMOTE = "promote"
     STRENGTH = "strength"
-    ADOPT = "adopt"
     EDIT = "edit"
     UNDO = "undo"
     IMPORT = "import"
     INGEST = "ingest"
     SYNC = "sync"
     PURGE = "purge"
-    RELEASE = "release"
     SPACE = "space"
 
 

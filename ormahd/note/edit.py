@@ -335,7 +335,7 @@ def edit(
     note = parse(data, path)
     if note.kind is not NoteKind.NOTE:
         problem = note.problems[0] if note.problems else None
-        raise InvalidNote(f"{path} is left alone: {problem or 'it is not adopted yet'}",
+        raise InvalidNote(f"{path} is left alone: {problem or 'it has no id yet'}",
                           hint=problem.mend if problem else None,
                           data={"path": path, "line": problem.line if problem else None})  # fmt: skip
     link = [clean_link(one) for one in link]

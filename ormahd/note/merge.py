@@ -25,7 +25,7 @@ from ormahd.note.frontmatter import Frontmatter, FrontmatterError, KeyLines, Spl
 from ormahd.note.markdown import conflict_line, dominant_eol, normalise
 from ormahd.note.read import KNOWN, parse
 from ormahd.note.values import Note, NoteKind, NoteLink, file_title
-from ormahd.note.write import adopt, unadopted
+from ormahd.note.write import give_id
 from ormahd.text.diff import three_ways
 
 FIELDS = ("type", "tier", "space", "title", "source", "confidence", "created", "updated", "valid_until",
@@ -446,9 +446,6 @@ def _merge_notes(base: bytes | None, ours: bytes, theirs: bytes, path: str, keep
     if len(ids) > 1:
         said = [note.id if note else None for note in versions]
         return Merged(None, (MergeConflict(path, None, "id", *said),))
-    without = _without_adoption(base, ours, theirs, path)
-    if without is not None:
-        return Merged(without)
     sheets = _sheets((base, ours, theirs), versions, path)
     if sheets is None:
         return _merge_text(base, ours, theirs, path, next(iter(ids), None))
@@ -458,29 +455,13 @@ def _merge_notes(base: bytes | None, ours: bytes, theirs: bytes, path: str, keep
         return _merge_text(base, ours, theirs, path, next(iter(ids), None))
 
 
-def _without_adoption(base: bytes | None, ours: bytes, theirs: bytes, path: str) -> bytes | None:
-    """If one side took back an adoption, return the other side's version without the adoption; otherwise None.
-
-    The versions are compared by lines, because as notes a file with an id and one without it are equal.
-    """
-    left = None if base is None else unadopted(base, path)
-    if base is None or left == base or left not in (ours, theirs):
-        return None
-    merged = merge_texts(base, ours, theirs)
-    if merged is not None:
-        return merged
-    kept = theirs if left == ours else ours
-    without = unadopted(kept, path)
-    return None if without == kept else without
-
-
 def _sheets(
     data: tuple[bytes | None, bytes, bytes], notes: tuple[Note | None, Note, Note], path: str
 ) -> tuple[DividedNote | None, DividedNote, DividedNote] | None:
-    """Return (base, ours, theirs) as divided notes; None if one of them is no note. A version without an id is first
-    adopted with the id of the others."""
-    adopted = next((note for note in notes if note is not None and note.kind is NoteKind.NOTE), None)
-    if adopted is None or adopted.id is None or notes[1].kind is notes[2].kind is NoteKind.BARE:
+    """Return (base, ours, theirs) as divided notes; None if one of them is no note. A version without an id first
+    gets the id of the others."""
+    known = next((note for note in notes if note is not None and note.kind is NoteKind.NOTE), None)
+    if known is None or known.id is None or notes[1].kind is notes[2].kind is NoteKind.BARE:
         return None
     created = next((note.created for note in notes if note is not None and note.created is not None), None)
     sheets: list[DividedNote | None] = []
@@ -490,7 +471,7 @@ def _sheets(
             continue
         if note.kind is NoteKind.BARE and created is not None:
             try:
-                version = adopt(version, path, id=adopted.id, created=note.created or created)
+                version = give_id(version, path, id=known.id, created=note.created or created)
             except InvalidNote:
                 return None
             note = parse(version, path)

@@ -130,18 +130,15 @@ def stem_short_id(target: str) -> str | None:
     return found.group(1) if found else None
 
 
-def adopted_id(vault_id: str, path: str, text: bytes, *, attempt: int = 0, exact: bool = False) -> str:
-    """Return the id that a note gets when it is adopted: the same on every machine for the same text and path.
-
-    `attempt` is increased while the short id is taken. `exact` keeps the path's Unicode form, for the case that another
-    file has the path in NFC.
-    """
+def derived_id(vault_id: str, path: str, text: bytes, *, attempt: int = 0) -> str:
+    """Return the id of a note that a person dropped into the vault: the same on every machine for the same text and
+    path. `attempt` is increased while the short id is taken."""
     try:
         namespace = UUID(vault_id)
     except ValueError:
         namespace = uuid5(NAMESPACE_URL, vault_id)
     again = f"\n{attempt}" if attempt else ""
-    name = path if exact else unicodedata.normalize("NFC", path)
+    name = unicodedata.normalize("NFC", path)
     return str(uuid5(namespace, f"{name}\n{hashlib.sha256(text).hexdigest()}{again}"))
 
 
@@ -154,7 +151,7 @@ class NoteKind(StrEnum):
     NOTE = "note"
     """Readable, with an id of Ormah."""
     BARE = "bare"
-    """Readable, without an id; may be adopted."""
+    """Readable, without an id."""
     FOREIGN = "foreign"
     """A board of the Kanban plug-in; never written to."""
     INDEXED = "indexed"

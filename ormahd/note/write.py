@@ -1,10 +1,9 @@
-"""Write a new note, and add or remove the lines that adopt a person's note."""
+"""Write a new note, and add an id to a person's note."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from msgspec.structs import replace
 
@@ -17,8 +16,6 @@ from ormahd.note.read import parse
 from ormahd.note.values import DEFAULT_WEIGHT, NoteKind, NoteLink
 
 INDENT = "  "
-UNKNOWN = datetime(1970, 1, 1, tzinfo=UTC)
-"""The creation time of a note whose time is unknown."""
 
 
 def compose(
@@ -162,7 +159,7 @@ def unfit(text: str) -> InvalidNote:
     return InvalidNote("the text holds half of a character (a lone surrogate)", hint="send it as valid Unicode")
 
 
-def adopt(data: bytes, path: str, *, id: str, created: datetime) -> bytes:  # noqa: A002
+def give_id(data: bytes, path: str, *, id: str, created: datetime) -> bytes:  # noqa: A002
     """Add an id to a person's note by the smallest edit: a new first key `id` (or `ormah_id`); without frontmatter, a
     new one with id, type and created.
 
@@ -172,18 +169,18 @@ def adopt(data: bytes, path: str, *, id: str, created: datetime) -> bytes:  # no
     if note.kind is NoteKind.NOTE and note.id == id:
         return data
     if note.kind is not NoteKind.BARE:
-        raise InvalidNote(f"{path} cannot be adopted: {note.problems[0] if note.problems else 'it has an id'}",
+        raise InvalidNote(f"{path} cannot be given an id: {note.problems[0] if note.problems else 'it has an id'}",
                           data={"path": path})  # fmt: skip
     whole = data.decode()
     eol = dominant_eol(whole)
     try:
         block = read(whole)
     except FrontmatterError as exc:  # unlikely: `parse` has read the same text
-        raise InvalidNote(f"{path} cannot be adopted: {exc.what}", hint=exc.mend) from exc
+        raise InvalidNote(f"{path} cannot be given an id: {exc.what}", hint=exc.mend) from exc
     if block is None:
         at = 1 if whole.startswith("\ufeff") else 0
         added = eol.join(["---", f"id: {id}", f"type: {note.type}", f"created: {moment(created)}", "---", ""])
-        adopted = whole[:at] + added + whole[at:]
+        new = whole[:at] + added + whole[at:]
     else:
         at, old = block.start, block.start
         if block.root is not None:
@@ -197,35 +194,10 @@ def adopt(data: bytes, path: str, *, id: str, created: datetime) -> bytes:  # no
             name, value = block.pairs[key]
             at, old = block.start + name.end_mark.index, block.start + value.end_mark.index
             added = f": {id}"
-        adopted = whole[:at] + added + whole[old:]
-    result = adopted.encode()
+        new = whole[:at] + added + whole[old:]
+    result = new.encode()
     after = parse(result, path)
     if after.kind is not NoteKind.NOTE or after.id != id or after.content != note.content:
-        raise InvalidNote(f"{path} cannot be adopted: its frontmatter is written in an unusual way",
+        raise InvalidNote(f"{path} cannot be given an id: its frontmatter is written in an unusual way",
                           hint=f"add the line  {OWN}id: {id}  to its frontmatter by hand", data={"path": path})  # fmt: skip
     return result
-
-
-def unadopted(data: bytes, path: str) -> bytes:
-    """Return the bytes from which `adopt` made `data`; `data` itself if it does not look adopted."""
-    note = parse(data, path)
-    if note.kind is not NoteKind.NOTE or note.id is None:
-        return data
-    name = re.escape(note.id.encode())
-    for pattern, instead in (
-        (
-            rb"^(\xef\xbb\xbf)?---\r?\n(?:ormah_)?id: "
-            + name
-            + rb"\r?\ntype: [^\r\n]*\r?\ncreated: [^\r\n]*\r?\n---\r?\n",
-            rb"\1",
-        ),
-        (rb"(?m)^[ \t]*(?:ormah_)?id: " + name + rb"\r?\n", b""),
-        (rb"(?m)^([ \t]*id:) " + name + rb"(?=\r?\n)", rb"\1"),
-    ):
-        before = re.sub(pattern, instead, data, count=1)
-        try:
-            if before != data and adopt(before, path, id=note.id, created=note.created or UNKNOWN) == data:
-                return before
-        except InvalidNote:
-            continue  # the remaining text could not have been adopted
-    return data

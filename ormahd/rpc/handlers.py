@@ -21,7 +21,6 @@ from pydantic import BaseModel, ValidationError
 
 from ormahd import __version__, api
 from ormahd.actions import admin, lookup, projects
-from ormahd.actions.adopting import adopt, release
 from ormahd.actions.amend import Caller, check_space, clean_name
 from ormahd.actions.connect import connect
 from ormahd.actions.feedback import feedback
@@ -240,7 +239,6 @@ def _house(parts: Parts) -> dict[str, Entry]:
             api.DoctorParams,
             lambda p, _, steps: findings(ormah, runner, judging, parts.intake, fix=p.fix, progress=steps),
         ),
-        "admin.adopt": on(api.AdoptParams, lambda p, _, steps: adopt(ormah, p, steps)),
         "admin.import": on(
             api.ImportParams,
             lambda p, caller, steps: import_lines(
@@ -249,11 +247,10 @@ def _house(parts: Parts) -> dict[str, Entry]:
         ),
         "admin.export": on(api.ExportParams, lambda p, *_: export(ormah, after=p.after, limit=p.limit)),
         "admin.purge": on(api.PurgeParams, lambda p, caller, steps: purge(ormah, p, caller, steps)),
-        "admin.release": on(api.ReleaseParams, lambda p, caller, steps: release(ormah, p, caller, steps)),
-        "admin.sync": on(api.SyncParams, lambda p, caller, steps: sync(ormah, caller, steps, yes=p.yes)),
+        "admin.sync": on(api.NoParams, lambda _, caller, steps: sync(ormah, caller, steps)),
         "admin.sync_setup": on(
             api.SyncSetupParams,
-            lambda p, caller, steps: setup(ormah, p.url, caller, steps, replace=p.replace, agreed=not p.ask, yes=p.yes),
+            lambda p, caller, steps: setup(ormah, p.url, caller, steps, replace=p.replace, agreed=not p.ask),
         ),
         "admin.sync_conflicts": on(api.NoParams, lambda *_: _conflicts(ormah)),
         "admin.sync_resolve": on(api.ResolveConflictParams, lambda p, *_: _resolve(ormah, p.name)),
@@ -476,7 +473,7 @@ MAX_NAME = 1_000
 """
 
 
-WHOLE = frozenset({"admin.export", "admin.verify", "admin.adopt", "admin.run_task", "admin.run_all"})
+WHOLE = frozenset({"admin.export", "admin.verify", "admin.run_task", "admin.run_all"})
 """Methods that need every memory. If the index lacks some, their answer would be wrong, not only shorter."""
 COMPARED_S = 600.0
 """Maximum number of seconds that a call of such a method waits for the first comparison of the index with the vault."""

@@ -37,7 +37,7 @@ WRITING: Final = frozenset({
     "agent.undo_merge", "agent.resolve_proposal", "agent.assign_space", "history.undo",
 })  # fmt: skip
 BULK: Final = frozenset({
-    "admin.import", "admin.adopt", "admin.rebuild", "admin.verify", "admin.export", "admin.doctor", "admin.purge", "admin.release",
+    "admin.import", "admin.rebuild", "admin.verify", "admin.export", "admin.doctor", "admin.purge",
     "agent.maintenance", "admin.judge_test", "ingest.look", "ingest.sessions", "ingest.conversation", "ingest.file", "ingest.past", "admin.sync", "admin.sync_setup",
 })  # fmt: skip
 MAINTAINING: Final = frozenset({"admin.run_task", "admin.run_all"})

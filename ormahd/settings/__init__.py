@@ -58,14 +58,6 @@ class VaultSettings(Group):
         default=None,
         description="The folder of notes, a path from / or ~/ on. Unset: `ormah/vault` in the user's data directory.",
     )
-    adopt: Literal["auto", "all", "index", "ours", "none"] = Field(
-        default="auto",
-        description="What happens to notes that Ormah did not write. `all`: they get an id, are committed, and jobs "
-        "maintain them. `index`: they are found and whispered, but never written. `ours`: only notes "
-        "below `ormah/` are memories. `none`: they are indexed as plain text only. `auto`: `all` in a "
-        "vault that Ormah created, `index` in a folder that existed before. To choose for a single "
-        "folder: `ormahctl vault adopt`.",
-    )
     quiet_seconds: Seconds = Field(
         default=1.5,
         description="Seconds without a change to a file after which a person's edit is committed.",

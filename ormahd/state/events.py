@@ -24,7 +24,6 @@ KEPT_IDS: Final = 40_000
 take 8 MB at most."""
 NODES: Final = 100
 """Maximum number of memory ids in one event."""
-EDITS: Final = frozenset({Kind.EDIT, Kind.ADOPT})
 
 
 class EventStream:
@@ -102,7 +101,7 @@ class EventStream:
         for done in some:
             nodes = _ids(change.node_id for change in done.changes)
             self.publish(
-                "edit" if done.kind in EDITS else "write",
+                "edit" if done.kind is Kind.EDIT else "write",
                 op=done.op, commit=done.commit, kind=done.kind.value, source=done.source, subject=done.subject,
                 nodes=nodes, files=len(done.changes),
             )  # fmt: skip

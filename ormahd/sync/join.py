@@ -3,102 +3,28 @@ parents.
 
 Notes are matched by id and merged three ways, with the last common commit as the base. A join never stops for
 conflicts. Where both sides changed the same field, the note gets our value; a note removed on one side and changed
-on the other stays. All versions are then set aside for a person. A file that one side released stays in the folder
-on both sides, and out of the history.
+on the other stays. All versions are then set aside for a person.
 """
 
 from __future__ import annotations
 
 import os
-import shlex
 import socket
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from pathlib import PurePosixPath
 
 from msgspec import Struct, field
 
 from ormahd.errors import BadRequest, Conflict, Unavailable
-from ormahd.git import oplog
 from ormahd.model.change import Committed, Kind, sha256
 from ormahd.model.node import short_id
 from ormahd.note.merge import merge_file
-from ormahd.note.write import unadopted
-from ormahd.vault import releasing
 from ormahd.vault.conflicts import ConflictVersions, drop, set_aside
 from ormahd.vault.create import CARD, Card, read_card
-from ormahd.vault.releasing import PATH, Released, read
-from ormahd.vault.three_way import Joined, Pair, Version, changed, join, join_left, node_of, write
+from ormahd.vault.three_way import Joined, Pair, Version, changed, join, node_of, write
 from ormahd.vault.transaction import EXECUTABLE, LINK, REMOVED, SUBMODULE, PathChange, PathEntry, Transaction, is_local
 from ormahd.vault.vault import Vault
 from ormahd.vault.worktree import safe_path
-
-
-class Releases:
-    """Tells which files each side of a join has released, by the lists of released files in the commits `head` (this
-    side) and `other` (the other side)."""
-
-    def __init__(self, vault: Vault, head: str, other: str) -> None:
-        self._vault = vault
-        self._head = head
-        self._other = other
-
-    def here(self, key: str, before: Version) -> bool:
-        """Whether this side released the file. `key`: its key as in `three_way.changed`; `before`: its version in the
-        merge base."""
-        return _entry(self._here, key, before.path) is not None
-
-    def there(self, key: str, before: Version, ours: Version) -> Version | None:
-        """Return the version that stays in the folder if the other side released the file: `ours` without Ormah's
-        lines. None: the file was not released. `key` and `before` as for `here`."""
-        entry = _entry(self._there, key, before.path)
-        if entry is None:
-            return None
-        vault, path = self._vault, self._vault.prefix + entry.path
-        log = ["log", "-1", "--format=%H", "--diff-filter=D", self._other, "--", path]
-        removed = vault.git.run(*log).decode().strip()
-        theirs = vault.git.resolve(f"{removed}^1:{path}") if removed else None
-        if theirs is None:
-            return None
-        made = oplog.parse(vault.git.run("log", "-1", "--format=%B", f"{removed}^1").decode("utf-8", "replace"))
-        adopted = vault.git.resolve(f"{removed}^1^1:{path}") if oplog.FIRST[0] in made.trailers else theirs
-        base = Version(ours.path, vault.blob(adopted or theirs, entry.path))
-        joined = join_left(base, ours, Version(ours.path, vault.blob(theirs, entry.path)))
-        return joined.version or ours
-
-    def changed_here(self, path: str) -> str:
-        """Return the message for the case that a person changed a file here that another machine released."""
-        return (
-            f"{path} was changed here and released on another machine: your version stays in the folder, and is no longer synced"
-            f" (to have it looked after again: ormahctl vault adopt {shlex.quote(path)})"
-        )
-
-    def changed_there(self, theirs: Version) -> str:
-        """Return the message for the case that a person released a file here that another machine changed."""
-        return (
-            f"{theirs.path} was released here and changed on another machine: your file is untouched, and the change stays there"
-            f" (to see it: git show {shlex.quote(f'{self._other[:8]}:{self._vault.prefix}{theirs.path}')})"
-        )
-
-    @cached_property
-    def _here(self) -> Mapping[str, Released]:
-        return self._listed(self._head)
-
-    @cached_property
-    def _there(self) -> Mapping[str, Released]:
-        return self._listed(self._other)
-
-    def _listed(self, commit: str) -> Mapping[str, Released]:
-        blob = self._vault.git.resolve(f"{commit}:{self._vault.prefix}{PATH}")
-        return {} if blob is None else read(self._vault.blob(blob, PATH))
-
-
-def _entry(listed: Mapping[str, Released], key: str, path: str) -> Released | None:
-    """Return the released file with this key's node id, else the one at this path; None: neither is listed."""
-    node = node_of(key)
-    found = (one for one in listed.values() if node is not None and one.node_id == node)
-    return next(found, None) or listed.get(path)
-
 
 _ABSENT, _FILE = "000000", "100644"
 _REGULAR = {_ABSENT, _FILE, EXECUTABLE}
@@ -119,11 +45,6 @@ class Plan(Struct):
     entries: list[PathEntry] = field(default_factory=list)
     conflicts: list[ConflictVersions] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
-    left: dict[str, tuple[Version, Version]] = field(default_factory=dict)
-    """`{key: (our version, the same without Ormah's lines)}` of the files that the other side released. They stay in
-    the folder, and git stops tracking them."""
-    told: list[str] = field(default_factory=list)
-    """Sentences for the person on files that one side released and the other changed."""
 
     @property
     def nodes(self) -> set[str]:
@@ -199,47 +120,16 @@ def plan(vault: Vault, base: str | None, head: str, other: str) -> Plan:
     here, there = _matched(changed(vault, base, head), changed(vault, base, other))
     wanted: dict[str, Version | None] = {}
     now: dict[str, Version | None] = {}
-    releases = Releases(vault, head, other)
     for key in {**here, **there}:
         before = (here.get(key) or there[key])[0]
         ours = here[key][1] if key in here else before
         theirs = there[key][1] if key in there else before
-        if before is not None and theirs is None and ours is not None:
-            left = releases.there(key, before, ours)
-            if left is not None:
-                out.left[key] = (ours, left)
-                if ours != before:
-                    out.told.append(releases.changed_here(ours.path))
-                continue
-        if before is not None and ours is None and theirs not in (None, before) and releases.here(key, before):
-            out.told.append(releases.changed_there(theirs))
-            continue
         now[key] = ours
         wanted[key] = settle(out, key, before, ours, theirs)
-    out.reasons += out.told
     part(vault, out, wanted)
-    _list_moved(vault, out, now, wanted)
     out.changes = {key: (now[key], wanted[key]) for key in wanted if now[key] != wanted[key]}
     out.entries = link_entries(vault, out, wanted)
     return out
-
-
-def _list_moved(vault: Vault, out: Plan, now: dict[str, Version | None], wanted: dict[str, Version | None]) -> None:
-    """Complete this vault's list of released files. A file that the other side released may have another path here.
-    Its path here must be listed too; otherwise it would be adopted again. `now`, `wanted`: `{key: version}` before
-    and after the join; the new version of the list is added to both."""
-    if not out.left:
-        return
-    key = f"path:{releasing.PATH}"
-    oid = vault.blob_at(out.head, releasing.PATH)
-    before = now.get(key) or (None if oid is None else Version(releasing.PATH, vault.blob(oid, releasing.PATH)))
-    listed = wanted.get(key) or before
-    known = {} if listed is None else releasing.read(listed.data)
-    new = [releasing.Released(then.path, sha256(then.data), node_of(one))
-           for one, (_, then) in out.left.items() if then.path not in known]  # fmt: skip
-    if new:
-        now[key] = before
-        wanted[key] = Version(releasing.PATH, releasing.with_files(b"" if listed is None else listed.data, new))
 
 
 def _matched(here: Mapping[str, Pair], there: Mapping[str, Pair]) -> tuple[dict[str, Pair], dict[str, Pair]]:
@@ -383,8 +273,6 @@ def carry_out(
     try:
         with tx:
             write(tx, found.changes)
-            for key, (now, then) in found.left.items():
-                tx.leave(then.path, then.data, node_id=node_of(key), expect=sha256(now.data), held=None)
             _as_it_is(vault, tx)
             tx.join(found.other, on=found.head, entries=found.entries)
     finally:
@@ -400,13 +288,12 @@ def machine() -> str:
 
 def _as_it_is(vault: Vault, tx: Transaction) -> None:
     """Let the join replace an untracked file at the path of an incoming file, instead of raising Conflict, when both
-    are the same file. That is so when their bytes are equal, or when they differ only by the lines that an adoption
-    adds, because another machine adopted the file."""
+    have the same bytes."""
     for path, wish in tx.wishes.items():
         if wish.expect is None and wish.data is not None and os.path.lexists(vault.root / path):
             try:
                 there = vault.read(path)
             except (Conflict, Unavailable):
                 continue  # the transaction raises a more exact error
-            if there in (wish.data, unadopted(wish.data, path)):
-                tx.wishes[path] = PathChange(wish.node_id, sha256(there), wish.data)
+            if there == wish.data:
+                tx.wishes[path] = PathChange(wish.node_id, sha256(wish.data), wish.data)

@@ -13,7 +13,7 @@ from ormahd.note.read import parse
 from ormahd.note.values import Note, NoteKind, NoteLink
 from ormahd.sync.join import Plan, check_files, link_entries, part, settle
 from ormahd.vault.create import CARD, SELF_TEXT, UNNAMED, Card
-from ormahd.vault.three_way import Version, changed, node_of
+from ormahd.vault.three_way import Version, changed
 from ormahd.vault.vault import Vault
 
 _RULES = {".gitignore", ".gitattributes", ".ormah/.gitignore", ".ormah/.gitattributes"}
@@ -33,11 +33,9 @@ def plan_setup(vault: Vault, head: str, other: str, card: Card) -> Plan:
     wanted: dict[str, Version | None] = {}
     for key in {**here, **there}:
         ours, theirs = here.get(key), there.get(key)
-        if ours is not None:
-            ours = _moved(ours, vault, card, key)
-            if them is not None:
-                stem = parse(them.data, them.path).stem
-                ours = Version(ours.path, retarget(ours.data, ours.path, short_id(vault.self_id), stem))
+        if ours is not None and them is not None:
+            stem = parse(them.data, them.path).stem
+            ours = Version(ours.path, retarget(ours.data, ours.path, short_id(vault.self_id), stem))
         path = (theirs or ours or Version("", b"")).path
         if path == CARD:
             wanted[key] = theirs
@@ -54,17 +52,6 @@ def plan_setup(vault: Vault, head: str, other: str, card: Card) -> Plan:
     out.changes = {key: (here.get(key), wanted[key]) for key in wanted if here.get(key) != wanted[key]}
     out.entries = link_entries(vault, out, wanted)
     return out
-
-
-def _moved(version: Version, vault: Vault, card: Card, key: str) -> Version:
-    """Return `version`, a file of this vault. A note in this vault's home folder is moved to the other vault's home
-    folder (`card.home`), if the two differ."""
-    if vault.home == card.home or node_of(key) is None:
-        return version
-    inside = version.path.removeprefix(f"{vault.home}/") if vault.home else version.path
-    if vault.home and inside == version.path:
-        return version
-    return Version(f"{card.home}/{inside}" if card.home else inside, version.data)
 
 
 def _both(theirs: bytes, ours: bytes) -> bytes:

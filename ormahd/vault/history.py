@@ -3,8 +3,8 @@
 `git.oplog` holds all ops in memory, and which are undone; the messages of listed ops are read from git. A past state is
 named by a date, an op, a commit, a branch or a tag (DESIGN section 12, "History").
 
-The person made a file if the first op that names its memory is an adoption or a person's edit; or, when no op names it,
-if the commit that first added its path is one of these or was made by hand. Ormah made it if it came by `remember`, an
+The person made a file if the first op that names its memory is a person's edit; or, when no op names it,
+if the commit that first added its path is one or was made by hand. Ormah made it if it came by `remember`, an
 import, a merge or any other op.
 """
 
@@ -38,7 +38,7 @@ _ID = re.compile(r"[0-9a-zA-Z]{4,64}")
 
 class Op(Struct, frozen=True):
     """One commit that changed the vault. `op`, `kind` and `run` are None for a commit made by hand, whose source is
-    "person". `undone_by`: the op or commit that undid it and was not undone itself."""
+    "person". `undone_by`: the commit that undid it and was not undone itself."""
 
     op: str | None
     commit: str
@@ -50,8 +50,6 @@ class Op(Struct, frozen=True):
     nodes: tuple[str, ...]
     run: str | None
     undone_by: str | None
-    files: str | None = None
-    """Whether the op adopted or released files of the person, as in `oplog.Entry`."""
 
     @property
     def name(self) -> str:
@@ -130,9 +128,6 @@ def find_op(vault: Vault, prefix: str, *, kind: Kind | None = None) -> Op:
         if entry.commit.startswith(wanted) or (entry.op or "").startswith(wanted):
             found.append(entry)
     if not found:
-        ops = {op for commit, op in view.firsts.items() if commit.startswith(wanted)}
-        found = [entry for entry in view.entries if entry.op in ops and kind in (None, entry.kind)]
-    if not found:
         raise NotFound(f"no {kind or 'op'} begins with '{wanted}'", hint="`ormahctl history` lists them")
     # `git cherry-pick` keeps the trailers: two commits of one op count as one op, and its latest commit is returned.
     if len({entry.op or entry.commit for entry in found}) > 1:
@@ -188,7 +183,7 @@ def _op(view: LogView, entry: LogEntry, said: oplog.Message) -> Op:
     return Op(
         op=entry.op, commit=entry.commit, time=datetime.fromtimestamp(entry.time, UTC), kind=entry.kind,
         source=entry.source, subject=said.subject, body=said.body, nodes=entry.nodes, run=entry.run,
-        undone_by=view.undone_by(entry), files=entry.files,
+        undone_by=view.undone_by(entry),
     )  # fmt: skip
 
 
@@ -357,7 +352,6 @@ def readable(time: datetime) -> str:
     return f"{time:%Y-%m-%d %H:%M} {zone}"
 
 
-BY_PERSON = frozenset({Kind.ADOPT, Kind.EDIT})
 NAMED = 200
 """Largest number of paths for which git lists only the commits that changed them; for more, it lists the whole history.
 """
@@ -366,14 +360,13 @@ NAMED = 200
 def made_by_person(vault: Vault, files: Iterable[tuple[str, str | None]]) -> set[str]:
     """Return the paths of those files that a person made. `files`: (path, id of the memory or None).
 
-    A file with an id counts as a person's when the first op that names the id is an adoption or a person's edit. If
-    no op names it, the commit that first added the path decides: an adoption, a person's edit or a commit made by
-    hand. A file that was never committed is a person's too.
+    A file with an id counts as a person's when the first op that names the id is a person's edit. If no op
+    names it, the commit that first added the path decides: a person's edit or a commit made by hand. A file that was never committed is a person's too.
     """
     asked = {path: node for path, node in files if not path.startswith(".ormah/")}
     first = vault.oplog.view().came_by if any(node is not None for node in asked.values()) else {}
     told = {path: first[node] for path, node in asked.items() if node is not None and node in first}
-    found = {path for path, kind in told.items() if kind is None or kind in BY_PERSON}
+    found = {path for path, kind in told.items() if kind is None or kind == Kind.EDIT}
     untold = [path for path in asked if path not in told]
     return found | _added_by_person(vault, untold)
 
@@ -392,4 +385,4 @@ def _added_by_person(vault: Vault, paths: list[str]) -> set[str]:
                 kind = line[1:].strip()
             elif line:
                 kinds[line.removeprefix(vault.prefix)] = kind  # commits come newest first, so the oldest one wins
-    return {path for path in paths if kinds.get(path, "") in {"", *BY_PERSON, *UNTOLD}}
+    return {path for path in paths if kinds.get(path, "") in {"", Kind.EDIT, *UNTOLD}}

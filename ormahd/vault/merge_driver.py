@@ -17,8 +17,7 @@ from typing import Any
 from ormahd.errors import OrmahError, VaultBusy
 from ormahd.model.change import Kind, finding, sha256
 from ormahd.process.disk import sync, sync_directory
-from ormahd.vault.create import ATTRIBUTES, ROOT_IGNORED
-from ormahd.vault.history import made_by_person
+from ormahd.vault.create import ATTRIBUTES
 from ormahd.vault.vault import Vault
 
 KEY = "merge.ormah.driver"
@@ -85,20 +84,17 @@ def _get(vault: Vault, key: str) -> str | None:
 
 
 def _attributes(vault: Vault, _wanted: str) -> list[str]:
-    """Add Ormah's lines to the `.gitattributes` of the folders that Ormah writes to, and commit them. They go above a
-    person's lines, so that the person's lines take precedence."""
-    files = [f"{vault.home}/.gitattributes", ".ormah/.gitattributes"] if vault.home else [".gitattributes"]
-    before = {path: vault.read(path) for path in files}
-    after = {path: _missing(data or b"") + (data or b"") for path, data in before.items()}
-    changed = [path for path in files if after[path] != before[path]]
-    if not changed:
+    """Add Ormah's lines to the vault's `.gitattributes`, and commit them. They go above a person's lines, so that the
+    person's lines take precedence."""
+    path = ".gitattributes"
+    before = vault.read(path)
+    after = _missing(before or b"") + (before or b"")
+    if after == before:
         return []
     body = "Without these lines git merges notes as plain text."
     with vault.transaction("init: git merges notes as notes", kind=Kind.INIT, source="system:self", body=body) as tx:
-        for path in changed:
-            now = before[path]
-            tx.put(path, after[path], node_id=None, expect=None if now is None else sha256(now))
-    return [f"completed {' and '.join(changed)}"]
+        tx.put(path, after, node_id=None, expect=None if before is None else sha256(before))
+    return [f"completed {path}"]
 
 
 def _missing(data: bytes) -> bytes:
@@ -124,46 +120,11 @@ def findings(vault: Vault) -> list[dict[str, Any]]:
         if word.startswith("/") and not os.access(word, os.R_OK):
             what = f"git's merge driver for notes needs {word}, which is gone: conflicts are left with markers"
             found.append(finding(None, "warning", what, mend))
-    sample = f"{vault.prefix}{vault.home + '/' if vault.home else ''}fact/note.md"
+    sample = f"{vault.prefix}fact/note.md"
     fields = vault.git.run("check-attr", "-z", "merge", "--", sample).split(b"\0")
     if (given := os.fsdecode(fields[2])) != "ormah":
         what = f"git is told to merge notes otherwise (attribute merge of *.md: {given})"
         found.append(
             finding(None, "info", what, "look into .gitattributes, .git/info/attributes and core.attributesFile")
         )
-    return found
-
-
-def remove(vault: Vault) -> list[str]:
-    """Remove Ormah's settings from the repository's configuration; a person's own merge driver stays. Return a
-    phrase for each setting that was removed."""
-    now = _get(vault, KEY)
-    apart = "--worktree" if _get(vault, "extensions.worktreeConfig") == "true" else "--local"
-    said = []
-    if now is not None and _OURS in now:
-        vault.git.run("config", apart, "--remove-section", "merge.ormah")
-        said.append("git's merge driver for notes (merge.ormah)")
-    for where in dict.fromkeys(
-        ("--local", apart)
-    ):  # some of our settings belong to the repository, not to the worktree
-        out = vault.git.run("config", where, "-z", "--name-only", "--get-regexp", r"^ormah\.", ok=(0, 1))
-        for key in dict.fromkeys(os.fsdecode(out).split("\0")[:-1]):
-            vault.git.run("config", where, "--unset-all", key)
-            said.append(f"git's setting {key}")
-    return said
-
-
-def without_ours(vault: Vault) -> dict[str, tuple[bytes, bytes]]:
-    """Return `{path: (today's bytes, the same without Ormah's lines)}` of .gitattributes and .gitignore files outside
-    `.ormah`."""
-    wanted = {f"{vault.home}/.gitattributes" if vault.home else ".gitattributes": ATTRIBUTES.encode()}
-    if not vault.home and not made_by_person(vault, [(".gitignore", None)]):
-        wanted[".gitignore"] = ROOT_IGNORED.encode()
-    found = {}
-    for path, lines in wanted.items():
-        now, ours = vault.read(path), set(lines.splitlines())
-        if now is not None:
-            then = b"".join(line for line in now.splitlines(keepends=True) if line.rstrip(b"\r\n") not in ours)
-            if then != now:
-                found[path] = (now, then)
     return found

@@ -22,7 +22,6 @@ from ormahd.git.remote import RemoteUrl, read_remote
 from ormahd.model.node import write_time
 from ormahd.model.spaces import FILE, ProjectKey, free_name, read, spaces, suffixes
 from ormahd.paths import known_home
-from ormahd.vault.releasing import CachedFile
 from ormahd.vault.vault import Vault
 
 ORIGINS: Final = 3
@@ -282,11 +281,11 @@ class Spaces:
     threads."""
 
     def __init__(self, vault: Vault) -> None:
-        self._file = CachedFile(vault, FILE, _understand)
+        self._vault = vault
 
     def lines(self) -> tuple[list[ProjectKey], dict[str, str]]:
         """Return (all lines of `.ormah/spaces.jsonl`, oldest first; `{key of a project: space}`)."""
-        return self._file.said()
+        return _understand(self._vault.read(FILE) or b"")
 
     def home(self, project: Project, now: datetime) -> ProjectSpace:
         """Return the space of a project.

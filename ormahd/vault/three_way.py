@@ -2,31 +2,21 @@
 
 Notes are matched by id, whatever their paths, and never by git's rename detection, which could apply a change to
 another note that is merely similar. Files without an id are matched by path.
-
-For ops that adopted or released a person's files, the folder and the history differ, so they are reversed separately.
-Such an op may have two commits. An adoption: first the files as the person wrote them, then with Ormah's lines. Its
-undo in reverse: first without Ormah's lines, then as the history had them before the adoption, which usually means not
-at all.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from ormahd.errors import Conflict
-from ormahd.git.oplog import FILES, LEFT, TAKEN
-from ormahd.model.change import Kind, sha256
+from ormahd.model.change import sha256
 from ormahd.model.lines import merge_lines
-from ormahd.note.merge import MergeConflict, is_lines, merge_file, merge_texts
+from ormahd.note.merge import MergeConflict, is_lines, merge_file
 from ormahd.note.read import parse
 from ormahd.note.values import claim
-from ormahd.note.write import unadopted
-from ormahd.vault.conversion import as_it_stands
-from ormahd.vault.history import Op
 from ormahd.vault.transaction import Transaction
 from ormahd.vault.vault import Vault
 
@@ -59,7 +49,7 @@ def changed(vault: Vault, old: str | None, new: str | None) -> dict[str, Pair]:
     state).
 
     The key is the note's id. It is `path:…` for a file without an id, and for a file with the same id as another file
-    of the same commit. A file that gets an id without moving (an adoption) has one entry, under that id. Symlinks and
+    of the same commit. A file that gets an id without moving has one entry, under that id. Symlinks and
     submodules are left out, because Ormah does not write them.
     """
     before: dict[str, Version] = {}
@@ -166,95 +156,3 @@ def write(tx: Transaction, changes: Mapping[str, Pair]) -> bool:
         else:
             tx.remove(path, node_id=now[path][0], expect=expect)
     return bool(now or wanted)
-
-
-TAKEN_IN: Final = (FILES, TAKEN)
-"""The trailer of an undo that adopted files again."""
-LEFT_OUT: Final = (FILES, LEFT)
-"""The trailer of an op that released files."""
-
-
-class OpEffects(Struct):
-    """What an op did to files. `pairs`: `{key: (version before, version after)}`; for a person's file that the op
-    adopted or released, these are the versions in the folder, not those in the history."""
-
-    pairs: dict[str, Pair]
-    held: dict[str, bytes | None] = field(default_factory=dict)
-    """`{key: bytes}` of the files that the op adopted: what the history had of them before. None: the history did
-    not have the file."""
-    left: set[str] = field(default_factory=set)
-    """Keys of the files that the op released."""
-
-
-def read(vault: Vault, op: Op) -> OpEffects:
-    """Return what an op did to files, read from the history alone."""
-    between = vault.git.resolve(f"{op.commit}^1")
-    before = between
-    middle: Mapping[str, str] = {}
-    if between is not None and between in vault.oplog.view().firsts:
-        before = vault.git.resolve(f"{between}^1")
-        middle = vault.tree(between)
-    did = OpEffects(changed(vault, before, op.commit))
-    for key, pair in list(did.pairs.items()):
-        place = pair[1] or pair[0]
-        if place is None or not place.path.lower().endswith(".md"):
-            continue
-        if op.files == LEFT:
-            _left(vault, did, key, pair, middle)
-        elif op.kind in {Kind.ADOPT, Kind.EDIT} or op.files == TAKEN:
-            _taken(vault, did, op, key, pair, middle)
-    return did
-
-
-def _left(vault: Vault, did: OpEffects, key: str, pair: Pair, middle: Mapping[str, str]) -> None:
-    was = pair[0]
-    if was is not None:
-        left = Version(was.path, vault.blob(middle[was.path], was.path)) if was.path in middle else was
-        did.pairs[key] = (was, left)
-        did.left.add(key)
-
-
-def _taken(vault: Vault, did: OpEffects, op: Op, key: str, pair: Pair, middle: Mapping[str, str]) -> None:
-    was, now = pair
-    if now is None or (was is not None and (op.kind == Kind.EDIT or was.path != now.path)):
-        return
-    if was is not None and now.path not in middle and key_of(was) == key_of(now) == key:
-        return  # it was a memory before: its frontmatter was lost, and written again
-    if now.path in middle:
-        theirs = vault.blob(middle[now.path], now.path)
-    elif was is not None:
-        theirs = was.data
-    elif op.kind == Kind.ADOPT:  # an adoption with one commit, from before they had two
-        theirs = unadopted(now.data, now.path)
-    else:
-        theirs = now.data
-    did.pairs[key] = (Version(now.path, theirs), now)
-    did.held[key] = None if was is None else was.data
-
-
-def join_left(adopted: Version, ours: Version, theirs: Version) -> Joined:
-    """Return what an adopted file becomes when it is released: today's text (`ours`) without the lines that its
-    adoption added. `adopted`: the file after its adoption; `theirs`: the file before it.
-
-    The texts are merged by lines, not as notes: a merge of notes does not distinguish a file with an id from one
-    without.
-    """
-    data = merge_texts(adopted.data, ours.data, theirs.data)
-    node = node_of(key_of(adopted))
-    if data is None or (
-        node is not None and node_of(key_of(theirs)) != node and key_of(Version(ours.path, data)) == node
-    ):
-        data = unadopted(ours.data, ours.path)
-        if data == ours.data:
-            texts = [one.data.decode("utf-8", "replace") for one in (adopted, ours, theirs)]
-            return Joined(ours, (MergeConflict(ours.path, node, "text", *texts),))
-    return Joined(Version(ours.path, as_it_stands(unadopted(ours.data, ours.path), data)))
-
-
-def join_taken(left: Version, ours: Version, theirs: Version) -> Joined:
-    """Return what a released file becomes when it is adopted again: today's text (`ours`) with the lines that its
-    adoption had added. `left`: the file after its release; `theirs`: the file before it."""
-    data = merge_texts(left.data, ours.data, theirs.data)
-    if data is not None and key_of(Version(ours.path, data)) == key_of(theirs):
-        return Joined(Version(ours.path, data))
-    return join(left, ours, theirs)

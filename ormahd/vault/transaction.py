@@ -129,9 +129,6 @@ def _set_link(folder: int, name: str, was: bytes | None, target: bytes | None) -
     os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-FIRST_BODY = "The files as the person wrote them; the next commit of this op holds what Ormah changes in them."
-
-
 WITHHELD = "The words are in the notes alone: git runs them through a filter, and this message through none."
 
 
@@ -142,16 +139,6 @@ class PathChange(Struct, frozen=True):
     node_id: str | None
     expect: str | None
     data: bytes | None
-    first: bytes | None = None
-    """The content of the path in the op's first commit."""
-    apart: bool = False
-    """Whether the op's commit gets other content at this path than the folder: `held` (None: the commit gets no such
-    file)."""
-    held: bytes | None = None
-
-    @property
-    def in_history(self) -> bytes | None:
-        return self.held if self.apart else self.data
 
 
 class Transaction:
@@ -173,7 +160,6 @@ class Transaction:
         person: bool,
         trailers: Iterable[tuple[str, str]],
         queue: bool,
-        first: str | None,
         commit: Callable[[Transaction], Committed | None],
     ) -> None:
         self.op = op
@@ -185,7 +171,6 @@ class Transaction:
         self.person = person
         self.trailers = tuple(trailers)
         self.queue = queue
-        self.first = first
         self.committed: Committed | None = None
         self.wishes: dict[str, PathChange] = {}
         self.joins: str | None = None
@@ -194,22 +179,9 @@ class Transaction:
         self._commit = commit
         self._open = False
 
-    def put(
-        self, path: str, data: bytes, *, node_id: str | None, expect: str | None, first: bytes | None = None
-    ) -> None:
-        """Store `data` at `path`. The commit raises Conflict when the file is no longer the version `expect`.
-
-        `first`: the content of the path in the op's first commit (whose subject is the transaction's `first`).
-        """
-        self._wish(path, PathChange(node_id, expect, bytes(data), first))
-
-    def leave(
-        self, path: str, data: bytes, *, node_id: str | None, expect: str | None, held: bytes | None,
-        first: bytes | None = None,
-    ) -> None:  # fmt: skip
-        """Store `data` at `path` in the folder, and `held` in the history. `held` None: git no longer tracks the
-        file, which stays in the folder. `expect` and `first` as for `put`."""
-        self._wish(path, PathChange(node_id, expect, bytes(data), first, held != data, held))
+    def put(self, path: str, data: bytes, *, node_id: str | None, expect: str | None) -> None:
+        """Store `data` at `path`. The commit raises Conflict when the file is no longer the version `expect`."""
+        self._wish(path, PathChange(node_id, expect, bytes(data)))
 
     def remove(self, path: str, *, node_id: str | None, expect: str | None) -> None:
         """Remove the file. A file that is already missing in the folder is removed from the history when HEAD has
@@ -235,31 +207,17 @@ class Transaction:
         what = "a filtered note" if notes == 1 else f"{notes} filtered notes"
         self.subject = f"{self.kind.capitalize()}: {what}"
         self.body = WITHHELD
-        self.first = None if self.first is None else f"Take in: {what}"
 
     def make_executable(self, path: str) -> None:
         """Set the executable bit of the file that this transaction puts at `path`, in the folder and in the history."""
         self.entries += (PathEntry(path, EXECUTABLE, None, None),)
 
-    def messages(self, nodes: Sequence[str]) -> tuple[str, str | None]:
-        """Return (message of the op's commit, message of its first commit or None). `nodes`: the ids of the memories
-        that the op's commit names."""
-        own = oplog.compose(
+    def message(self, nodes: Sequence[str]) -> str:
+        """Return the message of the op's commit. `nodes`: the ids of the memories that it names."""
+        return oplog.compose(
             self.subject, self.body, op=self.op, kind=self.kind, source=self.source, run=self.run, nodes=nodes,
             trailers=self.trailers,
         )  # fmt: skip
-        if self.first is None:
-            return own, None
-        before = oplog.compose(
-            self.first,
-            FIRST_BODY,
-            op=self.op,
-            kind=self.kind,
-            source=self.source,
-            run=self.run,
-            trailers=[oplog.FIRST],
-        )
-        return own, before
 
     def _wish(self, path: str, wish: PathChange) -> None:
         if not self._open:

@@ -32,7 +32,7 @@ from ormahd.vault import writer
 from ormahd.vault.apply import Applier
 from ormahd.vault.conflicts import drop_unfinished
 from ormahd.vault.conversion import Conversion, FilterFailed
-from ormahd.vault.create import Card, NewLineFiles, refuse_released, remove_leftovers
+from ormahd.vault.create import Card, NewLineFiles
 from ormahd.vault.intents import Intents
 from ormahd.vault.lock import VaultLock
 from ormahd.vault.recovery import sweep
@@ -82,10 +82,6 @@ class Vault:
         self.root = root
         self.id = card.id
         self.self_id = card.self_id
-        self.home = card.home
-        self.adopt, self.folders = card.chosen(settings.adopt)
-        self.gone = False
-        """Whether Ormah's data was removed from the folder: `close` then removes the daemon's own files too."""
         self.settings = settings
         self.git = Git(place)
         inside = os.path.relpath(root, os.path.realpath(place.top))
@@ -138,8 +134,6 @@ class Vault:
         if not (root / creation.CARD).exists() and not create:
             raise NotFound(f"there is no vault in {root}", hint="start ormahd once, or set vault.path")
         beginning = None if (root / creation.CARD).exists() else creation.choose(root)
-        if beginning is not None:
-            refuse_released(root)
         creation.lay_ground(root)
         lock = VaultLock(root)
         lock.take()
@@ -183,7 +177,7 @@ class Vault:
                 f"{root / creation.CARD} is missing: without it the vault does not know itself",
                 hint=f"git -C {root} restore --staged --worktree {creation.CARD}",
             )
-        card, files = creation.first_files(root, beginning, who, setting=settings.adopt, now=clock(), entropy=entropy)
+        card, files = creation.first_files(root, who, now=clock(), entropy=entropy)
         vault = cls(root, card, place, lock, settings, clock=clock, entropy=entropy, at=at)
         try:
             with vault.transaction("init: a vault for memories", kind=Kind.INIT, source="system:self") as tx:
@@ -277,27 +271,23 @@ class Vault:
         person: bool = False,
         trailers: Iterable[tuple[str, str]] = (),
         queue: bool = True,
-        first: str | None = None,
     ) -> Transaction:
         """Return a transaction; `subject` is a sentence on the change.
 
         `person`: True: the commit's author is the person, with git's identity; False: it is `source`. `queue` False:
-        if another program holds git's locks for too long, the change is refused, and not stored for later. `first`:
-        the subject of a first commit before the op's own; it must be given exactly when `put` or `leave` gets `first`
-        bytes.
+        if another program holds git's locks for too long, the change is refused, and not stored for later.
         """
         return Transaction(
             self._ops(), subject, kind=kind, source=source, body=body, run=run, person=person, trailers=trailers,
-            queue=queue, first=first, commit=self._commit,
+            queue=queue, commit=self._commit,
         )  # fmt: skip
 
     def _commit(self, tx: Transaction) -> Committed | None:
         said = {path: words for path in tx.wishes if (words := self.attributes.words(path))}
         self.attributes.ask_of(said)
         for path in said:  # refuse files that git cannot convert, before anything is promised
-            for data in (tx.wishes[path].first, tx.wishes[path].in_history):
-                if data is not None:
-                    self.conversion.checked_in(path, data)
+            if (data := tx.wishes[path].data) is not None:
+                self.conversion.checked_in(path, data)
         notes = [path for path, words in said.items() if Word.FILTER in words and path[-3:].lower() == ".md"]
         if hidden := sum(self.attributes.filter_of(path) is not None for path in notes):
             tx.withhold(hidden)
@@ -468,20 +458,10 @@ class Vault:
         """Whether another thread is writing: HEAD may already have a commit that no listener knows of."""
         return self._writer.writing
 
-    def choose(self) -> None:
-        """Read the adoption modes of the vault and of its folders from the card again, because the card has
-        changed."""
-        card = creation.find_card(self.root)
-        if card is not None:
-            self.folders = card.folders
-            self.adopt = card.adopt if self.settings.adopt == "auto" else self.settings.adopt
-
     def become(self, card: Card) -> None:
-        """Take over the id, self node and home of the vault that this one has joined. `former` then returns the
-        earlier id."""
+        """Take over the id and self node of the vault that this one has joined. `former` then returns the earlier id."""
         self._writer.rename(card.id)
-        self.id, self.self_id, self.home = card.id, card.self_id, card.home
-        self.adopt, self.folders = card.chosen(self.settings.adopt)
+        self.id, self.self_id = card.id, card.self_id
 
     def remember_id(self) -> None:
         """Record the vault's id in git's configuration, before it changes."""
@@ -497,8 +477,6 @@ class Vault:
         `recover`."""
         self._stop()
         self._lock.release()
-        if self.gone:
-            remove_leftovers(self.root)
 
     def _stop(self) -> None:
         self._writer.close()

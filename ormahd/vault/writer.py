@@ -271,19 +271,18 @@ class Writer:
                 blob = None if entry is None else applier.conversion.in_folder(path, entry.oid)
                 if blob is None or sha256(blob) != wish.expect:
                     raise Displaced(path, now)
-            same = now == wish.data and not (promised and wish.apart)
-            if same and (promised or in_head(path, wish.in_history)):
+            if now == wish.data and (promised or in_head(path, wish.data)):
                 continue
-            steps.append(FileStep(path, wish.node_id, now, wish.data, wish.first, wish.apart, wish.held))
+            steps.append(FileStep(path, wish.node_id, now, wish.data))
         if not steps and tx.joins is None:
             return None
         # a memory whose file stays as it is (the keeper of a merge that adds nothing to it) is named as well
         nodes = [wish.node_id for wish in tx.wishes.values() if wish.node_id]
-        text, first = tx.messages(nodes)
+        text = tx.message(nodes)
         subject = text.split("\n", 1)[0]
         return WriteIntent(
             tx.op, tx.kind, tx.source, subject, text, tx.person, self._clock(), str(applier.lock.path), tuple(steps),
-            tx.joins, tx.entries, first,
+            tx.joins, tx.entries,
         )  # fmt: skip
 
     def _withdraw(self, op: Queued) -> bool:

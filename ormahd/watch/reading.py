@@ -1,5 +1,4 @@
-"""Read a file that other programs may be writing, find out whether it is at rest, and follow renames of notes that are
-only indexed and of released files."""
+"""Read a file that other programs may be writing, and find out whether it is at rest."""
 
 from __future__ import annotations
 
@@ -7,22 +6,12 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ormahd.errors import VaultBusy
-from ormahd.model.change import ChangedFile, FileState, Kind, Stat, sha256
-from ormahd.vault import releasing
-from ormahd.vault.create import RENAMED, write
+from ormahd.model.change import ChangedFile, FileState, Stat, sha256
 from ormahd.vault.excluded import is_note_name
-from ormahd.vault.vault import Vault
-from ormahd.watch.decide import BUSY_S
-from ormahd.watch.scan import FileStat, WalkResult, mtime_ns
-
-if TYPE_CHECKING:
-    from ormahd.watch.round import Round
-
+from ormahd.watch.scan import FileStat, mtime_ns
 
 FORGOTTEN_S = 60.0
 """Seconds, besides twice the quiet time, after which `RestCheck` forgets a file that it was not asked about again."""
@@ -135,147 +124,3 @@ def as_files(root: Path, changes: Iterable[ChangedFile]) -> tuple[dict[str, tupl
             if state is not None:
                 upserts[change.path] = (change.data, state)
     return upserts, list(removals)
-
-
-def same_notes(
-    gone: Sequence[FileState], new: Sequence[FileStat], known: Collection[str], read: Callable[[FileStat], bytes | None]
-) -> dict[str, str]:
-    """Find renamed notes. Return `{new path: id}` for each file in `new` that is one of the vanished notes `gone`.
-
-    A file is taken for a vanished note if inode, mtime and size are equal; or if the bytes are equal, where of
-    several vanished notes one with the same file name is preferred. For a path in `known` only the first rule
-    applies.
-    """
-    left = {row.path: row for row in gone}
-    found: dict[str, str] = {}
-    for met in new:
-        row = next(
-            (
-                row
-                for row in left.values()
-                if (row.inode, row.mtime_ns, row.size) == (met.inode, met.mtime_ns, met.size)
-            ),
-            None,
-        )
-        if row is not None:
-            found[met.path] = str(left.pop(row.path).lent)
-    sizes = {row.size for row in left.values()}
-    for met in new:
-        if met.path in found or met.path in known or met.size not in sizes:
-            continue
-        try:
-            data = read(met)
-        except OSError:
-            continue  # the scan names it
-        name = met.path.rpartition("/")[2]
-        alike = [row for row in left.values() if data is not None and row.digest == sha256(data)]
-        if alike:
-            row = min(alike, key=lambda row: (row.path.rpartition("/")[2] != name, row.path))
-            found[met.path] = str(left.pop(row.path).lent)
-    return found
-
-
-def commit_renamed(vault: Vault, moved: Mapping[str, str], renamed: Mapping[str, str]) -> bool:
-    """Commit the new list of renamed notes, `renamed` ({path: id}). `moved`: the new entries, for the subject.
-
-    Returns False if another git is at work.
-    """
-    before = vault.read(RENAMED)
-    data = write(renamed)
-    if data == (before or b""):
-        return True
-    what = (
-        f"a note that was renamed: {next(iter(moved))}" if len(moved) == 1 else f"{len(moved)} notes that were renamed"
-    )
-    try:
-        with vault.transaction(f"Follow {what}", kind=Kind.EDIT, source="person", person=True) as tx:
-            tx.put(RENAMED, data, node_id=None, expect=None if before is None else sha256(before))
-    except VaultBusy:
-        return False
-    return True
-
-
-def follow(turn: Round, found: WalkResult) -> dict[str, str]:
-    """Find notes that are only indexed and were moved, so that they keep their ids. Return `{new path: id}`.
-
-    Commits the new list of renamed notes. If another git is at work, the moved files are removed from `found` and
-    left to the next scan.
-    """
-    gone = [row for path in found.gone if (row := turn.known.get(path)) is not None and row.lent is not None]
-    if not gone or turn.half_done:
-        return {}
-    identity = turn.owner.identity
-    new = [met for _, met in sorted(found.changed.items())]
-    moved = same_notes(gone, new, turn.known, lambda met: read_stable(turn.vault.root, met))
-    if not moved:
-        return {}
-    said = {path: node_id for path, node_id in identity.renamed().items() if node_id not in moved.values()}
-    said |= {path: node_id for path, node_id in moved.items() if node_id != identity.lent(turn.vault.id, path, said)}
-    if commit_renamed(turn.vault, moved, said):
-        identity.rename(said)
-        return moved
-    waiting = {*moved, *(row.path for row in gone)}
-    for path in waiting:
-        found.changed.pop(path, None)
-        turn.out.wait(path, BUSY_S)
-    found.gone = [path for path in found.gone if path not in waiting]
-    return {}
-
-
-def follow_released(turn: Round, found: WalkResult) -> None:
-    """Put the new paths of released files that were moved into the list of released files.
-
-    A moved file is recognised by its inode, even if it was edited too, or by its bytes. If another git is at work,
-    the moved files are removed from `found` and left to the next scan.
-    """
-    listed = turn.owner.released.files()
-    gone = [turn.known[path] for path in found.gone if path in listed and path in turn.known]
-    if not gone or turn.half_done:
-        return
-    new = [met for path, met in sorted(found.changed.items()) if path not in turn.known and path not in turn.tree]
-    moved: dict[str, FileState] = {}
-    for row in gone:
-        met = next((met for met in new if met.path not in moved and _is_same(turn, row, met)), None)
-        if met is not None:
-            moved[met.path] = row
-    if not moved or _relist(turn.vault, moved):
-        return
-    waiting = {*moved, *(row.path for row in moved.values())}
-    for path in waiting:
-        found.changed.pop(path, None)
-        turn.out.wait(path, BUSY_S)
-    found.gone = [path for path in found.gone if path not in waiting]
-
-
-def _is_same(turn: Round, row: FileState, met: FileStat) -> bool:
-    if row.inode == met.inode:
-        return True
-    if row.size != met.size:
-        return False
-    try:
-        data = read_stable(turn.vault.root, met)
-    except OSError:
-        return False  # the scan names it
-    return data is not None and sha256(data) == row.digest
-
-
-def _relist(vault: Vault, moved: Mapping[str, FileState]) -> bool:
-    """Commit the list of released files with new paths. `moved`: {new path: the file's state at its old path}.
-
-    Returns False if another git is at work.
-    """
-    before = vault.read(releasing.PATH) or b""
-    listed = releasing.read(before)
-    lines = [
-        releasing.Released(path, row.digest, listed[row.path].node_id)
-        for path, row in moved.items()
-        if row.path in listed
-    ]
-    data = releasing.with_files(releasing.without_files(before, {row.path for row in moved.values()}), lines)
-    what = f"{next(iter(moved))}" if len(moved) == 1 else f"{len(moved)} files"
-    try:
-        with vault.transaction(f"Follow what was released: {what}", kind=Kind.EDIT, source="person", person=True) as tx:
-            tx.put(releasing.PATH, data, node_id=None, expect=sha256(before))
-    except VaultBusy:
-        return False
-    return True

@@ -38,9 +38,8 @@ class ScanResult(Struct):
 
     indexed: int = 0
     """The number of files that were indexed without a commit: the history has them already, or is not to have them."""
-    adopted: int = 0
     edited: int = 0
-    """The number of files that a person edited or moved, and that were committed."""
+    """The number of files that a person added, edited or moved, and that were committed."""
     removed: int = 0
     skipped: list[tuple[str, str]] = field(default_factory=list)
     waiting: set[str] = field(default_factory=set)
@@ -51,7 +50,7 @@ class ScanResult(Struct):
     def __add__(self, later: ScanResult) -> ScanResult:
         untils = [until for until in (self.waiting_until, later.waiting_until) if until is not None]
         return ScanResult(
-            self.indexed + later.indexed, self.adopted + later.adopted, self.edited + later.edited,
+            self.indexed + later.indexed, self.edited + later.edited,
             self.removed + later.removed, self.skipped, self.waiting | later.waiting, min(untils, default=None),
             later.problems,
         )  # fmt: skip
@@ -435,39 +434,3 @@ def _shown(path: str) -> str:
 
 def _is_text(path: str) -> bool:
     return path.isascii() or not any("\ud800" <= c <= "\udfff" for c in path)
-
-
-GRAIN_NS = 20_000_000
-"""The largest number of nanoseconds by which the times of files may lag behind the clock."""
-
-
-class MetFiles:
-    """Records which files scans have met, that is, examined. A file that the index lacks is new if no scan met it;
-    else the index has lost it. Not thread-safe.
-
-    The last scan of the whole folder met all older files, so only the paths of newer ones are kept.
-    """
-
-    def __init__(self) -> None:
-        self._since: int | None = None
-        """When the last scan of the whole folder began, in nanoseconds since 1970; None: there was none."""
-        self._now: set[str] = set()
-        self._before: set[str] = set()
-        """Paths that were met between the last two scans of the whole folder, some perhaps while the last one ran."""
-
-    def whole(self, begun: int, changed: Mapping[str, FileStat]) -> None:
-        """Record a scan of the whole folder. `begun`: when it began, in nanoseconds since 1970. `changed`: the files
-        that differ from the index."""
-        self._since = begun - GRAIN_NS
-        self._before = self._now
-        self._now = {path for path, found in changed.items() if found.changed_ns >= self._since}
-
-    def some(self, paths: Collection[str]) -> None:
-        """Record files that a scan of some paths met, or that a commit of our own wrote."""
-        self._now |= set(paths)
-
-    def lacks(self, path: str, ctime_ns: int) -> bool:
-        """Whether no scan has met the file with this ctime. False before the first scan of the whole folder."""
-        return (
-            self._since is not None and ctime_ns >= self._since and path not in self._now and path not in self._before
-        )

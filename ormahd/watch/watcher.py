@@ -457,7 +457,7 @@ class Watcher:
         if result.waiting_until is None:
             self._held, self._patience = False, 1.0
             return
-        done = result.indexed + result.adopted + result.edited + result.removed
+        done = result.indexed + result.edited + result.removed
         self._held = self._vault.busy() is not None
         busy = self._held and done == 0
         until = time.monotonic() + self._patience if busy else result.waiting_until

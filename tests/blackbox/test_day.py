@@ -67,7 +67,7 @@ def day(agent: int, calls: int) -> Iterator[tuple[str, dict[str, Any]]]:
         elif drawn < 0.72:
             yield "reconnect", {}
         elif drawn < 0.74:
-            yield "history.undo", {"ops": ["{op}"], "dry_run": chance.random() < 0.5}
+            yield "history.undo", {"ops": ["{op}"]}
         elif drawn < 0.77:
             yield "history.show", {"op": "{op}"}
         elif drawn < 0.773:
@@ -137,7 +137,7 @@ def live(house: House, calls: int, part: int = 0) -> Counter[str]:
                     called[method] += 1
                     if method == "agent.remember" and not found.existing:
                         stored.append((found.node_id, found.op))
-                    elif method == "agent.forget" or (method == "history.undo" and not params["dry_run"]):
+                    elif method in {"agent.forget", "history.undo"}:
                         stored.pop()
         except BaseException as exc:  # noqa: BLE001  # a thread's failure is shown by the test
             failed.append(exc)

@@ -98,9 +98,8 @@ def test_who_nobody_placed_is_placed_and_global_on_purpose_is_not(house: House) 
         assert b"\nglobal: true\n" in other.notes()[path_of(other, everywhere)]
         assert b"\nspace: ships\n" in other.notes()[path_of(other, nowhere)]
 
-    house.json("undo", commit, "--node", nowhere)
+    house.json("undo", commit)
     assert house.json("show", nowhere)["space"] is None
-    assert run(house, "auto_cluster")["proposals"] == 0
     house.json("update", everywhere, "--space", "ships")
     assert b"global: true" not in house.notes()[path_of(house, everywhere)]
     walk_home(house)

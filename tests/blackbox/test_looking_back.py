@@ -56,7 +56,7 @@ def lived() -> Iterator[tuple[House, dict[str, Any]]]:
         house.call("agent.forget", node_id=mine)
         yield house, {
             "id": mine, "other": other.node_id, "remembered": kept.op, "updated": updated.op, "linked": linked.op,
-            "moved": moved, "outdated": outdated.op, "undo": undone.undone[0].undo_op, "path": str(note.relative_to(house.vault)),
+            "moved": moved, "outdated": outdated.op, "undo": undone.undone[0].commit, "path": str(note.relative_to(house.vault)),
         }  # fmt: skip
 
 
@@ -205,8 +205,8 @@ def test_merges_are_told_by_the_history(house: House) -> None:
     assert [one["op"] for one in house.json("history", "--kind", "merge")] == [op]
     undone = house.call("agent.undo_merge", merge_id=op)
     (row,) = house.call("agent.merges").merges
-    assert row.undone_by == undone.undo_op
-    assert row.undone_at == house.call("history.show", op=undone.undo_op).time
+    assert row.undone_by == undone.commit
+    assert row.undone_at == house.call("history.show", op=undone.commit).time
     assert house.call("agent.get", node_id=loser.node_id).content == "uv is a fast installer for Python."
 
 

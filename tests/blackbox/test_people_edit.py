@@ -129,7 +129,6 @@ def test_what_people_wrote_stays_byte_for_byte(daemon: House) -> None:
             b"---\nid: 21111111-2222-4333-8444-555555555555\ntype: fact\nconfidence: 7\n---\nmarmalade too sure\n",
         ),
         ("latin.md", "Marmalade in Köln".encode("latin-1")),
-        ("foreign.md", b'{\n  "title": 1\n}\nmarmalade, a book\n'),
     ],
 )
 def test_bad_files_stay_as_they_are_findable_and_named(daemon: House, name: str, data: bytes) -> None:
@@ -177,24 +176,6 @@ def test_links_pipes_and_devices_are_not_opened(daemon: House) -> None:
     (daemon.vault / "linked").symlink_to(daemon.home)
     daemon.call("admin.run_task", name="index_updater")
     assert daemon.call("agent.recall", query="xylophone").results == []
-
-
-def test_an_obsidian_vault_is_not_adopted_until_chosen() -> None:
-    with open_house() as house:
-        (house.vault / ".obsidian").mkdir(parents=True)
-        for number in range(500):
-            (house.vault / f"note {number}.md").write_text(f"# My note {number}\n\nabout platypus number {number}\n")
-        before = {path: path.read_bytes() for path in house.vault.rglob("*.md")}
-        house.start()
-        assert house.call("admin.stats").total_nodes == 501  # found, and nothing is written
-        house.call("agent.remember", content="one of ours")
-        assert {path: path.read_bytes() for path in before} == before
-        assert set(house.git("ls-files").split("\n")) & {f"note {number}.md" for number in range(500)} == set()
-        house.stop()
-        house.settings["ORMAH_VAULT_ADOPT"] = "all"
-        house.start()
-        wait_until(lambda: house.call("admin.stats").total_nodes == 502, "adopted once chosen", 120)
-        assert (house.vault / "note 7.md").read_bytes().endswith(before[house.vault / "note 7.md"])
 
 
 def test_somebody_elses_repository(tmp_path: Path) -> None:

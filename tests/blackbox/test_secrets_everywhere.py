@@ -156,7 +156,6 @@ def test_no_name_lets_a_secret_through(house: House) -> None:
     house.call("agent.recall", query="one", space=name(), session_id=name(), agent=name())
     house.call("agent.whisper", prompt="What is one, and what is two?", space=name(), session_id=name(), agent=name())
     house.call("agent.assign_space", space=name(), cwd=str(house.home / "work"))
-    house.call("admin.adopt", folders=["Mine"], space=name(), yes=True)
     (house.home / name()).mkdir()
     folders = [house.home / every[-1].parts[0], house.home / "clone"]
     for words in (

@@ -46,13 +46,13 @@ def test_commits_by_hand_are_gits(house: House) -> None:
 
 def test_what_is_undone_already_and_what_cannot_be(house: House) -> None:
     op = update(house, remember(house, "Undone once"), tier="core")
-    by = house.json("undo", op)["undone"][0]["undo_op"]
-    error = refused(house, op, status=4, says=f"is undone already, by {by}")
+    by = house.json("undo", op)["undone"][0]["commit"]
+    error = refused(house, op, status=4, says=f"is undone already, by {by[:8]}")
     assert error["data"]["undone_by"] == by
     reverted = update(house, remember(house, "Reverted by hand"), tier="core")
     house.git("revert", "--no-edit", "HEAD")
     walk_home(house)
-    refused(house, reverted, status=4, says=f"is undone already, by {head(house)}")
+    refused(house, reverted, status=4, says=f"is undone already, by {head(house)[:8]}")
     first = house.git("rev-list", "--max-parents=0", "HEAD").strip()
     refused(house, first, status=4, says="the vault's beginning")
 

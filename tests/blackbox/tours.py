@@ -135,8 +135,6 @@ class Tour:
     """Name -> the first line of a memory that is there beforehand."""
     ready: Callable[[House, State], None] = lambda house, state: None
     """What else happens beforehand."""
-    stays: str | None = None
-    """The name in the state of a file that stays in the folder when the tour is taken back, as `dropped` wrote it."""
 
     def prepare(self, house: House) -> State:
         state = {name: remember(house, content, title=name.capitalize()) for name, content in self.memories.items()}
@@ -153,13 +151,7 @@ class Tour:
         return made
 
     def end(self, house: House, state: State) -> None:
-        """Wait until all that was taken back is taken in. What stays is the person's: untracked, with the person's bytes; the
-        person removes it then."""
-        if self.stays is not None:
-            path = state[self.stays]
-            wait_until(lambda: house.git("status", "--porcelain").splitlines() == [f'?? "{path}"'], "the file is left")
-            assert (house.vault / path).read_bytes() == dropped(path)
-            (house.vault / path).unlink()
+        """Wait until all that was taken back is taken in."""
         walk_home(house)
 
 
@@ -212,18 +204,8 @@ def _import(house: House, _: State) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def dropped(path: str) -> bytes:
-    """What a person writes into the note that they drop in: its name is in it, because a released note is known by its bytes."""
-    return f"A note that a person dropped in as {path}.\n".encode()
-
-
-def _name_one(house: House, s: State) -> None:
-    """A new name each time: what was taken back is not adopted again."""
-    s["dropped"] = f"Dropped in {head(house)[:12]}.md"
-
-
-def _adopt(house: House, s: State) -> None:
-    (house.vault / s["dropped"]).write_bytes(dropped(s["dropped"]))
+def _drop_in(house: House, _: State) -> None:
+    (house.vault / "Dropped in.md").write_bytes(b"A note that a person dropped in.\n")
 
 
 def _edit(house: House, s: State) -> None:
@@ -332,7 +314,7 @@ TOURS = [
     Tour("connect and disconnect", _disconnect, KETTLE),
     Tour("outdated", _outdated, KETTLE),
     Tour("import", _import),
-    Tour("adopt", _adopt, ready=_name_one, stays="dropped"),
+    Tour("drop in", _drop_in),
     Tour("edit", _edit, KETTLE),
     Tour("move", _move, KETTLE),
     Tour("delete", _delete, KETTLE),

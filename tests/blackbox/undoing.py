@@ -22,7 +22,8 @@ def house() -> Iterator[House]:
 
 
 def update(house: House, node_id: str, **fields: object) -> str:
-    return house.call("agent.update", node_id=node_id, **fields).op
+    """Update a memory; the id of the commit."""
+    return house.call("agent.update", node_id=node_id, **fields).commit
 
 
 def untouched(house: House) -> tuple[str, dict[str, bytes]]:

@@ -117,7 +117,7 @@ def take_away(ormah: Ormah, way: str) -> None:
     ids = list(ormah.index.extracted())
     if way == "undo":
         ops = [one.name for one in ormah.vault.oplog.view().entries if one.kind == "ingest"]
-        undo(ormah, UndoParams(ops=ops, yes=True), PERSON, lambda *_: None)
+        undo(ormah, UndoParams(ops=ops), PERSON, lambda *_: None)
     for node_id in ids if way != "undo" else ():
         if way == "forget":
             forget(ormah, node_id, PERSON)
@@ -175,7 +175,7 @@ def test_an_undone_forgetting_lets_it_be(ormah: Ormah, tmp_path: Path) -> None:
     made = contents(ormah)
     done = forget(ormah, next(iter(ormah.index.extracted())), PERSON)
     assert done.op is not None
-    undo(ormah, UndoParams(ops=[done.op], yes=True), PERSON, lambda *_: None)
+    undo(ormah, UndoParams(ops=[done.op]), PERSON, lambda *_: None)
     assert contents(ormah) == made
     assert not ormah.learned.forgotten().hashes
 

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.config import Config, load
-from ormahd.errors import NotFound
-from ormahd.offline_check import doctor_findings, vault_findings
-from ormahd.paths import released_marker
+from ormahd.offline_check import vault_findings
 
 
 def at(root: Path) -> Config:
@@ -29,18 +27,3 @@ def test_a_path_that_is_no_folder_is_to_be_changed_where_it_is_set(tmp_path: Pat
     (found,) = vault_findings(at(file / below))
     assert (found.level, found.what) == ("error", f"there can be no vault at {file / below}: {file} is no folder")
     assert found.mend == "set vault.path to a folder; it is set in ORMAH_VAULT"
-
-
-def test_a_released_folder_says_how_to_begin_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    root = tmp_path / "notes"
-    root.mkdir()
-    marker = released_marker(root)
-    marker.parent.mkdir(parents=True)
-    marker.write_bytes(b"")
-    (found,) = vault_findings(at(root))
-    assert found.what == f"{root} was released: Ormah's data was removed from it"
-    assert found.mend.endswith(f"rm {marker}")
-    with pytest.raises(NotFound, match="was released") as raised:
-        doctor_findings(at(root), fix=False)
-    assert raised.value.hint == found.mend

@@ -6,11 +6,10 @@ import threading
 
 import pytest
 
-from ormahd.actions.adopting import adopt
 from ormahd.actions.outdated import forget
 from ormahd.actions.remember import remember
 from ormahd.actions.update import Update, update
-from ormahd.api import AdoptParams, Difference
+from ormahd.api import Difference
 from ormahd.jobs.runner import IndexUpdater, Runner
 from ormahd.model.node import CreateNodeRequest
 from tests.contract import proposing
@@ -97,25 +96,11 @@ def test_a_write_passes_while_the_folder_is_scanned(house: House, what: str) -> 
 def test_an_edit_that_no_scan_has_brought_in_yet_is_no_difference() -> None:
     with open_jobs_house() as jobs:
         ormah, file = jobs.ormah, jobs.ormah.vault.root / "found.md"
-        adopt(ormah, AdoptParams(everything=True, index=True))
         file.write_text("About pomelos.\n")
-        ormah.reconciler.scan()
-        file.write_text("About pomelos and takins.\n")
         assert ormah.verify() == []
+        ormah.reconciler.scan()
+        file.write_text(file.read_text() + "About takins.\n")
+        assert ormah.verify() == []
+        ormah.reconciler.scan()
         ormah.index.apply({}, ["found.md"], head=None)
         assert [(one.what, one.path) for one in ormah.verify()] == [("missing", "found.md")], "a lost row is one"
-
-
-def test_a_file_that_no_scan_has_met_yet_is_no_difference() -> None:
-    """It is at rest as soon as it is there."""
-    with open_jobs_house() as jobs:
-        ormah = jobs.ormah
-        adopt(ormah, AdoptParams(everything=True, index=True))
-        file, other = ormah.vault.root / "found.md", ormah.vault.root / "other.md"
-        file.write_text("About pomelos.\n")
-        assert ormah.verify() == []
-        other.write_text("About takins.\n")
-        ormah.reconciler.scan(paths=["other.md"])
-        ormah.index.apply({}, ["found.md", "other.md"], head=None)
-        lost = [("missing", "found.md"), ("missing", "other.md")]
-        assert sorted((one.what, str(one.path)) for one in ormah.verify()) == lost, "what the index lost is one"

@@ -85,8 +85,6 @@ def test_help_as_a_word(capsys: pytest.CaptureFixture[str]) -> None:
     assert "\n  help " in shown
     assert run(["help", "recall"]) == 0
     assert capsys.readouterr().out.startswith("Usage: ormahctl recall ")
-    assert run(["help", "vault", "adopt"]) == 0
-    assert capsys.readouterr().out.startswith("Usage: ormahctl vault adopt ")
     assert run(["help", "rcall"]) == USAGE
     assert "did you mean recall?" in capsys.readouterr().err
 

@@ -220,7 +220,6 @@ def test_version_help_and_completion(nobody: dict[str, str]) -> None:
         ("ormahctl connect 97ac de", {"depends_on", "defines", "derived_from"}),
         ("ormahctl he", {"help"}),
         ("ormahctl help re", {"remember", "recall", "rebuild", "restart"}),
-        ("ormahctl help vault ad", {"adopt"}),
         ("ormahctl help recall ", set()),
         ("ormahctl config ", {"show", "set", "default", "check"}),
     ],

@@ -13,7 +13,7 @@ from tests.unit.ctl_desk import open_desk
 def test_the_way_back_from_an_undo_is_named_alike_for_an_undo_of_an_undo() -> None:
     changes = [api.UndoChange(path="a.md", node_id="1" * 36, title="Tea", did="brought back")]
     undone = [
-        api.UndoneOp(op="o", undo_op="u", commit="1a2b3c4d5e", subject=subject, nodes=[], merged=[], changes=changes)
+        api.UndoneOp(op="o", commit="1a2b3c4d5e", subject=subject, nodes=[], merged=[], changes=changes)
         for subject in ("Forget: Tea", "Undo: Remember: Tea")
     ]
     with open_desk() as desk:
@@ -47,16 +47,6 @@ def test_what_is_wrong_with_an_argument_is_said_in_plain_words(
 ) -> None:
     run(typed.split())
     assert capsys.readouterr().err.startswith(said)
-
-
-def test_what_an_undo_would_do_is_said_as_such() -> None:
-    changes = [api.UndoChange(path="a.md", node_id="1" * 36, title="Tea", did="removed")]
-    undone = api.UndoneOp(op="o", undo_op="u", commit="", subject="Remember: Tea", nodes=[], merged=[], changes=changes)
-    with open_desk() as desk:
-        desk.answers["history.undo"] = api.UndoResult(undone=[undone], skipped=[], conflicts=[], dry_run=True)
-        assert desk.ctl("undo", "1a2b", "--dry-run").stdout == (
-            "would undo  Remember: Tea\n  would be removed: 11111111  Tea\n"
-        )
 
 
 def test_an_import_says_how_to_take_it_back() -> None:

@@ -117,7 +117,6 @@ def test_a_line_of_an_import(text: str, said: str | None) -> None:
     [
         ("[linking]\nsimilarity = 700", {}, "linking.similarity (in FILE): 700 is not allowed; it may be at most", "by default"),
         ("[linking]\nsimilarity = nan", {}, "linking.similarity (in FILE): nan is not allowed; it must be a finite number", "by default"),
-        ("[vault]\nadopt = 'al'", {}, "vault.adopt (in FILE): 'al' is not allowed; it may be auto, ", "did you mean all?"),
         ("[whisper]\nmax_nodess = 1", {}, "there is no setting 'whisper.max_nodess'", "did you mean whisper.max_nodes?"),
         ("[wisper]\nmax_nodes = 1", {}, "there is no setting 'wisper.max_nodes'", "did you mean whisper.max_nodes?"),
         ("wisper = 1", {}, "there is no setting 'wisper'", "did you mean whisper"),

@@ -14,7 +14,7 @@ from ormahd.note.edit import edit
 from ormahd.note.merge import merge_file, merge_notes, merged_set
 from ormahd.note.read import parse
 from ormahd.note.values import NoteKind, NoteLink
-from ormahd.note.write import adopt, compose
+from ormahd.note.write import compose, give_id
 
 PATH = "ormah/fact/2026-11/fact_uv-is-fast_97acbe8e.md"
 ID = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1"
@@ -407,29 +407,15 @@ def test_a_type_and_an_id_of_the_persons_merge_as_keys_of_theirs() -> None:
     assert conflicts(ours, sub(base, "type: meeting\n", "type: film\n"), base) == ["type"]
 
 
-def test_an_adoption_meets_an_edit_of_the_same_note_with_an_id_of_its_own() -> None:
+def test_a_note_that_gets_an_id_meets_an_edit_of_it_with_an_id_of_its_own() -> None:
     base = b"---\nid: 42\ntype: book\n---\none\n\ntwo\n"
-    ours = adopt(base, "a.md", id=ID, created=NOW)
+    ours = give_id(base, "a.md", id=ID, created=NOW)
     theirs = base.replace(b"two", b"zwei").replace(b"type: book", b"type: film")
     result = merge_notes(base, ours, theirs, "a.md")
-    assert result.data == adopt(theirs, "a.md", id=ID, created=NOW)
+    assert result.data == give_id(theirs, "a.md", id=ID, created=NOW)
 
 
 def test_a_key_that_stands_twice_merges_as_text() -> None:
     base = sub(BASE, "title: uv is fast\n", "title: a\ntitle: uv is fast\n")
     ours, theirs = sub(base, "tier: working", "tier: core"), sub(base, "four", "four!")
     assert merged(ours, theirs, base) == sub(ours, "four", "four!")
-
-
-@pytest.mark.parametrize(
-    "text", ["one\ntwo\nthree\n", "---\ntags: [a]\n---\none\ntwo\nthree\n", "\ufeff\r\none\r\ntwo\r\n"]
-)
-@pytest.mark.parametrize("edit", ["", "and more\n"])
-def test_an_adoption_that_one_side_takes_back_goes_and_edits_stay(text: str, edit: str) -> None:
-    """As `git revert` of an adoption has it, also where the note was edited since."""
-    theirs = text.encode()
-    base = adopt(theirs, "n.md", id="97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1", created=datetime(2026, 11, 21, tzinfo=UTC))
-    ours = base + edit.encode()
-    assert base != theirs
-    for sides in ((ours, theirs), (theirs, ours)):
-        assert merge_file(base, *sides, "n.md").data == theirs + edit.encode()

@@ -11,8 +11,8 @@ from ormahd.errors import InvalidNote
 from ormahd.model.node import EdgeType, NodeType, Tier
 from ormahd.note.edit import edit
 from ormahd.note.read import parse
-from ormahd.note.values import NoteKind, NoteLink, adopted_id
-from ormahd.note.write import adopt, compose
+from ormahd.note.values import NoteKind, NoteLink, derived_id
+from ormahd.note.write import compose, give_id
 
 ID = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1"
 WHEN = datetime(2026, 11, 21, 20, tzinfo=UTC)
@@ -243,10 +243,10 @@ LINE = f"id: {ID}\n".encode()
         (b"--- \nx: 1\n...\ntext", b"--- \n" + LINE + b"x: 1\n...\ntext"), (b"---\n!!map\nx: 1\n---\n", b"---\n!!map\n" + LINE + b"x: 1\n---\n"),
     ],
 )  # fmt: skip
-def test_adoption_is_the_smallest_edit(before: bytes, after: bytes) -> None:
+def test_an_id_is_given_by_the_smallest_edit(before: bytes, after: bytes) -> None:
     path = "proj/decision/x.md"
-    assert adopt(before, path, id=ID, created=WHEN) == after
-    assert adopt(after, path, id=ID, created=WHEN) == after
+    assert give_id(before, path, id=ID, created=WHEN) == after
+    assert give_id(after, path, id=ID, created=WHEN) == after
     note = parse(after, path)
     assert (note.kind, note.id, note.type, note.content) == (
         NoteKind.NOTE,
@@ -257,19 +257,19 @@ def test_adoption_is_the_smallest_edit(before: bytes, after: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", [b"---\n", b"\xff", fm("").replace(b"97", b"98")])
-def test_only_bare_notes_are_adopted(data: bytes) -> None:
+def test_only_bare_notes_are_given_an_id(data: bytes) -> None:
     with pytest.raises(InvalidNote):
-        adopt(data, "x.md", id=ID, created=WHEN)
+        give_id(data, "x.md", id=ID, created=WHEN)
 
 
-def test_two_machines_adopt_alike() -> None:
+def test_two_machines_give_the_same_id() -> None:
     vault = "1b4e28ba-2fa1-41d2-883f-0016d3cca427"
-    first = adopted_id(vault, "caf\u00e9.md", b"text")
-    assert first == adopted_id(vault, "cafe\u0301.md", b"text")
-    others = {adopted_id(vault, "café.md", b"text2"), adopted_id(vault, "b.md", b"text"), adopted_id("x", "café.md", b"text"),
-              adopted_id(vault, "café.md", b"text", attempt=1)}  # fmt: skip
+    first = derived_id(vault, "caf\u00e9.md", b"text")
+    assert first == derived_id(vault, "cafe\u0301.md", b"text")
+    others = {derived_id(vault, "café.md", b"text2"), derived_id(vault, "b.md", b"text"), derived_id("x", "café.md", b"text"),
+              derived_id(vault, "café.md", b"text", attempt=1)}  # fmt: skip
     assert len(others | {first}) == 5
-    assert parse(adopt(b"", "x.md", id=first, created=WHEN), "x.md").id == first
+    assert parse(give_id(b"", "x.md", id=first, created=WHEN), "x.md").id == first
 
 
 def test_what_a_person_keeps_under_a_key_of_ours_stays_and_ours_stands_behind_it() -> None:

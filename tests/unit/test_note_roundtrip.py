@@ -19,7 +19,7 @@ from ormahd.note.frontmatter import Loader, PythonLoader, quoted, read, scalar
 from ormahd.note.markdown import normalise
 from ormahd.note.read import digest, parse
 from ormahd.note.values import Note, NoteKind, NoteLink
-from ormahd.note.write import adopt, compose
+from ormahd.note.write import compose, give_id
 from tests.examples import examples
 
 ID = "97acbe8e-6d0a-4c1e-9a55-0a52b0f4f9d1"
@@ -278,12 +278,12 @@ def test_junk_never_raises(data: bytes) -> None:
         assert parse(edited, PATH).title == "new"
     elif note.kind is NoteKind.BARE:
         try:
-            adopted = adopt(data, PATH, id=ID, created=datetime(2026, 1, 1, tzinfo=UTC))
+            given = give_id(data, PATH, id=ID, created=datetime(2026, 1, 1, tzinfo=UTC))
         except InvalidNote:
             return
-        after = parse(adopted, PATH)
+        after = parse(given, PATH)
         assert (after.kind, after.id, after.content) == (NoteKind.NOTE, ID, note.content)
-        assert len(adopted) - len(data) < 120
+        assert len(given) - len(data) < 120
     else:
         assert note.problems
         with pytest.raises(InvalidNote):

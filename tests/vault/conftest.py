@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from ormahd.vault.vault import Vault
 from tests import fresh_vault
 from tests.vault.git_house import git, open_vault
-from tests.vault.observed import House, uuid
+from tests.vault.observed import House
 from tests.vault.sync_house import FILES, Two, two_machines
 
 
@@ -30,27 +29,6 @@ def house(tmp_path: Path) -> Iterator[House]:
     fresh_vault.copy_to(tmp_path / "vault", "observed", lambda root: House(root).close())
     house = House(tmp_path / "vault")
     house.settle()
-    yield house
-    house.close()
-
-
-@pytest.fixture
-def obsidian(tmp_path: Path) -> Iterator[House]:
-    """A folder that was there before us, with a person's notes, committed by them."""
-    root = tmp_path / "notes"
-    root.mkdir()
-    (root / ".obsidian").mkdir()
-    for number in range(500):
-        text = f"# Note {number}\n\ntext of {number}, see [[Note {number + 1}]]\n"
-        if number % 5 == 0:
-            text = f"---\nid: {uuid(number + 1)}\ntags: [a]\n---\n{text}"
-        (root / f"Note {number}.md").write_text(text)
-    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
-    subprocess.run(["git", "add", "-A"], cwd=root, check=True)
-    subprocess.run(["git", "commit", "-qm", "mine"], cwd=root, check=True)
-    (root / "Note 7.md").write_text("changed, not committed\n")
-    (root / "Fresh.md").write_text("not in git\n")
-    house = House(root)
     yield house
     house.close()
 

@@ -49,8 +49,7 @@ def sha(data: bytes | None) -> str | None:
 
 def open_vault(root: Path, *, wait: float = 0.0, recover: bool = True, **kwargs: object) -> Vault:
     clock = kwargs.pop("clock", None) or ticking()
-    adopt = kwargs.pop("adopt", "auto")
-    settings = VaultSettings(path=root, busy_wait_seconds=wait, adopt=adopt)  # type: ignore[arg-type]
+    settings = VaultSettings(path=root, busy_wait_seconds=wait)
     vault = Vault.open(settings, clock=clock, **kwargs)  # type: ignore[arg-type]
     if recover:
         vault.recover()

@@ -84,9 +84,9 @@ class SmallIndex:
     def nodes(self) -> dict[str, str]:
         """{id: path} of everything that counts as a memory; an id that two files claim is a fault."""
         found: dict[str, str] = {}
-        for path, (_, state) in self.rows.items():
+        for path in self.rows:
             note = self.note(path)
-            node_id = state.lent or (note.id if note.kind is NoteKind.NOTE else None)
+            node_id = note.id if note.kind is NoteKind.NOTE else None
             if node_id is not None:
                 assert node_id not in found, f"{path} and {found[node_id]} have one id"
                 found[node_id] = path
@@ -101,17 +101,17 @@ class SmallIndex:
 class House:
     """An open vault, its reconciler, its index, and short verbs for what a person does to the files."""
 
-    def __init__(self, root: Path, *, quiet: float = 0.0, adopt: str = "auto", at=lambda step: None) -> None:
+    def __init__(self, root: Path, *, quiet: float = 0.0, at=lambda step: None) -> None:
         self.root = root
-        self.settings = VaultSettings(path=root, quiet_seconds=quiet, adopt=adopt, busy_wait_seconds=0)
+        self.settings = VaultSettings(path=root, quiet_seconds=quiet, busy_wait_seconds=0)
         self.vault = Vault.open(self.settings, clock=now, at=at)
         self.vault.recover()
         self.index = SmallIndex(self.vault)
         self.vault.listen(self.index.committed)
         self.reconciler = self.new_reconciler()
 
-    def new_reconciler(self) -> Reconciler:
-        return Reconciler(self.vault, known=self.index.known, settings=self.settings, clock=now, apply=self.index.apply,
+    def new_reconciler(self, clock: Callable[[], datetime] = now) -> Reconciler:
+        return Reconciler(self.vault, known=self.index.known, settings=self.settings, clock=clock, apply=self.index.apply,
                           touched=self.index.touched, position=lambda: self.index.head)  # fmt: skip
 
     def close(self) -> None:
@@ -127,7 +127,7 @@ class House:
                 break
         heads, calls = self.git("rev-list", "--count", "HEAD"), len(self.index.calls)
         last = self.scan()
-        assert (last.indexed, last.adopted, last.edited, last.removed, last.waiting) == (0, 0, 0, 0, set())
+        assert (last.indexed, last.edited, last.removed, last.waiting) == (0, 0, 0, set())
         assert (self.git("rev-list", "--count", "HEAD"), len(self.index.calls)) == (heads, calls)
 
     def git(self, *arguments: str, **kwargs) -> str:
@@ -145,8 +145,7 @@ class House:
     def remember(self, text: str, *, title: str | None = None, node_id: str) -> str:
         """Store a memory as an agent would; its path."""
         created = now()
-        where = path_for(id=node_id, type="fact", space="work", title=title, content=text, created=created)
-        path = f"{self.vault.home}/{where}" if self.vault.home else where
+        path = path_for(id=node_id, type="fact", space="work", title=title, content=text, created=created)
         data = compose(
             id=node_id, type="fact", tier="working", space="work", title=title, tags=[], source="agent:test",
             confidence=1.0, created=created, updated=created, content=text,

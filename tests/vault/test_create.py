@@ -13,7 +13,7 @@ import pytest
 from ormahd.errors import Incompatible, NotFound, Unavailable
 from ormahd.note.read import parse
 from ormahd.note.values import NoteKind
-from ormahd.vault.create import LINES, choose, lay_ground
+from ormahd.vault.create import choose, lay_ground
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import git, open_vault, put, sound
 
@@ -29,7 +29,7 @@ def test_an_absent_or_empty_folder_becomes_a_vault_of_our_own(tmp_path: Path, ex
     if exists:
         root.mkdir(parents=True)
     with open_vault(root) as vault:
-        assert (vault.home, vault.adopt, vault.prefix) == ("", "all", "")
+        assert vault.prefix == ""
         assert git(root, "branch", "--show-current") == "main"
         assert git(root, "log", "--format=%s|%an") == "init: a vault for memories|system:self"
         path = self_note(vault)
@@ -77,38 +77,13 @@ def test_without_a_git_identity_the_self_node_is_you(tmp_path: Path, git_config:
     sound(tmp_path / "v")
 
 
-def test_a_folder_with_files_keeps_them_to_itself(tmp_path: Path) -> None:
-    root = tmp_path / "obsidian"
-    (root / "ormah").mkdir(parents=True)
-    (root / "mine.md").write_text("mine")
-    (root / ".gitignore").write_text("*.md\n")
-    (root / "ormah/.gitattributes").write_text("* text=auto\n")
-    with open_vault(root) as vault:
-        assert (vault.home, vault.adopt) == ("ormah", "index")
-        assert set(vault.tree()) == {
-            ".ormah/vault.toml", ".ormah/.gitignore", ".ormah/.gitattributes", self_note(vault), *LINES,
-        }  # fmt: skip
-        assert self_note(vault).startswith("ormah/global/person/")
-    assert (root / ".gitignore").read_text() == "*.md\n"
-    assert (root / "ormah/.gitattributes").read_text() == "* text=auto\n"
-    assert git(root, "status", "--porcelain") == "?? .gitignore\n?? ormah/.gitattributes"
-
-
 def test_opening_again_changes_nothing(tmp_path: Path) -> None:
     with open_vault(tmp_path / "v") as vault:
-        first = vault.id, vault.self_id, vault.head(), vault.home, vault.adopt
+        first = vault.id, vault.self_id, vault.head()
     with open_vault(tmp_path / "v", recover=False) as vault:
         assert vault.recover() == []
-        assert (vault.id, vault.self_id, vault.head(), vault.home, vault.adopt) == first
+        assert (vault.id, vault.self_id, vault.head()) == first
     sound(tmp_path / "v")
-
-
-def test_the_setting_overrides_what_the_vault_was_made_with(tmp_path: Path) -> None:
-    open_vault(tmp_path / "v").close()
-    with open_vault(tmp_path / "v", adopt="none") as vault:
-        assert vault.adopt == "none"
-    with open_vault(tmp_path / "v") as vault:
-        assert vault.adopt == "all"
 
 
 def test_two_vaults_are_not_one(tmp_path: Path) -> None:
@@ -242,10 +217,8 @@ def test_the_vault_is_made_in_a_repository_that_is_busy(tmp_path: Path) -> None:
     assert not (root / ".ormah/vault.toml").exists()
     with open_vault(root) as vault:
         assert vault.waiting == 1
-        assert vault.home == "ormah"
     (root / ".git/index.lock").unlink()
     with open_vault(root) as vault:
         assert vault.waiting == 0
         assert vault.read(self_note(vault)) is not None
-        assert vault.home == "ormah"
     sound(root)

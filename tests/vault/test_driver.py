@@ -11,13 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.git.remote import set_value
 from ormahd.note.edit import edit
 from ormahd.vault import merge_driver
-from ormahd.vault.choices import AGREED, Choices, agree
 from ormahd.vault.create import ATTRIBUTES
 from ormahd.vault.merge_driver import KEY, command, findings, install
-from ormahd.vault.vault import FORMER, Vault
+from ormahd.vault.vault import Vault
 from tests.vault.git_house import git, open_vault
 from tests.vault.observed import House, uuid
 
@@ -167,22 +165,6 @@ def test_a_persons_own_attribute_has_the_last_word_and_is_told(vault: Vault) -> 
     assert (found["level"], "union" in found["what"]) == ("info", True)
 
 
-def test_in_somebody_elses_repository_only_our_folders_ask_for_it(tmp_path: Path) -> None:
-    git(tmp_path, "init", "-q")
-    (tmp_path / ".gitattributes").write_text("*.md merge=union\n")
-    git(tmp_path, "add", ".")
-    git(tmp_path, "commit", "-qm", "theirs")
-    with open_vault(tmp_path / "memory") as vault:
-        (vault.root / "ormah/.gitattributes").unlink()
-        install(vault, WANTED)
-        assert (vault.root / "ormah/.gitattributes").read_text() == ATTRIBUTES
-        assert findings(vault) == []
-    assert (tmp_path / ".gitattributes").read_text() == "*.md merge=union\n"
-    assert "merge: union" in git(tmp_path, "check-attr", "merge", "README.md")
-    assert "merge: ormah" in git(tmp_path, "check-attr", "merge", "memory/ormah/fact/x.md")
-    assert git(tmp_path, "status", "--porcelain") == ""
-
-
 def test_git_that_is_held_gets_the_attributes_later(vault: Vault) -> None:
     git(vault.root, "rm", "-q", ".gitattributes")
     git(vault.root, "commit", "-qm", "away")
@@ -212,20 +194,6 @@ def test_a_linked_worktree(tmp_path: Path, apart: bool) -> None:
         assert install(vault, WANTED) == []
     assert git(linked, "config", KEY) == WANTED
     assert git(main, "config", KEY, ok=False) == ("" if apart else WANTED)
-
-
-@pytest.mark.parametrize("apart", [False, True], ids=["shared", "worktreeConfig"])
-def test_what_is_removed_leaves_no_setting(vault: Vault, apart: bool) -> None:
-    """Those of the repository too, where a worktree has a configuration of its own."""
-    if apart:
-        git(vault.root, "config", "extensions.worktreeConfig", "true")
-    before = git(vault.root, "config", "--list")
-    install(vault, WANTED)
-    agree(vault, Choices("", "all"))
-    set_value(vault.git, FORMER, "97acbe8e")
-    said = merge_driver.remove(vault)
-    assert {f"git's setting {AGREED}", f"git's setting {FORMER}"} <= set(said)
-    assert git(vault.root, "config", "--list") == before
 
 
 def test_a_git_directory_elsewhere(tmp_path: Path) -> None:

@@ -6,15 +6,18 @@ import itertools
 
 import pytest
 
-from ormahd.watch import round as vault_round
+from ormahd.watch import reconciler
 from ormahd.watch.scan import ScanAborted
-from tests.vault.observed import House
+from tests.vault.observed import House, uuid
 
 
-def test_a_scan_ends_where_the_daemon_does_and_the_next_start_takes_the_rest(obsidian: House, monkeypatch) -> None:
-    monkeypatch.setattr(vault_round, "BATCH", 50)
+def test_a_scan_ends_where_the_daemon_does_and_the_next_start_takes_the_rest(house: House, monkeypatch) -> None:
+    monkeypatch.setattr(reconciler, "BATCH", 50)
     asked = itertools.count()
-    house = obsidian
+    for number in range(300):
+        house.write(f"Note {number}.md", f"---\nid: {uuid(number + 1)}\n---\ntext of {number}\n")
+    house.git("add", "-A")
+    house.git("commit", "-qm", "by hand")
     with pytest.raises(ScanAborted):
         house.scan(stopping=lambda: next(asked) >= 200)
     assert 100 <= len(house.index.rows) < 300

@@ -51,39 +51,6 @@ def test_commit_all_by_the_person_finds_nothing_of_ours_to_commit(vault: Vault) 
     assert git(vault.root, "show", "--name-only", "--format=", "HEAD") == "staged.txt"
 
 
-def test_nothing_of_theirs_is_in_our_first_commit(vault: Vault) -> None:
-    names = git(vault.root, "show", "--name-only", "--format=", "HEAD").split("\n")
-    assert all(name.startswith(("ormah/", ".ormah/")) for name in names)
-    assert (vault.home, vault.adopt, vault.prefix) == ("ormah", "index", "")
-    assert not (vault.root / ".gitignore").exists()
-    assert not (vault.root / ".gitattributes").exists()
-    assert git(vault.root, "branch", "--show-current") == "work"
-    sound(vault.root)
-
-
-def test_a_folder_inside_their_repository(theirs: Path) -> None:
-    at_work(theirs)
-    before = git(theirs, "status", "--porcelain", "--untracked-files=all")
-    with open_vault(theirs / "docs/vault") as vault:
-        assert (vault.home, vault.adopt, vault.prefix) == ("ormah", "index", "docs/vault/")
-        put(vault, (NOTE, b"1\n"))
-        assert vault.tree()[NOTE] == vault.blob_id(NOTE, b"1\n")
-        assert git(theirs, "show", "HEAD:docs/vault/" + NOTE) == "1"
-    assert git(theirs, "status", "--porcelain", "--untracked-files=all") == before
-    assert not (theirs / "docs/vault/.git").exists()
-
-
-def test_a_folder_that_their_repository_ignores_gets_one_of_its_own(theirs: Path) -> None:
-    (theirs / ".gitignore").write_text("/private/\n")
-    git(theirs, "add", ".gitignore")
-    git(theirs, "commit", "-qm", "ignore")
-    with open_vault(theirs / "private") as vault:
-        put(vault, ("a.md", b"1\n"))
-        assert (vault.home, vault.adopt, vault.prefix) == ("", "all", "")
-    assert git(theirs, "status", "--porcelain") == ""
-    sound(theirs / "private")
-
-
 def test_a_linked_worktree(theirs: Path, tmp_path: Path) -> None:
     git(theirs, "worktree", "add", "-q", "-b", "side", str(tmp_path / "side"))
     with open_vault(tmp_path / "side") as vault:
@@ -253,7 +220,7 @@ def test_one_op_that_cannot_be_written_does_not_harm_the_others(vault: Vault) ->
     from ormahd.errors import Unavailable
 
     small = vault.root / "ormah/small"
-    small.mkdir()
+    small.mkdir(parents=True)
     if against := small_disk.mount(small, "size=16k"):
         pytest.skip(f"needs the right to mount: {against}")
     vault.close()

@@ -100,6 +100,7 @@ def test_rebase_stash_and_switch_right_after_our_commit(vault: Vault) -> None:
 def test_an_edit_typed_into_the_open_file_while_we_replace_it(theirs: Path) -> None:
     """An editor that writes in place, through a descriptor that it opened before: its text is not lost."""
     open_vault(theirs).close()
+    (theirs / "ormah").mkdir()
     (theirs / "ormah/open.txt").write_bytes(b"1\n")
     with open(theirs / "ormah/open.txt", "r+b") as editor:
 

@@ -94,14 +94,19 @@ def test_a_persons_commits_by_hand_are_part_of_it(vault: Vault) -> None:
 def test_an_undo_and_the_undo_of_an_undo(vault: Vault) -> None:
     op = store(vault, PATH, ONE, "a")
     undo = store(vault, PATH, ONE, "b", kind=Kind.UNDO, source="person", trailers=[("Ormah-Undoes", op)])
-    assert find_op(vault, op).undone_by == undo
+    assert find_op(vault, op).undone_by == find_op(vault, undo).commit
     assert find_op(vault, undo).undone_by is None
     redo = store(vault, PATH, ONE, "a", kind=Kind.UNDO, source="person", trailers=[("Ormah-Undoes", undo)])
-    assert find_op(vault, undo).undone_by == redo
+    assert find_op(vault, undo).undone_by == find_op(vault, redo).commit
     assert find_op(vault, op).undone_by is None
     again = store(vault, PATH, ONE, "b", kind=Kind.UNDO, source="person", trailers=[("Ormah-Undoes", op)])
-    assert find_op(vault, op).undone_by == again
-    assert [each.undone_by for each in list_ops(vault, node_id=ONE)] == [None, None, redo, again]
+    assert find_op(vault, op).undone_by == find_op(vault, again).commit
+    assert [each.undone_by for each in list_ops(vault, node_id=ONE)] == [
+        None,
+        None,
+        find_op(vault, redo).commit,
+        find_op(vault, again).commit,
+    ]
 
 
 def test_a_revert_by_hand_and_its_revert(vault: Vault) -> None:
@@ -168,7 +173,7 @@ def test_only_what_touches_the_vaults_folder_in_a_larger_repository(tmp_path: Pa
         assert find_op(vault, op).nodes == (ONE,)
 
 
-def test_an_adopted_notes_whole_life_is_found_under_all_its_names(tmp_path: Path) -> None:
+def test_the_whole_life_of_a_note_that_was_dropped_in_is_found_under_all_its_names(tmp_path: Path) -> None:
     house = House(tmp_path / "vault")
     house.write("Rivers.md", "about rivers\n")
     house.write("Hills.md", "about hills\n")
@@ -182,7 +187,7 @@ def test_an_adopted_notes_whole_life_is_found_under_all_its_names(tmp_path: Path
     (house.root / "Waters.md").unlink()
     house.scan()
     assert [op.subject for op in list_ops(house.vault, node_id=node_id)] == [
-        "Delete: Waters", "by hand", "Move: Waters", "Adopt 2 notes: Hills, Rivers"
+        "Delete: Waters", "by hand", "Move: Waters", "Add 2 notes: Hills, Rivers"
     ]  # fmt: skip
     house.close()
 

@@ -41,7 +41,7 @@ def test_any_damage_is_noticed(intents: list[WriteIntent], data: st.DataObject) 
 
 def test_names_that_are_not_utf8() -> None:
     intent = WriteIntent(
-        "x", Kind.ADOPT, "person", "s", "m", True, START, "l", (FileStep("caf\udce9.md", None, None, b"x"),)
+        "x", Kind.EDIT, "person", "s", "m", True, START, "l", (FileStep("caf\udce9.md", None, None, b"x"),)
     )
     assert decode(encode([intent])) == [intent]
 

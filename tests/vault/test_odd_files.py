@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from tests.vault.observed import House
 
@@ -20,15 +19,10 @@ SHARED = Path("/dev/shm")
 """Where it is there it keeps times of any year; other file systems have the nearest that they can."""
 
 
-@pytest.fixture(params=["all", "index"])
-def house(request: pytest.FixtureRequest) -> Iterator[House]:
-    """A vault of ours, and a folder of a person's that is only indexed."""
+@pytest.fixture
+def house() -> Iterator[House]:
     with tempfile.TemporaryDirectory(dir=SHARED if SHARED.is_dir() else None) as folder:
-        root = Path(folder).resolve() / "vault"
-        if request.param == "index":
-            root.mkdir()
-            (root / "Mine.md").write_text("a note from before")
-        found = House(root)
+        found = House(Path(folder).resolve() / "vault")
         found.settle()
         yield found
         found.close()
@@ -202,9 +196,7 @@ def test_a_file_that_is_at_fault_is_named_and_the_others_are_taken_in(house: Hou
             raise found
         return found
 
-    if house.vault.adopt == "index":
-        pytest.skip("nothing is asked of the clock where nothing is adopted")
-    house.reconciler.context = replace(house.reconciler.context, clock=clock)
+    house.reconciler = house.new_reconciler(clock=clock)
     house.write("0.md", "odd")
     house.write("A note.md", "that lies beside it")
     result = house.scan()

@@ -68,10 +68,10 @@ def test_a_scan_waits_for_what_is_being_told_and_looks_at_its_part_alone(slow: S
     slow.let_go(0.1)
     result = house.scan(paths=[slow.path])
     writer.join()
-    assert (result.waiting, result.waiting_until, result.adopted) == (set(), None, 0)
+    assert (result.waiting, result.waiting_until, result.edited) == (set(), None, 0)
     assert slow.listings == 0  # git is not asked for all that HEAD has, either
     assert house.index.head == house.reconciler.told == house.git("rev-parse", "HEAD")
-    assert house.scan().adopted == 1
+    assert house.scan().edited == 1
     house.settle()
 
 
@@ -144,7 +144,7 @@ def test_a_file_that_is_on_its_way_is_left_to_whoever_writes_it(
     house.reconciler._apply = counted
     writer = slow.write("on its way", TWO)
     result = house.scan()
-    assert (result.indexed, result.adopted, result.edited, told) == (0, 0, 0, [])
+    assert (result.indexed, result.edited, told) == (0, 0, [])
     assert house.reconciler.told != house.git("rev-parse", "HEAD") or step == "placed"
     slow.go_on.set()
     writer.join()

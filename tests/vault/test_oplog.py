@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.git.oplog import OpLog, Part
+from ormahd.git.oplog import OpLog
 from ormahd.model.change import Kind
 from ormahd.vault.history import find_op, list_ops
 from ormahd.vault.vault import Vault
@@ -50,7 +50,7 @@ def test_the_newest_page_does_not_wait_for_all_of_it(vault: Vault) -> None:
     log = OpLog(vault.git, vault.prefix)
     page = log.recent(2)
     assert [entry.op for entry in page.entries] == [undo, made[-1]]
-    assert page.undone_by(page.entries[1]) == undo
+    assert page.undone_by(page.entries[1]) == page.entries[0].commit
     whole = log.view()
     assert log.recent(2) is whole
 
@@ -93,20 +93,8 @@ def test_two_lines_of_history_go_together_by_time(tmp_path: Path) -> None:
         assert theirs is not None
         assert undo is not None
         assert [entry.op for entry in view.entries[1:5]] == [undo.op, theirs.op, ours, base]
-        assert find_op(vault, base).undone_by == undo.op
+        assert find_op(vault, base).undone_by == undo.commit
         as_read_anew(vault)
-
-
-def test_parts_are_undone_for_themselves(vault: Vault) -> None:
-    made = op(vault, "1")
-    one, two = uuid(1), uuid(2)
-    part = op(vault, "2", kind=Kind.UNDO, trailers=[("Ormah-Undoes-Part", f"{made} {one} supports:1a2b3c4d")])
-    view = vault.oplog.view()
-    assert view.parts == {Part(made, one, "supports:1a2b3c4d"): part}
-    assert find_op(vault, made).undone_by is None
-    redo = op(vault, "1", kind=Kind.UNDO, trailers=[("Ormah-Undoes", part), ("Ormah-Undoes-Part", f"{made} {two}")])
-    assert vault.oplog.view().parts == {Part(made, two): redo}
-    assert find_op(vault, part).undone_by == redo
 
 
 def test_only_the_vaults_folder_counts(tmp_path: Path) -> None:

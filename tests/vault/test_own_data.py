@@ -63,27 +63,6 @@ def test_a_branch_that_is_led_back_without_its_files_keeps_what_was_learned(lear
     settled(learned, STRENGTH, line("a"))
 
 
-@pytest.mark.parametrize("meanwhile", ["running", "stopped"])
-def test_a_branch_that_is_led_forward_without_its_files_has_the_lines_of_both(learned: House, meanwhile: str) -> None:
-    """`git reset --mixed ORIG_HEAD`: HEAD has lines that the folder lacks. Nobody took them out."""
-    tip = learned.git("rev-parse", "HEAD")
-    learned.git("reset", "-q", "--hard", "before")
-    learned.settle()
-    if meanwhile == "stopped":
-        learned.reconciler = learned.new_reconciler()
-    learned.git("reset", "-q", "--mixed", tip)
-    settled(learned, STRENGTH, line("a"), line("b"))
-
-
-def test_a_branch_that_is_led_aside_joins_what_both_learned(learned: House) -> None:
-    learned.git("checkout", "-q", "-b", "side", "before")
-    learned.settle()
-    learn(learned, STRENGTH, line("c"))
-    learned.settle()
-    learned.git("reset", "-q", "--mixed", "main")
-    settled(learned, STRENGTH, line("a"), line("b"), line("c"))
-
-
 def without(house: House, path: str, gone: bytes) -> None:
     house.write(path, house.read(path).replace(gone, b""))
 
@@ -107,16 +86,6 @@ def test_what_a_person_changes_in_it_is_committed_as_theirs(learned: House, how:
     change, wanted = BY_HAND[how]
     change(learned)
     settled(learned, STRENGTH, *wanted)
-
-
-def test_what_a_person_staged_waits_for_them_and_is_named(learned: House) -> None:
-    learned.git("reset", "-q", "--soft", "before")
-    learned.settle()
-    said = [one for one in learned.reconciler.problems() if one["path"] == STRENGTH]
-    assert "git restore --staged" in said[0]["mend"]
-    learned.git("commit", "-qm", "All of it")
-    settled(learned, STRENGTH, line("a"), line("b"))
-    assert not [one for one in learned.reconciler.problems() if one["path"] == STRENGTH]
 
 
 @pytest.mark.parametrize("data", [b"<<<<<<< HEAD\n{}\n=======\n{}\n>>>>>>> x\n", b"\0\0\0\0", b"\xff\xfe lines"])

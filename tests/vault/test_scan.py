@@ -20,7 +20,7 @@ from ormahd.errors import Unavailable
 from ormahd.model.change import FileState
 from ormahd.process import priority
 from ormahd.vault.excluded import Excluded, template_folders
-from ormahd.watch.scan import MARKER, STRIDE, WalkResult, walk
+from ormahd.watch.scan import MARKER, MAX_NOTE_BYTES, STRIDE, WalkResult, walk
 
 
 def git_ignored(root: Path):
@@ -230,13 +230,14 @@ def test_odd_names_and_sizes(folder: Folder) -> None:
     folder.write("line\nbreak.md", "text")
     with open(os.fsencode(folder.root) + b"/bad\xff.md", "wb") as file:
         file.write(b"text")
-    folder.write("big.md", "x" * 2000)
-    found = folder.walk(max_bytes=1000)
+    folder.write("big.md", "")
+    os.truncate(folder.root / "big.md", MAX_NOTE_BYTES + 1)
+    found = folder.walk()
     assert set(found.changed) == {"Zürich 日本.md", "line\nbreak.md"}
     assert {why.split(":")[0] for _, why in found.skipped} == {"the name is not UTF-8", "too large"}
     folder.learn()
-    folder.write("line\nbreak.md", "x" * 2000)
-    assert folder.walk(max_bytes=1000).gone == []
+    os.truncate(folder.root / "line\nbreak.md", MAX_NOTE_BYTES + 1)
+    assert folder.walk().gone == []
 
 
 def test_the_template_of_dailies_and_unique_notes_is_one_file(folder: Folder) -> None:

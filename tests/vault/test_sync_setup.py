@@ -143,23 +143,6 @@ def test_what_both_had_at_one_path_or_under_one_id(first: Machine, second: Machi
     second.sound()
 
 
-def test_notes_move_below_the_other_vaults_home(tmp_path: Path, bare: Path, second: Machine) -> None:
-    root = tmp_path / "obsidian"
-    root.mkdir()
-    (root / "Diary.md").write_text("mine\n")
-    with open_vault(root) as vault:
-        assert vault.home == "ormah"
-        there = Machine(vault)
-        there.git("remote", "add", "origin", str(bare))
-        there.git("push", "-q", "-u", "origin", "HEAD:main")
-        second.store({"work/fact/2026-11/fact_b_2b2b2b2b.md": note("ours", B), "plain.txt": b"x"})
-        join(second, bare)
-        assert (second.vault.home, second.vault.adopt) == ("ormah", "index")
-        assert "ormah/work/fact/2026-11/fact_b_2b2b2b2b.md" in second.files()
-        assert "plain.txt" in second.files()
-        second.sound()
-
-
 def test_the_id_of_before_is_remembered_and_a_crash_cannot_part_them(
     first: Machine, second: Machine, bare: Path
 ) -> None:

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from ormahd.git.objects import EXECUTABLE, FILE, TreeEntry
-from ormahd.note.write import compose
-from ormahd.vault.identity import Identity, RepositoryView
-from tests.vault.git_house import START, git, node_of, open_vault, put, remove
+from tests.vault.git_house import git, open_vault, put, remove
 from tests.vault.observed import House
 
 NAMES = ["a", "a.md", "a-b", "a0", "a b", "ä.md", "a/x.md", "a.md.d/y", "a-b/z", "b/c/d/e.md", "b/c.md", "b/c-1/f"]
@@ -107,46 +105,3 @@ def test_the_tree_that_is_kept_is_what_head_has(tmp_path: Path) -> None:
     same()
     house.close()
     assert os.listdir(house.root)
-
-
-def test_ids_follow_the_commits_of_ours(tmp_path: Path) -> None:
-    house = House(tmp_path / "vault")
-    vault, look = house.vault, house.reconciler.look
-    identity = Identity(look, vault.home)
-
-    def note(number: int) -> bytes:
-        return compose(id=node_of(f"n{number}"), type="fact", tier="working", space=None, title=None, tags=[], source="t",
-                       confidence=1.0, created=START, updated=START, content=f"note {number}", links=[])  # fmt: skip
-
-    def held(one: Identity) -> list[dict[str, list[str]]]:
-        one.begin(vault.head(), [], lambda _: None)
-        return [{name: sorted(paths) for name, paths in found.items() if paths} for found in one._sorted_by_name()]
-
-    def same() -> None:
-        assert held(identity) == held(Identity(RepositoryView(vault), vault.home))
-
-    same()
-    short = node_of("n1")[:8]
-    for number in range(4):
-        put(
-            vault,
-            (f"facts/fact_n_{node_of(f'n{number}')[:8]}.md", note(number)),
-            (f"own/{number}.md", note(10 + number)),
-        )
-    same()
-    first = identity._by_name
-    put(vault, ("own/1.md", note(77)), ("own/4.md", note(2)))
-    remove(vault, f"facts/fact_n_{short}.md")
-    same()
-    assert identity._by_name is first, "it was sorted anew"
-    assert identity.paths(node_of("n1")) == []
-    assert identity.paths(node_of("n77")) == ["own/1.md"]
-    for number in (5, 6, 7):  # others ask for the tree meanwhile
-        put(vault, (f"own/{number - 1}.md", note(number)), (f"own/{number}.md", note(20 + number)))
-        look.tree(vault.head())
-    same()
-    assert identity._by_name is first, "it was sorted anew"
-    house.git("commit", "-q", "--allow-empty", "-m", "by hand")
-    put(vault, ("own/5.md", note(5)))
-    same()
-    house.close()

@@ -34,12 +34,6 @@ class Done:
     taken: list[Done] = field(default_factory=list)
     """What took it back, in order."""
 
-    @property
-    def persons(self) -> bool:
-        """Whether it brought or took away a file that a person made."""
-        first = self.takes.persons if self.takes is not None else self.kind in {"edit", "adopt", "sync", ""}
-        return first and any(was is None or now is None for was, now in self.change.values())
-
 
 class Ground:
     """The house, the model of it, and what is compared after each step."""

@@ -90,8 +90,6 @@ class People(Agents):
     def target(self, *, ours: bool) -> Done | None:
         there = set(self.git("rev-list", "-60", "HEAD").split())
         known = [done for done in self.done.values() if (done.op is not None or not ours) and done.commit in there]
-        if ours:  # of a file that a person made, undo leaves the file (tours.py)
-            known = [done for done in known if not done.persons]
         return self.chance.choice(known) if known else None
 
     def undo(self) -> None:

@@ -37,7 +37,7 @@ def test_a_checkout_of_an_older_state_is_indexed_and_not_committed(house: House)
     assert house.index.find("second version") == [path]
     house.git("checkout", "-q", before)
     result = house.scan()
-    assert (result.indexed, result.edited, result.adopted) == (2, 0, 0)
+    assert (result.indexed, result.edited) == (2, 0)
     assert house.index.find("first version") == [path]
     assert house.index.nodes()[TWO] == other
     assert house.index.head == before
@@ -138,19 +138,6 @@ def test_nothing_is_committed_during_a_merge(house: House) -> None:
     assert house.clean()
 
 
-def test_a_sparse_checkout_is_no_deletion(house: House) -> None:
-    path = house.remember("text", node_id=ONE)
-    other = house.write("other/note.md", "text")
-    house.scan()
-    house.git("status")  # refreshes what git knows of the files
-    house.git("sparse-checkout", "set", "other", ".ormah")
-    assert not (house.root / path).exists()
-    head = house.git("rev-parse", "HEAD")
-    house.scan()
-    assert house.git("rev-parse", "HEAD") == head
-    assert other.exists()
-
-
 def test_a_foreign_commit_in_the_middle_of_a_merge_of_branches(house: House) -> None:
     """`git pull` brings new, changed and removed notes at once: all of it is indexed, none committed again."""
     kept = house.remember("kept", title="Kept", node_id=ONE)
@@ -164,41 +151,17 @@ def test_a_foreign_commit_in_the_middle_of_a_merge_of_branches(house: House) -> 
     subprocess.run(["git", "commit", "-qm", "elsewhere"], cwd=clone, check=True)
     house.git("pull", "-q", str(clone), "main")
     result = house.scan()
-    assert (result.indexed, result.removed, result.edited, result.adopted) == (1, 1, 0, 1)
+    assert (result.indexed, result.removed, result.edited) == (1, 1, 1)
     assert house.index.find("changed") == [kept]
     assert TWO not in house.index.nodes()
-    assert house.log() == ["Adopt: bare"]
+    assert house.log() == ["Edit: bare"]
     house.settle()
-
-
-def test_what_is_staged_waits_for_the_persons_commit_and_is_found_meanwhile(house: House) -> None:
-    for name in ("edited", "put back", "kept"):
-        house.write(f"{name}.md", f"a note, {name}\n".encode())
-    house.git("add", "-A")
-    house.git("commit", "-qm", "mine")
-    house.write("new.md", b"a note, new\n")
-    house.write("edited.md", b"staged words\n")
-    house.write("put back.md", b"staged words\n")
-    house.git("add", "-A")
-    house.write("edited.md", b"other words\n")
-    house.write("put back.md", b"a note, put back\n")
-    house.git("rm", "-q", "--cached", "kept.md")
-    names = ("edited.md", "put back.md", "kept.md", "new.md")
-    staged, held = house.git("diff", "--cached"), {name: house.read(name) for name in names}
-    house.settle()
-    assert house.git("diff", "--cached") == staged
-    assert {name: house.read(name) for name in names} == held
-    found = {path: node_id for node_id, path in house.index.nodes().items()}
-    assert set(names) <= set(found)
-    house.git("commit", "-qm", "mine again")
-    house.settle()
-    assert {name for name in names if f"id: {found[name]}".encode() in house.read(name)} == set(names)
 
 
 @pytest.mark.parametrize("meanwhile", ["running", "stopped"])
 @pytest.mark.parametrize("how", ["--mixed", "--soft"])
 def test_a_branch_that_is_led_back_without_its_files_has_them_again(house: House, how: str, meanwhile: str) -> None:
-    """Edited, made, moved and deleted since: nobody touched the files, so only the commits tell. With `--soft` the person commits."""
+    """Edited, made, moved and deleted since: nobody touched the files, so only the commits tell."""
     edited = house.remember("first version", title="Edited", node_id=ONE)
     moved = house.remember("moved away", title="Moved", node_id=TWO)
     deleted = house.remember("deleted since", title="Deleted", node_id=THREE)
@@ -213,11 +176,6 @@ def test_a_branch_that_is_led_back_without_its_files_has_them_again(house: House
     house.git("reset", "-q", how, past)
     if meanwhile == "stopped":
         house.reconciler = house.new_reconciler()
-    if how == "--soft":
-        assert house.git("status", "--porcelain") != ""
-        house.scan()
-        assert house.index.nodes() == nodes
-        house.git("commit", "-qm", "All of it at once")
     house.settle()
     assert house.git("status", "--porcelain") == ""
     assert house.index.nodes() == nodes
