@@ -47,7 +47,7 @@ MAINTENANCE_SECONDS: Final = 600.0
 
 async def remember(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
     space = place.space(given.pop("space", None))
-    params = RememberParams(**given, space=space, request_id=place.request_id(ctx))
+    params = RememberParams(**given, space=space)
     done = await place.call(ctx, "agent.remember", params, RememberResult)
     return readable.written(done)
 
@@ -71,29 +71,27 @@ async def update(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
         raise BadRequest(
             "nothing to change was given", hint="pass content, title, type, tier, space, tags or confidence"
         )
-    params = UpdateParams(**given, space=space, expect=expected, request_id=place.request_id(ctx))
+    params = UpdateParams(**given, space=space, expect=expected)
     done = await place.call(ctx, "agent.update", params, WriteResult)
     return readable.written(done)
 
 
 async def mark_outdated(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
     by = given.pop("replaced_by", None)
-    params = OutdatedParams(**given, by=by, request_id=place.request_id(ctx))
+    params = OutdatedParams(**given, by=by)
     done = await place.call(ctx, "agent.outdated", params, WriteResult)
     return readable.written(done)
 
 
 async def submit_feedback(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
-    params = FeedbackParams(**given, request_id=place.request_id(ctx))
+    params = FeedbackParams(**given)
     done = await place.call(ctx, "agent.feedback", params, FeedbackResult)
     return safe(done.text)
 
 
 async def run_maintenance(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
     results = given.get("results")
-    params = MaintenanceParams()
-    if results is not None:
-        params = MaintenanceParams(results=results, request_id=place.request_id(ctx))
+    params = MaintenanceParams(results=results)
     done = await place.call(ctx, "agent.maintenance", params, MaintenanceResult, timeout=MAINTENANCE_SECONDS)
     return readable.batches(done) if results is None else readable.applied(done)
 
@@ -115,6 +113,6 @@ async def undo(place: Workplace, ctx: Context, given: dict[str, Any]) -> str:
     op, run = given.get("op"), given.get("run")
     if (op is None) == (run is None):
         raise BadRequest("give op or run, and not both", hint="history shows the ids of changes")
-    params = UndoParams(ops=[] if op is None else [op], run=run, request_id=place.request_id(ctx))
+    params = UndoParams(ops=[] if op is None else [op], run=run)
     done = await place.call(ctx, "history.undo", params, UndoResult)
     return readable.undone(done)

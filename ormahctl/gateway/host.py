@@ -1,8 +1,6 @@
 """Run the gateway: accept connections on its own socket, serve each, and end after `REST_SECONDS` without use.
 
-Sessions of agents and HTTP requests count as use. If a session begins whose Ormah is of another version than this
-process (an upgrade was installed meanwhile), the gateway retires: the next gateway can start at once, this one serves
-its present sessions and ends with the last. So an upgrade reaches the sessions that begin after it.
+Sessions of agents and HTTP requests count as use.
 """
 
 from __future__ import annotations
@@ -29,7 +27,6 @@ from ormahctl.gateway.opening import (
     SESSION,
     Order,
     OrderResult,
-    installed,
     read_opening,
 )
 from ormahctl.gateway.session import serve_session
@@ -70,7 +67,7 @@ class Gateway:
         self._server: asyncio.Server | None = None
 
     async def run(self) -> None:
-        """Serve until the gateway was unused too long, a signal comes, or its last session ends after `_retire`."""
+        """Serve until the gateway was unused too long, a signal comes, or its last session ends after the socket was taken away."""
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             self._server = await asyncio.start_unix_server(self._welcome, sock=self.entrance.sock, limit=LINE_BYTES)
@@ -151,11 +148,6 @@ class Gateway:
         opening = read_opening(body) if head[:1] == SESSION else None
         if opening is None:
             return
-        version = installed(opening.root)
-        if version is not None and version != __version__:
-            log.warning("a session of version %s begins; this gateway (%s) retires", version, __version__)
-            self._retire()
-            return
         self.sessions += 1
         try:
             await serve_session(self.daemon, opening, reader, writer)
@@ -163,11 +155,6 @@ class Gateway:
             self.sessions -= 1
 
     # ------------------------------------------------------------ its end
-
-    def _retire(self) -> None:
-        """Stop listening, so that another gateway can start. Open sessions are served to their end."""
-        self._retired = True
-        self._close()
 
     def _close(self) -> None:
         if self._server is not None:
@@ -179,12 +166,14 @@ class Gateway:
             self.end()
 
     async def _look(self) -> None:
-        """Every few seconds, end the gateway if it is unused, and retire it if the socket's file was removed."""
+        """Every few seconds, end the gateway if it is unused. If the socket's file was removed, stop listening, so that
+        another gateway can start; open sessions are served to their end."""
         while True:
             await anyio.sleep(min(LOOK_SECONDS, self._rest))
             if not self._retired and not self.entrance.intact:
                 log.warning("the socket %s was taken away; the next gateway makes it again", self.entrance.path)
-                self._retire()
+                self._retired = True
+                self._close()
             self._end_if_idle()
 
     async def _hear_signals(self) -> None:

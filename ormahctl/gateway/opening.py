@@ -8,8 +8,6 @@ messages follow as lines (`ormahctl.shim.pump`). Kind `c`: a command sends an or
 from __future__ import annotations
 
 import os
-import re
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -24,12 +22,9 @@ LARGEST: Final = 65_536
 class Opening(msgspec.Struct, frozen=True):
     """The first frame of an MCP session, from the pump: the process that an agent starts as its MCP server.
 
-    `root`: the folder where the pump's Ormah is installed. `nonce`: the same for all connections of a session, so that
-    a request that is sent again is recognised. `space`: `ORMAH_SPACE`. `project`: the folder where the session began.
+    `space`: `ORMAH_SPACE`. `project`: the folder where the session began.
     """
 
-    root: str
-    nonce: str
     cwd: str | None
     space: str | None
     project: str | None
@@ -39,27 +34,11 @@ class Opening(msgspec.Struct, frozen=True):
 def read_opening(body: bytes) -> Opening | None:
     """Decode the body of a frame of kind `p`; None if it is malformed."""
     fields = body.split(b"\0")
-    if len(fields) != 7:
+    if len(fields) != 5:
         return None
-    root, nonce = _text(fields[0]), _text(fields[1])
-    if not root or not nonce:
-        return None
-    cwd, space, project, session = map(_text, fields[2:6])
+    cwd, space, project, session = map(_text, fields[:4])
     absolute = [path if path is not None and os.path.isabs(path) else None for path in (cwd, project)]
-    return Opening(root, nonce, absolute[0], space, absolute[1], session)
-
-
-def installed(root: str) -> str | None:
-    """Return the version of Ormah that is now installed in the folder `root`; None if none is.
-
-    It is read from the file, because after an upgrade the running process is still of the older version.
-    """
-    try:
-        code = Path(root, "ormahd", "__init__.py").read_text("utf-8")
-    except (OSError, ValueError):
-        return None
-    found = re.search(r"""^__version__ = ["'](.+?)["']""", code, re.MULTILINE)
-    return None if found is None else found[1]
+    return Opening(absolute[0], space, absolute[1], session)
 
 
 def _text(field: bytes) -> str | None:

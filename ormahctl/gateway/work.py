@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 import warnings
@@ -69,17 +67,6 @@ class Workplace:
         if not given:
             return UNSET
         return None if given.casefold() == GLOBAL else given
-
-    def request_id(self, ctx: ServerRequestContext[Any]) -> str:
-        """Return the daemon's request id for a change. If the client sends its request again, the id is the same, so
-        that the change is made only once.
-
-        The id contains a hash of the request's parameters, because some clients use one id for several requests of a
-        session.
-        """
-        asked = {name: value for name, value in (ctx.params or {}).items() if name != "_meta"}
-        digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
-        return f"mcp:{self._opening.nonce}:{str(ctx.request_id)[:200]}:{digest[:16]}"
 
     async def forget_roots(self) -> None:
         self._roots_asked = False

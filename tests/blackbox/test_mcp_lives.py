@@ -6,23 +6,19 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp.shared.exceptions import MCPError
 
 from ormahctl.gateway import reach
-from ormahctl.shim import gateway
 from ormahd.vault.merge_driver import SHIM
-from tests.blackbox.talking import ERAS, SCRIPT, ids, talking, text
+from tests.blackbox.talking import ERAS, SCRIPT, ids, talking
 from tests.house import House, open_house, wait_until
 
 HELLO = {
@@ -37,10 +33,14 @@ def gateway_pid(house: House) -> int:
 
 
 def is_running(pid: int) -> bool:
+    """Whether a thread of it lives: sockets are closed by the last one."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        states = [
+            (one / "stat").read_text().rpartition(")")[2].split()[0] for one in Path(f"/proc/{pid}/task").iterdir()
+        ]
     except OSError:
-        return False
+        return Path(f"/proc/{pid}/task").is_dir()  # a thread ended while it was read
+    return any(state not in "ZX" for state in states)
 
 
 def halt(pid: int) -> None:
@@ -69,17 +69,10 @@ def test_the_gateway_is_killed_and_the_session_goes_on(shared: House, era: str) 
         assert len(talk.do(talk.client.list_tools).tools) == 9
 
 
-def test_a_gateway_that_hangs_is_an_error_and_no_silence(shared: House) -> None:
+def test_a_daemon_that_hangs_is_an_error_and_no_silence(shared: House) -> None:
     with talking(shared) as talk:
         talk.fine("recall", query="heron")
         pid = gateway_pid(shared)
-        halt(pid)
-        try:
-            with pytest.raises(MCPError, match="cannot be reached: it hangs"):
-                talk.call("recall", query="heron")
-        finally:
-            os.kill(pid, signal.SIGCONT)
-        talk.fine("recall", query="heron")
         assert shared.process
         halt(shared.process.pid)
         try:
@@ -96,8 +89,8 @@ def changes(house: House, content: str) -> list[str]:
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_a_change_that_was_under_way_is_made_once(shared: House, era: str) -> None:
-    """Killed at any instant of a call: the agent gets its answer, and there is one commit."""
+def test_a_call_that_was_under_way_is_answered_by_an_error(shared: House, era: str) -> None:
+    """Killed at any instant of a call: the agent hears of it, and storing the memory once more stores it once."""
     chance = random.Random(7)
     with talking(shared, era) as talk:
         for number in range(3):
@@ -107,10 +100,11 @@ def test_a_change_that_was_under_way_is_made_once(shared: House, era: str) -> No
             time.sleep(chance.random() * 0.05)
             kill_gateway(shared)
             shared.signal(signal.SIGCONT)
-            found = under_way.result(120)
-            assert not found.is_error, text(found)
-            assert len(changes(shared, content)) == 1
-            assert "lready" not in text(found), "it is the answer to the one change"
+            found = under_way.exception(120)  # None: it was not sent before the gateway had ended
+            assert found is None or "it ended" in str(found)
+            assert found is None or "Try again" in str(found)
+            talk.fine("remember", content=content)
+            wait_until(lambda content=content: len(changes(shared, content)) == 1, "one commit")
 
 
 def test_the_daemon_is_killed_and_the_session_goes_on(daemon: House) -> None:
@@ -175,31 +169,6 @@ def test_a_gateway_that_dies_at_its_start_says_why(house: House) -> None:
     (house.home / "s.gateway").mkdir()
     (found,) = answers(house, HELLO)
     assert "is no socket" in found["error"]["message"]
-
-
-def test_a_gateway_that_dies_of_a_request_is_asked_three_times(house: House) -> None:
-    lock = gateway.take_lock(os.fspath(house.socket))
-    assert lock is not None
-    path = house.home / "s.gateway"
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(os.fspath(path))
-        listener.listen()
-
-        def die() -> None:
-            for _ in range(3):
-                connection, _ = listener.accept()
-                with connection:
-                    while b"initialize" not in connection.recv(65_536):
-                        pass
-            path.unlink()
-
-        thread = threading.Thread(target=die)
-        thread.start()
-        (found,) = answers(house, HELLO)
-        thread.join()
-    os.close(lock)
-    assert "ended each time at this request" in found["error"]["message"]
-    assert str(path) in found["error"]["message"]
 
 
 def test_what_the_agent_cancelled_is_not_waited_for(shared: House) -> None:

@@ -19,7 +19,7 @@ from ormahctl.gateway import host, reach
 from ormahctl.gateway.daemon import CallingAgent, DaemonLink
 from ormahctl.gateway.host import Gateway
 from ormahctl.gateway.listen import enter
-from ormahctl.gateway.opening import LARGEST, installed, read_opening
+from ormahctl.gateway.opening import LARGEST, read_opening
 from ormahctl.setup import standing
 from ormahctl.shim import gateway, pump
 from ormahd import __version__
@@ -27,7 +27,6 @@ from ormahd.api import RecallParams, RecallResult
 from ormahd.rpc.wire import BadRequest, Conflict, Unavailable
 from tests.contract.serving import Answers, serving
 from tests.house import wait_until
-from tests.surroundings import ROOT
 
 LONG = 600.0
 SHORT = 0.05
@@ -63,10 +62,10 @@ def dial(place: Path) -> socket.socket:
     return channel
 
 
-def begun(place: Path, root: str = os.fspath(ROOT)) -> socket.socket:
+def begun(place: Path) -> socket.socket:
     """A session that has begun: its server has answered."""
     channel = dial(place)
-    body = b"\0".join([root.encode(), b"nonce", b"/", b"", b"", b"", b""])
+    body = b"\0".join([b"/", b"", b"", b"", b""])
     ping = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
     channel.sendall(b"p" + len(body).to_bytes(4, "big") + body + ping)
     return channel
@@ -164,38 +163,17 @@ def test_garbage_ends_its_own_connection_only(place: Path) -> None:
     during(place, act)
 
 
-def test_it_retires_for_another_version(place: Path, tmp_path: Path) -> None:
-    (tmp_path / "ormahd").mkdir()
-    (tmp_path / "ormahd" / "__init__.py").write_text('"""Newer."""\n\n__version__ = "9.9.9"\n')
-
-    def act(_: Gateway) -> None:
-        with begun(place) as early:
-            assert b'"result"' in early.recv(4096)
-            with begun(place, os.fspath(tmp_path)) as newer:
-                assert newer.recv(100) == b""
-            enter(place, None).close()  # the next gateway may start
-            early.sendall(b'{"jsonrpc":"2.0","id":3,"method":"ping"}\n')
-            assert b'"id":3' in early.recv(4096)
-
-    during(place, act)  # and it ends with its last session
-
-
 def test_it_retires_when_its_socket_is_taken_away(place: Path) -> None:
     during(place, lambda _: None, rest=1.0, first=Path(gateway.address(os.fspath(place))).unlink)
 
 
-def test_the_version_is_that_of_the_files(tmp_path: Path) -> None:
-    assert installed(os.fspath(ROOT)) == __import__("ormahd").__version__
-    assert installed(os.fspath(tmp_path)) is None
-
-
-def test_pump_and_gateway_agree_on_the_opening(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    frame = pump.opening("abc")
+def test_pump_and_gateway_agree_on_the_opening() -> None:
+    frame = pump.opening()
     assert frame[:1] == b"p"
     assert len(frame) == 5 + int.from_bytes(frame[1:5], "big")
     found = read_opening(frame[5:])
     assert found is not None
-    assert (found.root, found.nonce, found.cwd) == (os.fspath(ROOT), "abc", os.getcwd())
+    assert found.cwd == os.getcwd()
     assert read_opening(frame[5:] + b"\0more") is None
     assert read_opening(b"") is None
 
