@@ -265,7 +265,6 @@ class _Life:
             return
         self._try("watched", self._ormah.watch)
         self._try("watched for sessions", intake.watch)
-        self._ormah.mender.start()
         gc.freeze()  # the libraries' objects live until the end: keep collections from visiting them
         nodes, parts = self._ormah.index.count(), self._ormah.degraded()
         sentence = f"ready, {nodes} {'memory' if nodes == 1 else 'memories'}" + (

@@ -95,12 +95,8 @@ class NoRoom(Unavailable):
     """A disk is full, and nothing was changed. The message names the disk; work continues once there is space."""
 
 
-class BegunAnew(Unavailable):
-    """A file that can be rebuilt (index, state) was found damaged and is being rebuilt. The request can be repeated."""
-
-
 class NotReady(OrmahError):
-    """The daemon runs, but the part that this call needs is still loading."""
+    """The daemon runs, but the part that this call needs is still loading or is being rebuilt: it can be repeated."""
 
     code = "not_ready"
     exit_status = 69

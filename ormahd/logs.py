@@ -26,7 +26,6 @@ from typing import Any, Final
 
 from ormahd import paths
 from ormahd.errors import OrmahError
-from ormahd.process import own_files
 from ormahd.settings import LogSettings
 
 NAME: Final = "ormahd.log"
@@ -226,10 +225,7 @@ class _File(logging.handlers.RotatingFileHandler):
 
     def _open(self) -> TextIOWrapper:
         file = Path(self.baseFilename)
-        own_files.make_way_for_folder(file.parent)
         paths.private_dir(file.parent)
-        for one in (file, *(file.with_name(f"{NAME}.{number}") for number in range(1, KEPT_FILES + 1))):
-            own_files.make_way(one)  # opening a FIFO without a reader would block
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         fd = os.open(file, flags, 0o600)
         os.fchmod(fd, 0o600)

@@ -117,9 +117,7 @@ def doctor_findings(config: Config, *, fix: bool) -> list[Finding]:
     ormah.socket = socket_of(config, root)
     try:
         runner = Runner(ormah, JOBS, changes_of=CHANGES_OF)
-        answer = ormah.mended(
-            lambda: findings(ormah, runner, Judging(ormah), Intake(ormah), fix=fix, progress=lambda *_: None)
-        )
+        answer = findings(ormah, runner, Judging(ormah), Intake(ormah), fix=fix, progress=lambda *_: None)
     finally:
         ormah.close()
     return [finding for finding in answer.findings if not finding.what.startswith("degraded: ")]

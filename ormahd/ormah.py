@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import shutil
 import sqlite3
 import threading
 import time
@@ -22,13 +23,12 @@ from ormahd.api import Difference
 from ormahd.config import Config
 from ormahd.embedding.embedder import Embedder, QueryVectors
 from ormahd.embedding.model import load
-from ormahd.errors import BadRequest, BegunAnew, NoRoom, NotFound, OrmahError, Unavailable
-from ormahd.fetch import Fetcher
+from ormahd.errors import BadRequest, NoRoom, NotFound, NotReady, OrmahError, Unavailable
 from ormahd.index.index import Index
 from ormahd.index.rows import Filter, NodeRow
 from ormahd.index.snapshots import Snapshots
 from ormahd.learned_state import Learned
-from ormahd.mender import DatabaseMender
+from ormahd.mender import IndexMender
 from ormahd.model.change import Clock, Committed, FileState, Kind
 from ormahd.model.node import NodeType, Tier
 from ormahd.note.values import Note, NoteKind, path_for
@@ -58,18 +58,10 @@ PATIENCE = 20.0
 """Maximum number of seconds that `warm` waits until texts without vectors are embedded."""
 LOOKS = 3
 """Maximum number of times that index and vault are compared if the vault is written to meanwhile."""
-UNMENDED = {"chroma"}
-"""Values of `Difference.what` that need no repair of the index: Chroma is filled again by itself."""
-LOOKED_THROUGH = 64_000_000
-"""Largest size in bytes of an index file that SQLite checks before the first scan. A larger one is checked later."""
 LITTLE = 5_000_000
 """Free bytes below which a disk is reported as full: room for one commit and a batch of the index."""
-MENDING = 5.0
-"""Maximum number of seconds that a request waits for an index that is being rebuilt."""
-TRIES = 3
-"""Maximum number of times that a request is tried: index and state may both be damaged."""
 AGAIN = 2.0
-"""Seconds between a failed first scan and the next try."""
+"""Seconds between two tries to give the model to the index."""
 RECENT = 10_000
 """Number of drawn short ids that are remembered as taken: far more than are drawn at the same time."""
 
@@ -108,10 +100,9 @@ class Ormah:
         self.started = clock()
         self.warnings: list[str] = []
         self.syncing = SyncState()
-        self.mender = DatabaseMender(
-            index, state, scan=self._bring_in, forget=self._forget, differs=self._differs, rebuild=self._rebuild_rows,
-            warn=self.warn, rested=lambda: vault.rested,
-        )  # fmt: skip
+        self.mender = IndexMender(index, scan=self._bring_in, renewed=self._renewed)
+        index.database.found_damaged = self.mender.damaged
+        index.lagging = lambda: bool(self.lacking())
         self.writing = threading.RLock()
         """Held by every edit of existing notes, from reading the note until its change is committed."""
         self.reconciler = Reconciler(
@@ -124,10 +115,6 @@ class Ormah:
             position=lambda: self.index.position,
             check_secrets=self.settings.secrets.redact,
         )
-        fetcher = Fetcher(
-            vault, self.reconciler, index, lambda: bool(self.lacking()), lambda: self.mender.wait(MENDING)
-        )
-        index.fetch_id, index.fetch_words = self._fetched(fetcher), fetcher.by_words
         index.first_path = self.reconciler.first_path
         index.blob_id = vault.conversion.known_id
         self.reworded = Reworded(vault, index)
@@ -151,9 +138,9 @@ class Ormah:
             recovered = vault.recover()
             if not paths.state_dir(vault.root, vault.id).exists() and (former := vault.former()) is not None:
                 paths.inherit(vault.root, former, vault.id)
-            state = State(_private(paths.state_dir(vault.root, vault.id)), clock=clock)
+            state = State(paths.private_dir(paths.state_dir(vault.root, vault.id)), clock=clock)
             index = Index.open(
-                _private(paths.index_dir(vault.root, vault.id)), config.settings.embedding, config.settings.vectors,
+                paths.private_dir(paths.index_dir(vault.root, vault.id)), config.settings.embedding, config.settings.vectors,
                 clock=clock,
             )  # fmt: skip
         except BaseException:
@@ -164,7 +151,6 @@ class Ormah:
             log.info("%s", sentence)
         if index.dropped:
             log.warning("the index is made anew: %s", index.dropped)
-        ormah.mender.tell()
         ormah.learned.read()
         return ormah
 
@@ -199,9 +185,13 @@ class Ormah:
         enter("reconciling")
         model = threading.Thread(target=self._load_model, name="model", daemon=True)
         model.start()
-        if self.index.database.bytes() <= LOOKED_THROUGH:
-            self.mender.look_through()
-        self._first_scan()
+        try:
+            if fault := self.index.database.check():
+                self.mender.damaged(f"a check found: {fault}")
+            self._bring_in()
+        except OrmahError as exc:
+            self.warn(f"the vault could not be compared with the index: {exc.message}")
+            self.mender.behind()
         enter("warming")
         while model.is_alive() and self.phase != "stopping":
             model.join(0.2)
@@ -209,23 +199,6 @@ class Ormah:
         while self.phase != "stopping" and not self.index.wait_filled(0.2) and time.monotonic() < end:
             pass  # many texts continue in the background, and `degraded` says so
         last()
-
-    def _first_scan(self) -> None:
-        """Bring the index up to date with the vault; retry while a disk is full or the index is being rebuilt."""
-        told = ""
-        while self.phase != "stopping":
-            self.mender.wait(MENDING)
-            try:
-                self._bring_in()
-                break
-            except (BegunAnew, NoRoom) as exc:
-                again = exc.message
-            except OrmahError as exc:
-                self.warn(f"the vault could not be compared with the index: {exc.message}")
-                break
-            if again != told:
-                log.warning("the index could not be compared with the vault yet: %s", told := again)
-            self.syncing.stopping.wait(AGAIN)
 
     def _settle(self) -> None:
         """Read the history once in advance, so that the first question about it is fast."""
@@ -247,7 +220,7 @@ class Ormah:
     def _load_model(self) -> None:
         try:
             priority.give()  # the question that started the daemon often waits already
-            embedder = load(self.settings.embedding, _private(paths.models_dir()))
+            embedder = load(self.settings.embedding, paths.private_dir(paths.models_dir()))
             self._attach(embedder)
         except OrmahError as exc:
             self.warn(f"no vectors: {exc.message}")
@@ -260,10 +233,9 @@ class Ormah:
     def _attach(self, embedder: Embedder) -> None:
         """Give the embedding model to the index, once the index can be used."""
         while self.phase != "stopping":
-            self.mender.wait(MENDING)
             try:
                 return self.index.attach(embedder)
-            except (BegunAnew, NoRoom) as exc:
+            except (NotReady, NoRoom) as exc:
                 log.info("the model waits for the index: %s", exc.message)
                 self.syncing.stopping.wait(AGAIN)
         return None
@@ -307,10 +279,8 @@ class Ormah:
     def degraded(self) -> list[str]:
         """Return the names of the parts that are unavailable at the moment."""
         parts = list(self.index.degraded)
-        if self.mender.at_work or self.index.database.in_memory:
+        if self.mender.at_work:
             parts.append("index")
-        if self.state.trouble is not None:
-            parts.append("state")
         if self._watcher is not None and not self._watcher.alive:
             parts.append("watcher")
         return parts
@@ -321,15 +291,13 @@ class Ormah:
         return ["index"] if self.mender.at_work or self.phase in {"starting", "reconciling"} else []
 
     def troubles(self) -> list[str]:
-        """Return sentences on why Ormah's own files cannot be written at the moment, and on disks that are nearly
-        full."""
-        found = [one for one in (self.state.trouble_said, self.index.database.trouble) if one is not None]
+        """Return a sentence on each disk of Ormah's that is full."""
         disks: dict[Path, Path] = {}
         for place in (self.vault.root, self.index.directory, self.state.path.parent):
             with contextlib.suppress(OSError):
                 disks.setdefault(own_files.mount_of(place), place)
-        full = [place for mount, place in disks.items() if own_files.free(mount) < LITTLE]
-        return [*found, *(f"a disk is as good as full: {own_files.room(place)}" for place in full)]
+        full = [place for mount, place in disks.items() if shutil.disk_usage(mount).free < LITTLE]
+        return [f"a disk is as good as full: {own_files.room(place)}" for place in full]
 
     def watcher_state(self) -> str:
         return "not started" if self._watcher is None else self._watcher.state
@@ -368,34 +336,6 @@ class Ormah:
         whole = all(one.commit == other.parent for one, other in itertools.pairwise(some))
         self.index.apply(upserts, removals, head=some[-1].commit if known and whole else None)
 
-    # ------------------------------------------------------------ damage
-
-    def mended(self, act: Callable[[], T]) -> T:
-        """Return what `act` returns. Repeat it if the index or the state was rebuilt meanwhile, unless `act` has
-        written to the vault."""
-        written = self.vault.written_here
-        self.mender.wait(MENDING)
-        for left in reversed(range(TRIES)):
-            generation = self.index.generation
-            try:
-                found = act()
-                if generation == self.index.generation or not left or self.vault.written_here != written:
-                    return found
-            except (BegunAnew, NoRoom) as exc:
-                ours = isinstance(exc, BegunAnew) or bool(exc.data.get("index"))  # else the vault's disk is full
-                if not ours or not left or self.vault.written_here != written:
-                    raise
-            except OrmahError:
-                # An error that a replaced index gave ("no memory has the id") counts no more than an answer of it.
-                if generation == self.index.generation or not left or self.vault.written_here != written:
-                    raise
-            except Exception:
-                # Damage may cause any exception. Retry only if a check of the file finds damage.
-                if not left or self.vault.written_here != written or not self.mender.look_through():
-                    raise
-            self.mender.wait(MENDING)
-        raise AssertionError("the last try returns or raises")
-
     def _bring_in(self) -> None:
         """Scan the whole vault. Raises OrmahError; NoRoom if a disk is full."""
         try:
@@ -407,28 +347,12 @@ class Ormah:
                 raise NoRoom(f"the vault cannot be taken in: {own_files.room(self.vault.root)}") from exc
             raise Unavailable(f"the vault could not be taken in: {exc}") from exc
 
-    def _forget(self) -> None:
+    def _renewed(self, sentence: str) -> None:
         """After the index was replaced: discard what earlier scans knew of it, and give strength to the new one."""
         self.reconciler.forget()
         self.learned.forget()
         self.renewed()
-
-    def _fetched(self, fetcher: Fetcher) -> Callable[[str], bool]:
-        def fetch(prefix: str) -> bool:
-            found = fetcher.by_id(prefix)
-            if found and self.phase == "ready" and not self.mender.at_work:
-                log.warning("the index lacked a memory that the vault has; it is compared with the vault")
-                self.mender.suspect()
-            return found
-
-        return fetch
-
-    def _differs(self) -> bool:
-        return any(one.what not in UNMENDED for one in self._differences())
-
-    def _rebuild_rows(self) -> None:
-        with self.writing:
-            self.index.rebuild(self.files(), head=self.vault.head())
+        self.warn(sentence)
 
     def _known(self) -> Mapping[str, FileState]:
         """Return path -> state of the files that a scan need not read again if they still have that state.
@@ -469,21 +393,11 @@ class Ormah:
             raise ScanAborted
 
     def verify(self, progress: Callable[[int, int, str], None] = lambda *_: None) -> list[Difference]:
-        """Return the differences between index and vault, and have the mender repair them.
-
-        A person's change that no scan has brought in yet is no difference: an edit of a moment ago, or a file that
-        waits for the end of a merge or rebase.
-        """
-        found = self._differences(progress)
-        if self.phase == "ready" and any(one.what not in UNMENDED for one in found):
-            self.mender.suspect()
-        return found
-
-    def _differences(self, progress: Callable[[int, int, str], None] = lambda *_: None) -> list[Difference]:
         """Return the differences between index and vault.
 
-        While notes are being written, the comparison is repeated, and only differences found each time count. Raises
-        ScanAborted once Ormah is stopping.
+        A person's change that no scan has brought in yet is no difference: an edit of a moment ago, or a file that
+        waits for the end of a merge or rebase. While notes are being written, the comparison is repeated, and only
+        differences found each time count. Raises ScanAborted once Ormah is stopping.
         """
 
         def going_on(done: int, total: int, what: str) -> None:
@@ -501,11 +415,14 @@ class Ormah:
             edited = self.reconciler.unread({one.path for one in found if one.path is not None})
             edited |= self.reconciler.scan().waiting
             found = [one for one in found if one.path not in edited]
+        if damage := [one.detail for one in found if one.what == "damaged"]:
+            self.mender.damaged(f"a check found: {damage[0]}")
         return found
 
     def rebuild(self, progress: Callable[[int, int, str], None]) -> int:
         """Rebuild the index from the vault, keeping cached embeddings. Return the number of nodes."""
-        self._rebuild_rows()
+        with self.writing:
+            self.index.rebuild(self.files(), head=self.vault.head())
         self.renewed()
         while self.index.pending() and not self.index.wait_filled(0.5):
             progress(self.index.count() - self.index.pending(), self.index.count(), "embedding")
@@ -580,18 +497,6 @@ class Ormah:
         Empty until the model is there. The text's embedding is kept for when the note is indexed.
         """
         return self.index.neighbours(title, content, limit)
-
-
-def _private(directory: Path) -> Path:
-    """Create a folder that only this user can enter, and return its path. If that fails, only log it: parts of Ormah
-    can do without."""
-    try:
-        if sentence := own_files.make_way_for_folder(directory):
-            log.warning("%s", sentence)
-        return paths.private_dir(directory)
-    except (OSError, OrmahError) as exc:
-        log.warning("%s cannot be used: %s", directory, exc)
-        return directory
 
 
 def _fixed(time: str | None) -> Clock | None:

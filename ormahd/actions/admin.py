@@ -15,7 +15,7 @@ from ormahd import paths
 from ormahd.actions.views import iso
 from ormahd.api import Finding, RebuildResult, StatsResult, VerifyResult, WhisperStats
 from ormahd.config import Config, load
-from ormahd.errors import OrmahError
+from ormahd.errors import NoRoom, OrmahError
 from ormahd.model.change import Kind
 from ormahd.model.judgement import FOLDER
 from ormahd.model.tombstone import FORGOTTEN
@@ -92,19 +92,20 @@ def doctor(ormah: Ormah, progress: Progress = lambda *_: None) -> list[Finding]:
         mend = "`git fsck` in the vault says more; mend it, or bring .git back from a backup or a clone"
         return [Finding("error", what, mend=mend)]
     # verifying reads every file, so the scan's findings are fresh afterwards
-    differences = ormah.verify(progress) if ormah.phase == "ready" else []
+    differences, full = [], []
+    try:
+        differences = ormah.verify(progress) if ormah.phase == "ready" else []
+    except NoRoom as exc:
+        full = [Finding("error", exc.message, mend="make room; everything goes on by itself then")]
     read = ormah.phase == "ready" and not any(one.what == "damaged" for one in differences)
     found = [Finding(**problem) for problem in ormah.reconciler.problems(fresh=not read)]
-    found += [*current_findings(ormah.config), *(Finding("warning", text) for text in ormah.warnings)]
-    found += [
-        Finding("error", what, mend="make room, or make the folder writable; everything goes on by itself then")
-        for what in ormah.troubles()
-    ]
+    found += [*full, *current_findings(ormah.config), *(Finding("warning", text) for text in ormah.warnings)]
+    found += [Finding("error", what, mend="make room; everything goes on by itself then") for what in ormah.troubles()]
     found += [
         Finding("error", what, mend="make it writable for the user that runs the daemon; it goes on by itself then")
         for what in ormah.vault.unwritable()
     ]
-    found += [_aside(path) for path in own_files.asides(ormah.state.path.parent)]
+    found += [_aside(path) for path in [own_files.aside(ormah.state.path)] if path.exists()]
     found += [Finding(**problem) for problem in merge_driver.findings(ormah.vault)]
     if ormah.syncing.trouble and not ormah.syncing.offline_since:
         found.append(
@@ -137,7 +138,7 @@ def doctor(ormah: Ormah, progress: Progress = lambda *_: None) -> list[Finding]:
             "error",
             f"the index differs from the vault ({one.what}): {one.detail}",
             one.path,
-            mend="it is mended by itself in a moment; if it stays so: ormahctl rebuild",
+            mend="ormahctl rebuild",
         )
         for one in differences
     ]
@@ -278,6 +279,5 @@ def _mend(part: str) -> str:
     return {
         "vectors": "wait until the model is loaded (ormahctl status), or look into the log (ormahctl logs)",
         "index": "wait: it follows the vault by itself (ormahctl status)",
-        "state": "wait: what happens is kept in memory until its disk can be written",
         "watcher": "edits are still found by the periodic scan; look into the log (ormahctl logs)",
     }.get(part, "look into the log (ormahctl logs)")

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from ormahd.actions.lookup import looking_back
 from ormahd.actions.views import headline, iso
 from ormahd.api import RecallHit, RecallResult
-from ormahd.errors import Ambiguous, BadRequest, NoRoom, NotFound
+from ormahd.errors import Ambiguous, BadRequest, NotFound, NotReady
 from ormahd.model.node import EdgeType, SearchQuery, short_id
 from ormahd.search.parts import rank_parts
 from ormahd.search.search import Rules
@@ -141,11 +141,7 @@ def _named(index: Reader, query: SearchQuery) -> tuple[NodeRow, bool] | None:
         return None
     try:
         row = index.note(index.resolve(found[1]))
-    except (NotFound, Ambiguous, BadRequest):
-        return None
-    except NoRoom:  # such a memory is in the vault, but a short query may be a word
-        if len(found[1]) >= CERTAIN:
-            raise
+    except (NotFound, NotReady, Ambiguous, BadRequest):
         return None
     return row, len(found[1]) >= CERTAIN
 

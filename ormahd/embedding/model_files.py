@@ -27,7 +27,6 @@ from ormahd.embedding.embedder import ModelProperties
 from ormahd.embedding.families import family_of
 from ormahd.embedding.token_vectors import Float
 from ormahd.errors import Unavailable
-from ormahd.process import own_files
 from ormahd.settings import EmbeddingSettings
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
@@ -148,7 +147,6 @@ def in_place(file: Path) -> Iterator[BinaryIO]:
             yield opened
             opened.flush()
             os.fsync(opened.fileno())
-        own_files.make_way(file)
         new.replace(file)
     finally:
         new.unlink(missing_ok=True)

@@ -115,9 +115,6 @@ class Index(Reader):
         self._knowing = threading.Lock()
         self._ahead = PendingEmbeddings()
         self._files: dict[str, FileState] | None = None
-        self.generation = 0
-        """Counts how often the database file was replaced. A reader that sees it change may have read an empty
-        index."""
         super().__init__(database, Indexer(database, self._applying, clock))
         self.embedding = embedding
         self._vectors = vectors
@@ -161,27 +158,11 @@ class Index(Reader):
         """
         with self._applying:
             self.database.begin_anew(why)
-            self.generation += 1
             with self._knowing:
                 self._files = None
             self.counted.changed()
             self.indexer.begin_anew(self.database)
             self.indexer.wake()
-
-    def into_memory(self, why: str) -> bool:
-        """Move the index into RAM, because the disk is full. `why`: the error text. What could not be written is
-        indexed by the next scan of the vault.
-
-        Return False if the index is in RAM already, or too large.
-        """
-        with self._applying:
-            return self.database.into_memory(why)
-
-    def back_to_file(self) -> bool:
-        """Write the index from RAM back into its file, once the disk has room. The contents do not change. Return
-        False if the file cannot be used yet, or is in use already."""
-        with self._applying:
-            return self.database.back_to_file()
 
     # Writing
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from ormahd.embedding.token_vectors import Float
-from ormahd.errors import Ambiguous, BadRequest, NotFound
+from ormahd.errors import Ambiguous, BadRequest, NotFound, NotReady
 from ormahd.index import embedding_cache
 from ormahd.index import rows as links
 from ormahd.index import write as full_text
@@ -269,12 +269,8 @@ class Reader:
         self._compared: dict[tuple[str, str], Compared | None] = {}
         """(digest of the older note, digest of the newer) -> whether its words show that the newer replaced it."""
         self._beside = priority.ParallelThreads("search-text")
-        self.fetch_id: Callable[[str], bool] = lambda _: False
-        """Called with an id, or the beginning of one, that the index lacks. Indexes the note with that id, and returns
-        whether there is one. Set by `Ormah`."""
-        self.fetch_words: Callable[[Sequence[str]], None] = lambda _: None
-        """Called with the words of a query before a text search. If the index is known to lag behind the vault, indexes
-        the notes with these words. Set by `Ormah`."""
+        self.lagging: Callable[[], bool] = lambda: False
+        """Returns whether the index may lack memories of the vault. Set by `Ormah`."""
 
     def close(self) -> None:
         """Stop the background thread, and close Chroma and the database. Vectors that are not in Chroma yet are
@@ -322,28 +318,31 @@ class Reader:
     def resolve(self, prefix: str) -> str:
         """Return the full id for an id, a unique prefix of at least 4 characters (in any case), or the path of a note.
 
-        Raises BadRequest (not an id at all), NotFound, Ambiguous (`data["ids"]`).
+        Raises BadRequest (not an id at all), NotFound, Ambiguous (`data["ids"]`), NotReady (it may be in the vault).
         """
         try:
             return self.resolve_known(prefix)
-        except NotFound:
-            if not self.fetch_id(prefix):
-                raise
-        return self.resolve_known(prefix)
+        except NotFound as absent:
+            raise self._absent(absent) from None
 
     def resolve_known(self, prefix: str) -> str:
-        """Do what `resolve` does, but without looking in the vault for a note that is not indexed yet."""
+        """Do what `resolve` does, but raise NotFound also while the index lags behind the vault."""
         with self.database.ask() as connection:
             return resolve(connection, prefix)
 
     def note(self, node_id: str) -> NodeRow:
-        """Return the node with this full id. Raises NotFound."""
+        """Return the node with this full id. Raises NotFound, or NotReady (it may be in the vault)."""
         found = self.notes([node_id])
-        if node_id not in found and self.fetch_id(node_id):
-            found = self.notes([node_id])
         if node_id not in found:
-            raise NotFound(f"no memory has the id {node_id!r}", hint="look for it with `ormahctl recall`")
+            absent = NotFound(f"no memory has the id {node_id!r}", hint="look for it with `ormahctl recall`")
+            raise self._absent(absent)
         return found[node_id]
+
+    def _absent(self, absent: NotFound) -> NotFound | NotReady:
+        """Return the error for a memory that the index lacks: `absent`, unless it may be in the vault."""
+        if not self.lagging():
+            return absent
+        return NotReady(f"the index is still being made from the vault: {absent.message}", hint="ask again in a moment")
 
     def notes(self, ids: Sequence[str], *, connections: bool = True) -> dict[str, NodeRow]:
         """Return full id -> node, in the order of `ids`. Unknown ids are left out. It is faster without
@@ -437,7 +436,6 @@ class Reader:
         """Return nodes with any word of `query` (a text, or terms): (id, bm25), best first; higher is better."""
         priority.give()
         terms = full_text.terms_of(query)
-        self.fetch_words(terms)
         with self.database.read() as connection:
             return full_text.search(connection, terms, limit, chosen, self.counted)
 

@@ -124,7 +124,7 @@ class Capture:
 
     def _guarded(self, act: Callable[[], None]) -> None:
         try:
-            self._ormah.mended(act)
+            act()
         except OrmahError as error:
             log.warning("a session could not be archived: %s", error.message)
         except Exception:

@@ -124,7 +124,7 @@ class Extraction:
         priority.step_back(NICE)
         while self._wait():
             try:
-                self._ormah.mended(self.settle)
+                self.settle()
             except OrmahError as error:
                 log.warning("sessions were not read for memories: %s", error.message)
             except Exception:  # the thread continues with its next turn

@@ -11,14 +11,12 @@ import errno
 import os
 import shutil
 import stat
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-ASIDE: Final = ".damaged-"
-"""The middle of the name of a file that was set aside: it comes after the old name, and before the time."""
+ASIDE: Final = ".damaged"
+"""The end of the name of a file that was set aside."""
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _KINDS: Final = (
     (stat.S_ISDIR, "a folder"), (stat.S_ISLNK, "a link"), (stat.S_ISFIFO, "a FIFO"), (stat.S_ISSOCK, "a socket"),
@@ -38,42 +36,16 @@ def kind(path: Path) -> str | None:
     return next((words for test, words in _KINDS if test(mode)), "a file")
 
 
+def aside(path: Path) -> Path:
+    """Return the path to which `set_aside` renames what is at `path`."""
+    return path.with_name(path.name + ASIDE)
+
+
 def set_aside(path: Path) -> Path:
-    """Rename what is at `path` to a new name with the present time, in the same folder, and return its new path.
+    """Rename what is at `path` to `aside(path)`, in place of what was set aside earlier, and return its new path.
     Raises OSError."""
-    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
-    for number in range(1000):
-        aside = path.with_name(f"{path.name}{ASIDE}{stamp}{f'-{number}' if number else ''}")
-        if kind(aside) is None:
-            path.rename(aside)
-            return aside
-    raise FileExistsError(errno.EEXIST, "too many files were set aside", str(path))
-
-
-def make_way(path: Path) -> str | None:
-    """Set aside what is at `path` if it is not a regular file. Return a sentence about it, or None if nothing was
-    moved."""
-    found = kind(path)
-    if found in {None, "a file"}:
-        return None
-    return f"{found} stood in the place of {path}; it was set aside as {set_aside(path).name}"
-
-
-def make_way_for_folder(path: Path) -> str | None:
-    """Set aside what is at `path`, or at its parent, if it is neither a folder nor a symlink to one. Return a
-    sentence about it, or None if nothing was moved."""
-    for one in (path.parent, path):
-        if not one.is_dir() and (found := kind(one)) is not None:
-            return f"{found} stood in the place of the folder {one}; it was set aside as {set_aside(one).name}"
-    return None
-
-
-def asides(directory: Path, name: str = "") -> list[Path]:
-    """Return the paths of what was set aside in `directory`, sorted by original name and time; with `name` only those
-    whose original name begins with it."""
-    with contextlib.suppress(OSError):
-        return sorted(path for path in directory.iterdir() if path.name.startswith(name) and ASIDE in path.name)
-    return []
+    remove(aside(path))
+    return path.rename(aside(path))
 
 
 def remove(path: Path) -> None:
@@ -121,14 +93,6 @@ def room(path: Path) -> str:
     mount = mount_of(there)
     below = "" if mount == path else f" (it holds {path})"
     return f"the disk at {mount} has {used.free / 1e6:,.1f} MB free of {used.total / 1e6:,.0f} MB{below}"
-
-
-def free(path: Path) -> int:
-    """Return the number of free bytes on the disk of `path`, which exists; `sys.maxsize` if unknown."""
-    try:
-        return shutil.disk_usage(path).free
-    except OSError:
-        return sys.maxsize
 
 
 def mount_of(path: Path) -> Path:

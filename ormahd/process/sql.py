@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import os
 import sqlite3
 from collections.abc import Collection, Sequence
 from enum import StrEnum
@@ -56,34 +57,18 @@ def files(path: Path) -> list[Path]:
     return [path.with_name(path.name + end) for end in ("", *_LOG)]
 
 
+def set_aside(path: Path) -> str:
+    """Rename a damaged database, in place of one that was renamed earlier, and delete its log files. Return a clause
+    that says so; "" if the file is gone. Raises OSError."""
+    said = f"; it was set aside as {own_files.set_aside(path).name}" if os.path.lexists(path) else ""
+    drop_log(path)
+    return said
+
+
 def drop_log(path: Path) -> None:
     """Delete SQLite's log files beside the database `path`. Raises OSError."""
     for file in files(path)[1:]:
         own_files.remove(file)
-
-
-def clear(path: Path) -> list[str]:
-    """Make it possible to open the database `path`: create its folder, and set aside whatever is in the way (no
-    folder at the folder's path, no regular file at a file's path). Return a sentence about each thing that was set
-    aside.
-
-    A log file without a database is deleted, because SQLite would apply it to a new database. Raises OSError.
-    """
-    said = [own_files.make_way_for_folder(path.parent)]
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    said += [own_files.make_way(file) for file in files(path)]
-    if own_files.kind(path) is None:
-        drop_log(path)
-    return [sentence for sentence in said if sentence is not None]
-
-
-def identity(path: Path) -> tuple[int, int] | None:
-    """Return (device, inode) of a file, which shows later whether it was replaced; None if it does not exist."""
-    try:
-        found = path.lstat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 T = TypeVar("T")

@@ -530,7 +530,7 @@ class Dispatcher:
         def act() -> api.Result:
             if call.method in WHOLE and lane_of(call) != SCAN:
                 _wait_compared(self.ormah, steps)
-            reply = self.ormah.mended(lambda: self._acts[call.method](params, caller, steps))
+            reply = self._acts[call.method](params, caller, steps)
             told = getattr(reply, "redacted", None)
             return replace(reply, redacted=[*found, *told]) if found and isinstance(told, list) else reply
 
@@ -553,7 +553,7 @@ class Dispatcher:
         """
         asked = hashlib.sha256(msgspec.msgpack.encode(params)).hexdigest()
         with self.ormah.turns.take(request_id):
-            before = self.ormah.mended(lambda: self.ormah.state.answer(request_id))
+            before = self.ormah.state.answer(request_id)
             if before is not None:
                 if before[:2] != (method, asked):
                     raise BadRequest(
@@ -562,7 +562,7 @@ class Dispatcher:
                 return msgspec.msgpack.decode(before[2], type=resolved(api.METHODS[method][1]))
             reply = act()
             encoded = msgspec.msgpack.encode(reply)
-            self.ormah.mended(lambda: self.ormah.state.answered(request_id, method, asked, encoded))
+            self.ormah.state.answered(request_id, method, asked, encoded)
             return reply
 
     def hello(self, params: api.HelloParams, _caller: Caller, _: Steps) -> api.Result:

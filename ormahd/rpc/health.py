@@ -52,7 +52,7 @@ def health(
         ), degraded=degraded,
         queued=ormah.vault.waiting, busy=ormah.vault.busy(), watcher=ormah.watcher_state(), rss_mb=admin.rss_mb(),
         threads=threading.active_count(), clients=clients, jobs=runner.health(), sync=_sync(ormah, waiting),
-        warnings=[*ormah.warnings, *ormah.vault.notices()], proposals=runner.proposals.pending(), conflicts=waiting,
+        warnings=[*ormah.warnings, *ormah.state.notices, *ormah.vault.notices()], proposals=runner.proposals.pending(), conflicts=waiting,
         last_whisper=None if last is None else iso(last.time), last_whisper_agent=None if last is None else last.agent,
         embedding=None if ormah.index.embedder is None else ormah.index.embedder.served,
         vectors=VectorsHealth(ormah.index.searched, server_of(ormah.settings.vectors.url), ormah.index.trouble),

@@ -359,7 +359,7 @@ class Hooks:
         if _of_judge(event):
             outcome = "judge"
         elif not event.of_sub_agent:  # an agent writes its prompts, and it shares the session id of its parent agent
-            said, outcome = self._ormah.mended(lambda: self._act(event, gone))
+            said, outcome = self._act(event, gone)
         request(event.harness, f"hook {event.name}", (time.perf_counter() - begun) * 1000, outcome)
         return said
 

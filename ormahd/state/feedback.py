@@ -219,8 +219,6 @@ class KeyedHashes:
             fd = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
             with os.fdopen(fd, "wb") as opened:
                 opened.write(key)
-            if sentence := own_files.make_way(self._file):
-                log.warning("%s", sentence)
             new.replace(self._file)
         except OSError as exc:
             log.warning("the key of what is hashed is not kept: %s", exc)

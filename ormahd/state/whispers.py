@@ -20,7 +20,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ormahd.errors import Ambiguous, BegunAnew, NotFound
+from ormahd.errors import Ambiguous, NotFound, OrmahError
 from ormahd.model.judgement import model_name
 from ormahd.process import sql
 from ormahd.state.state import State
@@ -124,7 +124,7 @@ def record(
     values = (event, _iso(state.clock()), session_id, agent, space, outcome, milliseconds, text, blob, name)
     try:
         _write(state, values, rows if session_id is not None and blob is not None and name is not None else [])
-    except (sqlite3.Error, BegunAnew) as exc:  # a failure to log must not fail the whisper
+    except (sqlite3.Error, OrmahError) as exc:  # a failure to log must not fail the whisper
         log.warning("a whisper could not be logged: %s", exc)
     return event
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Self
 
-from ormahd.errors import NotFound, Unavailable, VaultBusy
+from ormahd.errors import NotFound, Unavailable
 from ormahd.git import history
 from ormahd.git.attributes import Attributes, Word
 from ormahd.git.index import busy, clear_ours, discard, standing_lock, under_way
@@ -97,7 +97,6 @@ class Vault:
         """Held by a caller that replaces the history or its packs, or fetches commits that no ref leads to yet."""
         self._lock = lock
         self._beginnings = NewLineFiles(self)
-        self._here = threading.local()
         self._recovered = False
         self._clock = clock
         self._ops = OpIds(clock, entropy)
@@ -294,25 +293,14 @@ class Vault:
         return self._write(tx)
 
     def _write(self, tx: Transaction) -> Committed | None:
-        """Let the writer commit the transaction, and add it to the count `written_here`. Raises NoRoom when the disk
-        is full."""
+        """Let the writer commit the transaction. Raises NoRoom when the disk is full."""
         try:
             self._beginnings.before(tx)
-            done = self._writer.commit(tx)
-        except VaultBusy as exc:
-            self._here.written = self.written_here + bool(exc.data.get("stored"))
-            raise
+            return self._writer.commit(tx)
         except (OSError, Unavailable) as exc:
             if writer.is_full(exc):
                 raise writer.no_room(self.root) from exc
             raise
-        self._here.written = self.written_here + 1
-        return done
-
-    @property
-    def written_here(self) -> int:
-        """Number of changes by the calling thread that were written or promised."""
-        return int(getattr(self._here, "written", 0))
 
     @property
     def rested(self) -> float:

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from ormahd.errors import BegunAnew
+from ormahd.errors import NotReady
 from ormahd.git.index import under_way
 from ormahd.model.change import Committed, FileState, Kind, finding, sha256
 from ormahd.note.read import parse
@@ -737,7 +737,7 @@ class _Scan:
         """
         owner, notes = self.owner, self.notes
         if self.anew != owner._anew:
-            raise BegunAnew("the index was begun anew during the scan", hint="it is scanned again by itself")
+            raise NotReady("the index was begun anew during the scan", hint="it is scanned again by itself")
         paths = list(self.upserts)
         for at in range(0, max(len(paths), len(self.removals)), BATCH):
             part = {path: self.upserts[path] for path in paths[at : at + BATCH]}

@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct
 
 from ormahd.actions.amend import PERSON
 from ormahd.api import WhisperNode, WhisperResult
-from ormahd.errors import BegunAnew
+from ormahd.errors import OrmahError
 from ormahd.index.rows import Filter
 from ormahd.model.node import Tier
 from ormahd.search.gather import subject
@@ -351,7 +351,7 @@ class _Course:
             state.asked(self.now)
             if full:
                 state.glance(full, how="whisper", session_id=asked.session_id, at=self.now)
-        except (sqlite3.Error, BegunAnew) as exc:  # a full disk or damaged file must not make a whisper fail
+        except (sqlite3.Error, OrmahError) as exc:  # a full disk or damaged file must not make a whisper fail
             log.warning("what was whispered could not be noted as used: %s", exc)
 
     def _learnable(self, found: Answer) -> bool:

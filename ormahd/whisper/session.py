@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from ormahd.errors import BegunAnew
+from ormahd.errors import OrmahError
 from ormahd.settings import WhisperSettings
 from ormahd.state import sessions
 from ormahd.state.state import State
@@ -62,7 +62,7 @@ class Sessions:
             return Before()
         try:
             found = sessions.find(self._state, key)
-        except (sqlite3.Error, BegunAnew, ValueError) as exc:  # ValueError: a row with damaged values
+        except (sqlite3.Error, OrmahError, ValueError) as exc:  # ValueError: a row with damaged values
             log.warning("a session could not be read: %s", exc)
             return Before()
         if found is None:
@@ -92,7 +92,7 @@ class Sessions:
             spoken = sessions.Spoken(said.at, text, vector, self._model(), said.answered)
         try:
             self._add(key, spoken, shown)
-        except (sqlite3.Error, BegunAnew) as exc:
+        except (sqlite3.Error, OrmahError) as exc:
             log.warning("a session could not be remembered: %s", exc)
 
     def told(self, session_id: str | None, shown: Mapping[str, Shown]) -> None:
@@ -105,7 +105,7 @@ class Sessions:
             return
         try:
             self._add(key, None, shown, counted=False)
-        except (sqlite3.Error, BegunAnew) as exc:
+        except (sqlite3.Error, OrmahError) as exc:
             log.warning("a session could not be remembered: %s", exc)
 
     def compacted(self, session_id: str | None) -> None:
@@ -140,7 +140,7 @@ class Sessions:
             return
         try:
             how(self._state, key)
-        except (sqlite3.Error, BegunAnew) as exc:
+        except (sqlite3.Error, OrmahError) as exc:
             log.warning("a session could not be forgotten: %s", exc)
 
     def _said(self, one: sessions.Spoken) -> Said:

@@ -27,7 +27,7 @@ ROOMS: dict[str, set[str]] = {
 _PURE = TOP | {"process", "api", "model", "text", "note"}
 _VAULT = _PURE | {"git", "vault"}
 _PARTS = _VAULT | {"watch", "sync", "purge", "embedding", "vectors", "index", "state", "sessions", "judge"}
-_HOUSE = _PARTS | {"learned_state", "reworded", "mender", "fetch", "ormah"}
+_HOUSE = _PARTS | {"learned_state", "reworded", "mender", "ormah"}
 ROOMS |= {
     "git": _PURE,
     "vault": _PURE | {"git"},
@@ -43,7 +43,6 @@ ROOMS |= {
     "learned_state": _PARTS,
     "reworded": _PARTS,
     "mender": _PARTS,
-    "fetch": _PARTS,
     "ormah": _HOUSE,
     "search": _HOUSE,
     "actions": _HOUSE | {"search"},

@@ -188,28 +188,3 @@ def test_a_start_where_nothing_can_be_written_says_so_in_one_sentence(told: Told
         assert "Traceback" not in str(ended.value)
     house.start()
     told.settled()
-
-
-OURS: dict[str, tuple[int, Callable[[House], Path]]] = {
-    "the index's file": (0o400, lambda house: house.index_dir / "index.sqlite3"),
-    "the index's folder": (0o500, lambda house: house.index_dir),
-    "the state's file": (0, lambda house: house.state / "state.sqlite3"),
-    "the state's folder": (0o500, lambda house: house.state),
-    "the log": (0, lambda house: house.state / "ormahd.log"),
-}
-
-
-@pytest.mark.parametrize("what", [pytest.param(one, marks=() if one == "the index's folder" else SOAK) for one in OURS])
-def test_nothing_derived_and_nothing_telemetric_keeps_a_memory_from_being_written(told: Told, what: str) -> None:
-    """While it runs, and at a start."""
-    house = told.house
-    mode, find = OURS[what]
-    with locked(mode, find(house)):
-        told.remember()
-        told.all_are_found()
-        house.kill()
-        house.start()
-        told.remember()
-        told.all_are_found()
-    house.restart()
-    told.settled()

@@ -138,17 +138,6 @@ def test_a_link_in_the_logs_place_is_not_followed(logs, tmp_path):
     logs().to_file(tmp_path)
     logging.getLogger("ormah").error("heard")
     assert (tmp_path / "victim").read_text() == "precious"
-    assert "heard" in (tmp_path / "ormahd.log").read_text()
-    assert (tmp_path / "ormahd.log").is_symlink() is False
-
-
-@pytest.mark.parametrize("stands", ["folder", "fifo"])
-def test_what_stands_in_the_logs_place_is_set_aside(logs, tmp_path, stands):
-    file = tmp_path / "ormahd.log"
-    file.mkdir() if stands == "folder" else os.mkfifo(file)
-    logs().to_file(tmp_path)
-    logging.getLogger("ormah").error("heard")
-    assert "heard" in file.read_text()
 
 
 def test_a_log_that_somebody_deleted_is_begun_anew(logs, tmp_path):

@@ -13,7 +13,7 @@ def test_rows_and_bytes_go(tmp_path: Path) -> None:
     state.touch(["going", "staying", "going"], how="recall", session_id="s")
     state.answered("r1", "agent.get", "digest", b"\x00the zebrafish\xff")
     state.answered("r2", "agent.get", "digest", b"another")
-    (tmp_path / "state.sqlite3.damaged-20261121T200000").write_bytes(b"zebrafish")
+    (tmp_path / "state.sqlite3.damaged").write_bytes(b"zebrafish")
     assert state.scour(lambda data: b"zebrafish" in data or data == b"going") == 3
     assert [row[1] for row in state.accesses()] == ["staying"]
     assert state.answer("r1") is None

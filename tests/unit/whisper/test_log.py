@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,6 @@ import pytest
 
 from ormahd.errors import Ambiguous, NotFound
 from ormahd.model.judgement import FILES, FOLDER, Int8Vector, Judgement
-from ormahd.state import state as tables
 from ormahd.state import whispers
 from ormahd.state.feedback import KeyedHashes, LineFiles
 from ormahd.state.state import State
@@ -328,20 +327,3 @@ def test_a_whisper_does_not_fail_for_its_log(state: State, caplog: pytest.LogCap
     assert len(record(state, Considered(A, 0.6, 0.7))) == 12
     assert "could not be logged" in caplog.text
     assert whispers.figures(state).prompts == 0, "nothing by halves"
-
-
-def test_a_state_of_an_earlier_version_is_brought_up(tmp_path: Path, clock: Clock) -> None:
-    file = tmp_path / "state.sqlite3"
-    with sqlite3.connect(file) as db:
-        db.executescript("".join(tables._STEPS[:2]) + "PRAGMA user_version = 2;")
-        db.execute("INSERT INTO whisper_event VALUES ('e', '2026-11-21', 's', 'a', NULL, 'gate', 1.0, 'p', X'00', 'm')")
-        db.execute(
-            "INSERT INTO whisper_log (event, node_id, relevance, boosted, was_injected) VALUES ('e', 'n', 1, 1, 0)"
-        )
-    db.close()
-    opened = State(tmp_path, clock=clock)
-    assert not opened.notices
-    assert whispers.claim_use(opened, "e", "n")
-    assert whispers.figures(opened).prompts == 1
-    assert opened.active_days() == {date(2026, 11, 21)}, "what was asked before is no holiday"
-    opened.close()
