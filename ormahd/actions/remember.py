@@ -78,7 +78,7 @@ def nearby(
     views: list[Near] = []
     for node_id, cosine in chosen:
         row = rows.get(node_id)
-        if row is None or row.from_source or node_id == ormah.vault.self_id or row.expired(now):
+        if row is None or node_id == ormah.vault.self_id or row.expired(now):
             continue
         if space is not None and row.space not in (space, None):
             continue
@@ -266,7 +266,7 @@ def _links(
     chosen = 0
     for node_id, cosine in near:
         row = rows.get(node_id)
-        if row is None or row.from_source or node_id in taken or node_id == ormah.vault.self_id or row.expired(now):
+        if row is None or node_id in taken or node_id == ormah.vault.self_id or row.expired(now):
             continue
         similarity = cosine - (CROSS_SPACE_PENALTY if row.space != space else 0.0)
         if linking.near(similarity) and chosen < NEIGHBOURS:

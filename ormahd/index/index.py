@@ -11,8 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-import numpy as np
-
 from ormahd.api import Difference
 from ormahd.embedding.embedder import DocumentVectors, Embedder
 from ormahd.embedding.token_vectors import Float
@@ -22,7 +20,7 @@ from ormahd.index import write as full_text
 from ormahd.index.database import Database
 from ormahd.index.indexer import Indexer
 from ormahd.index.reader import Reader
-from ormahd.index.rows import micros
+from ormahd.index.rows import MEMORIES, micros
 from ormahd.index.vector_store import VectorStore
 from ormahd.index.write import FirstPath, ParsedFile
 from ormahd.model.change import FileState
@@ -307,12 +305,12 @@ class Index(Reader):
             ]
 
     def neighbours(self, title: str | None, content: str, limit: int) -> list[tuple[str, float]]:
-        """Return the nodes nearest in meaning to a text that is about to become a note: (id, cosine), best first.
+        """Return the memories nearest in meaning to a text that is about to become a note: (id, cosine), best first.
 
         Empty without a model. The text's embedding is kept for `apply`, as by `embed_ahead`.
         """
         vectors = self.embed_ahead([(title, content)])
-        return [] if vectors is None else self.search_each(np.stack(vectors), limit)[0]
+        return [] if vectors is None else self.search_vectors(vectors[0], limit, MEMORIES)
 
     def keep_vectors(self, fingerprint: str, made: Mapping[bytes, DocumentVectors]) -> None:
         """Store embeddings of texts of earlier versions of notes, for later questions about the past. `made`: sha256 of

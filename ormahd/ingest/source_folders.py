@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pathspec
+from msgspec import Struct
 
 from ormahd.actions.amend import clean
 from ormahd.api import SourceListed, SourcesResult
@@ -61,6 +62,25 @@ FileKey = tuple[int, int, int]
 """Size, time of modification and inode of a file."""
 
 
+class _Source(Struct, frozen=True):
+    """A folder that is found in place. `name`: the folder's, after the name of the folder above it where two sources
+    have the same; `include`, `exclude`: patterns of files, None if there are none."""
+
+    folder: Path
+    name: str
+    space: str | None
+    include: pathspec.GitIgnoreSpec | None
+    exclude: pathspec.GitIgnoreSpec | None
+
+    @property
+    def said(self) -> str:
+        """The `source` of its sections."""
+        return f"{SOURCE_PREFIX}{self.name}"
+
+    def holds(self, row: SourceRow) -> bool:
+        return row.path.startswith(f"{self.folder}/")
+
+
 class SourceFolders:
     """Watches the sources in a thread of its own, and answers what is in them."""
 
@@ -69,6 +89,7 @@ class SourceFolders:
         self._log = SourceLog(ormah.state)
         self._changing = threading.Lock()
         self._watch: FolderWatch | None = None
+        self._sources = _named(ormah.sources)
         self._missing: dict[str, str] = {}
         self._wrong: dict[Path, dict[str, str]] = {}
         """Folder -> path that cannot be read -> the reason, in words."""
@@ -101,68 +122,53 @@ class SourceFolders:
         if reload:
             found = load(self._ormah.config.file if self._ormah.config.file.exists() else None).settings.sources
             with self._changing:
-                self.stop(STOP_SECONDS)
                 self._ormah.sources = found
                 self._begin()
         rows = self._ormah.index.source_rows()
         listed = []
-        for folder, source in self._by_folder().items():
-            inside = [row for row in rows if Path(row.file).is_relative_to(folder)]
+        for folder, source in self._sources.items():
+            files = [row.file for row in rows if source.holds(row)]
             read = self._scanned.get(folder)
             wrong = {str(folder): why for why in [self._missing.get(str(folder))] if why} | self._wrong.get(folder, {})
             listed.append(
                 SourceListed(
-                    self._names()[folder], str(folder), source.belongs_to,
-                    len({row.file for row in inside}), len(inside), None if read is None else read.isoformat(),
-                    wrong,
+                    source.name, str(folder), source.space, len(set(files)), len(files),
+                    None if read is None else read.isoformat(), wrong,
                 )
             )  # fmt: skip
         return SourcesResult(listed)
 
     def _begin(self) -> None:
         """Remove the rows of folders that are no sources any more, and watch those that are."""
+        self.stop(STOP_SECONDS)
+        self._sources = _named(self._ormah.sources)
         self._missing, self._scanned, self._empty = {}, {}, {}
         own = [place.resolve() for place in ours(self._ormah)]
         self._wrong = {
-            folder: {str(folder): OURS} for folder in self._by_folder()
+            folder: {str(folder): OURS} for folder in self._sources
             if any(one == folder or one in folder.parents or folder in one.parents for one in own)
         }  # fmt: skip
-        folders = [folder for folder in self._by_folder() if folder not in self._wrong]
-        kept = {str(folder) for folder in folders}
-        gone = [
-            row.path
-            for row in self._ormah.index.source_rows()
-            if not kept.intersection(map(str, Path(row.file).parents))
-        ]
+        kept = [one for folder, one in self._sources.items() if folder not in self._wrong]
+        gone = [row.path for row in self._ormah.index.source_rows() if not any(one.holds(row) for one in kept)]
         if gone:
             self._ormah.index.apply({}, gone, head=None)
-        self._watch = FolderWatch("sources", folders, self, quiet=QUIET)
+        self._watch = FolderWatch("sources", [one.folder for one in kept], self, quiet=QUIET)
         self._tell()
-        if folders:
+        if kept:
             self._watch.start()
-
-    def _by_folder(self) -> dict[Path, SourceFolder]:
-        return {one.folder: one for one in self._ormah.sources}
-
-    def _names(self) -> dict[Path, str]:
-        """Return folder -> its name, with the name of the folder above it where two sources have the same."""
-        folders = list(self._by_folder())
-        times = Counter(one.name for one in folders)
-        return {one: one.name if times[one.name] == 1 else f"{one.parent.name}/{one.name}" for one in folders}
 
     # ------------------------------------------------------------ the listener
 
     def wants(self, folder: Path, file: Path) -> bool:
         """Return whether a file of a source is read, by its path alone."""
         relative = file.relative_to(folder)
-        source = self._by_folder().get(folder)
+        source = self._sources[folder]
         return (
-            source is not None
-            and file.name.lower().endswith(DOCUMENTS)
+            file.name.lower().endswith(DOCUMENTS)
             and not any(hidden(part) for part in relative.parts)
             and not any(part.casefold() == TEMPLATES for part in relative.parts[:-1])
-            and (not source.include or _matches(source.include, relative))
-            and not _matches(source.exclude, relative)
+            and (source.include is None or source.include.match_file(relative.as_posix()))
+            and not (source.exclude is not None and source.exclude.match_file(relative.as_posix()))
         )
 
     def troubled(self, wrong: dict[str, str]) -> None:
@@ -171,11 +177,10 @@ class SourceFolders:
 
     def scan(self, folder: Path) -> bool:
         """Compare a folder with the index, and read what changed."""
-        source, said = self._by_folder()[folder], f"{SOURCE_PREFIX}{self._names()[folder]}"
+        source = self._sources[folder]
         rows: dict[Path, list[SourceRow]] = {}
-        for row in self._ormah.index.source_rows():
-            if folder in (file := Path(row.file)).parents:
-                rows.setdefault(file, []).append(row)
+        for row in filter(source.holds, self._ormah.index.source_rows()):
+            rows.setdefault(Path(row.file), []).append(row)
         there = self._walk(folder)
         if rows and not there:
             self._wrong[folder] = {str(folder): EMPTIED}
@@ -183,7 +188,7 @@ class SourceFolders:
             return False
         fresh = [
             file for file, key in there.items()
-            if self._empty.get(file) != key and not _same(rows.get(file, ()), key, source.belongs_to, said)
+            if self._empty.get(file) != key and not _same(rows.get(file, ()), key, source)
         ]  # fmt: skip
         written = [file for file in fresh if not resting(there[file][1] / 1e9, QUIET)]
         fresh = [file for file in fresh if file not in written]
@@ -201,7 +206,7 @@ class SourceFolders:
                 return False
             priority.give()
             try:
-                digest, found = self._read(file, there[file], source.belongs_to, said)
+                digest, found = self._read(file, there[file], source)
             except Unreadable as error:
                 digest, found = "", {}
                 if str(error) not in SILENT:
@@ -241,10 +246,10 @@ class SourceFolders:
                         found[file] = (state.st_size, state.st_mtime_ns, state.st_ino)
         return found
 
-    def _read(self, file: Path, key: FileKey, space: str | None, said: str) -> tuple[str, dict[str, Note]]:
+    def _read(self, file: Path, key: FileKey, source: _Source) -> tuple[str, dict[str, Note]]:
         origin = self._origin(file)
         found = read_in_place(
-            file, source=said, space=space, changed=datetime.fromtimestamp(key[1] / 1e9, UTC).replace(microsecond=0),
+            file, source=source.said, space=source.space, changed=datetime.fromtimestamp(key[1] / 1e9, UTC).replace(microsecond=0),
             id_of=lambda place: self._id(origin, place), cleaned=lambda text: clean(self._ormah, text, []) or "",
         )  # fmt: skip
         return found.digest, found.notes
@@ -301,12 +306,21 @@ class SourceFolders:
         self._log.troubled(SOURCE, {**wrong, **self._missing})
 
 
-def _same(rows: Sequence[SourceRow], key: FileKey, space: str | None, said: str) -> bool:
-    """Return whether the index has a file as it is now, with this space and source."""
+def _same(rows: Sequence[SourceRow], key: FileKey, source: _Source) -> bool:
+    """Return whether the index has a file as it is now, with the space and name of its source."""
     return bool(rows) and all(
-        ((row.size, row.mtime_ns, row.inode), row.space, row.source) == (key, space, said) for row in rows
+        ((row.size, row.mtime_ns, row.inode), row.space, row.source) == (key, source.space, source.said) for row in rows
     )
 
 
-def _matches(patterns: Sequence[str], relative: Path) -> bool:
-    return bool(patterns) and pathspec.GitIgnoreSpec.from_lines(patterns).match_file(relative.as_posix())
+def _named(listed: Sequence[SourceFolder]) -> dict[Path, _Source]:
+    """Return folder -> source, in the order of the configuration."""
+    times = Counter(one.folder.name for one in listed)
+    return {
+        folder: _Source(
+            folder, folder.name if times[folder.name] == 1 else f"{folder.parent.name}/{folder.name}", one.belongs_to,
+            pathspec.GitIgnoreSpec.from_lines(one.include) if one.include else None,
+            pathspec.GitIgnoreSpec.from_lines(one.exclude) if one.exclude else None,
+        )
+        for one in listed for folder in [one.folder]
+    }  # fmt: skip

@@ -98,6 +98,9 @@ def test_it_is_whispered_in_its_own_space_only(house: House, notes: ObsidianVaul
     there = house.json("whisper", prompt, "--space", "kestrel")
     assert DEPLOY in there["text"]
     assert "Deploying.md · 2024-03-05" in there["text"]
+    section = first(house, "make ship")["short_id"]
+    assert DEPLOY in house.call("agent.whisper", prompt=prompt, space="kestrel", session_id="s").text
+    assert house.ctl("feedback", section, "+1").returncode == 0
     assert house.json("whisper", prompt, "--space", "falcon")["text"] == ""
     assert house.json("whisper", prompt, "--global")["text"] == ""
 

@@ -115,7 +115,7 @@ def _majorities(turn: RunContext, ids: list[str], me: str) -> dict[str, tuple[st
                 known = weights.setdefault(near, {})
                 known[far] = max(known.get(far, 0.0), edge.weight)
     others = sorted({far for known in weights.values() for far in known})
-    alive = set(index.keep(others, Filter(alive_at=turn.now)))
+    alive = set(index.keep(others, Filter(alive_at=turn.now, sources_of=())))
     spaces = {node_id: one.space for node_id, one in index.candidates(others).items() if node_id in alive}
     out: dict[str, tuple[str, int, int]] = {}
     for near, known in weights.items():

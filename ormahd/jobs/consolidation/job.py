@@ -506,7 +506,7 @@ class _Work:
         edges = index.edges_of(ids)
         against = [edge for edge in edges if edge.edge is EdgeType.CONTRADICTS]
         ends = [end for edge in against for end in (edge.source, edge.target)]
-        alive = set(index.keep(ends, Filter(alive_at=self.turn.now)))
+        alive = set(index.keep(ends, Filter(alive_at=self.turn.now, sources_of=())))
         barred = set(successors(index, ids, self.turn.now))
         for edge in against:
             if {edge.source, edge.target} <= alive:
