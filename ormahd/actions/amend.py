@@ -118,12 +118,6 @@ def see(ormah: Ormah, node_id: str) -> SeenNote:
             )
         raise NotFound(f"the note of {node_id[:8]} ({row.path}) is not in the vault any more", data={"id": node_id})
     note = parse(data, row.path)
-    if row.lent and note.kind is not NoteKind.BROKEN:
-        raise InvalidNote(
-            f"{row.path} is a file that Ormah only finds; nothing is written into it",
-            hint="edit the file itself",
-            data={"path": row.path, "id": node_id},
-        )
     if note.kind is not NoteKind.NOTE:
         first = note.problems[0] if note.problems else None
         what = (

@@ -170,8 +170,8 @@ def _today(ormah: Ormah, pairs: Mapping[str, Pair]) -> dict[str, Version | None]
 
 
 def _is_readable(ormah: Ormah, row: NodeRow) -> bool:
-    """Whether a file that Ormah only finds (`row.lent`) can be read as a note; True for all others."""
-    data = ormah.vault.read(row.path) if row.lent else None
+    """Whether the file of a memory can be read as a note."""
+    data = ormah.vault.read(row.path) if row.unwritten else None
     return data is None or parse(data, row.path).kind is not NoteKind.BROKEN
 
 

@@ -171,8 +171,7 @@ OF_VAULT = f"kind <> '{NoteKind.SOURCE}'"
 
 def known_files(connection: sqlite3.Connection, paths: Sequence[str] | None = None) -> dict[str, FileState]:
     """Return path -> the state when it was indexed, of each file of the vault. With `paths`, only for these files."""
-    lent = f"CASE WHEN kind = '{NoteKind.INDEXED}' THEN node_id END"
-    names = ("path", "size", "mtime_ns", "inode", "digest", lent)
+    names = ("path", "size", "mtime_ns", "inode", "digest")
     if paths is None:
         return {
             row[0]: FileState(*row)
@@ -308,7 +307,7 @@ class Reader:
             select = "SELECT path, size, mtime_ns, inode, f.digest, node_id, space, source FROM file f JOIN node USING (number)"
             return [SourceRow(*row) for row in connection.execute(f"{select} WHERE kind = '{NoteKind.SOURCE}'")]
 
-    def lent(self) -> set[str]:
+    def unwritten(self) -> set[str]:
         """Return the ids of the memories whose files Ormah never writes to."""
         with self.database.ask() as connection:
             return {row[0] for row in connection.execute(f"SELECT node_id FROM file WHERE kind IN {UNWRITTEN}")}

@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-UNWRITTEN = f"('{NoteKind.INDEXED}', '{NoteKind.SOURCE}', '{NoteKind.BROKEN}')"
+UNWRITTEN = f"('{NoteKind.SOURCE}', '{NoteKind.BROKEN}')"
 """The kinds of memories whose files Ormah never writes to, as a list in SQL."""
 GLOBAL = "global"
 """The name, in a filter of spaces, for memories without a space."""
@@ -113,8 +113,8 @@ class NodeRow(Struct, frozen=True):
     """The sha256 of the file's bytes from which this row was read. Given to a transaction as `expect`, it prevents that
     a later version of the file is overwritten."""
     strength: Strength = field(default=_DEFAULT_STRENGTH)
-    lent: bool = False
-    """Whether Ormah never writes to the note's file: it is only indexed, or cannot be read as a note."""
+    unwritten: bool = False
+    """Whether Ormah never writes to the file: it is one of a source, or cannot be read as a note."""
     said_in: str | None = None
     """`<session>#<turn>`: the turn of an archived session from which the memory was extracted; None if it was not
     extracted."""
@@ -166,7 +166,7 @@ def node_row(row: Sequence[Any], connections: Sequence[Connection], strength: Ma
         tags=_texts(row[6]), aliases=_texts(row[7]), source=row[8],
         connections=tuple(connections), confidence=float(row[9]), created=moment(row[10]), updated=moment(row[11]),
         valid_until=moment_or_none(row[12]), outdated_reason=row[13], path=row[14], digest=row[15],
-        strength=strength.get(row[0], _DEFAULT_STRENGTH), lent=bool(row[16]), said_in=row[17],
+        strength=strength.get(row[0], _DEFAULT_STRENGTH), unwritten=bool(row[16]), said_in=row[17],
     )  # fmt: skip
 
 

@@ -61,7 +61,7 @@ def files(
     should be indexed, state on the disk)."""
     columns = ", ".join(f"n.{name}" for name in full_text.PROPERTIES)
     rows = connection.execute(
-        f"SELECT f.path, f.node_id, n.digest, f.digest, t.content, f.kind = '{NoteKind.INDEXED}', {columns} FROM file f "
+        f"SELECT f.path, f.node_id, n.digest, f.digest, t.content, {columns} FROM file f "
         f"JOIN text t USING (number) LEFT JOIN node n USING (number) WHERE {OF_VAULT}"
     )
     known = {row[0]: row[1:] for row in rows}
@@ -74,11 +74,9 @@ def files(
             yield Difference("missing", path, note.id, "the file is not in the index")
         elif (row[1] or row[2]) != (digest(data) if row[1] else state.digest):
             yield Difference("changed", path, row[0], "the file has other bytes than those that were indexed")
-        elif (row[0] if row[4] else None) != state.lent:
-            yield Difference("changed", path, row[0], "the file counts as another note than the one that was indexed")
         elif row[3] != note.content:
             yield Difference("changed", path, row[0], "the index holds another text")
-        elif row[1] and row[5:] != full_text.properties(full_text.as_indexed(note, state)):
+        elif row[1] and row[4:] != full_text.properties(full_text.as_indexed(note)):
             yield Difference("changed", path, row[0], "the index holds other properties")
     for path, row in known.items():
         yield Difference("left over", path, row[0], "the index knows a file that is not there")

@@ -242,7 +242,7 @@ def fts_row(number: int, path: str, content: str, title: str | None, tags: str |
     return (number, *text_columns(title, path, content, json.loads(tags), json.loads(aliases)))
 
 
-NODES = frozenset({NoteKind.NOTE, NoteKind.INDEXED, NoteKind.SOURCE, NoteKind.BROKEN})
+NODES = frozenset({NoteKind.NOTE, NoteKind.SOURCE, NoteKind.BROKEN})
 """Kinds of files that are memories. A file that cannot be read as a note is a memory too, with its whole text as
 content."""
 PLACES = uuid.UUID("6f726d61-6820-4b69-a463-650000000001")
@@ -276,7 +276,7 @@ def entry(path: str, data: bytes, state: FileState, blob: str, note: Note | None
 
     This needs no database, so it runs outside the writer's lock.
     """
-    note = as_indexed(note or parse(data, path), state)
+    note = as_indexed(note or parse(data, path))
     if note.kind in NODES:
         words = text_columns(note.title, path, note.content, note.tags, note.aliases)
     else:
@@ -289,14 +289,10 @@ def entry(path: str, data: bytes, state: FileState, blob: str, note: Note | None
     return ParsedFile(path, state, note, words, same, started, updated, blob)
 
 
-def as_indexed(note: Note, state: FileState) -> Note:
-    """Return the note with the kind, id and space that the index gives it. They may differ from those in the file."""
-    if state.lent is not None and note.kind is not NoteKind.CONFLICTED:
-        note = replace(note, kind=NoteKind.INDEXED, id=state.lent)
-    elif note.kind is NoteKind.BROKEN and note.id is None:
-        note = replace(note, id=str(uuid.uuid5(PLACES, note.path)))
-    if state.space is not None and note.space is None and not note.everywhere:
-        note = replace(note, space=state.space)
+def as_indexed(note: Note) -> Note:
+    """Return the note with an id also if it cannot be read: one that is made of its path."""
+    if note.kind is NoteKind.BROKEN and note.id is None:
+        return replace(note, id=str(uuid.uuid5(PLACES, note.path)))
     return note
 
 

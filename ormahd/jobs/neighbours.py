@@ -49,7 +49,7 @@ class NearMemories:
     def __init__(self, index: Index) -> None:
         self._index = index
         self._known: dict[str, list[tuple[str, float]]] = {}
-        self._lent = index.lent()
+        self._unwritten = index.unwritten()
         """Ids of notes that Ormah never writes to. They are not returned as neighbours."""
 
     def of(self, node_id: str) -> list[tuple[str, float]]:
@@ -70,7 +70,7 @@ class NearMemories:
         for (node_id, _), found in zip(pieces, hits, strict=True):
             known = best[node_id]
             for other, cosine in found:
-                if other != node_id and other not in self._lent and cosine > known.get(other, -1.0):
+                if other != node_id and other not in self._unwritten and cosine > known.get(other, -1.0):
                     known[other] = cosine
         for node_id, known in best.items():
             self._known[node_id] = sorted(known.items(), key=lambda hit: (-hit[1], hit[0]))[:REACH]

@@ -27,10 +27,6 @@ class FileState(Struct, frozen=True):
     mtime_ns: int
     inode: int
     digest: str
-    lent: str | None = None
-    """The id of a note that is only indexed; its file contains none."""
-    space: str | None = None
-    """The space that the person chose for the folder; used if the note names none."""
 
 
 def finding(path: str | None, level: str, what: str, mend: str, line: int | None = None) -> dict[str, Any]:

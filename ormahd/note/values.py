@@ -154,8 +154,6 @@ class NoteKind(StrEnum):
     """Readable, without an id."""
     FOREIGN = "foreign"
     """A board of the Kanban plug-in; never written to."""
-    INDEXED = "indexed"
-    """Indexed under an id that the file does not contain; never written to. Only the index gives this kind."""
     SOURCE = "source"
     """A section of a file in a folder of the person; never written to. Only the index has this kind, and its path is
     absolute."""

@@ -100,8 +100,8 @@ def test_a_note_that_cannot_be_read_is_found_by_all_of_its_words_and_is_not_writ
     assert {one for one, _ in index.search_text("whale", 10)} == {A, B, broken}
     assert index.resolve(broken[:8]) == broken
     assert {one for one, _ in index.search_text("whale", 10, Filter(writable=True))} == {A}
-    assert [index.note(one).lent for one in (A, B, broken)] == [False, True, True]
-    assert index.lent() == {B, broken}
+    assert [index.note(one).unwritten for one in (A, B, broken)] == [False, True, True]
+    assert index.unwritten() == {B, broken}
     assert (index.stats().nodes, index.stats().plain) == (3, 1)
     with pytest.raises(NotFound, match=r"no memory lies at 'no note\.md'"):
         index.resolve("no note.md")

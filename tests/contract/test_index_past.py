@@ -42,12 +42,6 @@ class Told:
             self.read_oids.append(oid)
             yield self.blobs[oid]
 
-    def lent(self, path: str, data: bytes) -> tuple[str | None, str | None]:
-        return None, None
-
-    def indexed(self, path: str, data: bytes) -> bytes:
-        return data
-
 
 def at(
     pasts: Snapshots,

@@ -243,7 +243,7 @@ class Links:
         self._before = dict(self._own)
         self._body = {self._to(target) for target in body_links(keep.note.content)}
         sources = {edge.source for edge in ormah.index.edges_of([keep.id, gone.id])} - {keep.id, gone.id}
-        self._others = {node_id: see(ormah, node_id) for node_id in sorted(sources - ormah.index.lent())}
+        self._others = {node_id: see(ormah, node_id) for node_id in sorted(sources - ormah.index.unwritten())}
         self._theirs = {node_id: self._into_keeper(seen) for node_id, seen in self._others.items()}
         for link in gone.note.links:
             self._take(link)
