@@ -502,7 +502,6 @@ TEST = "test"
 SAYS = {
     "down": "does not answer",
     "rude": "answers what cannot be used",
-    "slow": "is slow",
     "budget": "is not asked any more today",
 }
 ANSWER_LINES = 12
@@ -517,7 +516,7 @@ ANSWER_LINES = 12
 @click.argument("words", metavar="[test]", nargs=-1, type=Words({TEST: None}))
 @pass_session
 def judge(session: Session, words: tuple[str, ...]) -> int:
-    """Show what the jobs' judge (`jobs.judge`) cost today, what is wrong with it, and which questions it left open.
+    """Show what the jobs' judge (`jobs.judge`) cost today and what is wrong with it.
 
     `test` asks it one question that holds nothing of yours, and shows what came, how long it took, and what it cost. Exit
     status 1 when the answer could not be used.
@@ -555,10 +554,6 @@ def judge_lines(judge: JudgeHealth) -> list[tuple[str, str]]:
         found.append(
             ("judge", f"asked again from {render.moment(judge.left_alone_until)}: ormahctl judge test asks now")
         )
-    for left in judge.open:
-        count = render.count(left.questions, "question")
-        text = f"{count} on {render.line(left.task)} left open, since {render.moment(left.since)}: {render.line(left.reason)}"
-        found.append(("judge", text))
     return found
 
 

@@ -165,22 +165,12 @@ class ResolveProposalResult(Result):
 
 
 class JudgeTrouble(Result):
-    """A problem with the judge. `kind`: down (no answer), rude (unusable answers), slow, or budget (used up for today)."""
+    """A problem with the judge. `kind`: down (no answer), rude (unusable answers), or budget (used up for today)."""
 
     kind: str
     since: str
     reason: str
     times: int
-
-
-class JudgeOpen(Result):
-    """Questions of a task (duplicates, links, conflicts, summaries) that got no usable answer. Later runs ask them
-    again."""
-
-    task: str
-    questions: int
-    since: str
-    reason: str
 
 
 class JudgeHealth(Result):
@@ -194,7 +184,6 @@ class JudgeHealth(Result):
     troubles: list[JudgeTrouble]
     left_alone_until: str | None
     """Until when it is not asked because it failed; null if it may be asked now."""
-    open: list[JudgeOpen]
     calls: int
     calls_a_day: int
     tokens: int

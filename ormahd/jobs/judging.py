@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ormahd.actions.views import iso
-from ormahd.api import Finding, JudgeHealth, JudgeOpen, JudgeTestResult, JudgeTrouble
+from ormahd.api import Finding, JudgeHealth, JudgeTestResult, JudgeTrouble
 from ormahd.errors import BadRequest
 from ormahd.judge import make
 from ormahd.judge.model_judge import ModelJudge
@@ -26,13 +26,11 @@ BUDGET = "budget"
 SAYS = {
     "down": "the judge ({name}) does not answer",
     "rude": "the judge ({name}) does not answer as it should",
-    "slow": "the judge ({name}) is slow",
     BUDGET: "the judge ({name}) is not asked any more today",
 }
 MENDS = {
     "down": "ormahctl judge test asks it once; the questions wait, and nothing is lost",
     "rude": "ormahctl judge test shows what it answers; perhaps another model does better",
-    "slow": "a smaller model, or a larger judge.timeout_seconds",
     BUDGET: "the questions wait for tomorrow; judge.calls_a_day and judge.tokens_a_day are the limits",
 }
 
@@ -47,7 +45,7 @@ class Judging:
         self._log = JudgeLog(ormah.state)
         self.asker: Asker | None = make.asker(
             self._kind, ormah.settings.judge, ormah.state.path.parent, self._log, clock=ormah.clock,
-            stopping=stopping.is_set, sleep=stopping.wait,
+            stopping=stopping.is_set,
         )  # fmt: skip
         if self.asker is not None:
             chosen = ormah.settings.judge
@@ -68,7 +66,6 @@ class Judging:
             self._kind, self.asker.name, iso(self._log.answered()),
             [JudgeTrouble(one.kind, _when(one.since), one.reason, one.times) for one in troubles],
             iso(self.asker.left_alone_until),
-            [JudgeOpen(one.task, one.questions, _when(one.since), one.reason) for one in self._log.left_open()],
             calls, limits.calls, tokens, limits.tokens,
         )  # fmt: skip
 
@@ -78,7 +75,7 @@ class Judging:
         for one in health.troubles if health is not None else ():
             assert health is not None
             what = f"{SAYS[one.kind].format(name=health.name)}, since {one.since[:16].replace('T', ' ')}: {one.reason}"
-            yield Finding("info" if one.kind in {BUDGET, "slow"} else "warning", what, mend=MENDS[one.kind])
+            yield Finding("info" if one.kind == BUDGET else "warning", what, mend=MENDS[one.kind])
 
     def test(self) -> JudgeTestResult:
         """Ask the judge a trial question, which contains no data of the person.

@@ -11,12 +11,11 @@ day.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
@@ -31,13 +30,6 @@ from ormahd.text.secrets import redact
 
 log = logging.getLogger("ormahd.judge")
 
-TRIES: Final = 3
-"""Maximum number of tries of a call that failed in a way in which another try may help."""
-BACKOFF_S: Final = (1.0, 4.0)
-"""Seconds to wait before the second and before the third try. A server needs about that long to restart."""
-LONGEST_WAIT_S: Final = 30.0
-"""The longest Retry-After, in seconds, that is waited for before another try. If a judge asks for more, it is not tried
-again but left alone for that time."""
 PAUSE: Final = timedelta(minutes=1)
 LONGEST_PAUSE: Final = timedelta(hours=1)
 """The longest time for which a judge that failed is left alone. It is `PAUSE` at first, and doubles with each
@@ -47,8 +39,6 @@ LONGEST_ASKED: Final = timedelta(days=1)
 back, and the pause is ignored."""
 UNUSABLE_IN_A_ROW: Final = 3
 """Number of unusable answers in a row after which the judge is left alone: each costs as much as a usable one."""
-SLOW_SHARE: Final = 0.5
-"""Share of `judge.timeout_seconds` from which an answer counts as slow."""
 CHARACTERS_A_TOKEN: Final = 3.5
 """Bytes of UTF-8 per token, to estimate the tokens if a judge does not report them. English prose has 4; JSON and other
 languages have fewer."""
@@ -95,7 +85,7 @@ class JudgeCall(Struct, frozen=True):
 
 
 class Ledger(Protocol):
-    """What `Asker` needs from the record of a judge's costs, problems and open questions, which survives restarts
+    """What `Asker` needs from the record of a judge's costs and problems, which survives restarts
     (`state/judge_log.py`)."""
 
     def spent(self, day: str) -> tuple[int, int]: ...
@@ -105,10 +95,6 @@ class Ledger(Protocol):
     def trouble(self, kind: str, reason: str) -> None: ...
 
     def fine(self, *kinds: str) -> None: ...
-
-    def keep(self, task: str, keys: Collection[str], reason: str) -> None: ...
-
-    def settled(self, keys: Collection[str]) -> None: ...
 
 
 class JudgeLimits(Struct, frozen=True):
@@ -121,14 +107,19 @@ class JudgeLimits(Struct, frozen=True):
 
 class Asker:
     """Sends batches of questions to one judge, one batch at a time, and reads the answers. Keeps within the judge's
-    limits. Thread-safe. `sleep` waits for some seconds, and returns True if the daemon stops in that time."""
+    limits. Thread-safe."""
 
     def __init__(
-        self, transport: Transport, ledger: Ledger, limits: JudgeLimits, *, clock: Callable[[], datetime],
-        stopping: Callable[[], bool], sleep: Callable[[float], bool],
-    ) -> None:  # fmt: skip
+        self,
+        transport: Transport,
+        ledger: Ledger,
+        limits: JudgeLimits,
+        *,
+        clock: Callable[[], datetime],
+        stopping: Callable[[], bool],
+    ) -> None:
         self._transport, self._ledger, self.limits = transport, ledger, limits
-        self._clock, self._stopping, self._sleep = clock, stopping, sleep
+        self._clock, self._stopping = clock, stopping
         self._lock = threading.Lock()
         self._failures = self._unusable = 0
         self._closed_until: datetime | None = None
@@ -157,30 +148,18 @@ class Asker:
             Unusable: nothing of the answer can be used.
             JudgeGone: no answer came; or the judge was not asked: it failed recently, or the day's budget is used up.
         """
-        keys = _keys(question)
         with self._lock:
             if (until := self.left_alone_until) is not None:
-                self._ledger.keep(question.task, keys.values(), self._closed_by)
                 raise JudgeGone(f"the judge is left alone until {until:%H:%M} UTC: {self._closed_by}")
-            try:
-                trial = self._ask(question)
-            except JudgeGone as exc:
-                if not self._stopping():
-                    self._ledger.keep(question.task, keys.values(), str(exc))
-                raise
+            trial = self._ask(question)
             if not trial.usable or (question.whole and trial.why is not None):
                 self._unusable += 1
-                self._ledger.keep(question.task, keys.values(), f"unusable answer: {trial.why}")
                 self._ledger.trouble("rude", f"its answers cannot be used: {trial.why}")
                 if self._unusable >= UNUSABLE_IN_A_ROW:
                     self._close(f"{self._unusable} answers in a row could not be used: {trial.why}")
                 raise Unusable(trial.why or "")
             self._unusable = 0
             self._ledger.fine("down", "rude", "budget")
-            answered = set(keys) if question.numbers is None else {item.q for item in trial.items}
-            self._ledger.settled([keys[number] for number in answered])
-            if missing := [key for number, key in keys.items() if number not in answered]:
-                self._ledger.keep(question.task, missing, f"unusable answer: {trial.why}")
             return trial.items
 
     def attempt(self, question: JudgeQuestion) -> JudgeCall:
@@ -200,18 +179,19 @@ class Asker:
         begun = time.monotonic()
         form = answers.schema(question.item)
         first = _prompt(question, form)
-        said, spent, calls, counted = self._call(question.task, first, form)
+        said, spent = self._call(question.task, first, form)
+        calls, counted = 1, said.tokens is not None
         reading = answers.read(said.text, question.item)
         items, why = _usable(reading, question), _fault(reading, question)
         if why is not None:  # ask once to repair the answer
             again = _repair(first, said.text, why, [number for number in question.numbers or () if number not in items])
             try:
-                repaired, more, tries, also = self._call(question.task, again, form)
+                repaired, more = self._call(question.task, again, form)
             except JudgeGone:
                 if not items:
                     raise
             else:
-                spent, calls, counted, said = spent + more, calls + tries, counted and also, repaired
+                spent, calls, counted, said = spent + more, 2, counted and repaired.tokens is not None, repaired
                 reading = answers.read(repaired.text, question.item)
                 found, before = _usable(reading, question), items
                 items = found | before if question.numbers is not None else found or before
@@ -222,36 +202,25 @@ class Asker:
             counted, tuple(items[key] for key in sorted(items)),
         )  # fmt: skip
 
-    def _call(self, task: str, prompt: str, form: Mapping[str, Any]) -> tuple[JudgeReply, int, int, bool]:
-        """Send a prompt; if that fails and another try may help, send it again. Return (answer, tokens, number of
-        calls, whether the judge stated the tokens). `form`: the JSON schema of the answer."""
+    def _call(self, task: str, prompt: str, form: Mapping[str, Any]) -> tuple[JudgeReply, int]:
+        """Send a prompt, and return (answer, tokens). `form`: the JSON schema of the answer."""
         guess = _estimated(prompt)
-        tries = 0
-        while True:
-            day = self._afford(guess)
-            self._ledger.spend(day, 1, guess)  # before the call, so that it is counted even after a crash
-            tries += 1
-            begun = time.monotonic()
-            try:
-                said = self._transport.send(prompt, form, self.limits.seconds, self._stopping)
-            except Stopping:
-                raise JudgeGone("the daemon stops") from None
-            except Failed as exc:
-                if not exc.sent:
-                    self._ledger.spend(day, -1, -guess)
-                if not exc.again or tries >= TRIES or (exc.wait or 0.0) > LONGEST_WAIT_S:
-                    raise self._failed(task, exc) from None
-                log.info("the judge failed at %s, and is asked again", task)
-                if self._sleep(exc.wait if exc.wait is not None else BACKOFF_S[tries - 1]):
-                    raise JudgeGone("the daemon stops") from None
-                continue
-            seconds = time.monotonic() - begun
-            tokens = said.tokens if said.tokens is not None else guess + _estimated(said.text)
-            self._ledger.spend(day, 0, tokens - guess)
-            self._took(seconds)
-            self._failures, self._closed_until = 0, None
-            log.info("the judge answered %s in %.1f s, %d tokens", task, seconds, tokens)
-            return said, tokens, tries, said.tokens is not None
+        day = self._afford(guess)
+        self._ledger.spend(day, 1, guess)  # before the call, so that it is counted even after a crash
+        begun = time.monotonic()
+        try:
+            reply = self._transport.send(prompt, form, self.limits.seconds, self._stopping)
+        except Stopping:
+            raise JudgeGone("the daemon stops") from None
+        except Failed as exc:
+            if not exc.sent:
+                self._ledger.spend(day, -1, -guess)
+            raise self._failed(task, exc) from None
+        tokens = reply.tokens if reply.tokens is not None else guess + _estimated(reply.text)
+        self._ledger.spend(day, 0, tokens - guess)
+        self._failures, self._closed_until = 0, None
+        log.info("the judge answered %s in %.1f s, %d tokens", task, time.monotonic() - begun, tokens)
+        return reply, tokens
 
     def _afford(self, tokens: int) -> str:
         """Return today's date if the day's budget has room for one more call of `tokens`; else raise JudgeGone."""
@@ -266,17 +235,10 @@ class Asker:
         self._ledger.trouble("budget", reason)
         raise JudgeGone(reason)
 
-    def _took(self, seconds: float) -> None:
-        if seconds > SLOW_SHARE * self.limits.seconds:
-            self._ledger.trouble("slow", f"an answer took {seconds:.0f} of {self.limits.seconds:.0f} s")
-        else:
-            self._ledger.fine("slow")
-
     def _failed(self, task: str, failed: Failed) -> JudgeGone:
         self._failures += 1
         self._ledger.trouble("rude" if failed.rude else "down", failed.reason)
-        pause = timedelta(seconds=failed.wait) if failed.wait is not None and failed.wait > LONGEST_WAIT_S else None
-        self._close(failed.reason, pause)
+        self._close(failed.reason, None if failed.wait is None else timedelta(seconds=failed.wait))
         log.warning("the judge did not answer %s; `ormahctl status` says why", task)
         return JudgeGone(failed.reason)
 
@@ -300,19 +262,6 @@ def _prompt(question: JudgeQuestion, form: Mapping[str, Any]) -> str:
         "----- data -----", data, "----- end of the data -----", "",
         "Use no tools. Answer with one JSON object of this schema, and nothing else:", json.dumps(form),
     ])  # fmt: skip
-
-
-def _keys(question: JudgeQuestion) -> dict[int, str]:
-    """Return number of a question in this batch -> a hash of the question, by which it is recognised in any other
-    batch."""
-    if question.numbers is None:
-        return {0: _hash(question.task, question.data)}
-    parts = zip(question.numbers, question.data, strict=True)
-    return {number: _hash(question.task, {**part, "q": None}) for number, part in parts}
-
-
-def _hash(task: str, data: Any) -> str:
-    return hashlib.sha256(f"{task}\0{json.dumps(data, sort_keys=True)}".encode()).hexdigest()
 
 
 def _repair(prompt: str, said: str, why: str, missing: list[int]) -> str:

@@ -101,7 +101,7 @@ class Command:
         if status != 0:
             raise Failed(_ended(status, last_line(run.stderr)))
         if not found.text.strip():
-            raise Failed("the answer is empty", again=True)
+            raise Failed("the answer is empty")
         return found
 
     def _words(self) -> list[str]:

@@ -26,8 +26,6 @@ CONNECT_SECONDS: Final = 10.0
 """Maximum seconds to connect. A server that runs accepts a connection within milliseconds."""
 KEY_CHARACTERS: Final = 4_096
 _ERRNO = re.compile(r"^\[Errno -?\d+\] ")
-_AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
-"""HTTP statuses of a server that is overloaded or restarting, so that another try may help."""
 _NO_SCHEMA: Final = frozenset({400, 422})
 """HTTP statuses by which a server may refuse a request because it does not support schemas. The request is then sent
 again without a schema."""
@@ -157,9 +155,9 @@ class _HttpCall:
                 Failed(_LATE) if time.monotonic() > self._end else Failed("it does not accept a connection", sent=False)
             )
         except httpx.ConnectError as exc:
-            self._fault = Failed(f"it cannot be reached: {_plain(exc)}", again=True, sent=False)
+            self._fault = Failed(f"it cannot be reached: {_plain(exc)}", sent=False)
         except (httpx.HTTPError, OSError) as exc:
-            self._fault = Failed(f"the connection broke: {_plain(exc)}", again=True)
+            self._fault = Failed(f"the connection broke: {_plain(exc)}")
         except Exception as exc:  # noqa: BLE001 - raised again in the thread that asked
             self._fault = exc
         finally:
@@ -226,7 +224,7 @@ def _failure(status: int, said: bytes, after: float | None) -> Failed:
         *([told] if told else []),
         *([_HINTS[status]] if status in _HINTS else []),
     ]
-    return Failed(": ".join(parts), again=status in _AGAIN, wait=after)
+    return Failed(": ".join(parts), wait=after)
 
 
 def _error_of(said: bytes) -> str:
@@ -258,7 +256,7 @@ def _read(said: bytes) -> JudgeReply:
             part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)
         )
     if not isinstance(content, str) or not content.strip():
-        raise Failed("the answer is empty", again=True)
+        raise Failed("the answer is empty")
     return JudgeReply(content, _tokens(found.get("usage")))
 
 

@@ -30,12 +30,16 @@ RIGHT: Final = (True, False)
 
 
 def asker(
-    kind: str, settings: JudgeSettings, state: Path, ledger: Ledger, *, clock: Callable[[], datetime],
-    stopping: Callable[[], bool], sleep: Callable[[float], bool],
-) -> Asker | None:  # fmt: skip
+    kind: str,
+    settings: JudgeSettings,
+    state: Path,
+    ledger: Ledger,
+    *,
+    clock: Callable[[], datetime],
+    stopping: Callable[[], bool],
+) -> Asker | None:
     """Return an asker for the judge that the settings name; None if they name none. `kind`: the value of
-    `jobs.judge`; `state`: the state directory; `stopping`: returns whether the daemon stops; `clock`, `sleep`: see
-    `Asker`."""
+    `jobs.judge`; `state`: the state directory; `stopping`: returns whether the daemon stops."""
     transport: Transport
     if kind == "command":
         transport = Command(settings.command, settings.model, state / FOLDER)
@@ -44,4 +48,4 @@ def asker(
     else:
         return None
     limits = JudgeLimits(settings.timeout_seconds, settings.calls_a_day, settings.tokens_a_day)
-    return Asker(transport, ledger, limits, clock=clock, stopping=stopping, sleep=sleep)
+    return Asker(transport, ledger, limits, clock=clock, stopping=stopping)

@@ -22,17 +22,13 @@ QUOTED: Final = 160
 class Failed(Exception):
     """Raised if the judge gave no answer that could be read.
 
-    `again`: whether another try may help soon, as when a server restarts. `wait`: seconds for which the judge asked
-    not to be called. `rude`: whether it replied with something that is no answer, such as HTML. `sent`: whether the
+    `wait`: seconds for which the judge asked not to be called. `rude`: whether it replied with something that is no answer, such as HTML. `sent`: whether the
     prompt was sent, so that the call may have cost something.
     """
 
-    def __init__(
-        self, reason: str, *, again: bool = False, wait: float | None = None, rude: bool = False, sent: bool = True
-    ) -> None:
+    def __init__(self, reason: str, *, wait: float | None = None, rude: bool = False, sent: bool = True) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.again = again
         self.wait = wait
         self.rude = rude
         self.sent = sent

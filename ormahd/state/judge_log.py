@@ -1,12 +1,11 @@
-"""The judge's costs per day, its problems, and the questions that it left open.
+"""The judge's costs per day, and its problems.
 
 All of it survives restarts of the daemon, because the budget holds for a whole day.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from msgspec import Struct
@@ -15,13 +14,10 @@ from ormahd.state.state import State
 
 DAYS_KEPT: Final = 31
 """Number of days whose costs are kept."""
-OPEN_FOR: Final = timedelta(days=3)
-"""How long a question counts as open if it is not asked again. A run does not ask it again once one of its memories was
-changed, merged or forgotten."""
 
 
 class LoggedTrouble(Struct, frozen=True):
-    """A problem of the judge. `kind`: "down", "rude" (its answers cannot be used), "slow" or "budget". `times`: how
+    """A problem of the judge. `kind`: "down", "rude" (its answers cannot be used) or "budget". `times`: how
     often it happened since `since`."""
 
     kind: str
@@ -31,17 +27,8 @@ class LoggedTrouble(Struct, frozen=True):
     times: int
 
 
-class LeftOpen(Struct, frozen=True):
-    """Number of questions of one task that got no usable answer. The next run asks them again."""
-
-    task: str
-    since: datetime
-    questions: int
-    reason: str
-
-
 class JudgeLog:
-    """Stores the costs, the problems and the open questions of one vault's judge on this machine. Thread-safe."""
+    """Stores the costs and the problems of one vault's judge on this machine. Thread-safe."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -66,14 +53,12 @@ class JudgeLog:
             )
 
     def about(self, who: str) -> None:
-        """Note that the settings name the judge `who` now. If it was another one before, delete its problems and its
-        open questions. The costs stay, because the budget is one for all judges."""
+        """Note that the settings name the judge `who` now. If it was another one before, delete its problems. The costs stay, because the budget is one for all judges."""
         with self._state.transaction() as db:
             row = db.execute("SELECT value FROM judge_mark WHERE name = 'who'").fetchone()
             if row is not None and row[0] == who:
                 return
             db.execute("DELETE FROM judge_trouble")
-            db.execute("DELETE FROM judge_open")
             db.execute("DELETE FROM judge_mark")
             db.execute("INSERT INTO judge_mark (name, value) VALUES ('who', ?)", (who,))
 
@@ -109,34 +94,3 @@ class JudgeLog:
         with self._state.transaction() as db:
             row = db.execute("SELECT value FROM judge_mark WHERE name = 'answered'").fetchone()
         return None if row is None else datetime.fromisoformat(row[0])
-
-    def keep(self, task: str, keys: Collection[str], reason: str) -> None:
-        """Record that the questions with these keys stay open, and why. `task`: the task that asked them."""
-        now = self._state.clock().isoformat()
-        with self._state.transaction() as db:
-            db.executemany(
-                "INSERT INTO judge_open (key, task, since, last, reason) VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
-                "last = excluded.last, reason = excluded.reason",
-                [(key, task, now, now, reason) for key in keys],
-            )
-
-    def settled(self, keys: Collection[str]) -> None:
-        """Record that the questions with these keys were answered."""
-        with self._state.transaction() as db:
-            db.executemany("DELETE FROM judge_open WHERE key = ?", [(key,) for key in keys])
-
-    def left_open(self) -> list[LeftOpen]:
-        """Return the number of open questions of each task. A question that was not asked again for `OPEN_FOR` is
-        dropped, because its memories have changed."""
-        old = (self._state.clock() - OPEN_FOR).isoformat()
-        with self._state.transaction() as db:
-            db.execute("DELETE FROM judge_open WHERE last < ?", (old,))
-            rows = db.execute("SELECT task, since, reason FROM judge_open ORDER BY task, last, key").fetchall()
-        found: dict[str, LeftOpen] = {}
-        for task, since, reason in rows:  # of several reasons of a task, the last one is shown
-            began, before = datetime.fromisoformat(since), found.get(task)
-            found[task] = (
-                LeftOpen(task, began, 1, reason) if before is None
-                else LeftOpen(task, min(began, before.since), before.questions + 1, reason)
-            )  # fmt: skip
-        return list(found.values())

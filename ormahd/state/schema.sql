@@ -142,18 +142,11 @@ CREATE TABLE judge_day (        -- what the judge cost
     tokens INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE judge_trouble (    -- what is wrong with it
-    kind TEXT PRIMARY KEY,      -- down, rude, slow, budget
+    kind TEXT PRIMARY KEY,      -- down, rude, budget
     since TEXT NOT NULL,
     last TEXT NOT NULL,
     reason TEXT NOT NULL,
     times INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE judge_open (       -- questions that it left open when it was last asked
-    key TEXT PRIMARY KEY,       -- sha256 of the question
-    task TEXT NOT NULL,
-    since TEXT NOT NULL,
-    last TEXT NOT NULL,
-    reason TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE judge_mark (
     name TEXT PRIMARY KEY,      -- who: what it is; answered: when it last gave a usable answer
