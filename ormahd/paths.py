@@ -107,11 +107,6 @@ def models_dir() -> Path:
     return _base("cache") / "models"
 
 
-def own_models() -> Path:
-    """Return the folder of embedding models that `ormahctl model use` downloaded or copied: one subfolder per name."""
-    return _base("data") / "models"
-
-
 def state_dir(root: Path, vault_id: str) -> Path:
     return _base("state") / f"{vault_id}-{_key(root)}"
 

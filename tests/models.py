@@ -1,4 +1,4 @@
-"""What is made of the default model at its first load (its matrices in eight bits, its basis): made once in a run of the suite, and
+"""What is made of the default model at its first load (its basis): made once in a run of the suite, and
 given to every house and index directory that is not about the making."""
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ def _served(embedding: EmbeddingHealth | None) -> str:
     """Return a sentence on the runtime of the model; empty until the model is loaded."""
     if embedding is None or embedding.runtime not in RUNTIMES:
         return ""
-    return f" · {RUNTIMES[embedding.runtime]} {render.line(embedding.version)}, {embedding.precision}"
+    return f" · {RUNTIMES[embedding.runtime]} {render.line(embedding.version)}"
 
 
 def _searched(vectors: VectorsHealth) -> str:

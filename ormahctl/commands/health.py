@@ -87,8 +87,6 @@ def doctor(session: Session, fix: bool, verbose: bool) -> int:
                 _print_kind(kind)
         if not found.findings:
             render.out("all is well")
-        if verbose and daemon is not None:
-            _model(session)
         if verbose:
             render.out(_gateway(session))
     return FOUND if any(finding.level != "info" for finding in found.findings) else 0
@@ -100,27 +98,6 @@ def _gateway(session: Session) -> str:
         return "gateway does not run: it starts with the first session of an agent (MCP), or with ormahctl web"
     sessions = render.count(int(str(running["sessions"])), "session")
     return f"gateway {running['version']}: pid {running['pid']}, {sessions} of agents (MCP)"
-
-
-def _model(session: Session) -> None:
-    """Print the runtime of the embedding model, and what was measured of it."""
-    health = session.client.call("admin.health", NoParams(), HealthResult)
-    from ormahctl.commands.daemon import RUNTIMES
-
-    found = health.embedding
-    if found is None:
-        return
-    about = [
-        f"{RUNTIMES.get(found.runtime, found.runtime)} {found.version}",
-        found.precision,
-        *([found.why] if found.why else []),
-    ]
-    if found.vectors is not None and found.tokens is not None:
-        digits = 7 if found.precision == "fp32" else 4
-        about.append(f"as sentence-transformers: cosine {min(found.vectors, found.tokens):.{digits}f}")
-    if found.milliseconds is not None:
-        about.append(f"a short note takes {found.milliseconds} ms in int8, {found.full_milliseconds} ms in fp32")
-    render.out(f"model {render.line(health.index.model)}: {render.line('; '.join(about))}")
 
 
 def _kinds(findings: list[Finding]) -> list[list[Finding]]:

@@ -56,7 +56,7 @@ class _Packed(Struct, frozen=True):
 
     ids: Sequence[str]
     offsets: NDArray[np.int64]
-    packed: NDArray[np.uint8]
+    packed: NDArray[np.ubyte]
 
 
 def recall_sessions(ormah: Ormah, query: SearchQuery) -> RecallResult:
@@ -108,7 +108,6 @@ def _scores(ormah: Ormah, question: str, passages: Sequence[str], by_words: Sequ
         documents |= dict(zip(some, made, strict=True))
         done += len(some)
     if done:  # the passes leave some 60 MB allocated, and such questions are rare
-        embedder.give_back()
         priority.give_back()
     compared = sorted(documents)
     late = dict(zip(compared, _late(asked, [documents[at] for at in compared]), strict=True))
@@ -129,7 +128,7 @@ def _late(asked: QueryVectors, documents: Sequence[DocumentVectors]) -> NDArray[
     if not there:
         return np.zeros(len(documents), np.float32)
     every = np.concatenate([codes[at] for at in there])
-    packed = np.frombuffer(token_vectors.pack(every), np.uint8).reshape(len(every), -1)
+    packed = np.frombuffer(token_vectors.pack(every), np.ubyte).reshape(len(every), -1)
     offsets = np.cumsum([0, *(len(codes[at]) for at in there)]).astype(np.int64)
     stored = _Packed([str(at) for at in there], offsets, packed)
     return max_sim(asked.tokens, weights, [str(at) for at in range(len(documents))], stored).rare

@@ -49,24 +49,11 @@ class VectorsHealth(Result):
 
 
 class EmbeddingHealth(Result):
-    """The runtime of the embedding model, and its measured precision and speed."""
+    """What runs the embedding model."""
 
     runtime: str
     """`onnx`, `torch` or `hashing`."""
     version: str
-    precision: str
-    """`fp32` or `int8`."""
-    why: str | None
-    """Why no faster runtime or precision is used, if the settings allow one."""
-    vectors: float | None
-    tokens: float | None
-    """Smallest cosine to the vectors (`vectors`) and token vectors (`tokens`) of sentence-transformers; null if not
-    compared."""
-    texts: int
-    """Number of texts that were compared."""
-    milliseconds: float | None
-    full_milliseconds: float | None
-    """CPU time for one short note (about 36 tokens), with int8 (`milliseconds`) and with fp32; null without int8."""
 
 
 class SyncHealth(Result):

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ormahd.api import EmbeddingHealth
 from ormahd.embedding import token_vectors
 from ormahd.embedding.scale import Scale
-from ormahd.embedding.token_vectors import Float, Int8, split
+from ormahd.embedding.token_vectors import Codes, Float, split
 from ormahd.text.words import words
 
 
@@ -33,8 +33,8 @@ class Piece(Struct, frozen=True):
     """Unit, float32[dimensions]."""
     token_ids: NDArray[np.uint32]
     """The ids of its n tokens."""
-    tokens: Int8
-    """The tokens' vectors, quantised: int8[n, late dimensions]."""
+    tokens: Codes
+    """The tokens' vectors, quantised: bytes, [n, late dimensions]."""
 
 
 class DocumentVectors(Struct, frozen=True):
@@ -94,9 +94,6 @@ class Embedder(Protocol):
         ...
 
     def embed_query(self, text: str) -> QueryVectors: ...
-    def give_back(self) -> None:
-        """Free RAM that is needed only while many texts are embedded."""
-        ...
 
 
 class ModelProperties(Struct, frozen=True):
@@ -106,8 +103,6 @@ class ModelProperties(Struct, frozen=True):
     """A tokenizer of the package `tokenizers`, without truncation and padding."""
     window: int
     """Maximum number of tokens in a forward pass of one text, special tokens included."""
-    pad: int
-    """Id of the padding token."""
     query: str = ""
     document: str = ""
     """`query` and `document`: the prefixes that the model's files name for queries and documents; empty for none."""
@@ -132,7 +127,7 @@ class Hashing:
     """An embedder by feature hashing of words, with the interface of a real one."""
 
     name = "hashing"
-    served = EmbeddingHealth("hashing", "", "fp32", None, None, None, 0, None, None)
+    served = EmbeddingHealth("hashing", "")
     dimensions = DIMENSIONS
 
     def __init__(self, late_dimensions: int = 128, *, salt: str = "") -> None:
@@ -156,9 +151,6 @@ class Hashing:
             parts = [text[spans[first][0] : spans[last - 1][1]] if last else "" for first, last in places]
             made.append(DocumentVectors(tuple(self._piece(f"{heading or ''}\n{part}") for part in parts)))
         return made
-
-    def give_back(self) -> None:
-        """Do nothing: there is no RAM to free."""
 
     def embed_query(self, text: str) -> QueryVectors:
         vector, ids, tokens = self._vectors(text)

@@ -1,14 +1,9 @@
-"""The embedder of a real model: load it, batch its forward passes, and turn texts into vectors.
+"""The embedder of a real model: load it, and turn texts into vectors.
 
-`load` returns the embedder that the settings name. A model runs on ONNX Runtime (`onnx.py`) if its vectors there equal
-those of sentence-transformers (`check.py`), else on torch (`model_files.Torch`). Importing this module imports none of
-these libraries.
+`load` returns the embedder that the settings name. An ONNX file runs on ONNX Runtime (`onnx.py`), any other model on
+torch (`model_files.Torch`). Importing this module imports none of these libraries.
 
 `Model` splits texts into windows of tokens, runs forward passes, and returns vectors.
-
-`Together` batches passes: concurrent callers with a text or two each share one pass, because that is faster. The first
-caller runs a pass at once. Callers that arrive meanwhile wait for its end; then the first of them runs one pass for all
-that wait.
 """
 
 from __future__ import annotations
@@ -16,151 +11,37 @@ from __future__ import annotations
 import hashlib
 import itertools
 import logging
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from threading import Lock
+from typing import TypeVar
 
 import msgspec
 import numpy as np
-from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from ormahd.api import EmbeddingHealth
-from ormahd.embedding import scale, token_vectors
-from ormahd.embedding.embedder import DocumentVectors, Embedder, ModelProperties, Piece, QueryVectors
+from ormahd.embedding import model_files, scale, token_vectors
+from ormahd.embedding.embedder import DocumentVectors, Embedder, Hashing, ModelProperties, Piece, QueryVectors
 from ormahd.embedding.families import family_of
-from ormahd.embedding.model_files import in_place, is_default
+from ormahd.embedding.onnx import OnnxRuntime
 from ormahd.embedding.reading import read_share
 from ormahd.embedding.scale import Scale
-from ormahd.embedding.token_vectors import (
-    OVERLAP,
-    SEARCH_BACK,
-    Float,
-    ForwardPass,
-    Ids,
-    Runtime,
-    forward_pass,
-    ids_of,
-    run,
-    split,
-)
-from ormahd.errors import Unavailable
+from ormahd.embedding.token_vectors import OVERLAP, SEARCH_BACK, Codes, Float, Ids, Runtime, forward_pass, ids_of, split
 from ormahd.process import priority
-from ormahd.process import priority as memory
 from ormahd.settings import EmbeddingSettings
 
-W = TypeVar("W")
-M = TypeVar("M")
 X = TypeVar("X")
+Made = tuple[Float, NDArray[np.uint32], Codes]
+"""Results for one window: (vector, token ids, token vectors)."""
 
-
-def fitting(waiting: list[X], lengths: Callable[[X], Sequence[int]], most: int) -> list[X]:
-    """Remove the first items from `waiting` that fit into one pass of `most` tokens, at least one, and return them.
-
-    `lengths`: returns the number of tokens of each window of an item. Tokens of padding count too. The caller must
-    keep other threads from changing `waiting`.
-    """
-    batch: list[X] = []
-    count = longest = 0
-    for one in waiting:
-        windows = lengths(one)
-        count += len(windows)
-        longest = max([longest, *windows])
-        if batch and count * longest > most:
-            break
-        batch.append(one)
-    del waiting[: len(batch)]
-    return batch
-
-
-class _Ticket(Struct, Generic[W, M], eq=False):
-    """A call of `Together` that waits for its results."""
-
-    windows: Sequence[W]
-    turn: threading.Event = field(default_factory=threading.Event)
-    """Set when the call is over, or when its thread has to run the next pass."""
-    over: bool = False
-    """Whether the results (`made`), or the `error` of the pass, are set."""
-    made: list[M] | None = None
-    error: BaseException | None = None
-
-
-class Together(Generic[W, M]):
-    """Joins calls from several threads into one call of `forward`. Thread-safe.
-
-    `forward` returns one result for each window (the token ids of a text or piece), in order.
-    """
-
-    def __init__(self, forward: Callable[[Sequence[W]], list[M]], length: Callable[[W], int], *, most: int) -> None:
-        """`length`: returns the number of tokens of a window. `most`: maximum number of tokens in a pass, with
-        padding."""
-        self._forward = forward
-        self._length = length
-        self._most = most
-        self._lock = threading.Lock()
-        self._busy = False
-        """Whether a pass is running. If none is, no call waits."""
-        self._waiting: list[_Ticket[W, M]] = []
-
-    def __call__(self, windows: Sequence[W]) -> list[M]:
-        """Return the results for `windows`. If the call of `forward` with them raised, raise the same exception."""
-        ticket: _Ticket[W, M] = _Ticket(windows)
-        with self._lock:
-            self._waiting.append(ticket)
-            first, self._busy = not self._busy, True
-        if not first:
-            ticket.turn.wait()
-        if not ticket.over:
-            priority.give()
-            self._run()
-        if ticket.error is not None:
-            raise ticket.error
-        assert ticket.made is not None
-        return ticket.made
-
-    def _run(self) -> None:
-        """Call `forward` for as many waiting calls as fit, at least one. Then wake the thread that runs the next
-        pass."""
-        with self._lock:
-            batch = fitting(self._waiting, lambda ticket: [*map(self._length, ticket.windows)], self._most)
-        try:
-            made = self._forward([window for ticket in batch for window in ticket.windows])
-        except BaseException as exc:  # noqa: BLE001  # each caller raises it
-            for ticket in batch:
-                ticket.error = exc
-        else:
-            at = 0
-            for ticket in batch:
-                ticket.made = made[at : at + len(ticket.windows)]
-                at += len(ticket.windows)
-        with self._lock:
-            self._busy = bool(self._waiting)
-            if self._waiting:
-                self._waiting[0].turn.set()
-        for ticket in batch:
-            ticket.over = True
-            ticket.turn.set()
-
-
-BATCH_SIZE = 32
-"""Maximum number of texts in one forward pass. On a CPU more texts are not faster, and take more memory."""
 MAX_PIECES = 64
 """Maximum number of pieces of one note that are embedded. The rest of the note is found by full text search only."""
 PASS_TOKENS = 512
-"""Maximum number of tokens in one forward pass, with padding. On a CPU more tokens are slower."""
-STEP_TOKENS = 256
-"""The same for bulk work in int8. There longer passes gain little, and shorter ones give a waiting request a core
-sooner."""
-PASSES = 4
-"""Maximum number of forward passes in one task. Their results are processed together, because each numpy call may wait
-for the GIL."""
-APART = 3
-"""Minimum number of texts for each core when the texts of a small urgent batch are divided among cores."""
-MANY = 64
-"""Number of texts above which several threads tokenize them."""
+"""Maximum number of tokens in one forward pass, with padding. On a CPU more tokens are not faster."""
+MOST_THREADS = 8
 TOKENIZED = 65_536
 """Maximum number of characters that are tokenized in one call, where each text counts as much as the longest. It limits
 memory, because the tokenizer's results are many times as large as the text."""
@@ -171,229 +52,163 @@ CHARACTERS_PER_TOKEN = 8
 tokenized."""
 BULK_NICE = 10
 """Added to the niceness of threads that embed in bulk, so that they do not delay a whisper on a busy machine."""
-ASIDE_NICE = 5
-"""Added to the niceness of threads that embed urgent batches. They do not need the GIL. Threads that hold it, and git,
-shall run first, because many requests wait for these."""
-RECIPE = 2
+URGENT_NICE = 5
+"""Added to the niceness of threads that embed what a request waits for. They do not need the GIL. Threads that hold it,
+and git, shall run first, because many requests wait for these."""
+RECIPE = 3
 """Version of how texts are turned into vectors. It is part of the fingerprint, so that vectors of different versions
 are not mixed."""
 
 log = logging.getLogger(__name__)
 
 
+def fitting(waiting: list[X], length: Callable[[X], int], most: int) -> list[X]:
+    """Remove the first items from `waiting` that together have at most `most` tokens, or characters, at least one item,
+    and return them. `length`: returns the number of one item. Padding to the longest item counts too."""
+    size = longest = 0
+    for one in waiting:
+        longest = max(longest, length(one))
+        if size and (size + 1) * longest > most:
+            break
+        size += 1
+    some = waiting[:size]
+    del waiting[:size]
+    return some
+
+
 class Model:
     """An embedder that runs a model on the CPU. The model's files must be on this machine.
 
-    Each forward pass uses one core, and several run at once. Bulk work uses as many threads as the settings allow, at
-    low priority; queries run at the same time in their callers' threads.
+    Each forward pass uses one core, and several run at once. Bulk work runs at low priority; queries run at the same
+    time in their callers' threads. A text has the same vectors alone and in any pass with others.
     """
 
     def __init__(
-        self, settings: EmbeddingSettings, about: ModelProperties, runtime: Runtime, identity: Sequence[str], directory: Path,
-        served: EmbeddingHealth,
+        self, settings: EmbeddingSettings, about: ModelProperties, runtime: Runtime, identity: Sequence[str], directory: Path
     ) -> None:  # fmt: skip
-        """`identity`: lines that identify the model and how it is computed; `directory`: where the PCA basis of token
-        vectors and the scale of similarities are stored."""
+        """`identity`: lines that identify the model; `directory`: where the PCA basis of token vectors and the scale of
+        similarities are stored."""
         self.name = settings.model
-        self.served = served
-        self._batch = BATCH_SIZE
-        self._most = MAX_PIECES
-        self._threads = settings.threads or min(8, priority.cores())
-        self._pool = ThreadPoolExecutor(self._threads, "embed")
-        self._quiet = ThreadPoolExecutor(
-            self._threads, "embed-quiet", initializer=priority.step_back, initargs=(BULK_NICE,)
+        self.served = EmbeddingHealth(runtime.name, runtime.version)
+        self._threads = min(MOST_THREADS, priority.cores())
+        self._bulk = ThreadPoolExecutor(self._threads, "embed", initializer=priority.step_back, initargs=(BULK_NICE,))
+        self._urgent = ThreadPoolExecutor(
+            self._threads, "embed-urgent", initializer=priority.step_back, initargs=(URGENT_NICE,)
         )
-        self._one = threading.Lock()
-        self._aside = ThreadPoolExecutor(
-            self._threads, "embed-aside", initializer=priority.step_back, initargs=(ASIDE_NICE,)
-        )
-        self._few = PASS_TOKENS * self._threads
-        """Maximum number of tokens, with padding, of a small urgent batch. All threads together embed it in one go."""
-        self._together = Together[Ids, Made](self._forward_aside, lambda window: len(window.ids), most=self._few)
+        self._one = Lock()
         self._runtime = runtime
         self._tokenizer = about.tokenizer
-        self._pad = about.pad
         self._specials = int(about.tokenizer.num_special_tokens_to_add(is_pair=False))
-        self._window = about.window
-        family = family_of(settings.model, *identity[:1]) if not (about.query or about.document) else None
-        self._query_prefix = settings.query_prefix or about.query or (family.query if family else "")
-        self._prefix = settings.document_prefix or about.document or (family.document if family else "")
-        self.fingerprint = self._fingerprint(identity, token_vectors.DIMENSIONS)
-        self._basis: Float | None = None
-        self._basis = self._load_basis(directory, token_vectors.DIMENSIONS)
+        self.window = about.window
+        """Maximum number of tokens in a forward pass of one text."""
+        family = family_of(settings.model) if not (about.query or about.document) else None
+        self.query_prefix = about.query or (family.query if family else "")
+        self.document_prefix = about.document or (family.document if family else "")
+        self.fingerprint = self._fingerprint(identity)
+        self._basis = self._load_basis(directory)
         self._scale: Scale | None = None
-        if not is_default(settings.model):
+        if not model_files.is_default(settings.model):
             self._scale = self._load_scale(directory)
         self.dimensions = len(self.embed_query("dimensions").vector)
         self.late_dimensions = int(self._basis.shape[1])
 
-    @property
-    def window(self) -> int:
-        """Maximum number of tokens in a forward pass of one text."""
-        return self._window
-
-    @property
-    def query_prefix(self) -> str:
-        return self._query_prefix
-
-    @property
-    def document_prefix(self) -> str:
-        return self._prefix
-
     def embed_documents(
         self, texts: Sequence[str], headings: Sequence[str | None] | None = None, *, urgent: bool = False
     ) -> list[DocumentVectors]:
-        each = self._windows_of_all(texts, headings or [None] * len(texts), urgent=urgent)
+        each = self._windows(texts, headings or [None] * len(texts))
         windows = [*itertools.chain(*each)]
         owners = [number for number, some in enumerate(each) for _ in some]
-        made = self._forward_all(windows, urgent=urgent)
+        order = sorted(range(len(windows)), key=lambda at: -len(windows[at].ids))
+        most = max(1, -(-len(windows) // self._threads))  # a few texts are divided among the cores
+        passes: list[list[int]] = []
+        while order:
+            some = fitting(order, lambda at: len(windows[at].ids), PASS_TOKENS)
+            passes += [some[at : at + most] for at in range(0, len(some), most)]
+        pool, forward = (self._urgent, self._forward) if urgent else (self._bulk, self._by_the_way)
+        made: list[Made | None] = [None] * len(windows)
+        results = pool.map(forward, [[windows[at] for at in some] for some in passes])
+        for at, one in zip(itertools.chain(*passes), itertools.chain.from_iterable(results), strict=True):
+            made[at] = one
         pieces: list[list[Piece]] = [[] for _ in texts]
-        for owner, (vector, ids, codes) in zip(owners, made, strict=True):
-            pieces[owner].append(Piece(vector, ids, codes))
+        for owner, found in zip(owners, made, strict=True):
+            assert found is not None
+            pieces[owner].append(Piece(*found))
         return [DocumentVectors(tuple(some)) for some in pieces]
 
     def embed_query(self, text: str) -> QueryVectors:
         """Return the vectors of a query. If it has more tokens than a forward pass takes, its beginning and its end
         are used."""
-        room = (self._window - self._specials) * CHARACTERS_PER_TOKEN
+        room = (self.window - self._specials) * CHARACTERS_PER_TOKEN
         if len(text) > 2 * room:
             text = f"{text[:room]} {text[-room:]}"
-        found = self._tokenizer.encode(self._query_prefix + text)
-        read = read_share(self._query_prefix + text, len(self._query_prefix), found.offsets, found.tokens)
+        found = self._tokenizer.encode(self.query_prefix + text)
+        read = read_share(self.query_prefix + text, len(self.query_prefix), found.offsets, found.tokens)
         window = ids_of(found)
-        if len(window.ids) > self._window:
-            half = self._window // 2
+        if len(window.ids) > self.window:
+            half = self.window // 2
             window = Ids(window.ids[:half] + window.ids[-half:], window.special[:half] + window.special[-half:])
-        vectors, ids, wide = run(self._runtime, [window], self._pad)
-        return QueryVectors(vectors[0], ids[0], self._small(wide[0]), wide[0], read, self._scale)
-
-    def give_back(self) -> None:
-        """Free RAM, see `Embedder.give_back`."""
-        self._runtime.give_back()
+        one = forward_pass(self._runtime, [window])
+        wide = token_vectors.unit(one.tokens)
+        small = token_vectors.project(wide, self._basis)
+        return QueryVectors(token_vectors.unit(one.pooled)[0], one.ids, small, wide, read, self._scale)
 
     # Texts to windows
 
-    def _windows_of_all(self, texts: Sequence[str], headings: Sequence[str | None], *, urgent: bool) -> list[list[Ids]]:
-        """Return for each text its pieces as token ids (`_windows`). Several threads tokenize many urgent texts.
-
-        Bulk work uses one thread for that, because meanwhile another batch is embedded.
-        """
-        several = self._threads if urgent and len(texts) > MANY else 1
-        if several == 1:
-            return self._windows(texts, headings)
-        parts = ([some[at::several] for at in range(several)] for some in (texts, headings))
-        found: list[list[Ids]] = [[] for _ in texts]
-        for at, part in enumerate(self._pool.map(self._windows, *parts)):
-            found[at::several] = part
-        return found
-
     def _windows(self, texts: Sequence[str], headings: Sequence[str | None]) -> list[list[Ids]]:
         """Return for each text its pieces as token ids, with special tokens. `headings`: one for each text."""
-        heads = [self._prefix + (f"{heading}\n" if heading else "") for heading in headings]
-        bodies = [text[: self._most * self._window * CHARACTERS_PER_TOKEN] for text in texts]
+        heads = [self.document_prefix + (f"{heading}\n" if heading else "") for heading in headings]
+        bodies = [text[: MAX_PIECES * self.window * CHARACTERS_PER_TOKEN] for text in texts]
         found: list[list[Ids]] = []
         waiting = [head + body for head, body in zip(heads, bodies, strict=True)]
         while waiting:
-            some = fitting(waiting, lambda text: [len(text)], TOKENIZED)
+            some = fitting(waiting, len, TOKENIZED)
             # `encode_batch` releases the GIL, also for one text; `encode` holds it.
             for whole in self._tokenizer.encode_batch(some):
                 at = len(found)
-                found.append([ids_of(whole)] if len(whole.ids) <= self._window else self._pieces(heads[at], bodies[at]))
+                found.append([ids_of(whole)] if len(whole.ids) <= self.window else self._pieces(heads[at], bodies[at]))
         return found
 
     def _pieces(self, head: str, body: str) -> list[Ids]:
         """Split `body`, a text too long for one forward pass, into pieces, and return each as token ids. `head`
         (prefix and heading) is put before each piece."""
-        room = self._window - self._specials
+        room = self.window - self._specials
         alone = self._tokenizer.encode(head, add_special_tokens=False)
         if len(alone.ids) > room * HEADING_SHARE:
             head = head[: alone.offsets[int(room * HEADING_SHARE) - 1][1]] + "\n"
             alone = self._tokenizer.encode(head, add_special_tokens=False)
         (whole,) = self._tokenizer.encode_batch([body], add_special_tokens=False)
         spans = whole.offsets
-        places = split(body, spans, room - len(alone.ids), self._most)
+        places = split(body, spans, room - len(alone.ids), MAX_PIECES)
         pieces = [head + body[spans[first][0] : spans[last - 1][1]] for first, last in places]
-        return [ids_of(piece, self._window) for piece in self._tokenizer.encode_batch(pieces)]
+        return [ids_of(piece, self.window) for piece in self._tokenizer.encode_batch(pieces)]
 
     # Windows to vectors
 
-    def _forward_all(self, windows: Sequence[Ids], *, urgent: bool) -> list[Made]:
-        """Return (vector, token ids, token vectors) of each window, in order. Each forward pass takes windows of
-        similar length. `urgent`: whether a request waits for the result."""
-        order = sorted(range(len(windows)), key=lambda at: -len(windows[at].ids))
-        few = urgent and bool(order) and len(order) * len(windows[order[0]].ids) <= self._few
-        eight = self.served.precision == "int8"
-        most = self._few if few else STEP_TOKENS if eight else PASS_TOKENS
-        batches: list[list[int]] = []
-        while order:
-            longest = len(windows[order[0]].ids)
-            size = min(len(order), max(1, min(self._batch, most // longest)))
-            if eight and not few:  # int8 takes only windows of the same length in one pass
-                while len(windows[order[size - 1]].ids) < longest:
-                    size -= 1
-            batches.append(order[:size])
-            order = order[size:]
-        passes = [[windows[at] for at in batch] for batch in batches]
-        several = max(1, min(PASSES, len(passes) // self._threads)) if urgent else PASSES
-        tasks = [passes[at : at + several] for at in range(0, len(passes), several)]
-        results: Iterator[list[Made]]
-        if urgent and len(batches) == 1:
-            results = map(self._together, passes)
-        elif urgent:
-            results = self._pool.map(self._forward, tasks)
-        else:
-            results = self._quiet.map(self._by_the_way, tasks)
-        made = dict(zip(itertools.chain(*batches), itertools.chain.from_iterable(results), strict=True))
-        return [made[at] for at in range(len(windows))]
+    def _by_the_way(self, windows: Sequence[Ids]) -> list[Made]:
+        priority.give()
+        # While there are requests, only one bulk pass runs at a time.
+        with self._one if priority.asked_lately() else nullcontext():
+            return self._forward(windows)
 
-    def _by_the_way(self, passes: Sequence[Sequence[Ids]]) -> list[Made]:
-        outcomes = []
-        for windows in passes:
-            priority.give()
-            # While there are requests, only one bulk pass runs at a time.
-            with self._one if priority.asked_lately() else nullcontext():
-                outcomes.append(forward_pass(self._runtime, windows, self._pad))
-        return self._finished(outcomes)
-
-    def _forward(self, passes: Sequence[Sequence[Ids]]) -> list[Made]:
-        return self._finished([forward_pass(self._runtime, windows, self._pad) for windows in passes])
-
-    def _forward_aside(self, windows: Sequence[Ids]) -> list[Made]:
-        """Return (vector, token ids, token vectors) of each window, in order. The windows are divided among as many
-        cores as make it faster. They must be sorted by length, so that those in one pass are similar."""
-        passes = -(-sum(len(window.ids) for window in windows) // PASS_TOKENS)
-        parts = min(self._threads, max(passes, len(windows) // APART), len(windows))
-        ends = [len(windows) * part // parts for part in range(parts + 1)]
-        tasks = [[windows[begin:end]] for begin, end in itertools.pairwise(ends)]
-        return [*itertools.chain.from_iterable(self._aside.map(self._forward, tasks))]
-
-    def _finished(self, passes: Sequence[ForwardPass]) -> list[Made]:
-        vectors = token_vectors.unit(np.concatenate([one.pooled for one in passes]))
-        small = self._small(np.concatenate([one.tokens for one in passes]))
-        tokens: Tokens = small if self._basis is None else token_vectors.quantise(small)
-        ends = np.cumsum([count for one in passes for count in one.counts])[:-1]
-        ids = np.split(np.concatenate([one.ids for one in passes]), ends)
-        return list(zip(vectors, ids, np.split(tokens, ends), strict=True))
-
-    def _small(self, wide: Float) -> Float:
-        """Return token vectors projected to the PCA basis, as unit vectors; before there is a basis, only
-        normalised."""
-        return token_vectors.unit(wide) if self._basis is None else token_vectors.project(wide, self._basis)
+    def _forward(self, windows: Sequence[Ids]) -> list[Made]:
+        """Return (vector, token ids, token vectors) of each window, in order."""
+        one = forward_pass(self._runtime, windows)
+        tokens = token_vectors.quantise(token_vectors.project(one.tokens, self._basis))
+        ends = np.cumsum(one.counts)[:-1]
+        return list(zip(token_vectors.unit(one.pooled), np.split(one.ids, ends), np.split(tokens, ends), strict=True))
 
     # Fingerprint and basis of the model
 
-    def _fingerprint(self, identity: Sequence[str], late_dimensions: int) -> str:
+    def _fingerprint(self, identity: Sequence[str]) -> str:
         sha = hashlib.sha256()
-        for line in identity:
-            sha.update(f"{line}\n".encode())
         for part in (
-            *token_vectors.calibration(), self._prefix, self._query_prefix, self._window, self._most, late_dimensions, RECIPE,
-            OVERLAP, SEARCH_BACK, HEADING_SHARE,
+            *identity, *token_vectors.calibration(), self.document_prefix, self.query_prefix, self.window, MAX_PIECES,
+            token_vectors.DIMENSIONS, RECIPE, OVERLAP, SEARCH_BACK, HEADING_SHARE,
         ):  # fmt: skip
             sha.update(f"{part}\n".encode())
         return sha.hexdigest()
 
-    def _load_basis(self, directory: Path, dimensions: int) -> Float:
+    def _load_basis(self, directory: Path) -> Float:
         """Return the PCA basis of token vectors from its file in `directory`. If that is missing or damaged, compute
         the basis and write the file. All vaults share the directory."""
         path = directory / f"basis-{self.fingerprint[:16]}.npy"
@@ -405,9 +220,9 @@ class Model:
             log.info("computing the basis of the token vectors of %s", self.name)
         lines = token_vectors.calibration()
         windows = [*itertools.chain(*self._windows(lines, [None] * len(lines)))]
-        made = self._forward_all(windows, urgent=False)
-        found = token_vectors.basis(np.concatenate([tokens for _, _, tokens in made]), dimensions)
-        with in_place(path) as opened:
+        made = self._bulk.map(lambda window: forward_pass(self._runtime, [window]).tokens, windows)
+        found = token_vectors.basis(token_vectors.unit(np.concatenate([*made])), token_vectors.DIMENSIONS)
+        with model_files.in_place(path) as opened:
             np.save(opened, found)
         return found
 
@@ -421,67 +236,29 @@ class Model:
             log.info("measuring the scale of the similarities of %s", self.name)
         texts = scale.texts()
         found = scale.measure([self.embed_query(text) for text in texts], self.embed_documents(texts))
-        with in_place(path) as opened:
+        with model_files.in_place(path) as opened:
             opened.write(msgspec.json.encode(found))
         return found
-
-
-Tokens = NDArray[Any]
-"""Token vectors of a window: int8 codes in the PCA basis (`token_vectors.quantise`); before there is a basis, unit
-float32 vectors of the model's width."""
-Made = tuple[Float, NDArray[np.uint32], Tokens]
-"""Results for one window: (vector, token ids, token vectors)."""
 
 
 def load(settings: EmbeddingSettings, directory: Path) -> Embedder:
     """Load the embedder that the settings name. `directory`: where data computed for a model is stored.
 
-    Takes half a second on ONNX Runtime, seconds on torch. For a model that was never compared with
-    sentence-transformers, the first call also waits for that comparison, in another process.
+    Takes half a second on ONNX Runtime, seconds on torch, and some more when a model is loaded for the first time.
 
-    Raises Unavailable, with a hint, if the model's files are not on this machine, or do not run on the runtime that
-    `embedding.runtime` requires.
+    Raises Unavailable, with a hint, if the model's files are not on this machine, or cannot be loaded.
     """
     if settings.model == "hashing":
-        from ormahd.embedding.embedder import Hashing
-
         return Hashing(late_dimensions=token_vectors.DIMENSIONS)
-    made = _load(settings, directory)
-    made.give_back()
-    memory.give_back()
+    identity = model_files.identity(settings.model)
+    files = model_files.onnx_files(settings.model)
+    runtime: Runtime
+    if files is not None:
+        runtime = OnnxRuntime(files.weights, files.pooling)
+        about = ModelProperties(model_files.tokenizer(files.tokenizer), files.window)
+    else:
+        runtime = torch = model_files.Torch(settings)
+        about = torch.about(settings.model)
+    made = Model(settings, about, runtime, identity, directory)
+    priority.give_back()
     return made
-
-
-def _load(settings: EmbeddingSettings, directory: Path) -> Embedder:
-    from ormahd.embedding import model_files
-
-    where = model_files.find_model(settings.model)
-    folder = model_files.folder_of(where)
-    if folder is not None and folder == model_files.default_folder():
-        model_files.check_weights(folder)
-    identity = model_files.identity(where, folder)
-    why = None
-    if settings.runtime != "torch" and folder is not None:
-        from ormahd.embedding import check
-
-        try:
-            opened = check.open_onnx(folder, identity, directory, settings.precision)
-            return Model(settings, opened.about, opened.runtime, opened.identity, directory, opened.served)
-        except Unavailable as unfit:
-            if settings.runtime == "onnx":
-                raise
-            why = str(unfit.data.get("why") or unfit.message)
-            log.log(logging.WARNING if unfit.data.get("fault") else logging.INFO, "%s", unfit.message)
-    from ormahd.embedding.model_files import Torch
-
-    torch = Torch(where, settings)
-    log.info("the embedding model runs on torch")
-    about = torch.about(settings.model)
-    return Model(
-        settings,
-        about,
-        torch,
-        identity,
-        directory,
-        EmbeddingHealth("torch", torch.version, torch.precision, why, None, None, 0, None, None),
-    )

@@ -3,7 +3,7 @@
 `split` cuts a text that is longer than the model's window into overlapping pieces, at the best place near the end of
 each. It uses the positions of tokens in the text, so it works with any tokenizer.
 
-`run` and `forward_pass` run one forward pass of a model over windows of tokens.
+`forward_pass` runs one forward pass of a model over windows of tokens.
 
 Late interaction compares each token of a query with each token of a note (ColBERT, arXiv:2004.12832). For that, token
 vectors are projected to fewer dimensions by a fixed PCA basis, rotated, and quantised to 4 bits per dimension. A
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 Float = NDArray[np.float32]
 Half = NDArray[np.float16]
-Int8 = NDArray[np.int8]
+Codes = NDArray[np.byte]
 
 DIMENSIONS = 256
 """Number of dimensions of a projected token vector. With 4 bits each, a token takes 128 bytes."""
@@ -84,26 +84,26 @@ def project(tokens: Float, onto: Float) -> Float:
     return unit(tokens @ onto)
 
 
-def quantise(small: Float) -> Int8:
-    """Return the codes, from -7 to 7, of projected vectors: int8[n, dimensions].
+def quantise(small: Float) -> Codes:
+    """Return the codes, from -7 to 7, of projected vectors: bytes, [n, dimensions].
 
     The dot product of codes and a projected vector, times `step`, is their cosine but for rounding.
     """
     scaled = small / step(small.shape[1])
     np.rint(scaled, out=scaled)
-    return np.clip(scaled, -LEVELS, LEVELS, out=scaled).astype(np.int8)
+    return np.clip(scaled, -LEVELS, LEVELS, out=scaled).astype(np.byte)
 
 
-def pack(codes: Int8) -> bytes:
+def pack(codes: Codes) -> bytes:
     """Return codes packed for storage, two in a byte. The number of dimensions must be even."""
-    shifted = (codes + (LEVELS + 1)).astype(np.uint8)
+    shifted = (codes + (LEVELS + 1)).astype(np.ubyte)
     return (shifted[:, 0::2] | shifted[:, 1::2] << 4).tobytes()
 
 
-def cosines(packed: NDArray[np.uint8], tokens: Float) -> Float:
+def cosines(packed: NDArray[np.ubyte], tokens: Float) -> Float:
     """Return the cosines between stored token vectors and those of a query: float32[n, m].
 
-    `packed`: the bytes of `pack`, uint8[n, dimensions / 2]; `tokens`: unit vectors, float32[m, dimensions]. The codes
+    `packed`: the bytes of `pack`, [n, dimensions / 2]; `tokens`: unit vectors, float32[m, dimensions]. The codes
     are not unpacked to one array: the low and the high halves of the bytes are multiplied separately, `SOME` rows at
     a time, so that the data stays in the processor's cache.
     """
@@ -192,10 +192,6 @@ class Runtime(Protocol):
         """
         ...
 
-    def give_back(self) -> None:
-        """Free RAM whose contents can be read again from the model's files."""
-        ...
-
 
 class Ids(Struct, frozen=True):
     """The tokens of one window: a text, or a piece of a text, as a forward pass takes it."""
@@ -218,9 +214,9 @@ class ForwardPass(Struct, frozen=True):
     """The number of these tokens in each window."""
 
 
-def forward_pass(runtime: Runtime, windows: Sequence[Ids], pad: int) -> ForwardPass:
+def forward_pass(runtime: Runtime, windows: Sequence[Ids]) -> ForwardPass:
     longest = max(len(window.ids) for window in windows)
-    ids = np.full((len(windows), longest), pad, np.int64)
+    ids = np.zeros((len(windows), longest), np.int64)
     mask = np.zeros((len(windows), longest), bool)
     ours = np.zeros((len(windows), longest), bool)
     for row, window in enumerate(windows):
@@ -230,16 +226,6 @@ def forward_pass(runtime: Runtime, windows: Sequence[Ids], pad: int) -> ForwardP
         ours[row, :length] = np.array(window.special) == 0
     pooled, tokens = runtime.forward(ids, mask)
     return ForwardPass(pooled, ids[ours].astype(np.uint32), tokens[ours], ours.sum(axis=1).tolist())
-
-
-def run(runtime: Runtime, windows: Sequence[Ids], pad: int) -> tuple[Float, list[NDArray[np.uint32]], list[Float]]:
-    """Run one pass. Return (vectors of the windows, token ids of each window, token vectors of each window).
-
-    All vectors are unit vectors. Special tokens are left out.
-    """
-    one = forward_pass(runtime, windows, pad)
-    ends = np.cumsum(one.counts)[:-1]
-    return unit(one.pooled), np.split(one.ids, ends), np.split(unit(one.tokens), ends)
 
 
 def ids_of(found: Any, most: int | None = None) -> Ids:

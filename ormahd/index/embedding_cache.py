@@ -295,13 +295,13 @@ def df(connection: sqlite3.Connection, model: int) -> dict[int, int]:
 class TokenVectors(Struct, frozen=True):
     """Token vectors of several nodes in one array, to compare them with those of a query (MaxSim).
 
-    Node `ids[i]` has rows `offsets[i]` to `offsets[i + 1]` of `packed` (uint8[n, late / 2], see `late.cosines`).
+    Node `ids[i]` has rows `offsets[i]` to `offsets[i + 1]` of `packed` ([n, late / 2], see `late.cosines`).
     Nodes without tokens are left out.
     """
 
     ids: list[str]
     offsets: NDArray[np.int64]
-    packed: NDArray[np.uint8]
+    packed: NDArray[np.ubyte]
 
 
 Pieces = tuple[int, ...]
@@ -327,7 +327,7 @@ def token_vectors(packed: Mapping[str, bytes], width: int) -> TokenVectors:
     """Concatenate the result of `tokens` into one array for MaxSim, in the same order. `width`: number of dimensions of
     a token vector."""
     ends = np.cumsum([0, *(len(one) // (width // 2) for one in packed.values())])
-    both = np.frombuffer(b"".join(packed.values()), np.uint8).reshape(-1, width // 2)
+    both = np.frombuffer(b"".join(packed.values()), np.ubyte).reshape(-1, width // 2)
     return TokenVectors(list(packed), ends, both)
 
 

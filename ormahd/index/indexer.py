@@ -225,7 +225,7 @@ class Indexer:
         pause = self._chroma_sync.step(self.active, hurry=hurry, settling=settling)
         if pause is None:
             pause = self._nothing_to_tell(self.active, settling)
-        return min(pause, self._give_back(self.active)) if pause else 0.0
+        return min(pause, self._give_back()) if pause else 0.0
 
     def _nothing_to_tell(self, store: VectorStore, settling: bool) -> float:
         """Use the time in which nothing has to be written to Chroma: purge embeddings that no note needs, or else
@@ -237,7 +237,7 @@ class Indexer:
             self._tidy_at = time.monotonic() + TIDY_S
         return min(IDLE_S, self._chroma_sync.rest(store, settling))
 
-    def _give_back(self, store: VectorStore) -> float:
+    def _give_back(self) -> float:
         """Return freed RAM to the operating system after bulk work, and now and then while searches continue. Return
         the seconds until this method should be called again."""
         worked, now = self._worked or self._chroma_sync.since, time.monotonic()
@@ -250,7 +250,6 @@ class Indexer:
             return IDLE_S
         self._worked = self._chroma_sync.since = None
         self._database.give_back()
-        store.embedder.give_back()
         if now - self._swept >= SWEEP_S:
             self._swept = now
             memory.sweep()

@@ -1,6 +1,6 @@
 """Judgements: whether a whispered memory was useful; one JSON line each in `.ormah/feedback/YYYY-MM.jsonl`.
 
-A line has the prompt's vector in int8 and a keyed hash of the prompt. It has the prompt's text only if the person
+A line has the prompt's vector in signed bytes and a keyed hash of the prompt. It has the prompt's text only if the person
 enabled that. No I/O; FORMAT.md specifies the format.
 """
 
@@ -31,21 +31,21 @@ Source = Literal["explicit", "implicit"]
 
 
 class Int8Vector(Struct, frozen=True):
-    """A vector stored in one byte per component: each byte of `steps`, read as int8, is multiplied by `scale`."""
+    """A vector stored in one byte per component: each byte of `steps`, read as a signed byte, is multiplied by `scale`."""
 
     steps: bytes
     scale: float
 
     @classmethod
     def of(cls, vector: Float) -> Int8Vector:
-        """Round the components of `vector` to int8. This changes the cosine of unit vectors by at most 0.002;
+        """Round the components of `vector` to signed bytes. This changes the cosine of unit vectors by at most 0.002;
         zeros stay zeros."""
         scale = float(np.abs(vector).max(initial=0.0)) / _STEPS or 1.0
-        return cls(np.rint(vector / scale).astype(np.int8).tobytes(), float(f"{scale:.6g}"))
+        return cls(np.rint(vector / scale).astype(np.byte).tobytes(), float(f"{scale:.6g}"))
 
     @property
     def vector(self) -> Float:
-        return np.frombuffer(self.steps, np.int8).astype(np.float32) * np.float32(self.scale)
+        return np.frombuffer(self.steps, np.byte).astype(np.float32) * np.float32(self.scale)
 
 
 class Judgement(Struct, frozen=True):

@@ -247,7 +247,7 @@ SCANNED = 400_000
 class StoredTokens(Protocol):
     """Token vectors of notes, concatenated (`index.embedding_cache.TokenVectors`).
 
-    Note `ids[i]` has the rows `offsets[i]` to `offsets[i + 1]` of `packed` (uint8[n, d / 2], made by
+    Note `ids[i]` has the rows `offsets[i]` to `offsets[i + 1]` of `packed` ([n, d / 2], made by
     `embedding.token_vectors.pack`). Notes without tokens are left out.
     """
 
@@ -256,7 +256,7 @@ class StoredTokens(Protocol):
     @property
     def offsets(self) -> NDArray[np.int64]: ...
     @property
-    def packed(self) -> NDArray[np.uint8]: ...
+    def packed(self) -> NDArray[np.ubyte]: ...
 
 
 class Late(Struct, frozen=True):

@@ -72,32 +72,9 @@ class EmbeddingSettings(Group):
     model: str = Field(
         default="all-MiniLM-L6-v2",
         min_length=1,
-        description="A sentence-transformers model: a name whose files are on this machine, or a path. The default "
-        "is part of the package. `hashing` is a replacement without meaning, for tests.",
-    )
-    runtime: Literal["auto", "onnx", "torch"] = Field(
-        default="auto",
-        description="The library that runs the model. `auto`: ONNX Runtime for models of the BERT family, after a "
-        "comparison with sentence-transformers, otherwise torch. Torch takes twice as long for a "
-        "question, 6 s more at the start and 400 MB. `onnx`: never torch; if ONNX Runtime cannot run "
-        "the model, there are no vectors.",
-    )
-    precision: Literal["auto", "fp32", "int8"] = Field(
-        default="auto",
-        description="Precision of the model on ONNX Runtime. `auto`: `int8` if its vectors are as good (compared "
-        "once for each model) and it is at least a fifth faster on this processor (measured once), "
-        "otherwise `fp32`. A change embeds all notes again.",
-    )
-    query_prefix: str = Field(
-        default="",
-        description="Text that the model expects before a query. Empty: what its files or its family say (bge, e5, arctic).",
-    )
-    document_prefix: str = Field(
-        default="",
-        description="Text that the model expects before a document. Empty: what its files or its family say (e5).",
-    )
-    threads: Annotated[int, Field(ge=0, le=256)] = Field(
-        default=0, description="Threads of the model; 0: one for each core, at most 8."
+        description="The embedding model. The default is part of the package. Otherwise a folder with a `model.onnx` and "
+        "its `tokenizer.json`, or, with the extra `torch`, a sentence-transformers model: its folder, or a name whose "
+        "files are on this machine. `hashing` is a replacement without meaning, for tests.",
     )
 
 

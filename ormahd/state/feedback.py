@@ -152,7 +152,7 @@ class Judgements(Struct, frozen=True, dict=True):
         spans: dict[str, slice] = {}
         for place, (one, _) in enumerate(rows):
             spans[one.node_id] = slice(spans[one.node_id].start if one.node_id in spans else place, place + 1)
-        steps = np.frombuffer(b"".join(steps for _, steps in rows), np.int8).reshape(len(rows), usual)
+        steps = np.frombuffer(b"".join(steps for _, steps in rows), np.byte).reshape(len(rows), usual)
         return cls(
             tuple(one for one, _ in rows), _unit(steps.astype(np.float32)),
             np.array([one.signal for one, _ in rows], np.float32),

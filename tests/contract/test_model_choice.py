@@ -1,13 +1,10 @@
-"""`ormahctl model`: what there is, what a model can do, and choosing one from a folder, with a model that the test makes."""
+"""`ormahctl model`: the model in use, and choosing one from a folder; families of models."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,68 +13,35 @@ from ormahd.embedding.families import family_of
 from ormahd.embedding.model_files import pooling_of
 from ormahd.errors import BadRequest
 from tests import forked
-from tests.contract.tiny_models import make
-from tests.surroundings import ROOT, surroundings
+from tests.contract.models_as_folders import folder
+from tests.surroundings import surroundings
 
 
 def ctl(home: Path, *words: str, fails: int = 0, **extra: str) -> str:
     """Run `ormahctl`; returns its output, or what it says on stderr where it has to fail."""
-    env = surroundings(home) | extra
-    if all(name.startswith("ORMAH_") for name in extra):
-        done = forked.run("ormahctl", *words, env=env, cwd=home, given=b"", timeout=600)
-    else:
-        command = [sys.executable, "-m", "ormahctl", *words]
-        done = subprocess.run(command, env=env, capture_output=True, timeout=600, check=False)
+    done = forked.run("ormahctl", *words, env=surroundings(home) | extra, cwd=home, given=b"", timeout=600)
     assert done.returncode == fails, done.stderr
     return (done.stderr if fails else done.stdout).decode()
 
 
-def listed(home: Path) -> dict[str, dict[str, Any]]:
-    return {one["name"]: one for one in json.loads(ctl(home, "--json", "model", "list"))["models"]}
-
-
-def test_a_model_from_a_folder_is_checked_and_then_set(tmp_path: Path) -> None:
+def test_a_model_from_a_folder_is_loaded_and_then_set(tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "config_home" / "ormah").mkdir(parents=True)
     file = home / "config_home" / "ormah" / "config.toml"
-    file.write_text("# mine\n[embedding]\nthreads = 1  # one\n")
-    before = listed(home)
-    assert before["all-MiniLM-L6-v2"]["used"]
-    assert before["all-MiniLM-L6-v2"]["where"]
-    assert before["intfloat/multilingual-e5-small"]["where"] is None
-    assert "more than 100" in ctl(home, "model")
+    file.write_text("# mine\n[vectors]\nexact_pieces = 9  # nine\n")
+    assert ctl(home, "model").startswith("all-MiniLM-L6-v2: ONNX Runtime ")
 
-    (broken := tmp_path / "lib" / "sentence_transformers").mkdir(parents=True)
-    (broken / "__init__.py").write_text("raise SystemExit('it takes seconds to load')")
-    without = {"PYTHONPATH": f"{broken.parent}:{ROOT}"}
-    missing = ctl(home, "model", "use", "mine/e5-tiny", fails=69, **without)
+    missing = ctl(home, "model", "use", "mine/e5-tiny", fails=69)
     assert "not on this machine" in missing
-    assert "--download" in missing
-    nobody = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HUB_OFFLINE": "1"}
-    assert "could not be downloaded" in ctl(home, "model", "use", "mine/e5-tiny", "--download", fails=69, **nobody)
-    assert list((home / "data_home" / "ormah" / "models").rglob("*.json")) == []
-    assert "holds no model" in ctl(home, "model", "use", "mine/e5-tiny", "--from", str(tmp_path), fails=3)
-    assert "is no name for a model" in ctl(home, "model", "use", "../x", "--from", str(tmp_path), fails=2)
-    assert file.read_text() == "# mine\n[embedding]\nthreads = 1  # one\n"
+    assert "hf download mine/e5-tiny" in missing
+    assert tomllib.loads(file.read_text()) == {"vectors": {"exact_pieces": 9}}
 
-    tiny = make(tmp_path / "tiny", pooling="cls")
-    said = ctl(home, "model", "use", "mine/e5-tiny", "--from", str(tiny))
-    assert "ormahctl restart" in said
-    assert '"query: "' in said
-    assert "pooling cls" in said
-    assert tomllib.loads(file.read_text())["embedding"] == {"threads": 1, "model": "mine/e5-tiny"}
-    assert file.read_text().startswith("# mine\n[embedding]\nthreads = 1  # one\n")
-    after = listed(home)
-    assert after["mine/e5-tiny"]["used"]
-    assert after["mine/e5-tiny"]["where"]
-    assert not after["all-MiniLM-L6-v2"]["used"]
-
-    found = json.loads(ctl(home, "--json", "model", "check"))["report"]
-    assert found["name"] == "mine/e5-tiny"
-    assert found["runtime"].startswith("onnx ")
-    assert (found["query_prefix"], found["document_prefix"]) == ("query: ", "passage: ")
-    assert "English" in found["read"]
-    assert "Russian" in found["unread"]
+    mine = folder(home / "e5-mine")
+    assert "ormahctl restart" in ctl(home, "model", "use", "e5-mine")
+    assert tomllib.loads(file.read_text())["embedding"] == {"model": str(mine)}
+    assert file.read_text().startswith("# mine\n[vectors]\nexact_pieces = 9  # nine\n")
+    found = json.loads(ctl(home, "--json", "model"))
+    assert (found["name"], found["runtime"], found["dimensions"]) == (str(mine), "onnx", 384)
     wins = ctl(home, "model", "use", "all-MiniLM-L6-v2", fails=4, ORMAH_EMBEDDING_MODEL="hashing")
     assert "ORMAH_EMBEDDING_MODEL" in wins
 
@@ -105,9 +69,14 @@ def test_families(name: str, family: str, query: str, document: str, pooling: st
     assert bool(found.query) is bool(query)
 
 
-def test_a_model_of_no_known_family() -> None:
+def test_what_a_models_files_say_of_its_pooling_wins_over_its_family(tmp_path: Path) -> None:
     assert family_of("mine/wonder") is None
-    assert pooling_of(None) is None
+    assert pooling_of(tmp_path / "wonder") == "mean"
+    bge = tmp_path / "bge-small"
+    assert pooling_of(bge) == "cls"
+    (bge / "1_Pooling").mkdir(parents=True)
+    (bge / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    assert pooling_of(bge) == "mean"
 
 
 def test_a_configuration_that_is_no_toml_is_left_alone(tmp_path: Path) -> None:

@@ -29,12 +29,9 @@ def connect(desk: Desk) -> Path:
 
 
 def test_status_says_who_is_connected_when_it_whispered_and_whether_it_starts_at_login(desk: Desk) -> None:
-    measured = api.EmbeddingHealth(
-        runtime="onnx", version="1.32.0", precision="int8", why=None, vectors=0.9931, tokens=0.99, texts=9, milliseconds=2.5,
-        full_milliseconds=6.5,
-    )  # fmt: skip
+    runs = api.EmbeddingHealth(runtime="onnx", version="1.32.0")
     desk.answers["admin.health"] = health(
-        last_whisper="2026-11-21T20:00:00Z", last_whisper_agent="agent:claude-code", archived=3, conflicts=2, embedding=measured,
+        last_whisper="2026-11-21T20:00:00Z", last_whisper_agent="agent:claude-code", archived=3, conflicts=2, embedding=runs,
     )  # fmt: skip
     said = desk.ctl("status", env={"TZ": "UTC"}).stdout
     assert "agents    none is connected: ormahctl setup\n" in said
@@ -42,8 +39,7 @@ def test_status_says_who_is_connected_when_it_whispered_and_whether_it_starts_at
     assert "at login  does not start by itself: ormahctl setup service\n" in said
     assert "3 of them archived" in said
     assert "conflicts 2 conflicts wait for you: ormahctl sync --conflicts\n" in said
-    assert "ONNX Runtime 1.32.0, int8\n" in said  # figures are the doctor's
-    assert "cosine" not in said
+    assert "ONNX Runtime 1.32.0\n" in said
     connect(desk)
     found = json.loads(desk.ctl("--json", "status").stdout)
     assert (found["agents"], found["starts_at_login"], found["last_whisper"]) == (
@@ -52,9 +48,6 @@ def test_status_says_who_is_connected_when_it_whispered_and_whether_it_starts_at
         "2026-11-21T20:00:00Z",
     )
     assert "claude-code connected\n" in desk.ctl("status").stdout
-    told = desk.ctl("doctor", "--verbose").stdout
-    assert "all is well\nmodel " in told
-    assert "cosine 0.9900; a short note takes 2.5 ms in int8, 6.5 ms in fp32\n" in told
 
 
 @pytest.mark.skipif("os.uname().sysname == 'Darwin'", reason="launchd starts what lies in its folder")
