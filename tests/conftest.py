@@ -8,8 +8,6 @@ from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
-from xdist.remote import Producer
-from xdist.scheduler import LoadFileScheduling
 
 from tests.forked import BEFORE_NUMPY
 
@@ -43,25 +41,6 @@ settings.register_profile(
     print_blob=True,
 )
 settings.load_profile("suite")
-
-
-WITH_TORCH = {
-    "tests/contract/test_index_embed.py", "tests/contract/test_index_onnx.py",
-    "tests/contract/test_model_choice.py", "tests/contract/test_scale.py",
-}  # fmt: skip
-"""Files that import torch, which takes a process eight seconds: one worker runs all of them (tests/architecture/test_suite.py)."""
-
-
-class OnceWithTorch(LoadFileScheduling):
-    """As `--dist loadfile`, with `WITH_TORCH` as one file."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = super()._split_scope(nodeid)
-        return "with torch" if file in WITH_TORCH else file
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
-    return OnceWithTorch(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 import tomllib
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from packaging.requirements import Requirement
-
-from tests.conftest import WITH_TORCH
 
 TESTS = Path(__file__).parent.parent
 FILES = sorted(path.relative_to(TESTS).as_posix() for path in TESTS.rglob("test_*.py"))
@@ -62,13 +59,3 @@ def test_no_test_has_a_deadline_or_chance_of_its_own(file: str) -> None:
             assert ast.unparse(word.value).startswith("examples("), (
                 "a count that the soak cannot raise: examples(count)"
             )
-
-
-def test_what_imports_torch_is_run_by_one_worker() -> None:
-    """The files that make small models, or ask the library itself."""
-    asks = re.compile(
-        r"^ *(import torch|from (torch|sentence_transformers)\b|from tests\.contract\.tiny_models import"
-        r"|from ormahd\.embedding\.model_files import .*\bTorch\b)",
-        re.MULTILINE,
-    )
-    assert {f"tests/{file}" for file in FILES if asks.search((TESTS / file).read_text("utf-8"))} == WITH_TORCH
