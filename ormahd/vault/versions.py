@@ -14,10 +14,9 @@ import itertools
 import os
 import sys
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from ormahd.git.blobs import ask_many
 from ormahd.git.oplog import LogView, OpLog
@@ -68,41 +67,24 @@ class Versions:
         self._prefix = prefix
         self._lock = threading.Lock()
         self._ids: dict[str, str | None] = {}
-        self._commits: OrderedDict[str, tuple[Changed, ...]] = OrderedDict()
+        self._commits: dict[str, tuple[Changed, ...]] = {}
         self._files = 0
 
     def changed(self, commit: str) -> Sequence[Changed]:
         """Return the vault's regular files that a commit changed against its first parent; a moved note is one entry."""
-        with self._lock:
-            kept = self._commits.get(commit)
-            if kept is not None:
-                self._commits.move_to_end(commit)
-                return kept
-        found = next((found for _, found in self._read([commit])), ())
-        self._keep(commit, found)
-        return found
+        kept = self._commits.get(commit)
+        return self.load([commit]).get(commit, ()) if kept is None else kept
 
-    def load(self, commits: Iterable[str]) -> None:
-        """Read several commits into the cache by one git process."""
-        with self._lock:
-            missing = [commit for commit in commits if commit not in self._commits]
-        for commit, found in self._read(missing):
-            self._keep(commit, found)
-
-    def _keep(self, commit: str, found: tuple[Changed, ...]) -> None:
-        if self._counted(found) > FILES:
-            return
-        with self._lock:
-            self._files += self._counted(found) - self._counted(self._commits.get(commit))
-            self._commits[commit] = found
-            self._commits.move_to_end(commit)
-            while self._files > FILES:
-                self._files -= self._counted(self._commits.popitem(last=False)[1])
-
-    @staticmethod
-    def _counted(found: tuple[Changed, ...] | None) -> int:
-        """Return by how much a cached commit adds to the size of the cache, which `FILES` limits."""
-        return 0 if found is None else len(found) + 1
+    def load(self, commits: Iterable[str]) -> Mapping[str, Sequence[Changed]]:
+        """Read several commits into the cache by one git process. Return those that were missing in it."""
+        read = dict(self._read([commit for commit in commits if commit not in self._commits]))
+        for commit, found in read.items():
+            with self._lock:
+                self._files += len(found) + 1
+                if self._files > FILES:
+                    self._commits, self._files = {}, len(found) + 1
+                self._commits[commit] = found
+        return read
 
     def of_node(self, commit: str, node_id: str) -> Changed | None:
         """Return the change that a commit made to one note; None: no change."""
@@ -218,19 +200,6 @@ def is_markdown(path: str) -> bool:
     return path[-3:].lower() == ".md"
 
 
-TRAILS = 1_000
-"""Number of notes whose results are cached, so that the next question about them reads only new commits."""
-
-
-class _Trail(Struct):
-    """The cached commits of one note: the paths that it ever had, the commits that were examined (`looked`), and
-    those of them that changed the note (`touched`)."""
-
-    paths: set[str] = field(default_factory=set)
-    looked: set[str] = field(default_factory=set)
-    touched: set[str] = field(default_factory=set)
-
-
 class NoteCommits:
     """Finds the commits that changed a given note, for one vault. Safe for many threads."""
 
@@ -242,7 +211,6 @@ class NoteCommits:
         self._seen: set[str] = set()
         self._by_path: dict[str, list[str]] = {}
         self._by_short: dict[str, set[str]] = {}
-        self._trails: OrderedDict[str, _Trail] = OrderedDict()
 
     def warm(self) -> None:
         """Read the commits that are not cached yet, so that the first call of `commits` is fast."""
@@ -259,13 +227,20 @@ class NoteCommits:
         with self._lock:
             view = self._oplog.view()
             self._learn(view)
-            named = [entry.commit for entry in view.entries if node_id in entry.nodes]
-            trail = self._trail(node_id)
-            trail.paths |= {*self._by_short.get(short_id(node_id), ()), *also}
-            self._look(trail, named, node_id)
-            while fresh := {commit for path in trail.paths for commit in self._by_path.get(path, ())} - trail.looked:
-                self._look(trail, fresh, node_id)  # may find an earlier path of the note
-            return frozenset([*named, *trail.touched])
+            by_path = self._by_path
+            paths = {*self._by_short.get(short_id(node_id), ()), *also}
+        named = {entry.commit for entry in view.entries if node_id in entry.nodes}
+        looked, touched = set[str](), set[str]()
+        fresh = named.union(*(by_path.get(path, ()) for path in paths))
+        while fresh:
+            self._versions.load(fresh)
+            looked |= fresh
+            for commit in fresh:
+                if (changed := self._versions.of_node(commit, node_id)) is not None:
+                    touched.add(commit)
+                    paths |= {path for path in (changed.path, changed.old_path) if path}  # an earlier one, perhaps
+            fresh = {commit for path in paths for commit in by_path.get(path, ())} - looked
+        return frozenset(named | touched)
 
     def unnamed(self, notes: Mapping[str, str]) -> dict[str, frozenset[str]]:
         """Return `{node id: commits}` for these notes (`{node id: path}`). The commits are those whose message lists
@@ -278,23 +253,6 @@ class NoteCommits:
                 node_id: frozenset(commit for path in paths for commit in self._by_path.get(path, ()))
                 for node_id, paths in places.items()
             }
-
-    def _trail(self, node_id: str) -> _Trail:
-        trail = self._trails.setdefault(node_id, _Trail())
-        self._trails.move_to_end(node_id)
-        while len(self._trails) > TRAILS:
-            self._trails.popitem(last=False)
-        return trail
-
-    def _look(self, trail: _Trail, commits: Iterable[str], node_id: str) -> None:
-        fresh = [commit for commit in commits if commit not in trail.looked]
-        self._versions.load(fresh)
-        for commit in fresh:
-            changed = self._versions.of_node(commit, node_id)
-            if changed is not None:
-                trail.touched.add(commit)
-                trail.paths |= {path for path in (changed.path, changed.old_path) if path}
-            trail.looked.add(commit)
 
     def nodes(self, prefix: str) -> set[str]:
         """Return the node ids with this prefix that are found in commits whose message lists no node ids. Only files

@@ -236,7 +236,6 @@ _MENDS: Final = (
     ("too large", "warning", "divide it"),
     (".gitignore is a pipe", "warning", "put a regular file there, or remove it"),
     ("cannot be taken in", "error", "change the file or move it out of the vault; please report it, the log has the rest"),
-    ("stands in the place of", "warning", "put back what was there; or delete this, and the notes count as deleted"),
 )  # fmt: skip
 """(beginning of the reason why a file was skipped, level and advice of the finding for `doctor`)."""
 

@@ -8,7 +8,6 @@ rest. "Our own commits" are those that Ormah makes, in contrast to those of git 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -51,7 +50,6 @@ from ormahd.watch.scan import (
     WalkResult,
     below,
     differs,
-    hidden,
     homes,
     seen,
     unseen,
@@ -266,8 +264,6 @@ class Reconciler:
                     file = self._read(met, tree)
                     ought = [] if file is None else list(self._indexed(file, tree))
                 yield from ought
-            for path in [*hidden(found, tree), *sorted(guard.refused & tree.keys())]:
-                yield path, *self._as_committed(path, tree[path])
 
     def _indexed(self, file: File, tree: Mapping[str, str]) -> Iterator[tuple[str, bytes, FileState]]:
         """Yield (path, bytes, state) of the file as the index should have it; nothing if it should not have it."""
@@ -347,15 +343,6 @@ class Reconciler:
         else:
             self._said.pop(file.path, None)
 
-    def _as_committed(self, path: str, blob: str) -> tuple[bytes, FileState]:
-        """Return (bytes, state) of the note `blob` of HEAD, for a path where the folder has something else or cannot be
-        read.
-
-        The state has an impossible stat, so that any file that appears there counts as changed.
-        """
-        data = self.vault.blob(blob, path)
-        return data, FileState(path, 0, 0, 0, sha256(data))
-
     def _ignored(self, paths: Iterable[str]) -> set[str]:
         """Return those of `paths` that git ignores. To save time, git is not asked about files of HEAD."""
         tree = self.look.tree(self._walked or self.vault.head())
@@ -364,19 +351,6 @@ class Reconciler:
             folders = homes(tree)
             asked = [path for path in asked if path not in folders]
         return self.vault.is_ignored(asked)
-
-    def _still_refused(self, found: WalkResult) -> list[tuple[str, str]]:
-        """Return (path, reason) of notes that an earlier scan skipped, that are unreadable now too, and whose stat is
-        unchanged.
-
-        The scan does not try to read them again, and so does not find out that they are unreadable.
-        """
-        named = {path for path, _ in found.skipped} | found.changed.keys()
-        return [
-            (path, why)
-            for path, why in self._skipped
-            if path in found.present and path not in named and not os.access(self.vault.root / path, os.R_OK)
-        ]
 
 
 def _state(file: File) -> FileState:
@@ -436,14 +410,12 @@ class _Scan:
         self.half_done = bool(self.rows) and under_way(self.vault.git) is not None
         self.out.skipped = found.skipped
         if self.paths is None:
-            found.skipped += owner._still_refused(found)
             owner._skipped = found.skipped
             if owner.cold or self.behind:
                 missed = unseen(found, self.tree, self.known, owner.excluded)
                 found.gone += [path for path in missed if self.identity.at_head(path) is not None]
         self.take(found.changed)
         self.gone(found, rested)
-        self.kept(found)
         self.feed()
         self.commit_all()
         if self.outdone:  # unchanged files whose id another file has now: they count as copies of it
@@ -451,12 +423,16 @@ class _Scan:
         if self.vanished:
             self.again(self.copies_of_the_vanished())
             self.commit_all()
+        with owner._book:
+            owner._racy |= self.guard.refused  # read again by each scan, so that `doctor` goes on naming them
         if self.finish() and self.paths is None and not self.half_done:
             self.own_data()
         if self.paths is None:
             owner.cold = False
         else:
-            self.keep_skipped(found)
+            looked = below(self.paths)
+            kept = [one for one in owner._skipped if not looked(one[0])]
+            owner._skipped = kept + found.skipped
         self.out.problems = [problem for problems in owner._said.values() for problem in problems]
         return self.out
 
@@ -514,14 +490,6 @@ class _Scan:
             with self.guard.file(path):
                 found[path] = seen(path, (self.vault.root / path).lstat())
         return found
-
-    def keep_skipped(self, found: WalkResult) -> None:
-        """Update what was skipped by a scan of some paths: files that the walk could read are removed, files that it
-        skipped are added."""
-        owner = self.owner
-        looked, still = below(list(self.paths or ())), owner._still_refused(found)
-        kept = [one for one in owner._skipped if not looked(one[0]) or one in still]
-        owner._skipped = [one for one in kept if one not in found.skipped] + found.skipped
 
     # Changed files
 
@@ -678,10 +646,9 @@ class _Scan:
         """Remove from the index the files that no longer exist, and commit their deletion in the person's name.
         `rested`: as from `walk`."""
         rest = self.owner._rest
-        instead = below(found.instead)
         deleted = []
         for path in found.gone:
-            if path in self.moved or (path in self.tree and instead(path)):
+            if path in self.moved:
                 continue
             if self.half_done:
                 self.out.wait(path, BUSY_S)
@@ -707,14 +674,6 @@ class _Scan:
         if deleted:
             self.delete(deleted)
         rest.forget_gone(self.out.waiting)
-
-    def kept(self, found: WalkResult) -> None:
-        """Give the index HEAD's version of notes that it lacks and that cannot be read, or at whose path is something
-        else (such as a symlink). Such notes do not count as deleted."""
-        for path in [*hidden(found, self.tree), *sorted(self.guard.refused & self.tree.keys())]:
-            if path not in self.rows:
-                with self.guard.file(path):
-                    self.upserts[path], self.notes[path] = self.owner._as_committed(path, self.tree[path]), None
 
     def delete(self, paths: list[str]) -> None:
         if len(paths) >= MASS and len(paths) * 2 > len(self.known):

@@ -91,11 +91,9 @@ class WalkResult(Struct):
     """Known paths that do not exist any more, or are excluded now."""
     skipped: list[tuple[str, str]] = field(default_factory=list)
     """(path, reason) of what was not read as a note, for `doctor`."""
-    instead: dict[str, str] = field(default_factory=dict)
-    """{path: what is there} of links, pipes, devices and the like, where a note or a folder of notes may have been."""
     passed_by: list[str] = field(default_factory=list)
-    """Paths that could not be examined, or that are another repository. Known notes there do not count as gone."""
-    files: int = 0
+    """Paths that could not be examined, or that are a link, a pipe or another repository. Known notes there do not count
+    as gone."""
     present: set[str] = field(default_factory=set)
     """The paths of all notes that exist, known or not."""
 
@@ -179,28 +177,6 @@ def unseen(found: WalkResult, tree: Iterable[str], known: Collection[str], exclu
     ]  # fmt: skip
 
 
-def hidden(found: WalkResult, tree: Iterable[str]) -> list[str]:
-    """Return the paths of HEAD (`tree`) that are notes, and at which the walk found something else or could not look.
-
-    Each thing that the walk found in the place of notes is added to `found.skipped`, with the number of these notes.
-    """
-    if not found.instead and not found.passed_by:
-        return []
-    instead, passed_by = below(found.instead), below(found.passed_by)
-    paths = [
-        path
-        for path in tree
-        if (instead(path) or passed_by(path)) and path not in found.present and is_note_name(path.rpartition("/")[2])
-    ]
-    for place, why in found.instead.items():
-        notes = sum(1 for path in paths if path == place or path.startswith(place + "/"))
-        if notes:
-            many = "a note" if notes == 1 else f"{notes:,} notes"
-            found.skipped[:] = [one for one in found.skipped if one[0] != place]
-            found.skipped.append((place, f"stands in the place of {many} and is {why}; kept as last committed"))
-    return paths
-
-
 class _Walker:
     def __init__(self, root: Path, known: Mapping[str, FileState], excluded: Excluded, doubted: set[str]) -> None:
         self.root = root
@@ -217,13 +193,6 @@ class _Walker:
     def skip(self, path: str, why: str) -> None:
         self.out.skipped.append((path, why))
         self.out.passed_by.append(path)
-
-    def stands_instead(self, path: str, why: str, *, said: bool = True) -> None:
-        """Record in `out.instead` what is at a path instead of a note or folder, so that HEAD's notes there do not
-        count as deleted (`Round.gone`). `said`: also add it to `out.skipped`."""
-        if said:
-            self.out.skipped.append((_shown(path), why))
-        self.out.instead[path] = why
 
     def everything(self) -> None:
         self.folders([""])
@@ -258,13 +227,10 @@ class _Walker:
                             ignore = entry.stat(follow_symlinks=False)
                     elif entry.is_dir(follow_symlinks=False):
                         inner.append(prefix + name)
-                        if is_note_name(name):
-                            self.stands_instead(prefix + name, "a folder, no regular file", said=False)
                     elif is_note_name(name):
                         notes.append(entry)
                     elif entry.is_symlink():
-                        why = "a link to a folder; links are not followed"
-                        self.stands_instead(prefix + name, why, said=_leads_to_folder(entry))
+                        self.skip(prefix + name, "a link; links are not followed")
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as exc:
@@ -310,9 +276,8 @@ class _Walker:
 
     def file(self, path: str, found: os.stat_result) -> None:
         if not stat.S_ISREG(found.st_mode):
-            self.stands_instead(path, f"{_what(found.st_mode)}, no regular file")
+            self.skip(path, f"{_what(found.st_mode)}, no regular file")
             return
-        self.out.files += 1
         row = self.known.get(path)
         if row is None:
             if not _is_text(path):
@@ -374,11 +339,8 @@ class _Walker:
                 level.append(path)
             elif is_note_name(path.rpartition("/")[2]):
                 self.file(path, found)
-                if not stat.S_ISREG(found.st_mode):
-                    absent.append(path)
             elif path in self.known_folders():
-                self.stands_instead(path, f"{_what(found.st_mode)}, no folder", said=False)
-                absent.append(path)
+                self.skip(path, f"{_what(found.st_mode)}, no folder")
         level = self.allowed(level)
         self.folders(level)
         self.settle()
@@ -414,13 +376,6 @@ class _Walker:
             )
             self.ways[folder] = known
         return known
-
-
-def _leads_to_folder(link: os.DirEntry[str]) -> bool:
-    try:
-        return link.is_dir()
-    except OSError:  # a circle of links
-        return False
 
 
 def _what(mode: int) -> str:

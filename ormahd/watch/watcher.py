@@ -133,7 +133,6 @@ class Watches:
         self._retry_at = 0.0
         self._made_at = 0.0
         self._wait = BACKOFF_S[0]
-        self.git_dirs = {os.fspath(vault.git.git_dir), os.fspath(vault.git.common)}
         self.why_none: str | None = None
         """Why the folder is not watched and scans run every `POLL_S` instead; None while it is watched."""
 
@@ -171,9 +170,6 @@ class Watches:
             self._source = self._make(self._told)
             self._made_at = time.monotonic()
             self._source.add(self._root)
-            for folder in self.git_dirs:
-                if not folder.startswith(self._root + "/"):
-                    self._source.add(folder)
         except OSError as exc:
             self._give_up(exc)
             return False
@@ -206,32 +202,7 @@ class Watches:
 
 GAP_S = (0.2, 2.0)
 """The shortest and the longest time in seconds from the start of a scan to the earliest start of the next. Between
-these limits it is `TIMES` the expected duration of a scan."""
-TIMES = 4
-
-
-class ScanThrottle:
-    """Computes how soon the next scan may begin, from the durations of earlier ones.
-
-    The expected duration is the shorter of the last two of its kind (of some paths, or of everything): so an edit need
-    not wait long after a full scan, and one slow scan does not delay the next.
-    """
-
-    def __init__(self) -> None:
-        self._began = -math.inf
-        self._took = {False: (0.0, 0.0), True: (0.0, 0.0)}
-
-    def may(self, everything: bool) -> float:
-        """Return the earliest time (`time.monotonic`) of the next scan of some paths or, with `everything`, of all."""
-        return self._began + max(GAP_S[0], min(GAP_S[1], TIMES * min(self._took[everything])))
-
-    def begin(self, now: float) -> None:
-        self._began = now
-
-    def end(self, now: float, everything: bool) -> None:
-        self._took[everything] = self._took[everything][1], now - self._began
-
-
+these limits it is four times what the last scan of its kind (of some paths, or of everything) took."""
 HEARTBEAT_S = 5.0
 """The longest time in seconds between two checks whether the source of events is alive."""
 PATIENCE_S = 10.0
@@ -272,7 +243,8 @@ class Watcher:
         # Whether files wait for another git: an event in `.git` then starts a scan even if HEAD is the same.
         self._held = False
         self._trouble: str | None = None
-        self._gaps = ScanThrottle()
+        self._began = -math.inf
+        self._took = {False: 0.0, True: 0.0}
         self._thread: threading.Thread | None = None
         self.scans = 0
         """The number of scans since `start`."""
@@ -332,7 +304,7 @@ class Watcher:
         now = time.monotonic()
         quiet = self._settings.quiet_seconds
         with self._wake:
-            if any(path.startswith(folder + "/") for folder in self._watches.git_dirs):
+            if path.startswith(self._root + "/.git/"):
                 if "/objects/" in path:
                     return  # an event for the ref that names them follows
                 self._git_event = (now, self._git_event[1] if self._git_event else now)
@@ -390,7 +362,7 @@ class Watcher:
                 self._full_at = self._scans_again()
         if everything or paths:
             result = self._reconciler.scan(paths=None if everything else paths, stopping=lambda: self._stopping)
-            self._gaps.end(time.monotonic(), everything)
+            self._took[everything] = time.monotonic() - self._began
             self.scans += 1
             self._trouble = None
             self._failures = 0
@@ -421,7 +393,7 @@ class Watcher:
                 if self._watches.unwell():
                     return None
             self._scanning = True
-            self._gaps.begin(now)
+            self._began = now
             paths = [path for path, last in self._pending.items() if last + quiet <= now]
             large = all_of_it <= now
             everything = (large and self._full_at <= now) or len(paths) > MANY
@@ -445,7 +417,11 @@ class Watcher:
         Times are those of `time.monotonic`; infinity: never."""
         some = min((last + quiet for last in self._pending.values()), default=math.inf)
         moved = math.inf if self._git_event is None else self._git_due(self._git_event, quiet)
-        return max(some, self._gaps.may(False)), max(min(self._full_at, moved), self._gaps.may(True))
+        return max(some, self._may(False)), max(min(self._full_at, moved), self._may(True))
+
+    def _may(self, everything: bool) -> float:
+        """Return the earliest time of the next scan of some paths or, with `everything`, of all."""
+        return self._began + max(GAP_S[0], min(GAP_S[1], 4 * self._took[everything]))
 
     @staticmethod
     def _git_due(event: tuple[float, float], quiet: float) -> float:

@@ -96,7 +96,7 @@ def test_the_life_as_a_command_for_people_and_programs(lived: tuple[House, dict[
     shown = house.ctl("history", said["id"][:8])
     assert shown.returncode == 0, shown.stderr
     for line in (
-        f"{said['id']}  forgotten", "  moved from " + said["path"], "  we write Rust now", f"  undone by {said['undo']}",
+        f"{said['id']}  forgotten", "  moved from " + said["path"], "  we write Rust now", f"  undone by {said['undo'][:8]}",
         "    + supports -> Chose Vite, weight 0.8, reason: the build needs it", "    tier: working -> core",
         "    -For everything.", "    +For most things.",
     ):  # fmt: skip
@@ -133,7 +133,7 @@ def test_one_op_and_all_that_it_did(lived: tuple[House, dict[str, Any]]) -> None
     shown = house.ctl("history", "show", said["outdated"])
     assert shown.returncode == 0, shown.stderr
     for line in (
-        f"op      {said['outdated']}", "kind    outdated", f"undone  by {said['undo']}", "  we write Rust now",
+        f"op      {said['outdated']}", "kind    outdated", f"undone  by {said['undo'][:8]}", "  we write Rust now",
         "1 file changed", "edited  " + said["id"][:8] + "  Prefers TypeScript over JavaScript", "        mine.md",
     ):  # fmt: skip
         assert line in shown.stdout.split("\n"), line
@@ -196,7 +196,12 @@ def test_merges_are_told_by_the_history(house: House) -> None:
     )  # fmt: skip
     house.start()
     (row,) = house.call("agent.merges").merges
-    assert (row.id, row.commit, row.source, row.reason) == (op, commit, "job:duplicate_merger", "cosine .93, same type")
+    assert (row.id, row.commit, row.source, row.reason) == (
+        commit,
+        commit,
+        "job:duplicate_merger",
+        "cosine .93, same type",
+    )
     assert (row.kept, row.kept_title, row.removed, row.removed_title) == (
         keeper.node_id, "uv is quick", loser.node_id, "uv is fast"
     )  # fmt: skip
@@ -244,7 +249,7 @@ def test_audit_has_the_originals_operations_with_what_was_there_before(daemon: H
     ]  # fmt: skip
     edited, deleted, outdated, updated = rows
     assert (edited.source, deleted.source) == ("person", "agent:test")
-    assert (deleted.id, deleted.commit, deleted.title) == (forgotten.op, forgotten.commit, "Coffee")
+    assert (deleted.id, deleted.commit, deleted.title) == (forgotten.commit, forgotten.commit, "Coffee")
     assert deleted.snapshot["content"] == "Coffee is served at ten."
     assert outdated.detail == "the kitchen closed"
     assert (outdated.snapshot["content"], outdated.snapshot["valid_until"]) == ("Tea is served at five.", None)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.vault.observed import House
+from tests.vault.observed import ONE, House
 
 SHARED = Path("/dev/shm")
 """Where it is there it keeps times of any year; other file systems have the nearest that they can."""
@@ -109,8 +109,8 @@ NAMED: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "a link in a circle": (lambda root: os.symlink("odd.md", root / "odd.md"), "info", "a link, no regular file"),
     "a link outside": (lambda root: os.symlink("/etc/hostname", root / "odd.md"), "info", "a link, no regular file"),
     "a link to nothing": (lambda root: os.symlink("nowhere", root / "odd.md"), "info", "a link, no regular file"),
-    "a link to a folder": (lambda root: os.symlink("/usr", root / "odd"), "info", "a link to a folder"),
-    "a link to the vault": (lambda root: os.symlink(".", root / "odd"), "info", "a link to a folder"),
+    "a link": (lambda root: os.symlink("/usr", root / "odd"), "info", "a link"),
+    "a link to the vault": (lambda root: os.symlink(".", root / "odd"), "info", "a link"),
     "deeper than a path may be": (endless, "warning", "the folder cannot be read: File name too long"),
     "a pipe for ignore rules": (piped(".gitignore"), "warning", ".gitignore is a pipe there"),
 }  # fmt: skip
@@ -206,3 +206,18 @@ def test_a_file_that_is_at_fault_is_named_and_the_others_are_taken_in(house: Hou
     house.settle()
     assert house.index.find("odd") == ["0.md"]
     assert house.reconciler.problems() == []
+
+
+def test_a_folder_that_is_moved_out_and_linked_back_is_no_deletion(house: House) -> None:
+    path = house.remember("the words that moved out", title="Moved", node_id=ONE)
+    house.settle()
+    top = path.partition("/")[0]
+    outside = house.root.parent / "outside"
+    (house.root / top).rename(outside)
+    (house.root / top).symlink_to(outside)
+    house.settle()
+    assert house.index.find("the words that moved out") == [path]
+    assert path in house.vault.tree()
+    assert [(one["path"], one["what"]) for one in house.reconciler.problems()] == [
+        (top, "a link; links are not followed")
+    ]
