@@ -55,12 +55,7 @@ def vault_findings(config: Config) -> list[Finding]:
         return [Finding(level="error", what=what, mend="bring .git back from a backup")]
     git = Git(place)
     try:
-        inside = os.path.relpath(root, os.path.realpath(place.top))
-        prefix = "" if inside == "." else inside + "/"
-        excluded = Excluded(
-            root, lambda given: {p[len(prefix) :] for p in git.is_ignored(prefix + path for path in given)}
-        )
-        return sorted(_notes(root, excluded), key=worst_first)
+        return sorted(_notes(root, Excluded(root, git.is_ignored)), key=worst_first)
     finally:
         git.close()
 

@@ -62,8 +62,6 @@ LITTLE = 5_000_000
 """Free bytes below which a disk is reported as full: room for one commit and a batch of the index."""
 AGAIN = 2.0
 """Seconds between two tries to give the model to the index."""
-RECENT = 10_000
-"""Number of drawn short ids that are remembered as taken: far more than are drawn at the same time."""
 
 T = TypeVar("T")
 
@@ -122,8 +120,6 @@ class Ormah:
         self.socket: Path | None = None
         """The path of the daemon's socket, once known: git's merge driver connects to it."""
         self.turns = Turns()
-        self._drawn: dict[str, None] = {}
-        self._drawn_lock = threading.Lock()
         vault.listen(self._committed)
 
     @classmethod
@@ -441,13 +437,7 @@ class Ormah:
         """Return a new random id whose short id no memory has. `taken`: further short ids that it must not have."""
         for _ in range(DRAWS):
             drawn = str(uuid.uuid4())
-            with self._drawn_lock:
-                if drawn[:8] in taken or drawn[:8] in self._drawn or self.has_short(drawn[:8]) is not None:
-                    continue
-                # not in the index yet, where the next draw looks
-                self._drawn[drawn[:8]] = None
-                if len(self._drawn) > RECENT:
-                    del self._drawn[next(iter(self._drawn))]
+            if drawn[:8] not in taken and self.has_short(drawn[:8]) is None:
                 return drawn
         raise BadRequest("no free short id was found", hint="this vault holds too many notes for 8-character ids")
 

@@ -35,7 +35,7 @@ class MemoryEvent(Struct, kw_only=True, omit_defaults=True):
 
     - `write`: an op by an agent, a job, or a command of the person.
     - `edit`: an op that committed what a person did to files.
-    - `outside`: the files changed without an op, as by `git pull`, or in a folder that is only indexed.
+    - `outside`: the files changed without an op, as by `git pull`.
     - `whisper`: a prompt was answered.
     - `job`: a job began or ended.
     - `health`: the daemon's phase, or what is degraded, changed.

@@ -13,9 +13,8 @@ import logging
 import os
 import stat
 import sys
-import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -121,68 +120,27 @@ class Flusher:
     def each(self, work: Callable[[T], object], items: Iterable[T]) -> None:
         """Call `work` with every item. If calls fail, the first error is raised once all calls have ended."""
         rows = list(items)
-        if len(rows) >= MANY:
-            work = _giving(work)
         if len(rows) < 2:
             for row in rows:
                 work(row)
             return
-        # Each thread, also the caller, takes the next item until none is left; the last one wakes the caller. This needs
-        # fewer acquisitions of the GIL than one future per item.
-        left = iter(rows)
-        errors: list[BaseException] = []
-        ended = _Countdown(len(rows))
 
-        def some() -> None:
-            for row in left:  # `next` of a list iterator is atomic
-                try:
-                    work(row)
-                except BaseException as exc:  # noqa: BLE001 - raised again by the thread that waits for all
-                    errors.append(exc)
-                ended.one()
+        def one(row: T) -> object:
+            if len(rows) >= MANY:
+                priority.give()
+            return work(row)
 
         if self._pool is None:
             self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="vault-flush")
-        for _ in range(min(len(rows), THREADS) - 1):
-            self._pool.submit(some)
-        some()
-        ended.wait()
-        if errors:
-            raise errors[0]
+        running = [self._pool.submit(one, row) for row in rows]
+        wait(running)
+        for done in running:
+            done.result()
 
     def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
-
-
-class _Countdown:
-    """A counter for threads: `wait` blocks one thread until `one` was called `left` times."""
-
-    def __init__(self, left: int) -> None:
-        self._left = left
-        self._lock = threading.Lock()
-        self._gate = threading.Lock()
-        self._gate.acquire()
-
-    def one(self) -> None:
-        with self._lock:
-            self._left -= 1
-            if not self._left:
-                self._gate.release()
-
-    def wait(self) -> None:
-        self._gate.acquire()
-
-
-def _giving(work: Callable[[T], object]) -> Callable[[T], object]:
-    """Return a function that first lets urgent work run (`priority.give`), and then calls `work`."""
-
-    def one(item: T) -> object:
-        priority.give()
-        return work(item)
-
-    return one
 
 
 def _load() -> tuple[Any, int, int]:
