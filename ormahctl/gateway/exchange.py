@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -35,10 +34,6 @@ AGENT: Final = "x-agent-id"
 PROGRAM: Final = "http"
 """Name of a caller that gives no name."""
 PERSON: Final = "person"
-_NAMED: Final = re.compile(r"^(?:[a-z]+\.[a-z_]+: )?(?P<name>[a-z_]+)(?P<rest>(?:\[\d+\])?(?=: ))")
-_STEP: Final = re.compile(r"\[(?P<at>\d+)\]|\.?(?P<name>[^.\[]+)")
-_SHOWN: Final = 60
-"""Characters of a value that an error quotes."""
 
 
 def as_json(value: Any, status: int = 200) -> Response:
@@ -77,7 +72,7 @@ async def body(request: Request, kind: type[B]) -> B:
     try:
         return msgspec.json.decode(data or b"{}", type=kind)
     except msgspec.ValidationError as exc:
-        raise _invalid(exc, msgspec.json.decode(data)) from exc
+        raise _invalid(exc) from exc
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as exc:
         why = json_fault(data, str(exc))
         raise BadRequest(f"the body is no valid JSON: {why}", hint="see /openapi.json", data={"field": ""}) from exc
@@ -98,17 +93,13 @@ async def parameters(route: Route, request: Request) -> Params:
 
     Raises BadRequest: one is unknown, missing or of another type.
     """
-    outside = request.state.outside = {inner: outer for outer, inner in route.renamed.items()}
     inside = {route.renamed.get(name, name): request.path_params[name] for name in route.in_path}
     if route.verb == "POST":
         given = await body(request, dict[str, Any])
-        defaults = _query(request, {name: route.default[name] for name in route.default}, set())
-        outside |= {inner: outer for outer, inner in route.default.items() if inner in defaults.keys() - given.keys()}
-        given = {**defaults, **given}
+        given = {**_query(request, dict(route.default), set()), **given}
     else:
         fields = {field.encode_name for field in msgspec.structs.fields(route.params)} - inside.keys()
         names = {name: name for name in fields} | dict(route.query)
-        outside |= {inner: outer for outer, inner in route.query.items() if inner not in request.query_params}
         given = _query(request, names, route.lists)
     for name in inside.keys() & given.keys():
         raise BadRequest(f"{name}: it is in the path already", data={"field": name})
@@ -118,23 +109,7 @@ async def parameters(route: Route, request: Request) -> Params:
     except RecursionError as exc:
         raise BadRequest("the body is nested too deeply", hint="see /openapi.json", data={"field": ""}) from exc
     except msgspec.ValidationError as exc:
-        raise _invalid(exc, given) from exc
-
-
-def from_outside(error: OrmahError, request: Request) -> OrmahError:
-    """Return `error`, an error of the daemon, with the parameter in its message called as in this HTTP route.
-
-    For example `query` becomes `q` for `/ui/search`. `request.state.outside`: {the daemon's name: name in the route}.
-    """
-    outside: dict[str, str] = getattr(request.state, "outside", {})
-    found = _NAMED.match(error.message)
-    if found is None:
-        return error
-    name = outside.get(found["name"])
-    rest = found["rest"] if name is None else ""  # a list is given by repeating the parameter: an index says nothing
-    named = f"{name or found['name']}{rest}"
-    data = {**error.data, "field": named} if "field" in error.data else error.data
-    return type(error)(named + error.message[found.end() :], hint=error.hint, data=data)
+        raise _invalid(exc) from exc
 
 
 def _query(request: Request, names: dict[str, str], lists: set[str]) -> dict[str, Any]:
@@ -158,28 +133,7 @@ def _query(request: Request, names: dict[str, str], lists: set[str]) -> dict[str
     return found
 
 
-def _invalid(exc: msgspec.ValidationError, given: Any) -> BadRequest:
-    """Convert msgspec's error about `given` to a BadRequest that names the field and quotes its value."""
+def _invalid(exc: msgspec.ValidationError) -> BadRequest:
+    """Convert msgspec's error to a BadRequest that names the field."""
     field, said = field_and_fault(str(exc))
-    data = {"field": field}
-    if not said.startswith("expected"):
-        return BadRequest(f"{field}: {said}", hint="see /openapi.json", data=data)
-    found = _at(field, given)
-    if isinstance(found, (str, int, float)):
-        said = f"{said.partition(', got ')[0]}, got {_quoted(found)}"
-    return BadRequest(f"{field or 'the body'}: {said}", hint="see /openapi.json", data=data)
-
-
-def _at(field: str, given: Any) -> Any:
-    """Return the value at the path `field`, such as `edges[0].reason`, in `given`; None if there is none."""
-    for step in _STEP.finditer(field):
-        try:
-            given = given[int(step["at"])] if step["at"] else given[step["name"]]
-        except (LookupError, TypeError):
-            return None
-    return given
-
-
-def _quoted(value: str | float) -> str:
-    shown = msgspec.json.encode(value).decode()
-    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+    return BadRequest(f"{field or 'the body'}: {said}", hint="see /openapi.json", data={"field": field})

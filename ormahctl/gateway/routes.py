@@ -19,7 +19,7 @@ from starlette.routing import Route as Endpoint
 
 from ormahctl.gateway import ingest, live, openapi
 from ormahctl.gateway.access import WebAccess
-from ormahctl.gateway.exchange import QUICK_SECONDS, answer_error, as_json, asker, body, from_outside, parameters
+from ormahctl.gateway.exchange import QUICK_SECONDS, answer_error, as_json, asker, body, parameters
 from ormahctl.gateway.guard import LoopbackGuard, error_response
 from ormahctl.gateway.table import ROUTES, Route
 from ormahd.api import ErrorBody
@@ -108,7 +108,7 @@ def _checked(act: Act) -> Act:
         try:
             return await act(request)
         except OrmahError as exc:
-            return answer_error(from_outside(exc, request))
+            return answer_error(exc)
 
     return endpoint
 

@@ -248,14 +248,11 @@ def _plan(path: Path, start: Document, wanted: WantedEntries, keep: frozenset[st
     edits: list[Splice] = []
     now = start
     if isinstance(now, Json):
-        first: dict[str, HandlerPlace] = {}
-        for place, _ in _places(start):
-            first.setdefault(place.event, place)
-        steps: list[Any] = [place for place, _ in reversed(_places(start)) if place not in first.values()]
-        steps += [place for event, place in reversed(first.items()) if event not in wanted.hooks]
-        for place in sorted(steps, reverse=True):
-            made = now.drop(place, keep)
-            edits, now = edits + made, now.after(made)
+        there = [place for place, _ in _places(start)]
+        for place in reversed(there):
+            if place.event not in wanted.hooks or any(one.event == place.event and one < place for one in there):
+                made = now.drop(place, keep)
+                edits, now = edits + made, now.after(made)
         for event, handler in wanted.hooks.items():
             groups = now.value.get("hooks", {}).get(event, [])
             if not isinstance(groups, list):
