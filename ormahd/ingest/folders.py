@@ -1,8 +1,7 @@
 """Watches folders outside the vault: has a folder scanned when something in it has changed, and reports unreadable ones.
 
 Events come from watchdog through `watch.watcher.FolderEvents`. Because events can be lost, each folder is also
-scanned when it is first found, and at intervals. A folder that is missing, moved or unreadable is tried again with
-growing pauses.
+scanned when it is first found, and at intervals. A folder that is missing, moved or unreadable is looked for again.
 """
 
 from __future__ import annotations
@@ -23,12 +22,10 @@ log = logging.getLogger("ormahd.ingest")
 
 HEARTBEAT: Final = 5.0
 """Seconds between two checks that all folders exist and are watched."""
-SCAN_EVERY: Final = 600.0
-"""Seconds between two scans of a watched folder."""
-POLL_EVERY: Final = 30.0
-"""Seconds between two scans of a folder if the system allows no more watches (inotify), so that there are no events."""
-RETRY: Final = (2.0, 300.0)
-"""The shortest and the longest pause, in seconds, before a folder that could not be read is tried again."""
+SCAN_EVERY: Final = 120.0
+"""Seconds between two scans of a watched folder: events can be lost, and the system may allow no more watches."""
+AGAIN: Final = 300.0
+"""Seconds after which watches are asked for again where the system allowed no more."""
 NICE: Final = 10
 MISSING: Final = "it is not there"
 
@@ -51,14 +48,12 @@ class FolderListener(Protocol):
 
 class _Watched:
     """The state of one watched folder. `there`: whether it exists and can be read. `scan_at`: `time.monotonic` of its
-    next scan. `try_at`: `time.monotonic` of the next look whether it is `there`, if it is not."""
+    next scan."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.there = False
         self.scan_at = 0.0
-        self.try_at = 0.0
-        self.pause = RETRY[0]
 
 
 class FolderWatch:
@@ -77,16 +72,8 @@ class FolderWatch:
         self._stopping = False
         self._source: FolderEvents | None = None
         self._source_at = 0.0
-        self._polls = False
         self._wrong: dict[str, str] = {}
-        self._said: dict[str, str] = {}
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-
-    @property
-    def state(self) -> str:
-        """Words for people: the folders are watched, or they are only scanned, because the system allows no more
-        watches."""
-        return "scanning at an interval" if self._polls else "watching"
 
     def start(self) -> None:
         self._thread.start()
@@ -137,22 +124,19 @@ class FolderWatch:
             log.warning("%s: %s", self._thread.name, error.message)
         except Exception:
             log.exception("%s met a fault; it goes on", self._thread.name)
-            self._sleep(RETRY[0])
-
-    def _sleep(self, seconds: float) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._stopping, seconds)
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopping, HEARTBEAT)
 
     def _turn(self) -> None:
         self._look()
         for one in self._folders:
             if one.there and one.scan_at <= time.monotonic() and not self._stopping:
-                one.scan_at = time.monotonic() + (POLL_EVERY if self._polls else SCAN_EVERY)
+                one.scan_at = time.monotonic() + SCAN_EVERY
                 self._guarded(lambda one=one: self._scan(one))  # type: ignore[misc]
-        now = time.monotonic()
-        due = [one.scan_at if one.there else one.try_at for one in self._folders]
         with self._changed:
+            now = time.monotonic()
             if not self._stopping:
+                due = [one.scan_at for one in self._folders if one.there]
                 self._changed.wait(max(0.0, min([*due, now + HEARTBEAT]) - now))
 
     def _scan(self, one: _Watched) -> None:
@@ -162,57 +146,40 @@ class FolderWatch:
     def _look(self) -> None:
         """Check whether each folder exists and can be read, and watch those that can. If other folders than before
         cannot be watched, tell the listener."""
-        now = time.monotonic()
         wrong: dict[str, str] = {}
         for one in self._folders:
-            if not one.there and one.try_at > now:
-                if str(one.path) in self._wrong:
-                    wrong[str(one.path)] = self._wrong[str(one.path)]
-                continue
             why = unreadable(one.path) or (None if one.path.is_dir() else MISSING)
-            if why is not None:
-                one.pause = RETRY[0] if one.there else min(2 * one.pause, RETRY[1])
-                one.try_at = now + one.pause
-                one.there = False
-                if why != MISSING or not self._optional:
-                    wrong[str(one.path)] = why
-            elif not one.there:
-                one.there, one.scan_at, one.pause = True, 0.0, RETRY[0]
+            if why is None and not one.there:
+                one.scan_at = 0.0
+            one.there = why is None
+            if why is not None and not (self._optional and why == MISSING):
+                wrong[str(one.path)] = why
         self._watch()
         if wrong != self._wrong:
-            for path, why in wrong.items():
-                if self._said.get(path) != why:
-                    log.warning("%s cannot be watched: %s", path, why)
-            self._said |= wrong
+            for path in wrong.keys() - self._wrong.keys():
+                log.warning("%s cannot be watched: %s", path, wrong[path])
             self._wrong = wrong
             self._listener.troubled(wrong)
 
     def _watch(self) -> None:
-        """Have the system send events for all folders that exist. If it allows no more watches, scan the folders more
-        often instead."""
-        now = time.monotonic()
+        """Have the system send events for all folders that exist."""
         if self._source is not None and not self._source.alive:
             self._source.stop()
             self._source = None
             for one in self._folders:  # scan all, because events were lost while nothing watched
                 one.scan_at = 0.0
-        if self._source is None and self._source_at > now:
+        if self._source is None and self._source_at > time.monotonic():
             return
         try:
-            if self._source is None:
-                self._source_at = now + HEARTBEAT
-                self._source = FolderEvents(self._told, CHANGES)
+            self._source = self._source or FolderEvents(self._told, CHANGES)
             for one in self._folders:
                 if one.there:
                     self._source.add(str(one.path))
-            self._polls = False
         except FileNotFoundError:
             return  # a folder was deleted in the meantime; the next `_look` notices that
         except OSError as error:
-            if not self._polls:
-                log.warning("%s: no room for watches (%s); the folders are scanned instead", self._thread.name, error)
-            self._polls = True
-            self._source_at = now + RETRY[1]
+            log.warning("%s: no room for watches (%s); the folders are scanned instead", self._thread.name, error)
+            self._source_at = time.monotonic() + AGAIN
             if self._source is not None:
                 self._source.stop()
                 self._source = None

@@ -50,7 +50,7 @@ class SessionWatcher:
     @property
     def state(self) -> str:
         """What the watcher does now, in words for people."""
-        return self._watch.state if self.on else "off"
+        return "watching" if self.on else "off"
 
     def wants(self, folder: Path, file: Path) -> bool:
         return is_session_file(file.relative_to(folder)) and not any(
