@@ -23,7 +23,8 @@ FAULTS: Final = 5
 """Maximum number of faults that are reported. The judge is shown them when it is asked to repair its answer."""
 
 _OPENING = re.compile(r"[{\[]")
-_THOUGHTS = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
+_THOUGHT = re.compile(r"<think(?:ing)?>")
+_THOUGHT_END = re.compile(r"</think(?:ing)?>")
 _BAD_ESCAPE = re.compile(r"\\(?:(?=[^\"\\/bfnrtu])|(?=u(?![0-9a-fA-F]{4})))")
 _PAIR = re.compile(r"\\\\")
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -41,7 +42,8 @@ class AnswerReading(Struct, frozen=True):
 def read(text: str, item: type[Struct]) -> AnswerReading:
     """Find the list of items in `text`, the answer of a judge, and convert the items to the type `item`. Never
     raises."""
-    shown = _THOUGHTS.sub("", text)
+    *thoughts, rest = _THOUGHT_END.split(text)
+    shown = "".join([*(_THOUGHT.split(one, maxsplit=1)[0] for one in thoughts), rest])
     if not shown.strip():
         return AnswerReading((), ("the answer is empty",), False)
     best: AnswerReading | None = None

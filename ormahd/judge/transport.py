@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
@@ -68,10 +67,7 @@ def quote(text: str) -> str:
     return one_line(redact(text[: 8 * QUOTED]).text, QUOTED)
 
 
-_TRAILING = re.compile(r"\s+$")
-
-
 def last_line(text: str) -> str:
     """Return the last line that is not blank in a program's stderr, as one short line; "" if all are blank."""
-    lines = [line for line in _TRAILING.sub("", text).splitlines() if line.strip()]
+    lines = text.rstrip().splitlines()
     return quote(lines[-1]) if lines else ""

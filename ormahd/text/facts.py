@@ -165,7 +165,7 @@ _PIECE = re.compile(
 )
 _SEAM = re.compile(r"(?<=[\u3400-\u9fff])(?<!月)(?=[A-Za-z0-9])|(?<=[A-Za-z0-9%])(?=[\u3400-\u9fff])(?![点月日号])")
 _TENS = re.compile(r"\b(twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)-(?=[a-z])", re.IGNORECASE)
-_INNER = re.compile(r"[^\W\d_].*\d|\d.*[^\W\d_]|[a-z][A-Z]|^[A-Z][A-Z]+$|^c[+#]")
+_INNER = re.compile(r"^(?=.*[^\W\d_])(?=.*\d)|[a-z][A-Z]|^[A-Z][A-Z]+$|^c[+#]")
 
 
 def pieces(text: str) -> Iterator[Term]:

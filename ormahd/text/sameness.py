@@ -35,9 +35,9 @@ class Same(StrEnum):
 
 
 _FENCE = re.compile(r"^[ \t>]*(`{3,}|~{3,})")
-_SPAN = re.compile(r"(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
+_SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
 _BOLD = re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*\n]+?)(?<=[^\s*])\1(?![\w*])")
-_DASH = re.compile(r"(?<!\d)\s*[\u2013\u2014]\s*|\s*[\u2013\u2014]\s*(?!\d)|\s+-{2,3}\s+")
+_DASH = re.compile(r"(?<!\d)[\u2013\u2014]|[\u2013\u2014](?!\d)|(?<=\s)-{2,3}(?=\s)")
 _BULLET = re.compile(r"^\s*(?:[-*\u2022](?=\s+\D)|#{1,6}(?=\s))\s*")
 _UNSEEN = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
 _QUOTES = str.maketrans(dict.fromkeys("\u2018\u2019\u201b\u02bc", "'") | dict.fromkeys("\u201c\u201d\u201e\u00ab\u00bb", '"'))  # fmt: skip

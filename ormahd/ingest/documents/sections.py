@@ -23,12 +23,12 @@ LONGEST: Final = 6_000
 MOST: Final = 5_000
 """Maximum number of sections of one file."""
 
-_ATX = re.compile(r" {0,3}(?P<marks>#{1,6})(?:[ \t]+(?P<text>.*?))?(?:[ \t]+#+)?[ \t]*")
+_ATX = re.compile(r" {0,3}(?P<marks>#{1,6})(?P<text>[ \t].*)?")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-{2,})[ \t]*")
 _FENCE = re.compile(r" {0,3}(?P<fence>`{3,}|~{3,})(?P<rest>.*)")
 FRONT = re.compile(r"---[ \t]*\n(?P<block>(?:(?!---[ \t]*\n).*\n){0,500}?)(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
 _FRONT_LINE = re.compile(r"(?:[A-Za-z_][\w .-]*:(?:[ \t].*)?|[ \t]*-[ \t].*|[ \t]+.*|#.*|[ \t]*)")
-_FRONT_TITLE = re.compile(r"""^title:[ \t]*(["']?)(?P<title>.+?)\1[ \t]*$""", re.MULTILINE)
+_FRONT_TITLE = re.compile(r"^title:(?P<title>.*)$", re.MULTILINE)
 _LINK = re.compile(r"!?\[(?P<text>[^\]\[]*)\]\([^()]*\)|\[\[(?:[^\]|\[]*\|)?(?P<name>[^\]|\[]*)\]\]")
 _MARKS = re.compile(r"(?<!\w)[*_]{1,3}(?=\S)|(?<=\S)[*_]{1,3}(?!\w)|`")
 
@@ -99,7 +99,7 @@ def _without_front(text: str) -> tuple[str, str]:
     if found is None or not all(_FRONT_LINE.fullmatch(line) for line in found["block"].splitlines()):
         return text, ""
     title = _FRONT_TITLE.search(found["block"])
-    return text[found.end() :], plain_heading(title["title"]) if title else ""
+    return text[found.end() :], plain_heading(title["title"].strip().strip("\"'")) if title else ""
 
 
 def _read(text: str) -> Iterator[_Open]:
@@ -133,7 +133,10 @@ def _heading(line: str, before: Sequence[str]) -> tuple[int, str]:
     `before`. Otherwise the level is 0. `before`: the earlier lines of the present section."""
     found = _ATX.fullmatch(line)
     if found is not None:
-        text = plain_heading(found["text"] or "")
+        text = (found["text"] or "").rstrip()
+        if (bare := text.rstrip("#")) != bare.rstrip():  # a closing sequence of marks
+            text = bare
+        text = plain_heading(text)
         return (len(found["marks"]), text) if text else (0, "")
     if _UNDERLINE.fullmatch(line) and before:
         above = before[-1]

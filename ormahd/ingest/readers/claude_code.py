@@ -8,14 +8,13 @@ a rewind has left are reported as withdrawn.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
 from msgspec import Struct, field
 
 from ormahd.ingest.readers.lines import objects
-from ormahd.ingest.readers.turns import Reading, SessionTurn, iso_time, key_of, said, text_at, texts_of, typed
+from ormahd.ingest.readers.turns import Reading, SessionTurn, between, iso_time, key_of, said, text_at, texts_of, typed
 
 NAME: Final = "claude-code"
 
@@ -37,8 +36,6 @@ BLOCKS: Final = frozenset(
 )
 _END: Final = frozenset({"end_turn", "stop_sequence", "max_tokens", "refusal"})
 """Values of `stop_reason` after which an answer is complete."""
-_COMMAND = re.compile(r"<command-name>\s*(?P<name>[^<]*?)\s*</command-name>")
-_ARGUMENTS = re.compile(r"<command-args>(?P<args>.*?)</command-args>", re.DOTALL)
 
 
 class _Line(Struct):
@@ -237,9 +234,8 @@ def _command(text: str) -> str:
     """Return a slash command with its arguments as text; "" if `text` is no slash command, or one without arguments."""
     if not text.lstrip().startswith("<command-"):
         return ""
-    name, args = _COMMAND.search(text), _ARGUMENTS.search(text)
-    asked = said(args["args"]) if args else ""
-    return f"{name['name'] if name else ''} {asked}".strip() if asked else ""
+    asked = said(between(text, "<command-args>", "</command-args>"))
+    return f"{between(text, '<command-name>', '</command-name>')} {asked}".strip() if asked else ""
 
 
 def _answer(line: dict[str, Any], reading: Reading) -> _Line | None:

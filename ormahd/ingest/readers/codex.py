@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct, field
 
 from ormahd.ingest.readers.lines import decoded, objects
-from ormahd.ingest.readers.turns import Reading, SessionTurn, iso_time, key_of, said, text_at, texts_of, typed
+from ormahd.ingest.readers.turns import Reading, SessionTurn, between, iso_time, key_of, said, text_at, texts_of, typed
 
 NAME: Final = "codex"
 
@@ -71,7 +71,6 @@ ROLLED_BACK: Final = b"thread_rolled_back"
 """The event by which the person takes back the last turns."""
 _ENDED: Final = frozenset({"task_complete", "turn_complete"})
 _BEGUN: Final = frozenset({"task_started", "turn_started"})
-_CWD = re.compile(r"<cwd>(.*?)</cwd>", re.DOTALL)
 
 
 class _Asked(Struct):
@@ -312,8 +311,8 @@ def _message(rollout: _Rollout, item: dict[str, Any], time: str | None, reading:
             _reply(rollout, texts_of(item.get("content"), TEXTS), time)
     elif role == "user":
         text = texts_of(_human(item), TEXTS)
-        if rollout.cwd is None and (cwd := _CWD.search(text)):
-            rollout.cwd = cwd[1].strip() or None
+        if rollout.cwd is None:
+            rollout.cwd = between(text, "<cwd>", "</cwd>") or None
         text = _written(text, reading)
         if text:
             now = _open_for(rollout)

@@ -120,6 +120,12 @@ def said(text: str) -> str:
     return text if len(text) <= MOST else text[: MOST // 2] + GAP + text[-MOST // 2 :]
 
 
+def between(text: str, start: str, end: str) -> str:
+    """Return what is between the first `start` and the next `end` in a text, stripped; "" if there is no such part."""
+    inside, found, _ = text.partition(start)[2].partition(end)
+    return inside.strip() if found else ""
+
+
 def texts_of(parts: Any, kinds: Iterable[str]) -> str:
     """Return the text of a message's content, which is a string, a part, or a list of parts. Parts whose `type` is
     not in `kinds` are left out."""

@@ -63,14 +63,15 @@ _SPLIT: Final = re.compile(
 )
 _MARKUP: Final = re.compile(r"^#{1,6} \S|^[=~^-]{4,}[ \t]*$|\]\(http|`[^`\n]{1,80} <http|^\.\. \w", re.MULTILINE)
 _GOES_ON: Final = re.compile(r"[ \t]*[a-zà-ÿß0-9(`'\"](?![.)]\s)")
-_TAGS: Final = re.compile(r"<(\w[\w-]{0,40})[^<>]{0,200}>.{0,20000}?</\1>", re.DOTALL)
+_TAG: Final = re.compile(r"<(\w[\w-]{0,40})[^<>]{0,200}>")
+_LONGEST_ELEMENT: Final = 20_000
 
 
 def sentences(text: str) -> Iterator[SaidSentence]:
     """Yield the sentences that a person wrote in a turn. `text`: the whole turn."""
     if len(text) > 2 * READ:
         text = f"{text[:READ]}\n…\n{text[-READ:]}"
-    text = _TAGS.sub("\n", _SURROGATE.sub("\ufffd", text))
+    text = _without_elements(_SURROGATE.sub("\ufffd", text))
     for line in _joined(_prose(_own_words(text).splitlines())):
         bullet = _BULLET.match(line)
         bare = " ".join(line[bullet.end() if bullet else 0 :].replace("**", "").replace("__", "").split())
@@ -80,6 +81,17 @@ def sentences(text: str) -> Iterator[SaidSentence]:
             yield from _sentence(bare[at : match.start()], plain[at : match.start()], item=bullet is not None)
             at = match.end()
         yield from _sentence(bare[at:], plain[at:], item=bullet is not None)
+
+
+def _without_elements(text: str) -> str:
+    """Return the text without elements in tags; each becomes a line break."""
+    parts, at = [], 0
+    for tag in _TAG.finditer(text):
+        end_tag = f"</{tag[1]}>"
+        if tag.start() >= at and (end := text.find(end_tag, tag.end(), tag.end() + _LONGEST_ELEMENT)) >= 0:
+            parts.append(text[at : tag.start()])
+            at = end + len(end_tag)
+    return "\n".join([*parts, text[at:]])
 
 
 def _own_words(text: str) -> str:
