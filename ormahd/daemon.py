@@ -23,10 +23,12 @@ from ormahd.config import Config
 from ormahd.errors import OrmahError
 from ormahd.ingest.by_agent import AgentReading
 from ormahd.ingest.intake import Intake
+from ormahd.ingest.learn import Hold
 from ormahd.jobs.conflicts.candidates import NAME as CONFLICT_DETECTOR
 from ormahd.jobs.judging import Judging
 from ormahd.jobs.maintenance.issue import SEARCH
 from ormahd.jobs.maintenance.maintenance import Maintenance
+from ormahd.jobs.memories import propose_learned
 from ormahd.jobs.runner import CHANGES_OF, JOBS, LOW_PRIORITY, Runner
 from ormahd.jobs.timetable import Timetable
 from ormahd.logs import Logs
@@ -157,7 +159,9 @@ def _maintenance(ormah: Ormah, judging: Judging, timetable: Timetable) -> Mainte
     """Build two-phase maintenance. If no judge is configured to read sessions, agents get them to read, along with the
     questions."""
     judge = judging.asker is not None
-    reading = AgentReading(ormah, judge=judge, conflicts=lambda: timetable.soon(CONFLICT_DETECTOR))
+    reading = AgentReading(
+        ormah, judge=judge, conflicts=lambda: timetable.soon(CONFLICT_DETECTOR), hold=_holding(ormah, timetable)
+    )
     return Maintenance(ormah, SEARCH, reading)
 
 
@@ -166,10 +170,15 @@ def _hooks(whisper: Whisper, socket: Path, timetable: Timetable, judging: Judgin
     hooks = Hooks(whisper)
     intake: Intake = Intake(
         whisper.ormah, lambda: hooks.answer_spooled(paths.spool_dir(socket), intake.capture.settle),
-        asker=judging.asker, conflicts=lambda: timetable.soon(CONFLICT_DETECTOR),
+        asker=judging.asker, conflicts=lambda: timetable.soon(CONFLICT_DETECTOR), hold=_holding(whisper.ormah, timetable),
     )  # fmt: skip
     hooks.on_transcript = lambda one: intake.capture.hear(one.harness, one.session_id, one.path, one.ending)
     return hooks, intake
+
+
+def _holding(ormah: Ormah, timetable: Timetable) -> Hold:
+    """Return a function that proposes a memory from a session, which a person has to decide on."""
+    return lambda one: propose_learned(ormah, timetable.runner.proposals, one)
 
 
 def _fell(_kind: type[BaseException] | None, fault: BaseException | None, _: TracebackType | None) -> None:

@@ -19,7 +19,7 @@ NOW = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
 ID = "6f1d2c3b-aaaa-4bbb-8ccc-0123456789ab"
 SAID = (
     "Remember that the staging database listens on port 5433.",
-    "From now on, write commit messages in the imperative mood.",
+    "We decided to write commit messages in the imperative mood.",
     "We decided to use Vite instead of Webpack for the shop.",
     "My name is Ada Lovelace.",
 )

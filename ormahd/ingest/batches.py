@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
-from ormahd.ingest.candidate import MemoryCandidate
 from ormahd.model.node import NodeType
 from ormahd.text.quoting import shortened
 
@@ -32,6 +31,23 @@ TITLE: Final = 200
 GIVEN: Final = 0.7
 """The confidence of a memory if the model states none."""
 WHO: Final = {"user": "person", "assistant": "agent"}
+
+
+class MemoryCandidate(Struct, frozen=True):
+    """A memory that extraction proposes from a session, before it is checked."""
+
+    type: NodeType
+    title: str
+    content: str
+    """Text that can be understood without the session: dates are absolute, and "I" is replaced by "the user"."""
+    confidence: float
+    """From 0 to 1; 0.6 if rules found the memory."""
+    turns: tuple[str, ...]
+    """Keys of the turns that say it. The first is the turn in which it was said."""
+    about_self: bool = False
+    tags: tuple[str, ...] = ()
+    corrects: str = ""
+    """Words of the earlier statement that this memory makes wrong; "" if it corrects nothing."""
 
 
 class ShownTurn(Struct, frozen=True):

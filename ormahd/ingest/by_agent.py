@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from ormahd.actions.projects import home_of
 from ormahd.api import ExtractionBatch, ExtractionTurn, RefusedItem
-from ormahd.ingest.batches import GIVEN, Remembered, TurnBatch, batches, candidates, show
+from ormahd.ingest.batches import Remembered, TurnBatch, batches, candidates, show
 from ormahd.ingest.checks import REASONS, Checks
-from ormahd.ingest.learn import Learning, learn, propose, readable, take_up, unread
+from ormahd.ingest.learn import Hold, Learning, learn, propose, readable, take_up, unread
 from ormahd.model.node import NodeType
 from ormahd.state.extraction import Extractions
 from ormahd.text.quoting import harmless
@@ -33,18 +33,11 @@ MOST: Final = 200
 """Maximum number of memories in one answer of an agent."""
 
 
-class AgentMemory(Struct, frozen=True, forbid_unknown_fields=True):
-    """A memory as an agent sends it. `turns`, `corrects`: as in `Remembered`."""
+class AgentMemory(Remembered, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A memory as an agent sends it."""
 
     batch_id: str
-    turns: list[int]
-    title: str
-    content: str
     type: NodeType = NodeType.FACT
-    about_self: bool = False
-    tags: list[str] = []
-    confidence: float = GIVEN
-    corrects: str = ""
 
 
 class _HandedOut(Struct, frozen=True):
@@ -60,13 +53,17 @@ class _HandedOut(Struct, frozen=True):
 class AgentReading:
     """Makes batches of unread turns for an agent, and commits the memories that the agent finds in them."""
 
-    def __init__(self, ormah: Ormah, *, judge: bool, conflicts: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, ormah: Ormah, *, judge: bool, conflicts: Callable[[], None] = lambda: None, hold: Hold = lambda _: None
+    ) -> None:
         """`judge`: whether a judge is configured; if so, and `extraction.by` is `auto`, the judge reads the sessions,
-        and no agent is asked to. `conflicts` is called when a new memory seems to replace an older one."""
+        and no agent is asked to. `conflicts` is called when a new memory seems to replace an older one, and `hold` with
+        each memory that a person has to decide on."""
         by = ormah.settings.extraction.by
         self._on = by == "agent" or (by == "auto" and not judge)
         self._ormah = ormah
         self._conflicts = conflicts
+        self._hold = hold
 
     def waits(self) -> bool:
         """Return whether agents read sessions and there are unread turns."""
@@ -178,24 +175,23 @@ class AgentReading:
         some = unread(self._ormah, tail, "model")
         checks, whole = Checks(self._ormah, "model"), Learning()
         for name, item in items:
-            one = Remembered(
-                item.turns,
-                item.type,
-                item.title,
-                item.content,
-                item.about_self,
-                item.tags,
-                item.confidence,
-                item.corrects,
-            )
-            found = propose(self._ormah, checks, some, candidates(batch, [one]), fresh=set(batch.fresh))
+            found = propose(self._ormah, checks, some, candidates(batch, [item]), fresh=set(batch.fresh))
             if not found.memories:
                 why = next(
                     (REASONS[reason] for reason in found.refused), "it names no turn of this batch that was unread"
                 )
                 refused.append(RefusedItem(name, item.batch_id, why))
             whole.add(found)
-        done = learn(self._ormah, some, "model", whole, caller, until=some.until(max(batch.end, some.start)), run=run)
+        done = learn(
+            self._ormah,
+            some,
+            "model",
+            whole,
+            caller,
+            until=some.until(max(batch.end, some.start)),
+            hold=self._hold,
+            run=run,
+        )
         if whole.replaces:
             self._conflicts()
         return len(whole.memories), None if done is None else done.commit

@@ -12,8 +12,7 @@ from ormahd.judge.asking import JudgeQuestion
 from ormahd.model.node import NodeType
 
 if TYPE_CHECKING:
-    from ormahd.ingest.batches import TurnBatch
-    from ormahd.ingest.candidate import MemoryCandidate
+    from ormahd.ingest.batches import MemoryCandidate, TurnBatch
     from ormahd.judge.asking import Asker
 
 TASK: Final = "extraction"
@@ -54,10 +53,4 @@ def read(asker: Asker, batch: TurnBatch, *, whole: bool) -> list[MemoryCandidate
     answer is unusable, instead of returning the rest. Raises JudgeGone, Unusable."""
     data = msgspec.to_builtins(batch.turns)
     said = asker.ask(JudgeQuestion(TASK, INSTRUCTIONS, list(data), LearnedAnswer, whole=whole))
-    return candidates(batch, [_remembered(one) for one in said])
-
-
-def _remembered(one: LearnedAnswer) -> Remembered:
-    return Remembered(
-        one.turns, one.type, one.title, one.content, one.about_self, one.tags, one.confidence, one.corrects
-    )
+    return candidates(batch, [msgspec.convert(one, Remembered, from_attributes=True) for one in said])

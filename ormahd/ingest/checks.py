@@ -31,7 +31,7 @@ from ormahd.text.statement import read
 from ormahd.text.words import fold, query_terms
 
 if TYPE_CHECKING:
-    from ormahd.ingest.candidate import MemoryCandidate
+    from ormahd.ingest.batches import MemoryCandidate
     from ormahd.ormah import Ormah
     from ormahd.sessions.archive import Archived
     from ormahd.state.extraction import Way
@@ -41,11 +41,13 @@ KNOWN: Final = "known"
 WHISPERED: Final = "whispered"
 FORGOTTEN: Final = "forgotten"
 UNFIT: Final = "unfit"
+WAITS: Final = "waits"
 REASONS: Final[Mapping[str, str]] = {
     KNOWN: "known already",
     WHISPERED: "repeated a whisper",
     FORGOTTEN: "taken away before",
     UNFIT: "no text that can be stored",
+    WAITS: "with a command, a link or an order, waiting for a person (ormahctl proposals)",
 }
 """Reason of a refusal -> its words for people."""
 NEIGHBOURS: Final = 8

@@ -20,7 +20,18 @@ from ormahd.ingest import by_judge, rules
 from ormahd.ingest.batches import batches
 from ormahd.ingest.by_judge import SHARE
 from ormahd.ingest.checks import Checks
-from ormahd.ingest.learn import JOB, Learning, bury_the_missing, carry_out, learn, propose, readable, take_up, unread
+from ormahd.ingest.learn import (
+    JOB,
+    Hold,
+    Learning,
+    bury_the_missing,
+    carry_out,
+    learn,
+    propose,
+    readable,
+    take_up,
+    unread,
+)
 from ormahd.ingest.readers.turns import iso_time
 from ormahd.judge.asking import Unusable
 from ormahd.judge.port import JudgeGone
@@ -67,13 +78,15 @@ class Extraction:
     Thread-safe; `wake` returns at once."""
 
     def __init__(
-        self, ormah: Ormah, *, asker: Asker | None = None, conflicts: Callable[[], None] = lambda: None
-    ) -> None:
+        self, ormah: Ormah, *, asker: Asker | None = None, conflicts: Callable[[], None] = lambda: None,
+        hold: Hold = lambda _: None,
+    ) -> None:  # fmt: skip
         """`asker` sends questions to the judge; None if no judge is configured. `conflicts` is called when a new
-        memory seems to replace an older one."""
+        memory seems to replace an older one, and `hold` with each memory that a person has to decide on."""
         self._ormah = ormah
         self._asker = asker
         self._conflicts = conflicts
+        self._hold = hold
         self._gone = ""
         """Why the judge did not answer the last time; "" if it did."""
         self.alone = threading.RLock()
@@ -232,7 +245,7 @@ class Extraction:
                 found = propose(
                     self._ormah, Checks(self._ormah, way), some, rules.candidates(some.shown, today=self._ormah.clock())
                 )
-                learn(self._ormah, some, way, found, Caller(agent=JOB), until=some.until())
+                learn(self._ormah, some, way, found, Caller(agent=JOB), until=some.until(), hold=self._hold)
         if way == "model":
             return self._ask_about(some)
         if found.replaces:
@@ -256,7 +269,16 @@ class Extraction:
             self._gone = ""
             with self.alone:
                 found = propose(self._ormah, Checks(self._ormah, "model"), some, proposed, fresh=set(batch.fresh))
-                learn(self._ormah, some, "model", found, Caller(agent=JOB), until=some.until(batch.end), run=run)
+                learn(
+                    self._ormah,
+                    some,
+                    "model",
+                    found,
+                    Caller(agent=JOB),
+                    until=some.until(batch.end),
+                    hold=self._hold,
+                    run=run,
+                )
             whole.add(found)
             if found.replaces:
                 self._conflicts()
@@ -336,15 +358,8 @@ class Extraction:
 
 def _tail(path: str, head: SessionHead, lines: Sequence[Line]) -> SessionTail:
     """Return the tail of a session that a dry run would archive, made from its description and its turns."""
-    return SessionTail(
-        path,
-        head.session,
-        head.harness,
-        head.cwd,
-        lines[-1].time if lines else None,
-        len(lines),
-        lines[-1].key if lines else "",
-    )
+    time, key = (lines[-1].time, lines[-1].key) if lines else (None, "")
+    return SessionTail(path, head.session, head.harness, head.cwd, time, len(lines), key)
 
 
 def _count(out: IngestedFile, found: Learning, *, dry: bool) -> None:

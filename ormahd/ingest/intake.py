@@ -13,6 +13,7 @@ from ormahd.api import Finding, SourceHealth, SourceTrouble
 from ormahd.ingest.backfill import Backfill
 from ormahd.ingest.capture import Capture
 from ormahd.ingest.extraction import Extraction
+from ormahd.ingest.learn import Hold
 from ormahd.ingest.session_watcher import SessionWatcher
 from ormahd.ingest.source_folders import SourceFolders
 from ormahd.state.sources import SOURCES, SourceLog
@@ -34,12 +35,12 @@ class Intake:
 
     def __init__(
         self, ormah: Ormah, first: Callable[[], None] = lambda: None, *, asker: Asker | None = None,
-        conflicts: Callable[[], None] = lambda: None,
+        conflicts: Callable[[], None] = lambda: None, hold: Hold = lambda _: None,
     ) -> None:  # fmt: skip
-        """`first`: see `Capture`; `asker` and `conflicts`: see `Extraction`."""
+        """`first`: see `Capture`; `asker`, `conflicts` and `hold`: see `Extraction`."""
         self._ormah = ormah
         self._log = SourceLog(ormah.state)
-        self.extraction = Extraction(ormah, asker=asker, conflicts=conflicts)
+        self.extraction = Extraction(ormah, asker=asker, conflicts=conflicts, hold=hold)
         self.capture = Capture(ormah, first, self.extraction.wake)
         self.backfill = Backfill(ormah, self.extraction.wake)
         self.watcher = SessionWatcher(ormah, self.capture.read)

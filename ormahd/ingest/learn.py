@@ -8,7 +8,7 @@ the plan is completed, so that no memory is lost or made twice.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import Struct, field
@@ -18,7 +18,8 @@ from ormahd.actions.projects import home_of, settle
 from ormahd.actions.tombstones import bury, of_statements, turn_of
 from ormahd.actions.views import headline, stem
 from ormahd.errors import Conflict
-from ormahd.ingest.checks import REASONS, Checks, Origin, note_of
+from ormahd.ingest.checks import REASONS, WAITS, Checks, Origin, note_of
+from ormahd.ingest.orders import can_be_acted_on
 from ormahd.ingest.readers.turns import SessionTurn
 from ormahd.model.change import Kind
 from ormahd.model.node import ABOUT_SELF, EdgeType, NodeType
@@ -34,7 +35,7 @@ from ormahd.text.quoting import shortened
 
 if TYPE_CHECKING:
     from ormahd.actions.amend import Outcome
-    from ormahd.ingest.candidate import MemoryCandidate
+    from ormahd.ingest.batches import MemoryCandidate
     from ormahd.ormah import Ormah
     from ormahd.sessions.files import Line
     from ormahd.state.extraction import Way
@@ -46,6 +47,10 @@ BEFORE: Final = 100
 play, may still be going on."""
 NAMED: Final = 100
 """Maximum number of memories that a commit message lists."""
+
+
+Hold = Callable[[PlannedMemory], object]
+"""A function that proposes a memory to a person instead of storing it."""
 
 
 class _Patient(tuple[SessionTurn, ...]):
@@ -83,15 +88,18 @@ class UnreadTurns(Struct, frozen=True):
 
 
 class Learning(Struct):
-    """What was found in a session. `memories`: to be committed; `refused`: reason -> number of refused candidates;
-    `replaces`: how many of the memories seem to replace an older one."""
+    """What was found in a session. `memories`: to be committed; `held`: to be proposed, because an agent could act on
+    them; `refused`: reason -> number of refused candidates; `replaces`: how many of the memories seem to replace an
+    older one."""
 
     memories: list[PlannedMemory] = field(default_factory=list)
+    held: list[PlannedMemory] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
     replaces: int = 0
 
     def add(self, other: Learning) -> None:
         self.memories += other.memories
+        self.held += other.held
         self.refused += other.refused
         self.replaces += other.replaces
 
@@ -173,6 +181,9 @@ def propose(
             found = checks.check(one, origin, turns)
             if isinstance(found, str):
                 out.refused[found] += 1
+            elif can_be_acted_on(one.type, found.content):
+                out.refused[WAITS] += 1
+                out.held.append(found)
             else:
                 out.memories.append(found)
     out.replaces = checks.replaces - before + sum(bool(one.corrects) for one in out.memories)
@@ -187,14 +198,17 @@ def learn(
     caller: Caller,
     *,
     until: tuple[str, ...],
+    hold: Hold,
     run: str | None = None,
 ) -> Outcome | None:
-    """Commit the accepted memories, if there are any, and store `until` as the position up to which the session is
-    read.
+    """Commit the accepted memories, if there are any, propose those that wait for a person (`hold`), and store
+    `until` as the position up to which the session is read.
 
     Raises:
         VaultBusy: another process holds git. Nothing was committed; the next read of the session commits the plan.
     """
+    for one in found.held:
+        hold(one)
     record = Extractions(ormah.state)
     plan = ExtractionPlan(tuple(found.memories), dict(found.refused), until)
     if plan.memories:

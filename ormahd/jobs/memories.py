@@ -1,8 +1,10 @@
-"""Propose new memories from what another program, such as an assistant, remembered about the person."""
+"""Propose new memories: what another program remembered about the person, and what a session says that an agent could
+act on."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from ormahd.actions.amend import clean
@@ -11,13 +13,14 @@ from ormahd.errors import BadRequest
 from ormahd.jobs.job import Ask, Edit, PlannedChange
 from ormahd.jobs.proposals import StoreOutcome
 from ormahd.model.change import Kind
-from ormahd.model.node import MAX_CONTENT, NodeType, ProposalType, Tier
+from ormahd.model.node import ABOUT_SELF, MAX_CONTENT, NodeType, ProposalType, Tier
 from ormahd.note.markdown import normalise
 from ormahd.note.write import compose
 
 if TYPE_CHECKING:
     from ormahd.jobs.proposals import Proposals
     from ormahd.ormah import Ormah
+    from ormahd.state.extraction import PlannedMemory
 
 CONFIDENCE: Final = 0.8
 """Confidence of a memory that another program had stored and a person approved."""
@@ -44,11 +47,25 @@ def propose_memory(
     return proposals.keep(ask, ormah.new_run(), dry=dry) is StoreOutcome.NEW
 
 
+def propose_learned(ormah: Ormah, proposals: Proposals, one: PlannedMemory) -> None:
+    """Store a proposal to remember what was found in a session."""
+    ask = Ask(
+        ProposalType.MEMORY, (), f"Remember: {headline(one.title, one.content)}",
+        "It was said in a session, and has a command, a link or an order to the agent in it. Check that you said it.",
+        {
+            "title": one.title, "content": one.content, "type": one.type, "space": one.space, "tags": list(one.tags),
+            "confidence": one.confidence, "created": one.created.isoformat(), "source": one.source, "said_in": one.said_in,
+        },
+        {}, preview=one.content,
+    )  # fmt: skip
+    proposals.keep(ask, ormah.new_run(), dry=False)
+
+
 def new_memory(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
     """Return the change that stores an approved memory.
 
     Raises:
-        BadRequest: the payload was not made by `propose_memory`.
+        BadRequest: the payload was made by neither `propose_memory` nor `propose_learned`.
     """
     title, content = payload.get("title"), payload.get("content")
     if not isinstance(content, str) or payload.get("type") not in set(NodeType):
@@ -56,17 +73,20 @@ def new_memory(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
     text = normalise(content)
     kind = NodeType(payload["type"])
     title = title if isinstance(title, str) and title else None
+    space, tags, created = payload.get("space"), payload.get("tags", []), payload.get("created")
 
     def edits() -> Sequence[Edit]:
-        if ormah.index.equal(None, kind, title, text) is not None:
+        if ormah.index.equal(space, kind, title, text) is not None:
             return []
         now = ormah.moment()
+        said = datetime.fromisoformat(created) if created else now
         node_id = ormah.new_id()
         data = compose(
-            id=node_id, type=kind, tier=Tier.WORKING, space=None, title=title, tags=[], source=SOURCE,
-            confidence=CONFIDENCE, created=now, updated=now, content=text,
+            id=node_id, type=kind, tier=Tier.WORKING, space=space, title=title, tags=tags,
+            source=payload.get("source", SOURCE), confidence=payload.get("confidence", CONFIDENCE), created=said,
+            updated=now, content=text, everywhere=ABOUT_SELF in tags, said_in=payload.get("said_in"),
         )  # fmt: skip
-        path = ormah.place(node_id, type=kind, space=None, title=title, content=text, created=now)
+        path = ormah.place(node_id, type=kind, space=space, title=title, content=text, created=said)
         return [Edit(node_id, path, data, None)]
 
     return PlannedChange(Kind.REMEMBER, f"Remember: {headline(title, text)}", "", edits, {})

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, Final
 
 from ormahd.ingest.readers.arrays import items, number
 from ormahd.ingest.readers.turns import (
+    KINDS,
     ExportedFact,
     Reading,
     SessionTurn,
@@ -22,13 +23,7 @@ from ormahd.ingest.readers.turns import (
 NAME: Final = "chatgpt"
 
 _TEXT: Final = frozenset({"text", "multimodal_text"})
-_OTHER: Final = frozenset(
-    [
-        *("thoughts", "reasoning_recap", "user_editable_context", "model_editable_context", "code", "execution_output"),
-        *("tether_browsing_display", "tether_quote", "sonic_webpage", "system_error", "app_pairing_content"),
-        *("computer_output", "citable_code_output", "super_widget"),
-    ]
-)
+_OTHER: Final = KINDS["chatgpt"]["other"]
 _CITED = re.compile(r"【[^】\n]{0,200}†[^】\n]{0,200}】|\ue200[^\ue201\n]{0,500}\ue201")
 _FENCED = re.compile(r"```(?:\w*\n)?(?P<text>.*?)```", re.DOTALL)
 _PRIVATE = re.compile(r"[\ue000-\uf8ff]")

@@ -14,26 +14,25 @@ from typing import Any, BinaryIO, Final
 from msgspec import Struct, field
 
 from ormahd.ingest.readers.lines import objects
-from ormahd.ingest.readers.turns import Reading, SessionTurn, between, iso_time, key_of, said, text_at, texts_of, typed
+from ormahd.ingest.readers.turns import (
+    KINDS,
+    Reading,
+    SessionTurn,
+    between,
+    iso_time,
+    key_of,
+    said,
+    text_at,
+    texts_of,
+    typed,
+)
 
 NAME: Final = "claude-code"
 
 TOLD: Final = frozenset({"user", "assistant", "system", "attachment"})
-KEPT_BOOKS: Final = frozenset(
-    [
-        *("summary", "custom-title", "ai-title", "agent-name", "agent-color", "agent-setting", "file-history-snapshot"),
-        *("file-history-delta", "queue-operation", "last-prompt", "mode", "permission-mode", "progress", "tag"),
-        *("saved_hook_context", "bridge-session", "atis-latch", "cost-state", "pr-link", "worktree-state"),
-        *("content-replacement", "task-summary", "attribution-snapshot", "speculation-accept", "started", "result"),
-    ]
-)
+KEPT_BOOKS: Final = KINDS["claude-code"]["books"]
 """Kinds of lines that Claude Code writes for its own use, and that have no part of the conversation."""
-BLOCKS: Final = frozenset(
-    [
-        *("text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image", "document"),
-        *("server_tool_use", "web_search_tool_result", "mcp_tool_use", "mcp_tool_result", "fallback"),
-    ]
-)
+BLOCKS: Final = KINDS["claude-code"]["blocks"]
 _END: Final = frozenset({"end_turn", "stop_sequence", "max_tokens", "refusal"})
 """Values of `stop_reason` after which an answer is complete."""
 

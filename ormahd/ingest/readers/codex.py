@@ -18,53 +18,24 @@ import msgspec
 from msgspec import Struct, field
 
 from ormahd.ingest.readers.lines import decoded, objects
-from ormahd.ingest.readers.turns import Reading, SessionTurn, between, iso_time, key_of, said, text_at, texts_of, typed
+from ormahd.ingest.readers.turns import (
+    KINDS,
+    Reading,
+    SessionTurn,
+    between,
+    iso_time,
+    key_of,
+    said,
+    text_at,
+    texts_of,
+    typed,
+)
 
 NAME: Final = "codex"
 
-LINES: Final = frozenset(
-    [
-        *("session_meta", "turn_context", "response_item", "event_msg", "compacted", "world_state"),
-        *("inter_agent_communication", "inter_agent_communication_metadata", "token_usage_record"),
-        *("security_risk_score", "retained_context", "realtime_item"),
-    ]
-)
-ITEMS: Final = frozenset(
-    [
-        *(
-            "message",
-            "reasoning",
-            "function_call",
-            "function_call_output",
-            "custom_tool_call",
-            "custom_tool_call_output",
-        ),
-        *("local_shell_call", "local_shell_call_output", "web_search_call", "tool_search_call", "tool_search_output"),
-        *("image_generation_call", "mcp_tool_call", "compaction", "compaction_summary", "ghost_snapshot", "other"),
-        *("agent_message", "additional_tools", "context_compaction", "compaction_trigger"),
-    ]
-)
-EVENTS: Final = frozenset(
-    [
-        *("token_count", "context_compacted", "agent_reasoning", "agent_reasoning_raw_content", "turn_diff", "error"),
-        *(
-            "agent_reasoning_section_break",
-            "warning",
-            "stream_error",
-            "background_event",
-            "plan_update",
-            "raw_response_item",
-        ),
-        *(
-            "entered_review_mode",
-            "exited_review_mode",
-            "session_configured",
-            "view_image_tool_call",
-            "deprecation_notice",
-        ),
-        *("shutdown_complete", "thread_name_updated", "mcp_list_tools_response", "undo_completed", "model_reroute"),
-    ]
-)
+LINES: Final = KINDS["codex"]["lines"]
+ITEMS: Final = KINDS["codex"]["items"]
+EVENTS: Final = KINDS["codex"]["events"]
 """Known events that have no part of the conversation."""
 TEXTS: Final = ("input_text", "output_text", "text", "Text")
 ROLLED_BACK: Final = b"thread_rolled_back"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from msgspec import Struct, field
@@ -18,6 +20,11 @@ Role = Literal["user", "assistant"]
 MOST: Final = 100_000
 """Maximum characters of a turn that are kept: more than anybody types, fewer than a pasted log has."""
 GAP: Final = "\n…\n"
+KINDS: Final = {
+    program: {name: frozenset(words.split()) for name, words in tables.items()}
+    for program, tables in tomllib.loads(Path(__file__).with_name("kinds.toml").read_text("utf-8")).items()
+}
+"""Program -> name of a table -> the kinds of lines or parts that its transcripts are known to have."""
 
 
 class SessionTurn(Struct, frozen=True):

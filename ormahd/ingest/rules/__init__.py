@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Final
 
-from ormahd.ingest.candidate import MemoryCandidate
+from ormahd.ingest.batches import MemoryCandidate
 from ormahd.ingest.readers.turns import SessionTurn
 from ormahd.ingest.rules.matching import found, item, listed
 from ormahd.ingest.rules.phrases import LANGUAGES, load

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
-from ormahd.ingest.candidate import MemoryCandidate
+from ormahd.ingest.batches import MemoryCandidate
 from ormahd.ingest.readers.turns import SessionTurn
 from ormahd.ingest.rules import candidates
 

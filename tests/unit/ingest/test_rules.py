@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ormahd.ingest.candidate import MemoryCandidate
+from ormahd.ingest.batches import MemoryCandidate
 from ormahd.ingest.readers.turns import SessionTurn
 from ormahd.ingest.rules import candidates
 

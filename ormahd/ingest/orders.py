@@ -1,0 +1,33 @@
+"""Tells memories that an agent could act on from those that only state something.
+
+A person may have pasted the text from which such a memory was made, so nobody stores it unasked: it waits as a
+proposal.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ormahd.model.node import NodeType
+
+_LINK: Final = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://\S|\bwww\.\w", re.IGNORECASE)
+_COMMAND: Final = re.compile(
+    r"(?:^|[\s\"'`(|;&$])(?:sudo|curl|wget|bash|sh|zsh|eval|exec|rm|chmod|chown|ssh|scp|nc|npx|pipx?|npm|powershell|iex)\s+[\w./~$-]"
+    r"|`[^`\n]*\s[^`\n]*`|\|\s*(?:sudo|ba|z)?sh\b|&&|\$\(",
+    re.IGNORECASE,
+)
+_ORDER: Final = re.compile(
+    r"(?:^|[.!?:;\n]\s*[\"“]?)(?:please\s+)?(?:from now on|always|never|you (?:must|should|have to|are to)|make sure|ignore|disregard"
+    r"|do not|don't|run|execute|download|install|ab (?:jetzt|sofort)|immer|niemals|nie|siempre|nunca|toujours|jamais)\b",
+    re.IGNORECASE,
+)
+_ABOUT_USER: Final = re.compile(r"(?:the user|der nutzer|el usuario|l['’]utilisateur)\b", re.IGNORECASE)
+
+
+def can_be_acted_on(kind: NodeType, content: str) -> bool:
+    """Return whether a memory has a command, a link or an order to the agent in it. A preference that does not begin
+    with the user is an order ("Write commit messages in the imperative mood.")."""
+    if _LINK.search(content) or _COMMAND.search(content) or _ORDER.search(content):
+        return True
+    return kind is NodeType.PREFERENCE and not _ABOUT_USER.match(content)
