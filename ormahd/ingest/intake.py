@@ -83,19 +83,12 @@ class Intake:
                 for what, number in counted.items()
                 if what.startswith("refused: ")
             }
+            sessions, turns, memories, failed = (
+                counted.get(what, 0) for what in ("sessions", "turns", "memories", "failed")
+            )
             found.append(
                 SourceHealth(
-                    source,
-                    on,
-                    state,
-                    last.get(source),
-                    counted.get("sessions", 0),
-                    counted.get("turns", 0),
-                    counted.get("memories", 0),
-                    refused,
-                    counted.get("failed", 0),
-                    waiting,
-                    wrong,
+                    source, on, state, last.get(source), sessions, turns, memories, refused, failed, waiting, wrong
                 )
             )
         return found

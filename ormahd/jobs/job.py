@@ -18,23 +18,18 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import Struct, field
 
+from ormahd.actions.amend import Outcome, commit, see
+from ormahd.errors import Conflict
 from ormahd.model.node import ProposalType
 from ormahd.process import priority
 
 if TYPE_CHECKING:
+    from ormahd.actions.amend import Caller
     from ormahd.jobs.neighbours import NearMemories
     from ormahd.judge.port import Judge
     from ormahd.model.change import Kind
     from ormahd.ormah import Ormah
     from ormahd.state.proposals import Verdicts
-from typing import TYPE_CHECKING
-
-from ormahd.actions.amend import Outcome, commit, see
-from ormahd.errors import Conflict
-
-if TYPE_CHECKING:
-    from ormahd.actions.amend import Caller
-    from ormahd.ormah import Ormah
     from ormahd.vault.transaction import Transaction
 
 

@@ -11,22 +11,17 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
-from ormahd.model.change import Kind
-
-if TYPE_CHECKING:
-    from ormahd.index.index import Index
-    from ormahd.jobs.job import RunContext
-from typing import TYPE_CHECKING
-
-from msgspec import Struct
-
 from ormahd.actions.views import headline
+from ormahd.model.change import Kind
 from ormahd.text.words import overlap, words
 
 if TYPE_CHECKING:
+    from ormahd.index.index import Index
     from ormahd.index.rows import NodeRow
+    from ormahd.jobs.job import RunContext
 
 
 REACH = 16

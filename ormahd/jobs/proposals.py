@@ -8,39 +8,27 @@ tiers, which other jobs make, do not matter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ormahd.actions.amend import clean
-from ormahd.errors import BadRequest
-from ormahd.jobs.job import Edit, PlannedChange
-from ormahd.model.node import MAX_CONTENT, MAX_TITLE, ProposalType
-from ormahd.note.edit import edit as edit_note
-from ormahd.note.markdown import normalise
-
-if TYPE_CHECKING:
-    from ormahd.index.rows import NodeRow
-    from ormahd.ormah import Ormah
-    from ormahd.state.proposals import StoredProposal
-import logging
-import threading
-import uuid
-from collections.abc import Iterable
-from enum import Enum
-from typing import TYPE_CHECKING
-
-from ormahd.actions.amend import Outcome, amending, commit
+from ormahd.actions.amend import Outcome, amending, clean, commit
 from ormahd.actions.views import iso
 from ormahd.api import ProposalNode, ProposalRow, ProposalsResult, ResolveProposalResult
-from ormahd.errors import Conflict, NotFound, OrmahError
-from ormahd.jobs.job import Ask, apply
+from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError
+from ormahd.jobs.job import Ask, Edit, PlannedChange, apply
 from ormahd.model import decision
 from ormahd.model.change import Kind
 from ormahd.model.decision import ProposalDecision, Verdict, line_id
-from ormahd.model.node import short_id
+from ormahd.model.node import MAX_CONTENT, MAX_TITLE, ProposalType, short_id
+from ormahd.note.edit import edit as edit_note
+from ormahd.note.markdown import normalise
 from ormahd.note.read import digest
 from ormahd.state import proposals as book
 from ormahd.state.feedback import LineFiles
@@ -50,6 +38,7 @@ if TYPE_CHECKING:
     from ormahd.actions.amend import Caller
     from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
+    from ormahd.state.proposals import StoredProposal
     from ormahd.vault.transaction import Transaction
 
 

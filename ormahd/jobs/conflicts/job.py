@@ -11,38 +11,29 @@ Nothing is deleted: search no longer finds a replaced memory, but `show`, `histo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
-
-from ormahd.actions.amend import clean, see
-from ormahd.actions.outdated import CLEARLY, NAME_LENGTH, WEIGHT, check_circle, name, superseded
-from ormahd.actions.views import headline, stem
-from ormahd.errors import BadRequest, Conflict
-from ormahd.git.oplog import one_line
-from ormahd.jobs.job import Edit, PlannedChange
-from ormahd.model.change import Kind
-from ormahd.model.node import EdgeType
-from ormahd.note.edit import edit
-from ormahd.note.values import NoteLink
-from ormahd.text.quoting import shortened
-
-if TYPE_CHECKING:
-    from ormahd.actions.amend import SeenNote
-    from ormahd.index.rows import NodeRow
-    from ormahd.ormah import Ormah
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec.structs import replace
 
+from ormahd.actions.amend import clean, see
+from ormahd.actions.outdated import CLEARLY, NAME_LENGTH, WEIGHT, check_circle, name, superseded
+from ormahd.actions.views import headline, stem
+from ormahd.errors import BadRequest, Conflict
+from ormahd.git.oplog import one_line
 from ormahd.jobs.conflicts.candidates import NAME, ConflictCandidate, ConflictSearch
-from ormahd.jobs.job import Ask, Done, RunContext, Step
+from ormahd.jobs.job import Ask, Done, Edit, PlannedChange, RunContext, Step
 from ormahd.judge.port import Contrast, JudgeGone
-from ormahd.model.node import ProposalType
+from ormahd.model.change import Kind
+from ormahd.model.node import EdgeType, ProposalType
+from ormahd.note.edit import edit
+from ormahd.note.values import NoteLink
+from ormahd.text.quoting import shortened
 
 if TYPE_CHECKING:
+    from ormahd.actions.amend import SeenNote
     from ormahd.index.rows import NodeRow
     from ormahd.judge.port import Judge, Pair
     from ormahd.ormah import Ormah

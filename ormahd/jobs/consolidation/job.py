@@ -12,17 +12,21 @@ edge to it.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ormahd.actions.amend import clean, see
 from ormahd.actions.views import headline, stem
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound
-from ormahd.jobs.job import Edit, PlannedChange
+from ormahd.index.rows import Filter
+from ormahd.jobs.job import Edit, PlannedChange, RunContext, Step
+from ormahd.judge.port import JudgeGone, ShownMemory, Summary
 from ormahd.model.change import Kind
 from ormahd.model.node import ABOUT_SELF, MAX_TITLE, EdgeType, NodeType, SearchQuery, Tier
 from ormahd.note.edit import edit
@@ -30,6 +34,7 @@ from ormahd.note.markdown import normalise
 from ormahd.note.values import NoteLink
 from ormahd.note.write import compose
 from ormahd.search.search import Rules, rank
+from ormahd.state.proposals import text_key
 from ormahd.text.facts import lost, sentences
 from ormahd.text.quoting import harmless, shortened
 
@@ -38,19 +43,6 @@ if TYPE_CHECKING:
     from ormahd.index.reader import Reader
     from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
-import logging
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
-
-from msgspec.structs import replace
-
-from ormahd.index.rows import Filter
-from ormahd.jobs.job import RunContext, Step
-from ormahd.judge.port import JudgeGone, ShownMemory, Summary
-from ormahd.state.proposals import text_key
-
-if TYPE_CHECKING:
-    from ormahd.index.rows import NodeRow
 
 
 TAG = "consolidated"

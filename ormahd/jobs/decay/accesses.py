@@ -8,7 +8,7 @@ note's field `updated` counts as a use, unless a job wrote it.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -16,15 +16,8 @@ from msgspec import Struct
 from ormahd.errors import VaultBusy
 from ormahd.model import strength
 from ormahd.model.change import Kind
-from ormahd.model.node import read_time
+from ormahd.model.node import Tier, read_time
 from ormahd.model.strength import STRENGTH_FILE, Access, ActiveDays, How, LastUses, last_uses
-
-if TYPE_CHECKING:
-    from ormahd.ormah import Ormah
-from datetime import UTC
-from typing import TYPE_CHECKING
-
-from ormahd.model.node import Tier
 from ormahd.note.read import parse
 from ormahd.note.values import NoteKind
 
@@ -34,6 +27,7 @@ if TYPE_CHECKING:
     from ormahd.git.oplog import LogEntry
     from ormahd.index.rows import NodeRow
     from ormahd.note.values import Note
+    from ormahd.ormah import Ormah
     from ormahd.vault.vault import Vault
     from ormahd.vault.versions import Text
 

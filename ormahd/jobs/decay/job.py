@@ -25,48 +25,27 @@ archived memory if no other memory fits as well. Source: seeds/data-model (tiers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
-
-from ormahd.actions.amend import see
-from ormahd.actions.views import headline
-from ormahd.errors import BadRequest, Conflict
-from ormahd.jobs.job import Edit, PlannedChange, nothing
-from ormahd.model.change import Kind
-from ormahd.model.node import Tier, short_id
-from ormahd.note.edit import edit
-
-if TYPE_CHECKING:
-    from ormahd.index.rows import NodeRow
-    from ormahd.ormah import Ormah
-from collections.abc import Iterator, Mapping
-from datetime import timedelta
-from typing import TYPE_CHECKING
-
-from ormahd.actions.amend import leaving_core
-from ormahd.index.rows import moment
-from ormahd.jobs.decay.accesses import LastChanges, Waiting, settle, waiting
-from ormahd.jobs.job import RunContext, Step
-from ormahd.model import strength
-from ormahd.model.strength import STRENGTH_FILE, Access, Score, fold, importance, read_strength
-from ormahd.note.read import digest
-from ormahd.process import priority
-
-if TYPE_CHECKING:
-    from ormahd.ormah import Ormah
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ormahd.errors import NotFound
-from ormahd.index.rows import MEMORIES, Filter
+from ormahd.actions.amend import leaving_core, see
+from ormahd.actions.views import headline
+from ormahd.errors import BadRequest, Conflict, NotFound
+from ormahd.index.rows import MEMORIES, Filter, moment
 from ormahd.jobs.consolidation.job import identities
-from ormahd.jobs.decay.accesses import days, used
-from ormahd.model.node import EdgeType, NodeType
-from ormahd.model.strength import Leases
-from ormahd.process import sql
+from ormahd.jobs.decay.accesses import LastChanges, Waiting, days, settle, used, waiting
+from ormahd.jobs.job import Edit, PlannedChange, RunContext, Step, nothing
+from ormahd.model import strength
+from ormahd.model.change import Kind
+from ormahd.model.node import EdgeType, NodeType, Tier, short_id
+from ormahd.model.strength import STRENGTH_FILE, Access, Leases, Score, fold, importance, read_strength
+from ormahd.note.edit import edit
+from ormahd.note.read import digest
+from ormahd.process import priority, sql
 
 if TYPE_CHECKING:
     from ormahd.git.oplog import LogEntry

@@ -8,60 +8,37 @@ two edges become the same, the result has the larger weight, the earlier date an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-from ormahd.actions.amend import see
-from ormahd.actions.views import headline
-from ormahd.errors import BadRequest, Conflict, NotFound
-from ormahd.jobs.job import Edit, PlannedChange
-from ormahd.model.change import Kind
-from ormahd.model.node import EdgeType, NodeType, Tier
-from ormahd.note.edit import edit
-from ormahd.note.markdown import normalise
-from ormahd.vault.history import made_by_person
-
-if TYPE_CHECKING:
-    from ormahd.actions.amend import SeenNote
-    from ormahd.index.rows import NodeRow
-    from ormahd.ormah import Ormah
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
-from ormahd.actions.views import stem
-from ormahd.note.edit import lead, unlink
-from ormahd.note.markdown import body_links
+from ormahd.actions.amend import see
+from ormahd.actions.views import headline, stem
+from ormahd.errors import BadRequest, Conflict, NotFound
+from ormahd.jobs.job import Edit, PlannedChange
+from ormahd.model.change import Kind
+from ormahd.model.node import MAX_CONTENT, MAX_TITLE, EdgeType, NodeType, Tier
+from ormahd.note.edit import edit, lead, unlink
+from ormahd.note.markdown import body_links, conflict_line, normalise
 from ormahd.note.values import DEFAULT_WEIGHT, NoteLink
-
-if TYPE_CHECKING:
-    from ormahd.actions.amend import SeenNote
-    from ormahd.ormah import Ormah
-import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
-
+from ormahd.text.diff import clip
 from ormahd.text.facts import lost
 from ormahd.text.sameness import TextContrast, contrast, same
+from ormahd.text.secrets import redact
 from ormahd.text.words import query_terms, stems
+from ormahd.vault.history import made_by_person
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ormahd.actions.amend import SeenNote
+    from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
 
     Float = NDArray[np.float32]
-from typing import TYPE_CHECKING
-
-from ormahd.model.node import MAX_CONTENT, MAX_TITLE
-from ormahd.note.markdown import conflict_line
-from ormahd.text.diff import clip
-from ormahd.text.secrets import redact
-
-if TYPE_CHECKING:
-    from ormahd.index.rows import NodeRow
 
 
 _RANK = {Tier.CORE: 2, Tier.WORKING: 1, Tier.ARCHIVAL: 0}

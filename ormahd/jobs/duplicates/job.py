@@ -10,20 +10,26 @@ similar memories do not lead to ten proposals.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
+from ormahd.actions.views import headline
 from ormahd.index.rows import Filter
-from ormahd.jobs.duplicates.change import is_event, why_apart
+from ormahd.jobs.duplicates.change import is_event, keeper, meaning, merge, persons, unfit, united, why_apart
+from ormahd.jobs.job import Ask, PlannedChange, RunContext, Step
 from ormahd.jobs.neighbours import COSINE, PairSimilarity, likeness
-from ormahd.judge.port import Pair, ShownMemory
+from ormahd.judge.port import Duplicate, JudgeGone, Pair, ShownMemory
 from ormahd.model.change import Kind
 from ormahd.model.node import NodeType, ProposalType
 from ormahd.process import sql
 from ormahd.state import proposals as book
 from ormahd.state.proposals import text_key
+from ormahd.text.diff import clip
 from ormahd.text.sameness import Same, contrast, same
+from ormahd.text.secrets import redact
 from ormahd.text.standing import Relation, compare
 from ormahd.text.statement import read
 
@@ -31,20 +37,6 @@ if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow
     from ormahd.jobs.job import RunContext
     from ormahd.ormah import Ormah
-from functools import partial
-from typing import TYPE_CHECKING, Any
-
-from msgspec.structs import replace
-
-from ormahd.actions.views import headline
-from ormahd.jobs.duplicates.change import keeper, meaning, merge, persons, unfit, united
-from ormahd.jobs.job import Ask, PlannedChange, RunContext, Step
-from ormahd.judge.port import Duplicate, JudgeGone
-from ormahd.text.diff import clip
-from ormahd.text.secrets import redact
-
-if TYPE_CHECKING:
-    from ormahd.index.rows import NodeRow
 
 
 QUESTION = "duplicate"

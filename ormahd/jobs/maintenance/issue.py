@@ -14,14 +14,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct, field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from ormahd.actions.views import iso
-from ormahd.api import CandidateNode, CandidatePair
+from ormahd.api import CandidateNode, CandidatePair, RefusedItem
+from ormahd.errors import OrmahError, fault
+from ormahd.jobs.conflicts import job as conflict_detector
+from ormahd.jobs.consolidation import job as consolidator
+from ormahd.jobs.duplicates import job as duplicates
 from ormahd.jobs.job import Stopped
+from ormahd.jobs.links import job as auto_linker
+from ormahd.model.node import MAX_CONTENT, EdgeType, NodeType, Text, Title
 from ormahd.state.proposals import text_key
 from ormahd.text.quoting import shortened
 
@@ -30,19 +37,6 @@ if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow
     from ormahd.jobs.job import RunContext
     from ormahd.judge.port import Pair, ShownMemory
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
-
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
-
-from ormahd.api import RefusedItem
-from ormahd.errors import OrmahError, fault
-from ormahd.jobs.conflicts import job as conflict_detector
-from ormahd.jobs.consolidation import job as consolidator
-from ormahd.jobs.duplicates import job as duplicates
-from ormahd.jobs.links import job as auto_linker
-from ormahd.model.node import MAX_CONTENT, EdgeType, NodeType, Text, Title
-
-if TYPE_CHECKING:
     from ormahd.ormah import Ormah
 
 
@@ -122,17 +116,14 @@ class Issued(Struct, frozen=True):
         return any(self.items.values())
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            batch: [{"keys": one.keys, "score": one.score, "cut": one.cut} for one in items]
-            for batch, items in self.items.items()
-        }
+        found: dict[str, Any] = msgspec.to_builtins(self.items)
+        return found
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Issued:
-        return cls({
-            batch: [Question(dict(one["keys"]), float(one["score"]), bool(one["cut"])) for one in items]
-            for batch, items in value.items() if batch in QUESTIONS
-        })  # fmt: skip
+        return cls(
+            msgspec.convert({batch: value[batch] for batch in QUESTIONS if batch in value}, dict[str, list[Question]])
+        )
 
 
 # ---------------------------------------------------------------- searching

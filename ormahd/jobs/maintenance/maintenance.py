@@ -8,44 +8,31 @@ results count. A new receipt would make the work of the first agent useless.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
-
-from ormahd.actions.amend import PERSON, Outcome, clean
-from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, OrmahError
-from ormahd.jobs.conflicts.job import evolution, tension
-from ormahd.jobs.consolidation.job import consolidate
-from ormahd.jobs.duplicates.change import meaning, merge, repeated
-from ormahd.jobs.job import apply
-from ormahd.jobs.links.change import Draft, EdgeToAdd, count_of
-from ormahd.jobs.maintenance import issue
-from ormahd.jobs.maintenance.issue import LIST, stale, why
-from ormahd.model.node import EdgeType
-from ormahd.text.diff import clip
-from ormahd.text.facts import lost
-
-if TYPE_CHECKING:
-    from ormahd.actions.amend import Caller
-    from ormahd.jobs.job import PlannedChange
-    from ormahd.jobs.maintenance.issue import AcceptedItem, Checked
-    from ormahd.ormah import Ormah
 import threading
 import time
 import uuid
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec.structs import replace
 
+from ormahd.actions.amend import PERSON, Outcome, clean
 from ormahd.actions.views import iso
 from ormahd.api import ExtractionBatch, MaintenanceCounts, MaintenanceParams, MaintenanceResult, RefusedItem
+from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, NotReady, OrmahError
 from ormahd.errors import Conflict as Used
-from ormahd.errors import NotReady
-from ormahd.jobs.job import RunContext
+from ormahd.jobs.conflicts.job import evolution, tension
+from ormahd.jobs.consolidation.job import consolidate
+from ormahd.jobs.duplicates.change import meaning, merge, repeated
+from ormahd.jobs.job import RunContext, apply
+from ormahd.jobs.links.change import Draft, EdgeToAdd, count_of
+from ormahd.jobs.maintenance import issue
 from ormahd.jobs.maintenance.issue import (
     CLUSTERS,
     CONFLICTS,
     LINKS,
+    LIST,
     MERGES,
     QUESTIONS,
     Issued,
@@ -54,13 +41,19 @@ from ormahd.jobs.maintenance.issue import (
     gather,
     show,
     size,
+    stale,
+    why,
 )
 from ormahd.jobs.neighbours import NearMemories
+from ormahd.model.node import EdgeType
 from ormahd.state.proposals import Receipt, Receipts, Verdicts
+from ormahd.text.diff import clip
+from ormahd.text.facts import lost
 
 if TYPE_CHECKING:
     from ormahd.actions.amend import Caller
-    from ormahd.jobs.maintenance.issue import Checked, QuestionSearch
+    from ormahd.jobs.job import PlannedChange
+    from ormahd.jobs.maintenance.issue import AcceptedItem, Checked, QuestionSearch
     from ormahd.ormah import Ormah
 
 
