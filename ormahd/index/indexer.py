@@ -71,7 +71,6 @@ class Indexer:
         self._turn = threading.Condition()
         self._thread: threading.Thread | None = None
         self._stopping = False
-        self._hurry = 0
         self._settling = 0
         self._worked: float | None = None
         """Time of the last embedding; None if there was none since memory was last returned to the system."""
@@ -137,7 +136,6 @@ class Indexer:
     def _until(self, done: Callable[[], bool], timeout: float, settled: bool) -> bool:
         end = time.monotonic() + timeout
         with self._turn:
-            self._hurry += 1
             self._settling += settled
             self._woken = True
             self._turn.notify_all()
@@ -148,7 +146,6 @@ class Indexer:
                         return False
                     self._turn.wait(min(left, 1.0))
             finally:
-                self._hurry -= 1
                 self._settling -= settled
                 if settled:
                     self._chroma_sync.stay()
@@ -221,8 +218,8 @@ class Indexer:
             return 0.0
         if self.active is None:
             return IDLE_S
-        hurry, settling = bool(self._hurry), bool(self._settling)
-        pause = self._chroma_sync.step(self.active, hurry=hurry, settling=settling)
+        settling = bool(self._settling)
+        pause = self._chroma_sync.step(self.active, settling=settling)
         if pause is None:
             pause = self._nothing_to_tell(self.active, settling)
         return min(pause, self._give_back()) if pause else 0.0

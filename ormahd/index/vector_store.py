@@ -61,7 +61,7 @@ class VectorStore:
 
     def __init__(self, embedder: Embedder, directory: Path, settings: VectorSettings) -> None:
         self.embedder = embedder
-        self.matrix = Matrix(embedder.dimensions, quick=settings.exact_pieces)
+        self.matrix = Matrix(embedder.dimensions, quick=settings.exact_pieces if settings.url is None else 0)
         self.chroma: Chroma | None = None
         """The open collection; None while Chroma is closed or has failed."""
         self.trouble: str | None = None
@@ -378,26 +378,15 @@ class VectorStore:
 
 
 REST_S = 1.0
-"""Seconds from the last change until Chroma is updated, because any write to it is slow, however small."""
+"""Seconds from the last change until Chroma is updated in a vault whose searches need it, because any write to it is
+slow, however small."""
 QUIET_S = 20.0
-"""Seconds from the last change until a closed Chroma is opened, while searches use memory anyway. Opening it holds the
-GIL for long, which would delay a client that only paused between two writes."""
-FULL = 500
-"""If at least this many nodes are missing in Chroma, it is updated even while notes are being written."""
-PATIENCE = 30
-"""Pause after a write to Chroma, as a multiple of the write's duration, while searches use memory anyway. It is long so
-that few whispers are delayed by a write."""
-IMPATIENCE = 4
-"""Pause after a write to Chroma, as a multiple of the write's duration, in a vault so large that a search without
-Chroma takes longer than one with it."""
-LONGEST_REST_S = 5.0
-LONGEST_OFF_S = 60.0
-"""Maximum time for which writes to Chroma are put off while requests keep coming, in seconds."""
-LONGEST_SHUT_S = 900.0
-"""Maximum time for which opening Chroma is put off while requests keep coming, in seconds."""
-FIRST_REST_S = 10.0
-"""Seconds after a start in which Chroma is not opened, while searches use memory: importing it is slow, and the client
-that started the daemon is about to send a request."""
+"""The same, and from a start, while searches use memory anyway. Opening Chroma, and writing to it, holds the GIL for
+long, which would delay a client that only paused between two writes."""
+PATIENCE = 4
+"""Pause after a write to Chroma, as a multiple of the write's duration."""
+LONGEST_S = 300.0
+"""Maximum time for which work on Chroma is put off while requests keep coming, in seconds."""
 STAY_S = 300.0
 """How long Chroma stays open after it was last needed, in seconds, while searches use memory anyway."""
 
@@ -409,12 +398,12 @@ class ChromaSync:
     def __init__(self, database: Database, applying: threading.Lock) -> None:
         self._database = database
         self._applying = applying
-        self._begun = time.monotonic()
         self._seen = 0
-        self._seen_at = -math.inf
+        self._seen_at = self._free_at = time.monotonic()
+        """`_seen_at`: time of the last change that this thread has seen, or of the start; `_free_at`: last time at which
+        no work on Chroma was put off."""
         self._rest_until = 0.0
         self._open_until = 0.0
-        self._put_off: float | None = None  # time since when work on Chroma is put off
         self.since: float | None = None
         """Time of the first write to Chroma since memory was last returned to the system; None if there was none."""
 
@@ -422,34 +411,20 @@ class ChromaSync:
         """Keep Chroma open for a while, because it is needed."""
         self._open_until = time.monotonic() + STAY_S
 
-    def step(self, store: VectorStore, *, hurry: bool, settling: bool) -> float | None:
+    def step(self, store: VectorStore, *, settling: bool) -> float | None:
         """Open Chroma, or write one batch to it. Return the seconds until the next step; None if there is nothing to
-        write.
-
-        `hurry`: whether a caller waits for vectors; `settling`: whether a caller waits for Chroma.
-        """
-        if store.chroma is None:
-            if store.rests and not settling:
-                return None
-            rest = self._begun + FIRST_REST_S - time.monotonic()
-            if rest > 0 and store.matrix.quick and not settling:
-                return rest
-            if self._later(store, self._written(store, QUIET_S), LONGEST_SHUT_S, settling):
-                return REST_S
-            self._open(store)
-            return 0.0
-        if store.unsettled:
-            written = self._written(store, REST_S)
-            if not hurry and store.unsettled < FULL and written:
-                return REST_S  # notes are still being written
-            left = self._rest_until - time.monotonic()
-            if not settling and left > 0:
+        write. `settling`: whether a caller waits for Chroma."""
+        if (store.chroma is None and not (store.rests and not settling)) or (store.chroma and store.unsettled):
+            if not settling and (left := self._wait(store)) > 0:
                 return left
-            if self._later(store, written, LONGEST_OFF_S, settling):
-                return REST_S
-            self._tell(store, SETTLE_BATCH if settling else GENTLE_BATCH)
+            self._free_at = time.monotonic()
+            if store.chroma is None:
+                self._open(store)
+            else:
+                self._tell(store, SETTLE_BATCH if settling else GENTLE_BATCH)
             return 0.0
-        if not store.complete():
+        self._free_at = time.monotonic()
+        if store.chroma is not None and not store.complete():
             log.warning("Chroma holds another number of vectors than the index; it is filled again")
             with self._applying, self._database.write() as connection:
                 store.refill(connection)
@@ -473,8 +448,7 @@ class ChromaSync:
         begun = time.monotonic()
         with self._database.read() as connection:
             done = store.settle(connection, most)
-        rest = (time.monotonic() - begun) * (PATIENCE if store.matrix.quick else IMPATIENCE)
-        self._rest_until = time.monotonic() + min(rest, LONGEST_REST_S)
+        self._rest_until = time.monotonic() + (time.monotonic() - begun) * PATIENCE
         self.stay()
         with self._applying, self._database.write() as connection:
             store.settled(connection, done)
@@ -486,21 +460,14 @@ class ChromaSync:
             with self._applying, self._database.write() as connection:
                 store.refill(connection)
 
-    def _written(self, store: VectorStore, seconds: float) -> bool:
-        """Return whether a node was changed in the last `seconds`, as far as this thread has seen. Each change wakes
-        this thread, so it is seen at once."""
+    def _wait(self, store: VectorStore) -> float:
+        """Return for how many seconds to put off work on Chroma: while notes are being written and, if no search needs
+        Chroma, while anybody searches."""
         now = time.monotonic()
-        if store.changes != self._seen:
+        if store.changes != self._seen:  # each change wakes this thread, so it is seen at once
             self._seen, self._seen_at = store.changes, now
-        return now - self._seen_at < seconds
-
-    def _later(self, store: VectorStore, written: bool, longest: float, settling: bool) -> bool:
-        """Return whether to put off work on Chroma, because no search needs Chroma and the work would delay requests.
-        Work is put off for at most `longest` seconds. `written`: whether notes are still being written; `settling`:
-        whether a caller waits for Chroma."""
-        if settling or not store.matrix.quick or not (written or priority.searched_lately()):
-            self._put_off = None
-            return False
-        if self._put_off is None:
-            self._put_off = time.monotonic()
-        return time.monotonic() - self._put_off < longest
+        quick = store.matrix.quick
+        busy = now - self._seen_at < (QUIET_S if quick else REST_S) or (quick and priority.searched_lately())
+        if busy and now - self._free_at < LONGEST_S:
+            return REST_S
+        return self._rest_until - now

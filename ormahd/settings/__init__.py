@@ -87,7 +87,7 @@ class VectorSettings(Group):
     exact_pieces: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
         default=250_000,
         description="Number of vectors up to which a search compares all of them in memory (1.5 KB each). Beyond it "
-        "Chroma proposes candidates. To compare 10,000 takes about 1 ms, 100,000 about 16 ms.",
+        "Chroma proposes candidates, and always where `vectors.url` is set. To compare 10,000 takes about 1 ms, 100,000 about 16 ms.",
     )
 
 

@@ -1,6 +1,7 @@
 """What nobody needs is let go: Chroma rests, memory is given back, embeddings of texts that are gone are dropped."""
 
 import shutil
+import threading
 import time
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from ormahd.index import indexer, vector_store
 from ormahd.process import priority
 from tests.contract.index_notes import apply, node_id, open_index, triples
 from tests.contract.serving import until
-from tests.contract.test_index_vectors import WORDS, embedder_of, nearest, path, start, tidy, vault
+from tests.contract.test_index_vectors import WORDS, nearest, path, start, tidy, vault
 
 
 def test_chroma_rests_while_nobody_needs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,9 +55,9 @@ def test_chroma_rests_while_nobody_needs_it(tmp_path: Path, monkeypatch: pytest.
 
 def test_chroma_waits_while_somebody_asks_but_not_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """To open it, and to write to it, holds up whoever asks, and nobody needs it where all vectors are compared anyway."""
-    for name in ("FIRST_REST_S", "REST_S", "QUIET_S"):
+    for name in ("REST_S", "QUIET_S"):
         monkeypatch.setattr(vector_store, name, 0.02)
-    monkeypatch.setattr(vector_store, "LONGEST_SHUT_S", 3600.0)
+    monkeypatch.setattr(vector_store, "LONGEST_S", 3600.0)
     monkeypatch.setattr(
         priority, "LATELY_S", 3600.0
     )  # whoever asked once asks all the time, however busy this machine is
@@ -74,45 +75,59 @@ def test_chroma_waits_while_somebody_asks_but_not_for_ever(tmp_path: Path, monke
     until(lambda: active.chroma is not None)
     active.rest()
     monkeypatch.setattr(priority, "LATELY_S", 3600.0)
-    monkeypatch.setattr(vector_store, "LONGEST_SHUT_S", 0.1)
+    monkeypatch.setattr(vector_store, "LONGEST_S", 0.1)
     apply(index, vault(1, start=51))
     until(lambda: active.chroma is not None, "what is put off")
     index.close()
 
 
+@pytest.fixture
+def given_back(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set whenever memory is returned to the system."""
+    happened = threading.Event()
+    really = priority.give_back
+
+    def watched() -> None:
+        really()
+        happened.set()
+
+    monkeypatch.setattr(priority, "give_back", watched)
+    return happened
+
+
 def test_memory_is_given_back_soon_after_many_were_embedded_ahead(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given_back: threading.Event
 ) -> None:
     """An import embeds its texts itself; Chroma, whose filling used to end in it, is opened only after 20 quiet seconds."""
     monkeypatch.setattr(indexer, "GIVE_BACK_S", 0.05)
     index = start(tmp_path / "index")
     index.wait_filled(60)
-    embedder_of(index).given_back.clear()
+    given_back.clear()
     index.embed_ahead([(None, "one that an agent stores")])
     apply(index, vault(1))
-    assert not embedder_of(index).given_back.wait(0.5), "not after each memory"
+    assert not given_back.wait(0.5), "not after each memory"
     index.embed_ahead([(None, WORDS[3])], urgent=False)
     apply(index, vault(1, start=1))
-    assert embedder_of(index).given_back.wait(120)
+    assert given_back.wait(120)
     index.close()
 
 
 def test_memory_is_given_back_now_and_then_while_one_question_follows_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given_back: threading.Event
 ) -> None:
     monkeypatch.setattr(indexer, "GIVE_BACK_S", 0.05)
     index = start(tmp_path / "index")
     apply(index, vault(50))
-    assert embedder_of(index).given_back.wait(120), "what was embedded is over"
-    embedder_of(index).given_back.clear()
+    assert given_back.wait(120), "what was embedded is over"
+    given_back.clear()
     monkeypatch.setattr(indexer, "GIVE_BACK_AGAIN_S", 0.05)
     monkeypatch.setattr(indexer, "GIVE_BACK_CPU_S", 3600.0)
     index.indexer.wake()
-    assert not embedder_of(index).given_back.wait(0.5), "where nothing was done there is nothing to return"
+    assert not given_back.wait(0.5), "where nothing was done there is nothing to return"
     monkeypatch.setattr(indexer, "GIVE_BACK_CPU_S", 0.0)
     monkeypatch.setattr(indexer, "SWEEP_S", 0.0)
     index.indexer.wake()
-    assert embedder_of(index).given_back.wait(120)
+    assert given_back.wait(120)
     index.close()
 
 

@@ -77,9 +77,9 @@ def test_a_server_is_shown_without_what_opens_it(url: str | None, shown: str | N
     assert server_of(url) == shown
 
 
-def test_beyond_what_is_compared_in_memory_the_server_is_asked(tmp_path: Path, port: int) -> None:
+def test_where_there_is_a_server_it_is_asked_whatever_the_size(tmp_path: Path, port: int) -> None:
     (tmp_path / "server").mkdir()
-    settings = VectorSettings(url=f"http://127.0.0.1:{port}", exact_pieces=0)
+    settings = VectorSettings(url=f"http://127.0.0.1:{port}")
     index = Index.open(tmp_path / "index", vectors=settings, clock=lambda: NOW)
     with server(tmp_path / "server", port):
         assert index.searched == "nowhere"

@@ -28,11 +28,6 @@ class Counting(Hashing):
         self.gate = threading.Event()
         self.gate.set()
         self.failing = False
-        self.given_back = threading.Event()
-
-    def give_back(self) -> None:
-        super().give_back()
-        self.given_back.set()
 
     def embed_documents(
         self, texts: Sequence[str], headings: Sequence[str | None] | None = None, *, urgent: bool = False
