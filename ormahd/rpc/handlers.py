@@ -1,4 +1,4 @@
-"""The table of methods, with the request type and the action of each, and the dispatcher that uses it.
+"""The table of methods, with the action of each, and the dispatcher that uses it.
 
 The dispatcher checks the lengths of texts, identifies the caller, and repeats the stored answer for a repeated request
 id. Parameters that a person typed are converted to domain models, which validate them.
@@ -125,11 +125,10 @@ def link(given: Link) -> LinkRequest:
     return checked(LinkRequest, given)
 
 
-P = TypeVar("P", bound=api.Params)
 Steps = Callable[[int, int, str], None]
 """A function that reports progress to the caller: (done, total, stage)."""
 Handler = Callable[[Any, Caller, Steps], api.Result]
-Entry = tuple[type[api.Params], Handler]
+"""A function that answers a call: (parameters of the method's Struct in `api.METHODS`, caller, progress) -> result."""
 
 
 class Parts(Struct, frozen=True):
@@ -146,14 +145,8 @@ class Parts(Struct, frozen=True):
     clients: Callable[[], int] = lambda: 0
 
 
-def on(request: type[P], act: Callable[[P, Caller, Steps], api.Result]) -> Entry:
-    """Return (`request`, `act`), an entry of the table of methods. The signature makes the type checker verify that
-    `act` accepts `request`."""
-    return request, act
-
-
-def handlers(parts: Parts) -> dict[str, Entry]:
-    """Return {method: (type of its parameters, function that answers it)} for all methods except `hello`."""
+def handlers(parts: Parts) -> dict[str, Handler]:
+    """Return {method: function that answers it} for all methods except `hello`."""
     return (
         _memories(parts)
         | _lists(parts)
@@ -165,133 +158,107 @@ def handlers(parts: Parts) -> dict[str, Entry]:
     )
 
 
-def _memories(parts: Parts) -> dict[str, Entry]:
+def _memories(parts: Parts) -> dict[str, Handler]:
     ormah = parts.ormah
     return {
-        "agent.remember": on(api.RememberParams, lambda p, caller, _: _remember(ormah, p, caller)),
-        "agent.recall": on(api.RecallParams, lambda p, caller, steps: _recall(ormah, p, caller, steps)),
-        "agent.get": on(api.NodeParams, lambda p, _, steps: _get(ormah, p, steps)),
-        "agent.update": on(api.UpdateParams, lambda p, caller, _: update(ormah, p.node_id, changes(p), caller)),
-        "agent.forget": on(api.ForgetParams, lambda p, caller, _: forget(ormah, p.node_id, caller)),
-        "agent.outdated": on(
-            api.OutdatedParams,
-            lambda p, caller, _: outdated(ormah, p.node_id, caller, reason=p.reason, revoke=p.revoke, by=p.by),
+        "agent.remember": lambda p, caller, _: _remember(ormah, p, caller),
+        "agent.recall": lambda p, caller, steps: _recall(ormah, p, caller, steps),
+        "agent.get": lambda p, _, steps: _get(ormah, p, steps),
+        "agent.update": lambda p, caller, _: update(ormah, p.node_id, changes(p), caller),
+        "agent.forget": lambda p, caller, _: forget(ormah, p.node_id, caller),
+        "agent.outdated": lambda p, caller, _: outdated(
+            ormah, p.node_id, caller, reason=p.reason, revoke=p.revoke, by=p.by
         ),
-        "agent.connect": on(api.ConnectParams, lambda p, caller, _: _connect(ormah, p, caller)),
-        "agent.undo_merge": on(api.UndoMergeParams, lambda p, caller, _: undo_merge(ormah, p.merge_id, caller)),
-        "agent.merges": on(api.MergesParams, lambda p, *_: api.MergesResult(merges(ormah, limit=p.limit))),
-        "agent.audit": on(
-            api.AuditParams,
-            lambda p, *_: api.AuditResult(
-                audit(ormah, limit=p.limit, node_id=p.node_id and ormah.anyone(p.node_id), operation=p.operation)
-            ),
+        "agent.connect": lambda p, caller, _: _connect(ormah, p, caller),
+        "agent.undo_merge": lambda p, caller, _: undo_merge(ormah, p.merge_id, caller),
+        "agent.merges": lambda p, *_: api.MergesResult(merges(ormah, limit=p.limit)),
+        "agent.audit": lambda p, *_: api.AuditResult(
+            audit(ormah, limit=p.limit, node_id=p.node_id and ormah.anyone(p.node_id), operation=p.operation)
         ),
-        "agent.insights": on(api.InsightsParams, lambda p, *_: insights(ormah, limit=p.limit, space=p.space)),
-        "agent.whisper": on(api.WhisperParams, lambda p, caller, _: _whisper(parts.whisper, p, caller)),
-        "agent.feedback": on(
-            api.FeedbackParams,
-            lambda p, caller, _: feedback(ormah, p.node_id, p.signal, caller, source=p.source, event=p.event),
+        "agent.insights": lambda p, *_: insights(ormah, limit=p.limit, space=p.space),
+        "agent.whisper": lambda p, caller, _: _whisper(parts.whisper, p, caller),
+        "agent.feedback": lambda p, caller, _: feedback(
+            ormah, p.node_id, p.signal, caller, source=p.source, event=p.event
         ),
     }
 
 
-def _lists(parts: Parts) -> dict[str, Entry]:
+def _lists(parts: Parts) -> dict[str, Handler]:
     ormah = parts.ormah
     return {
-        "agent.list": on(api.ListParams, lambda p, *_: lookup.newest(ormah, checked(Narrowing, p), p.limit)),
-        "agent.whispers": on(api.WhispersParams, lambda p, *_: _whispers(ormah, p)),
-        "agent.spaces": on(api.NoParams, lambda _, caller, __: projects.listed(ormah, caller)),
-        "agent.assign_space": on(api.AssignSpaceParams, lambda p, caller, _: _assign(ormah, p, caller)),
+        "agent.list": lambda p, *_: lookup.newest(ormah, checked(Narrowing, p), p.limit),
+        "agent.whispers": lambda p, *_: _whispers(ormah, p),
+        "agent.spaces": lambda _, caller, __: projects.listed(ormah, caller),
+        "agent.assign_space": lambda p, caller, _: _assign(ormah, p, caller),
     }
 
 
-def _ui(parts: Parts) -> dict[str, Entry]:
+def _ui(parts: Parts) -> dict[str, Handler]:
     ormah = parts.ormah
     return {
-        "ui.graph": on(api.GraphParams, lambda p, *_: graph(ormah, checked(Narrowing, p), p.limit)),
-        "ui.node": on(api.GraphNodeParams, lambda p, *_: graph_node(ormah, p.node_id)),
-        "ui.search": on(
-            api.UiSearchParams, lambda p, *_: recall(ormah, checked(SearchQuery, p), space=None, touch=False)
-        ),
-        "ui.insights": on(api.InsightsParams, lambda p, *_: insights(ormah, limit=p.limit, space=p.space)),
+        "ui.graph": lambda p, *_: graph(ormah, checked(Narrowing, p), p.limit),
+        "ui.node": lambda p, *_: graph_node(ormah, p.node_id),
+        "ui.search": lambda p, *_: recall(ormah, checked(SearchQuery, p), space=None, touch=False),
+        "ui.insights": lambda p, *_: insights(ormah, limit=p.limit, space=p.space),
     }
 
 
-def _house(parts: Parts) -> dict[str, Entry]:
+def _house(parts: Parts) -> dict[str, Handler]:
     ormah, runner, judging = parts.ormah, parts.timetable.runner, parts.judging
     return {
-        "admin.health": on(
-            api.NoParams,
-            lambda *_: health(
-                ormah,
-                runner,
-                judging,
-                socket=parts.socket,
-                clients=parts.clients(),
-                sources=parts.intake.health(),
-                learning=parts.intake.extraction.health(),
-            ),
+        "admin.health": lambda *_: health(
+            ormah,
+            runner,
+            judging,
+            socket=parts.socket,
+            clients=parts.clients(),
+            sources=parts.intake.health(),
+            learning=parts.intake.extraction.health(),
         ),
-        "admin.stats": on(api.NoParams, lambda *_: admin.stats(ormah, parts.intake.month())),
-        "admin.rebuild": on(api.NoParams, lambda _, __, steps: admin.rebuild(ormah, steps)),
-        "admin.verify": on(api.NoParams, lambda _, __, steps: admin.verify(ormah, steps)),
-        "admin.doctor": on(
-            api.DoctorParams,
-            lambda p, _, steps: findings(ormah, runner, judging, parts.intake, fix=p.fix, progress=steps),
+        "admin.stats": lambda *_: admin.stats(ormah, parts.intake.month()),
+        "admin.rebuild": lambda _, __, steps: admin.rebuild(ormah, steps),
+        "admin.verify": lambda _, __, steps: admin.verify(ormah, steps),
+        "admin.doctor": lambda p, _, steps: findings(ormah, runner, judging, parts.intake, fix=p.fix, progress=steps),
+        "admin.import": lambda p, caller, steps: import_lines(
+            ormah, p.lines, caller, first_line=p.first_line, run=p.run, progress=steps
         ),
-        "admin.import": on(
-            api.ImportParams,
-            lambda p, caller, steps: import_lines(
-                ormah, p.lines, caller, first_line=p.first_line, run=p.run, progress=steps
-            ),
+        "admin.export": lambda p, *_: export(ormah, after=p.after, limit=p.limit),
+        "admin.purge": lambda p, caller, steps: purge(ormah, p, caller, steps),
+        "admin.sync": lambda _, caller, steps: sync(ormah, caller, steps),
+        "admin.sync_setup": lambda p, caller, steps: setup(
+            ormah, p.url, caller, steps, replace=p.replace, agreed=not p.ask
         ),
-        "admin.export": on(api.ExportParams, lambda p, *_: export(ormah, after=p.after, limit=p.limit)),
-        "admin.purge": on(api.PurgeParams, lambda p, caller, steps: purge(ormah, p, caller, steps)),
-        "admin.sync": on(api.NoParams, lambda _, caller, steps: sync(ormah, caller, steps)),
-        "admin.sync_setup": on(
-            api.SyncSetupParams,
-            lambda p, caller, steps: setup(ormah, p.url, caller, steps, replace=p.replace, agreed=not p.ask),
-        ),
-        "admin.sync_conflicts": on(api.NoParams, lambda *_: _conflicts(ormah)),
-        "admin.sync_resolve": on(api.ResolveConflictParams, lambda p, *_: _resolve(ormah, p.name)),
-        "admin.sync_take_back": on(
-            api.ResolveConflictParams, lambda p, caller, _: take_in_conflict(ormah, p.name, caller)
-        ),
+        "admin.sync_conflicts": lambda *_: _conflicts(ormah),
+        "admin.sync_resolve": lambda p, *_: _resolve(ormah, p.name),
+        "admin.sync_take_back": lambda p, caller, _: take_in_conflict(ormah, p.name, caller),
     }
 
 
-def _history(parts: Parts) -> dict[str, Entry]:
+def _history(parts: Parts) -> dict[str, Handler]:
     ormah = parts.ormah
     return {
-        "history.list": on(api.HistoryParams, lambda p, *_: history(ormah, p)),
-        "history.show": on(api.ShowOpParams, lambda p, *_: show_op(ormah, p.op, limit=p.limit)),
-        "history.life": on(api.LifeParams, lambda p, *_: life(ormah, p)),
-        "history.undo": on(api.UndoParams, lambda p, caller, steps: undo(ormah, p, caller, steps)),
+        "history.list": lambda p, *_: history(ormah, p),
+        "history.show": lambda p, *_: show_op(ormah, p.op, limit=p.limit),
+        "history.life": lambda p, *_: life(ormah, p),
+        "history.undo": lambda p, caller, steps: undo(ormah, p, caller, steps),
     }
 
 
-def _sessions(parts: Parts) -> dict[str, Entry]:
+def _sessions(parts: Parts) -> dict[str, Handler]:
     ormah, propose = parts.ormah, _proposing(parts)
     return {
-        "ingest.look": on(
-            api.IngestPathParams,
-            lambda p, caller, steps: _kept(
-                ormah,
-                caller,
-                look_at(
-                    ormah, p, caller, progress=steps, propose=propose, foreseen=parts.intake.extraction.foreseeing()
-                ),
-            ),
+        "ingest.look": lambda p, caller, steps: _kept(
+            ormah,
+            caller,
+            look_at(ormah, p, caller, progress=steps, propose=propose, foreseen=parts.intake.extraction.foreseeing()),
         ),
-        "ingest.sessions": on(api.IngestFileParams, lambda p, caller, steps: _ingest(parts, p, caller, steps)),
-        "ingest.conversation": on(
-            api.IngestConversationParams, lambda p, caller, steps: _conversation(parts, p, caller, steps)
-        ),
-        "ingest.file": on(api.IngestDocumentParams, lambda p, caller, _: ingest_document(ormah, p, caller)),
-        "ingest.sources": on(api.SourcesParams, lambda p, *_: parts.intake.sources.answer(reload=p.reload)),
-        "ingest.past": on(api.PastParams, lambda p, _, steps: past(ormah, p.folders, exact=p.exact, progress=steps)),
-        "ingest.backfill": on(api.BackfillParams, lambda p, *_: parts.intake.backfill.answer(p.action, p.folders)),
-        "agent.sessions": on(api.SessionsParams, lambda p, *_: sessions(ormah, p.session_id, p.limit)),
+        "ingest.sessions": lambda p, caller, steps: _ingest(parts, p, caller, steps),
+        "ingest.conversation": lambda p, caller, steps: _conversation(parts, p, caller, steps),
+        "ingest.file": lambda p, caller, _: ingest_document(ormah, p, caller),
+        "ingest.sources": lambda p, *_: parts.intake.sources.answer(reload=p.reload),
+        "ingest.past": lambda p, _, steps: past(ormah, p.folders, exact=p.exact, progress=steps),
+        "ingest.backfill": lambda p, *_: parts.intake.backfill.answer(p.action, p.folders),
+        "agent.sessions": lambda p, *_: sessions(ormah, p.session_id, p.limit),
     }
 
 
@@ -367,29 +334,22 @@ def _ingest(parts: Parts, params: api.IngestFileParams, caller: Caller, steps: S
     return out
 
 
-def _jobs(parts: Parts) -> dict[str, Entry]:
+def _jobs(parts: Parts) -> dict[str, Handler]:
     jobs, runner = parts.timetable, parts.timetable.runner
     return {
-        "admin.tasks": on(api.NoParams, lambda *_: jobs.tasks()),
-        "admin.run_task": on(
-            api.RunTaskParams, lambda p, _, steps: _run(jobs, runner.named(p.name, one=True), p, steps).results[0]
+        "admin.tasks": lambda *_: jobs.tasks(),
+        "admin.run_task": lambda p, _, steps: _run(jobs, runner.named(p.name, one=True), p, steps).results[0],
+        "admin.run_all": lambda p, _, steps: _run(jobs, runner.named("all"), p, steps),
+        "admin.pause": lambda p, *_: runner.pause(runner.named(p.name)),
+        "admin.resume": lambda p, *_: runner.resume(runner.named(p.name)),
+        "admin.pause_all": lambda *_: runner.pause(runner.named("all")),
+        "admin.resume_all": lambda *_: runner.resume(runner.named("all")),
+        "agent.proposals": lambda p, *_: runner.proposals.list(status=p.status, type=p.type, limit=p.limit),
+        "agent.resolve_proposal": lambda p, caller, _: runner.proposals.resolve(
+            p.proposal_id, p.action, caller, Approval(p.keep, p.content, p.title)
         ),
-        "admin.run_all": on(api.RunAllParams, lambda p, _, steps: _run(jobs, runner.named("all"), p, steps)),
-        "admin.pause": on(api.TaskParams, lambda p, *_: runner.pause(runner.named(p.name))),
-        "admin.resume": on(api.TaskParams, lambda p, *_: runner.resume(runner.named(p.name))),
-        "admin.pause_all": on(api.NoParams, lambda *_: runner.pause(runner.named("all"))),
-        "admin.resume_all": on(api.NoParams, lambda *_: runner.resume(runner.named("all"))),
-        "agent.proposals": on(
-            api.ProposalsParams, lambda p, *_: runner.proposals.list(status=p.status, type=p.type, limit=p.limit)
-        ),
-        "agent.resolve_proposal": on(
-            api.ResolveProposalParams,
-            lambda p, caller, _: runner.proposals.resolve(
-                p.proposal_id, p.action, caller, Approval(p.keep, p.content, p.title)
-            ),
-        ),
-        "admin.judge_test": on(api.NoParams, lambda *_: parts.judging.test()),
-        "agent.maintenance": on(api.MaintenanceParams, parts.maintenance.answer),
+        "admin.judge_test": lambda *_: parts.judging.test(),
+        "agent.maintenance": parts.maintenance.answer,
     }
 
 
@@ -500,8 +460,7 @@ class Dispatcher:
 
     def __init__(self, parts: Parts) -> None:
         self.ormah = parts.ormah
-        self.methods = {"hello": on(api.HelloParams, self.hello), **handlers(parts)}
-        self._acts: dict[str, Handler] = {method: act for method, (_, act) in self.methods.items()}
+        self.methods: dict[str, Handler] = {"hello": self.hello, **handlers(parts)}
 
     def answer(self, call: api.Call, progress: Callable[[api.Progress], None]) -> api.Result:
         """Return the result of one call.
@@ -509,7 +468,7 @@ class Dispatcher:
         Raises:
             OrmahError: the call is invalid or failed, with a code, a message and usually a hint.
         """
-        if call.method not in self._acts:
+        if call.method not in self.methods:
             raise BadRequest(f"there is no method '{call.method[:100]}'", hint="see PROTOCOL.md")
         for name, text in (("agent", call.agent), ("cwd", call.cwd), ("session", call.session)):
             if text is not None and len(text) > 4 * MAX_NAME:
@@ -530,7 +489,7 @@ class Dispatcher:
         def act() -> api.Result:
             if call.method in WHOLE and lane_of(call) != SCAN:
                 _wait_compared(self.ormah, steps)
-            reply = self._acts[call.method](params, caller, steps)
+            reply = self.methods[call.method](params, caller, steps)
             told = getattr(reply, "redacted", None)
             return replace(reply, redacted=[*found, *told]) if found and isinstance(told, list) else reply
 
@@ -573,6 +532,6 @@ class Dispatcher:
                 data={"protocol": api.PROTOCOL, "version": __version__},
             )
         return api.HelloResult(
-            version=__version__, protocol=api.PROTOCOL, capabilities=[*CAPABILITIES, *self._acts, SUBSCRIBE],
+            version=__version__, protocol=api.PROTOCOL, capabilities=[*CAPABILITIES, *self.methods, SUBSCRIBE],
             vault=str(self.ormah.vault.root), vault_id=self.ormah.vault.id, phase=self.ormah.phase,
         )  # fmt: skip
