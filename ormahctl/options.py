@@ -1,34 +1,19 @@
-"""Types of arguments that several commands share, and their completion in a shell.
-
-Completions of memories, spaces, ops and proposals come from the daemon. The person who types waits for them, so there
-are none if the daemon does not answer within `SECONDS`.
-"""
+"""Types of arguments and options that several commands share."""
 
 from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
 
-from ormahctl import render
-from ormahctl.session import PERSON
-from ormahd.api import (
-    HistoryParams,
-    HistoryResult,
-    Link,
-    ListParams,
-    ListResult,
-    Params,
-    ProposalsParams,
-    ProposalsResult,
-    Result,
-)
-from ormahd.rpc.wire import OrmahError, TooLarge
+from ormahd.api import Link
+from ormahd.rpc.wire import TooLarge
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 TYPES: Final = (
     "fact", "decision", "preference", "event", "person", "project", "concept", "procedure", "goal", "observation",
@@ -74,17 +59,14 @@ class OneOf(click.Choice[str]):
         return value
 
 
-class JobName(OneOf):
-    """Type of an option that filters by job: the name of a job."""
-
-    def __init__(self) -> None:
-        super().__init__(JOBS)
-
-
 TYPE = OneOf(TYPES)
 TIER = OneOf(TIERS)
 EDGE = OneOf(EDGES)
+JOB = OneOf(JOBS)
 SHARE = click.FloatRange(0.0, 1.0)
+
+DAYS: Final = "2026-11-21, 'last week', 7d, 12h"
+"""Examples of a time, for the help of options."""
 
 STDIN_BYTES: Final = 8_000_000
 """Largest number of bytes read from stdin: more than the largest memory has (1,000,000 characters), less than a frame
@@ -113,9 +95,6 @@ class LinkType(click.ParamType[Link]):
         if edge not in EDGES:
             raise Unknown(edge, EDGES, param, ctx)
         return Link(target=target.strip(), edge=edge)
-
-    def shell_complete(self, _: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        return [CompletionItem(f"{edge}:") for edge in EDGES if edge.startswith(incomplete)]
 
 
 def limit_option(most: int, *, default: int, what: str = "results") -> Callable[[F], F]:
@@ -149,121 +128,3 @@ def text_or_stdin(value: str, what: str) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
         raise click.UsageError(f"{what} on stdin is not valid UTF-8 (byte {exc.start + 1})") from exc
-
-
-R = TypeVar("R", bound=Result)
-F = TypeVar("F", bound=Callable[..., Any])
-
-SECONDS: Final = 1.0
-MOST: Final = 50
-"""Number of memories and ops offered for completion: the newest."""
-
-
-def _ask(ctx: click.Context, method: str, params: Params, result: type[R]) -> R | None:
-    """Call the daemon for a completion. Return its result, or None if the call fails or takes too long."""
-    from ormahctl.session import Client
-    from ormahd import paths
-
-    try:
-        client = Client.open(paths.find_socket(ctx.find_root().params.get("socket")), agent=PERSON, timeout=SECONDS)
-        try:
-            return client.call(method, params, result, timeout=SECONDS)
-        finally:
-            client.close()
-    except (OrmahError, OSError):
-        return None
-
-
-class _Offered(click.ParamType[str]):
-    """Type of an argument that accepts any text, and offers completions."""
-
-    def offers(self, ctx: click.Context) -> Iterable[tuple[str, str | None]]:
-        """Return the completions as (text, short description or None)."""
-        raise NotImplementedError
-
-    def shell_complete(self, ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        return [CompletionItem(value, help=help_) for value, help_ in self.offers(ctx) if value.startswith(incomplete)]
-
-
-class NodeId(_Offered):
-    """Type of an argument: the id of a memory. Completion offers the newest ones."""
-
-    name = "id"
-
-    def offers(self, ctx: click.Context) -> Iterable[tuple[str, str | None]]:
-        found = _ask(ctx, "agent.list", ListParams(limit=MOST), ListResult)
-        return [] if found is None else [(one.short_id, " ".join(one.title.split())) for one in found.memories]
-
-
-class SpaceName(_Offered):
-    """Type of an argument: the name of a space. Completion offers the existing ones."""
-
-    name = "name"
-
-    def offers(self, ctx: click.Context) -> Iterable[tuple[str, str | None]]:
-        found = _ask(ctx, "agent.list", ListParams(limit=1), ListResult)
-        return (
-            []
-            if found is None
-            else [(name, render.count(count, "memory", "memories")) for name, count in found.spaces.items()]
-        )
-
-
-class OpName(_Offered):
-    """Type of an argument: an op, by its id or commit. Completion offers the newest ones."""
-
-    name = "op"
-
-    def offers(self, ctx: click.Context) -> Iterable[tuple[str, str | None]]:
-        found = _ask(ctx, "history.list", HistoryParams(limit=MOST), HistoryResult)
-        return [] if found is None else [(op.commit[:8], " ".join(op.subject.split())) for op in found.ops]
-
-
-class ProposalId(_Offered):
-    """Type of an argument: the id of a pending proposal."""
-
-    name = "id"
-
-    def offers(self, ctx: click.Context) -> Iterable[tuple[str, str | None]]:
-        found = _ask(ctx, "agent.proposals", ProposalsParams(limit=MOST), ProposalsResult)
-        return (
-            [] if found is None else [(row.short_id, " ".join(row.proposed_action.split())) for row in found.proposals]
-        )
-
-
-class JobOrAll(_Offered):
-    """Type of an argument: the name of a job, or `all`."""
-
-    name = "name"
-
-    def offers(self, _: click.Context) -> Iterable[tuple[str, str | None]]:
-        return [(name, None) for name in ("all", *JOBS)]
-
-
-class Words(click.ParamType[str]):
-    """Type of the arguments of a command with several uses: the first word names the use.
-
-    `uses`: {first word: type that completes the words after it, or None}. `else_`: the type that completes the first
-    word, besides the words in `uses`.
-    """
-
-    name = "words"
-
-    def __init__(
-        self, uses: Mapping[str, click.ParamType[Any] | None], else_: click.ParamType[Any] | None = None
-    ) -> None:
-        self.uses = uses
-        self.else_ = else_
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        before = ctx.params.get(param.name or "") or ()
-        if before:
-            behind = self.uses.get(before[0])
-            taken = set(before[1:])
-            return [
-                one
-                for one in (behind.shell_complete(ctx, param, incomplete) if behind else [])
-                if one.value not in taken
-            ]
-        others = self.else_.shell_complete(ctx, param, incomplete) if self.else_ else []
-        return [*(CompletionItem(use) for use in self.uses if use.startswith(incomplete)), *others]

@@ -12,37 +12,29 @@ import click
 from ormahctl import render
 from ormahctl.session import Session, pass_session, who
 
+FOR_A_PERSON: Final = "What a person needs"
 SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
-    "Memories": {
+    FOR_A_PERSON: {
         "remember": ("write", "remember"),
         "recall": ("recall", "recall"),
-        "whisper": ("whisper", "whisper"),
-        "feedback": ("whisper", "feedback"),
-        "list": ("lists", "list_"),
-        "spaces": ("lists", "spaces"),
         "show": ("show", "show"),
-        "open": ("show", "open_"),
-        "update": ("write", "update"),
         "edit": ("write", "edit"),
+        "forget": ("forget", "forget"),
+        "undo": ("undo", "undo"),
+        "history": ("history", "history"),
+        "review": ("review", "review"),
+        "status": ("daemon", "status"),
+        "setup": ("setup", "setup"),
+        "sync": ("sync", "sync"),
+        "web": ("web", "web"),
+    },
+    "More about memories": {
+        "update": ("write", "update"),
         "outdated": ("write", "outdated"),
         "connect": ("write", "connect"),
-        "forget": ("forget", "forget"),
-    },
-    "Looking back": {
-        "sessions": ("sessions", "sessions"),
-        "log": ("whisper", "log"),
-        "watch": ("watch", "watch"),
-        "history": ("history", "history"),
-        "undo": ("undo", "undo"),
-        "insights": ("lists", "insights"),
-        "stats": ("lists", "stats"),
-        "graph": ("graph", "graph"),
-    },
-    "Maintenance": {
-        "jobs": ("maintenance", "jobs"),
-        "judge": ("maintenance", "judge"),
-        "maintenance": ("maintenance", "maintenance"),
-        "proposals": ("maintenance", "proposals"),
+        "whisper": ("whisper", "whisper"),
+        "feedback": ("whisper", "feedback"),
+        "spaces": ("spaces", "spaces"),
     },
     "In and out": {
         "sources": ("sources", "sources"),
@@ -50,34 +42,31 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "import": ("transfer", "import_"),
         "export": ("transfer", "export"),
     },
-    "Several machines": {
-        "sync": ("sync", "sync"),
+    "Maintenance": {
+        "jobs": ("maintenance", "jobs"),
+        "maintenance": ("maintenance", "maintenance"),
     },
-    "Agents": {
-        "setup": ("setup", "setup"),
-        "uninstall": ("setup", "uninstall"),
-        "mcp": ("mcp", "mcp"),
-        "web": ("web", "web"),
-        "hook": ("hook", "hook"),
-    },
-    "The daemon": {
+    "The daemon and its settings": {
         "up": ("daemon", "up"),
         "down": ("daemon", "down"),
         "restart": ("daemon", "restart"),
-        "status": ("daemon", "status"),
+        "config": ("config", "config"),
         "doctor": ("health", "doctor"),
         "verify": ("health", "verify"),
         "rebuild": ("health", "rebuild"),
         "logs": ("health", "logs"),
-    },
-    "Settings and help": {
-        "config": ("config", "config"),
         "model": ("model", "model"),
-        "completion": ("config", "completion"),
+    },
+    "Agents": {
+        "mcp": ("mcp", "mcp"),
+        "hook": ("hook", "hook"),
+        "uninstall": ("setup", "uninstall"),
+    },
+    "Help": {
         "help": ("help", "help_"),
     },
 }
-"""{heading in the help: {command: (module in `ormahctl.commands`, name in it)}}."""
+"""{heading in the help: {command: (module in `ormahctl.commands`, name in it)}}. `ormahctl` alone shows the first."""
 
 _PLACES = {name: place for section in SECTIONS.values() for name, place in section.items()}
 
@@ -191,13 +180,28 @@ class Verbs(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if ctx.ensure_object(Session).all_commands:
+            super().format_options(ctx, formatter)
+        else:
+            self.format_commands(ctx, formatter)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands that a person needs; with `help --all` (`ctx.obj.all_commands`) all of them."""
         room = formatter.width - 6 - max(map(len, _PLACES))
-        for heading, names in SECTIONS.items():
+        shown = SECTIONS if ctx.ensure_object(Session).all_commands else {FOR_A_PERSON: SECTIONS[FOR_A_PERSON]}
+        for heading, names in shown.items():
             commands = {name: self.get_command(ctx, name) for name in names}
             rows = [(name, command.get_short_help_str(room)) for name, command in commands.items() if command]
             with formatter.section(heading):
                 formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_paragraph()
+        if ctx.ensure_object(Session).all_commands:
+            formatter.write_text(EXITS)
+        else:
+            formatter.write_text("All commands: ormahctl help --all. About one: ormahctl help COMMAND.")
 
 
 def _agent(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
@@ -233,13 +237,16 @@ def _print_version(session: Session) -> None:
             render.note("the daemon that runs is of another version; to run this one: ormahctl restart")
 
 
+EXITS = (
+    "Exit status: 0 ok, 1 something was found (doctor, verify) or nothing was (recall), 2 usage, 3 not found, 4 conflict, "
+    "5 invalid note or settings file, 6 too many changes, 69 the daemon is unavailable, 75 git is busy, 76 versions do not fit."
+)
+
+
 @click.group(
     "ormahctl",
     cls=Verbs,
     invoke_without_command=True,
-    no_args_is_help=True,
-    epilog="Exit status: 0 ok, 1 something was found (doctor, verify) or nothing was (recall), 2 usage, 3 not found, 4 conflict, "
-    "5 invalid note or settings file, 6 too many changes, 69 the daemon is unavailable, 75 git is busy, 76 versions do not fit.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option("--json", is_flag=True, help="Print JSON, errors too (on stderr).")
@@ -253,11 +260,11 @@ def _print_version(session: Session) -> None:
 @click.option("--version", is_flag=True, help="Print the versions of this program and of the daemon that runs.")
 @pass_session
 def cli(session: Session, json: bool, socket: str | None, agent: str, version: bool) -> None:
-    """Long-term memory for AI agents: ask it, teach it, look after it."""
+    """Ormah is the long-term memory of your AI agents. This is how you look at it, change it, and take changes back."""
     session.json, session.socket, session.agent = json, socket, agent
     context = click.get_current_context()
     if version:
         _print_version(session)
         context.exit()
     if context.invoked_subcommand is None:
-        raise click.UsageError("Missing command.", context)
+        click.echo(context.get_help(), color=context.color)

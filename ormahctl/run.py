@@ -82,7 +82,6 @@ def from_click(exc: click.ClickException, args: Sequence[str]) -> Failure:
 
 
 PROGRAM = "ormahctl"
-COMPLETE = "_ORMAHCTL_COMPLETE"
 _CLICKS: Final = (
     (re.compile(r"is not a valid integer(?: range)?$"), "is no whole number"),
     (re.compile(r"is not a valid float(?: range)?$"), "is no number"),
@@ -120,19 +119,12 @@ def run(args: Sequence[str]) -> int:
     """Run the command in `args` and return its exit status (DESIGN section 12). KeyboardInterrupt and BrokenPipeError
     are passed on."""
     _utf8_streams()
-    if os.environ.get(COMPLETE):
-        from click.shell_completion import shell_complete
-
-        return shell_complete(cli, {}, PROGRAM, COMPLETE, os.environ[COMPLETE])
     try:
         words = _decode(args)
         with cli.make_context(PROGRAM, words) as context:
             status = cli.invoke(context)
         return status if isinstance(status, int) else 0
     except click.exceptions.Exit as exc:
-        return exc.exit_code
-    except click.exceptions.NoArgsIsHelpError as exc:
-        sys.stderr.write(exc.format_message() + "\n")
         return exc.exit_code
     except click.Abort:
         raise KeyboardInterrupt from None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 from msgspec import UNSET, UnsetType
 
-from ormahd.api import MemoryEvent, Params, Progress, Result
+from ormahd.api import HistoryParams, HistoryResult, Params, Progress, Result
 from ormahd.rpc import wire
 
 if TYPE_CHECKING:
@@ -73,10 +73,6 @@ class Client:
             )
         return answer
 
-    def next_event(self, timeout: float) -> MemoryEvent | None:
-        """Return the next event after a call of `events.subscribe`; None if none comes within `timeout` seconds."""
-        return self._connection.next_event(timeout)
-
     def close(self) -> None:
         self._connection.close()
 
@@ -106,6 +102,8 @@ class Session:
     json: bool = False
     socket: str | None = None
     agent: str = field(default_factory=who)
+    all_commands: bool = False
+    """Whether the help lists all commands, not only those that a person needs."""
     starts: bool = True
     """Whether a call may start the daemon if it is down (`autostart`). False for commands that only report."""
     _client: Client | None = None
@@ -205,6 +203,12 @@ def here() -> str | None:
     except (OSError, UnicodeEncodeError):
         return None
     return path
+
+
+def undo_run(session: Session, run: str) -> str:
+    """Return the command that undoes all changes of a run: with the commit of one of them, as `history` lists it."""
+    ops = session.client.call("history.list", HistoryParams(run=run, limit=1), HistoryResult).ops
+    return f"ormahctl undo --run {ops[0].commit[:8] if ops else run}"
 
 
 def terminal(session: Session) -> bool:

@@ -5,18 +5,14 @@ from __future__ import annotations
 import os
 import re
 from datetime import datetime, time, timedelta
-from typing import Final
 
 import click
-from click.shell_completion import CompletionItem
 
 _AGO = re.compile(r"(\d{1,5})\s*(min|h|d|w)")
 _UNITS = {"min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DIGITS = re.compile(r"\d+")
 _WORD = re.compile(r"[^\W\d_]{3,}")
-EXAMPLES: Final = ("today", "yesterday", "last week", "last month", "7d", "12h")
-"""Examples that completion offers."""
 
 
 class When(click.ParamType[str]):
@@ -71,9 +67,6 @@ class When(click.ParamType[str]):
 
     def _day(self, day: datetime) -> datetime:
         return datetime.combine(day.date(), time.max if self.end else time.min).astimezone()
-
-    def shell_complete(self, _: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        return [CompletionItem(one) for one in EXAMPLES if one.startswith(incomplete)]
 
 
 class TimeOrCommit(When):

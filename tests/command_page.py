@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import click
 
-from ormahctl.registry import SECTIONS, cli
+from ormahctl.registry import EXITS, SECTIONS, cli
 from tests.surroundings import ROOT
 
 FILE = ROOT / "docs" / "commands.md"
@@ -24,7 +24,7 @@ beginning of it, from four characters on.
 def current() -> str:
     """Return the page as the commands are now."""
     context = click.Context(cli, info_name="ormahctl")
-    text = HEAD + "\n" + _options(cli, context) + f"\n{cli.epilog}\n"
+    text = HEAD + "\n" + _options(cli, context) + f"\n{EXITS}\n"
     for heading, names in SECTIONS.items():
         text += f"\n## {heading}\n"
         for name in names:

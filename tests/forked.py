@@ -55,7 +55,7 @@ PRELOADED = {
         "ormahctl.supervise",
         *(
             f"ormahctl.commands.{name}"
-            for name in ("daemon", "health", "history", "hook", "lists", "recall", "service", "undo", "write")
+            for name in ("daemon", "health", "history", "hook", "recall", "review", "service", "undo", "write")
         ),
         "ormahctl.gateway.reach",
         "ormahctl.setup.standing",

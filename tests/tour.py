@@ -129,7 +129,7 @@ def tour(vault: Path) -> int:
         print(f"$ git revert --no-edit {merge[:8]}")
         git(vault, "revert", "--no-edit", merge)
         wait(lambda: len(stored("staging database")) == twice + 1 == 2, "the merge is taken back")
-    ctl("proposals")
+    ctl("review")
 
     say("The vault: plain notes, and every change in git")
     print(note.read_text())

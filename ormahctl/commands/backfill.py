@@ -31,14 +31,13 @@ def survey(session: Session, folder: str | None, *, exact: bool) -> PastResult:
         )  # fmt: skip
 
 
-def agreed(session: Session, found: PastResult, *, yes: bool) -> bool:
-    """Return whether to begin archiving. Prints how much there is, and asks if stdin is a terminal and `yes` is not
-    given."""
+def agreed(session: Session, found: PastResult) -> bool:
+    """Return whether to begin archiving. Prints how much there is, and asks if stdin is a terminal."""
     if not session.json:
         describe(found)
     if not found.files:
         return False
-    if yes or session.json or not sys.stdin.isatty():
+    if session.json or not sys.stdin.isatty():
         return True
     if click.confirm("Archive them?", default=True, err=True):
         return True
@@ -88,19 +87,6 @@ def describe(found: PastResult) -> None:
         render.out(
             f"the judge ({cost.judge}) would read {reads} to learn from them: {render.count(cost.days, 'day')} within judge.calls_a_day and judge.tokens_a_day"
         )
-
-
-def in_background(session: Session, folder: str | None) -> None:
-    """Ask the daemon to archive the past sessions below `folder` (None: the folders of all agents), without waiting for
-    it to finish."""
-    named = [] if folder is None else [str(Path(folder).absolute())]
-    folders = named or [str(place) for _, place in paths.transcript_folders()]
-    found = session.client.call("ingest.backfill", BackfillParams(action="start", folders=folders), BackfillResult)
-    if session.json:
-        render.emit(found)
-        return
-    render.out("archiving in the background, newest first; it goes on after a restart")
-    render.note("ormahctl status shows how far it is; ormahctl ingest --stop stops it", label="hint", colour="cyan")
 
 
 def stop(session: Session) -> None:

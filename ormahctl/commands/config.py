@@ -1,4 +1,4 @@
-"""`ormahctl config` and `completion`: show and check the settings, and print the script for completion in a shell.
+"""`ormahctl config`: show, set and check the settings.
 
 The daemon's own program reads the settings, so both always agree.
 """
@@ -11,12 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
-from click.shell_completion import get_completion_class
 
 from ormahctl import offline, render
 from ormahctl.options import OneOf
-from ormahctl.registry import Verb, cli
-from ormahctl.run import COMPLETE, PROGRAM
+from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
 
 NEGATIVE = re.compile(r"-\.?\d.*")
@@ -107,28 +105,3 @@ def _show(found: Mapping[str, Any]) -> None:
 def _value(value: Any) -> str:
     """Return a value for JSON; an unset setting is omitted."""
     return "unset" if value is None else render.line(json.dumps(value, ensure_ascii=False))
-
-
-_WHERE = {
-    "bash": "ormahctl completion bash > ~/.local/share/bash-completion/completions/ormahctl",
-    "zsh": 'ormahctl completion zsh > ~/.zfunc/_ormahctl   # with "fpath+=~/.zfunc" before compinit in ~/.zshrc',
-    "fish": "ormahctl completion fish > ~/.config/fish/completions/ormahctl.fish",
-}
-
-
-@click.command(
-    cls=Verb, short_help="Print the script for completion in bash, zsh or fish.", example="\n".join(_WHERE.values())
-)
-@click.argument("shell", metavar="|".join(sorted(_WHERE)), type=OneOf(sorted(_WHERE)))
-def completion(shell: str) -> None:
-    """Print the script that completes commands, options, types, tiers and edges in SHELL."""
-    made = get_completion_class(shell)
-    assert made is not None
-    complete = made(cli, {}, PROGRAM, COMPLETE)
-    # not source(): for bash that looks for a bash to ask for its version, and the script may be for another machine
-    script = complete.source_template % complete.source_vars()
-    if shell == "zsh":
-        first, _, rest = script.partition("\n")  # compinit reads the #compdef of the first line
-        render.raw(f"{first}\n# To have it in every shell: {_WHERE[shell]}\n{rest}")
-    else:
-        render.raw(f"# To have it in every shell: {_WHERE[shell]}\n{script}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -14,11 +15,14 @@ import msgspec
 
 from ormahctl import offline, render, supervise
 from ormahctl.autostart import is_usual
+from ormahctl.commands.judge import judge_lines
+from ormahctl.commands.sessions import REFUSED
+from ormahctl.commands.stats import print_stats
 from ormahctl.gateway import reach
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
 from ormahd import __version__, paths
-from ormahd.api import EmbeddingHealth, HealthResult, NoParams, SyncHealth, VectorsHealth
+from ormahd.api import EmbeddingHealth, HealthResult, NoParams, StatsResult, SyncHealth, VectorsHealth
 from ormahd.rpc.wire import BadRequest
 
 CALLED = {"hook": "hooks", "watcher": "sessions", "folder": "folders"}
@@ -34,71 +38,107 @@ SECONDS = 10.0
 
 
 @click.command(
-    cls=Verb, short_help="Show how the daemon is doing.", example="ormahctl status\normahctl --json status | jq .phase"
+    cls=Verb,
+    short_help="Show how Ormah is doing.",
+    example="ormahctl status\normahctl status --verbose\normahctl --json status | jq .phase",
 )
+@click.option("--verbose", is_flag=True, help="Also models, sources, processes, and counts of memories and whispers.")
 @pass_session
-def status(session: Session) -> None:
-    """Show the daemon's phase, vault and index, its clients, and what does not work. Exit status 69 if it does not
+def status(session: Session, verbose: bool) -> None:
+    """Show the daemon's phase, the vault, what waits for you, and what does not work. Exit status 69 if the daemon does not
     answer."""
     session.starts = False
     health = session.client.call("admin.health", NoParams(), HealthResult, timeout=SECONDS)
+    stats = session.client.call("admin.stats", NoParams(), StatsResult) if verbose else None
     from ormahctl.setup import service, standing
 
     connected, starts = list(standing.connected()), service.starts_at_login()
     gateway = reach.status(session.socket_path)
     if session.json:
         both = {"agents": connected, "starts_at_login": starts, "gateway": gateway}
-        render.emit(msgspec.to_builtins(health) | both)
+        render.emit(msgspec.to_builtins(health) | both | ({"stats": stats} if verbose else {}))
         return
     colour = "green" if health.phase == "ready" and not health.degraded else "yellow"
     since = render.lasting(health.uptime_seconds)
-    render.out(f"{render.paint(health.phase, colour)} · ormahd {health.version} · pid {health.pid} · up {since}")
+    render.out(f"{render.paint(health.phase, colour)} · ormahd {health.version} · up {since}")
     index = health.index
     resting = f", {health.archived:,} of them archived" if health.archived else ""
     _line("vault", f"{render.line(health.vault)}  ({render.count(health.nodes, 'memory', 'memories')}{resting})")
-    pending = f", {render.count(index.pending_vectors, 'text')} waiting for the model" if index.pending_vectors else ""
-    state = "up to date" if index.fresh else "catching up"
-    _line("index", f"{state}, {render.count(index.notes, 'note')}, {render.size(index.bytes)}{pending}")
-    _line("model", render.line(index.model) + _served(health.embedding))
-    if health.vectors is not None:
-        _line("vectors", _searched(health.vectors))
+    if not index.fresh or index.pending_vectors:
+        pending = f", {render.count(index.pending_vectors, 'text')} left" if index.pending_vectors else ""
+        _line("index", f"catching up{pending}")
     _line("agents", f"{', '.join(connected)} connected" if connected else "none is connected: ormahctl setup")
-    if gateway is not None:
-        _line(
-            "gateway", f"pid {gateway['pid']}, {render.count(int(str(gateway['sessions'])), 'session')} of agents (MCP)"
-        )
-    last = "nothing yet, as far as the log goes back"
     if health.last_whisper is not None:
-        last = f"last {render.moment(health.last_whisper)}, for {render.line(health.last_whisper_agent or '?').removeprefix('agent:')}"
-    _line("whispers", last)
-    _line("at login", "starts by itself" if starts else "does not start by itself: ormahctl setup service")
-    _line("watcher", render.line(health.watcher))
-    _line("socket", render.line(health.socket))
-    clients = render.count(health.clients, "client")
-    _line("process", f"{health.rss_mb:.0f} MB, {render.count(health.threads, 'thread')}, {clients}")
-    _sources(health)
-    _learning(health)
-    if health.queued or health.busy:
-        busy = f": {render.line(health.busy)}" if health.busy else ""
-        _line("git", render.paint(f"busy{busy}; {render.count(health.queued, 'write')} safe and waiting", "yellow"))
+        agent = render.line(health.last_whisper_agent or "?").removeprefix("agent:")
+        _line("whispers", f"last {render.moment(health.last_whisper)}, for {agent}")
+    else:
+        _line("whispers", "none yet")
+    if health.learning is not None:
+        why = health.learning.why
+        _line("learning", f"sessions are read by {health.learning.by}" if why is None else f"off: {render.line(why)}")
     if health.sync is not None:
         _sync(health.sync)
-    if health.conflicts:
-        waiting = render.count(health.conflicts, "conflict waits", "conflicts wait")
-        _line("conflicts", render.paint(f"{waiting} for you: ormahctl sync --conflicts", "yellow"))
-    _jobs(health)
-    if health.proposals:
-        _line("waiting", f"{render.count(health.proposals, 'proposal')} for you: ormahctl proposals")
-    if health.degraded:
-        _line("degraded", render.paint(", ".join(map(render.line, health.degraded)), "yellow"))
-    for warning in health.warnings:
-        _line("warning", render.paint(render.line(warning), "yellow"))
+    waiting = [
+        *([render.count(health.proposals, "proposal")] if health.proposals else []),
+        *([render.count(health.conflicts, "conflict")] if health.conflicts else []),
+    ]
+    if waiting:
+        _line("waiting", render.paint(f"{' and '.join(waiting)} for you: ormahctl review", "yellow"))
+    _troubles(health)
+    if verbose:
+        assert stats is not None
+        _details(health, starts=starts, gateway=gateway)
+        print_stats(stats)
     sys.stdout.flush()
     skew(health.version)
 
 
-def _sources(health: HealthResult) -> None:
-    """Say for each source of memories what it does, what came from it, and what is wrong with it."""
+def _troubles(health: HealthResult) -> None:
+    """Print what does not work, or not fully."""
+    if health.queued or health.busy:
+        busy = f": {render.line(health.busy)}" if health.busy else ""
+        _line("git", render.paint(f"busy{busy}; {render.count(health.queued, 'write')} safe and waiting", "yellow"))
+    for one in health.sources:
+        for wrong in one.troubles:
+            since = f"{render.line(wrong.path)}: {render.line(wrong.why)}, since {render.moment(wrong.since)}"
+            _line(CALLED.get(one.source, one.source), render.paint(since, "yellow"))
+    for source in health.learning.sources if health.learning else ():
+        for error in source.errors:
+            _line("learning", render.paint(render.line(error), "yellow"))
+    for name, job in health.jobs.items():
+        if job.last_error:
+            _line("job", render.paint(f"{render.line(name)} failed: {render.line(job.last_error)}", "red"))
+        elif job.running:
+            _line("job", f"{render.line(name)} is at work")
+    paused = [name for name, job in health.jobs.items() if job.paused]
+    if paused:
+        _line("paused", "all jobs" if len(paused) == len(health.jobs) else ", ".join(map(render.line, paused)))
+    if health.judge is not None:
+        for name, text in judge_lines(health.judge):
+            _line(name, text)
+    if health.degraded:
+        _line("degraded", render.paint(", ".join(map(render.line, health.degraded)), "yellow"))
+    for warning in health.warnings:
+        _line("warning", render.paint(render.line(warning), "yellow"))
+
+
+def _details(health: HealthResult, *, starts: bool, gateway: Mapping[str, object] | None) -> None:
+    """Print what only a curious person wants to know: models, processes, and each source of memories."""
+    index = health.index
+    _line("index", f"{render.count(index.notes, 'note')}, {render.size(index.bytes)}")
+    _line("model", render.line(index.model) + _served(health.embedding))
+    if health.vectors is not None:
+        _line("vectors", _searched(health.vectors))
+    if gateway is not None:
+        sessions = render.count(int(str(gateway["sessions"])), "session")
+        _line("gateway", f"pid {gateway['pid']}, {sessions} of agents (MCP)")
+    _line("at login", "starts by itself" if starts else "does not start by itself: ormahctl setup service")
+    _line("watcher", render.line(health.watcher))
+    _line("socket", render.line(health.socket))
+    if health.log_file:
+        _line("log", render.line(health.log_file))
+    clients = render.count(health.clients, "client")
+    _line("process", f"pid {health.pid}, {health.rss_mb:.0f} MB, {render.count(health.threads, 'thread')}, {clients}")
     for one in health.sources:
         counts = [
             render.count(number, *names)
@@ -110,56 +150,15 @@ def _sources(health: HealthResult) -> None:
         counts += [f"{number:,} refused ({render.line(why)})" for why, number in one.refused.items()]
         counts += [f"{render.count(one.failed, 'file')} failed"] if one.failed else []
         counts += [f"{render.count(one.waiting, 'file')} waiting"] if one.waiting else []
-        last = f"last {render.moment(one.last)}" if one.last else "none yet" if one.source == "hook" else "nothing yet"
+        last = f"last {render.moment(one.last)}" if one.last else "nothing yet"
         state = HOOKS.get(one.state, one.state) if one.source == "hook" else one.state
-        _line(
-            CALLED.get(one.source, one.source),
-            "; ".join([f"{render.line(state)}, {last}", *([", ".join(counts)] if counts else [])]),
-        )
-        for wrong in one.troubles:
-            _line(
-                "",
-                render.paint(
-                    f"{render.line(wrong.path)}: {render.line(wrong.why)}, since {render.moment(wrong.since)}", "yellow"
-                ),
-            )
-
-
-def _learning(health: HealthResult) -> None:
-    """Say who reads sessions for memories, and what came of it this month."""
-    found = health.learning
-    if found is None:
-        return
-    _line(
-        "learning",
-        f"sessions are read by {found.by}" if found.why is None else f"from no session: {render.line(found.why)}",
-    )
-    for one in found.sources:
-        said = [f"{render.count(one.made, 'memory', 'memories')} this month"]
-        from ormahctl.commands.sessions import REFUSED
-
-        said += [f"{number:,} {REFUSED.get(why, why)}" for why, number in one.refused.items()]
-        said += [f"{render.count(one.waiting, 'session')} waiting"] if one.waiting else []
-        _line("", f"{render.line(one.harness)}: {', '.join(said)}")
-        for error in one.errors:
-            _line("", render.paint(render.line(error), "yellow"))
-
-
-def _jobs(health: HealthResult) -> None:
-    """Say which jobs failed, run or are paused, and how their judge is doing."""
-    for name, job in health.jobs.items():
-        if job.last_error:
-            _line("job", render.paint(f"{render.line(name)} failed: {render.line(job.last_error)}", "red"))
-        elif job.running:
-            _line("job", f"{render.line(name)} is at work")
-    paused = [name for name, job in health.jobs.items() if job.paused]
-    if paused:
-        _line("paused", "all jobs" if len(paused) == len(health.jobs) else ", ".join(map(render.line, paused)))
-    if health.judge is not None:
-        from ormahctl.commands.maintenance import judge_lines
-
-        for name, text in judge_lines(health.judge):
-            _line(name, text)
+        said = "; ".join([f"{render.line(state)}, {last}", *([", ".join(counts)] if counts else [])])
+        _line(CALLED.get(one.source, one.source), said)
+    for source in health.learning.sources if health.learning else ():
+        made = [f"{render.count(source.made, 'memory', 'memories')} this month"]
+        made += [f"{number:,} {REFUSED.get(why, why)}" for why, number in source.refused.items()]
+        made += [f"{render.count(source.waiting, 'session')} waiting"] if source.waiting else []
+        _line("learned", f"{render.line(source.harness)}: {', '.join(made)}")
 
 
 def _served(embedding: EmbeddingHealth | None) -> str:
@@ -205,16 +204,9 @@ def _line(name: str, text: str) -> None:
     render.out(f"{render.pad(name, 9)} {text}", hang=10)
 
 
-READY_SECONDS = 600.0
-"""Seconds until the daemon must be ready. The first start embeds a whole vault; later ones load a model."""
-
-
-@click.command(
-    cls=Verb, short_help="Start the daemon.", example="ormahctl up\normahctl up --wait && ormahctl recall tea"
-)
-@click.option("--wait", is_flag=True, help="Return only when everything is loaded (phase ready).")
+@click.command(cls=Verb, short_help="Start the daemon.", example="ormahctl up")
 @pass_session
-def up(session: Session, wait: bool) -> None:
+def up(session: Session) -> None:
     """Start the daemon, and return when it answers. A running daemon is left alone.
 
     If it is installed as a service, systemd or launchd starts it; otherwise it runs detached from the terminal.
@@ -222,8 +214,6 @@ def up(session: Session, wait: bool) -> None:
     socket = session.socket_path
     started = supervise.start(socket, flag=session.socket)
     hello = started.hello
-    if wait and hello.phase != "ready":
-        hello = supervise.wait_until_ready(socket, _phase, READY_SECONDS)
     if session.json:
         fields = {
             "started": started.how != "running",
@@ -237,11 +227,6 @@ def up(session: Session, wait: bool) -> None:
         render.out(f"ormahd {hello.version} {word}: {hello.phase}, vault {render.line(hello.vault)}")
     sys.stdout.flush()
     skew(hello.version)
-
-
-def _phase(phase: str) -> None:
-    if phase != "ready":
-        render.note(f"{phase} …", label="phase", colour="cyan")
 
 
 @click.command(cls=Verb, short_help="Stop the daemon.", example="ormahctl down")
@@ -273,12 +258,9 @@ def _mark(socket: Path) -> bool:
     return True
 
 
-@click.command(
-    cls=Verb, short_help="Stop the daemon and start it again.", example="ormahctl restart\normahctl restart --wait"
-)
-@click.option("--wait", is_flag=True, help="Return only when everything is loaded (phase ready).")
+@click.command(cls=Verb, short_help="Stop the daemon and start it again.", example="ormahctl restart")
 @pass_session
-def restart(session: Session, wait: bool) -> None:
+def restart(session: Session) -> None:
     """Stop the daemon and start it again, for example after an update or a change of the settings. If it is down, it is
     started. If the settings are invalid, the running daemon is left alone."""
     socket = session.socket_path
@@ -289,8 +271,6 @@ def restart(session: Session, wait: bool) -> None:
     pid = supervise.stop(socket)
     started = supervise.start(socket, flag=session.socket)
     hello = started.hello
-    if wait and hello.phase != "ready":
-        hello = supervise.wait_until_ready(socket, _phase, READY_SECONDS)
     if session.json:
         fields = {"stopped": pid, "how": started.how, "phase": hello.phase, "version": hello.version, "before": before}
         render.emit(fields | {"vault": hello.vault, "vault_id": hello.vault_id, "socket": str(socket)})

@@ -8,7 +8,7 @@ import click
 
 from ormahctl import render
 from ormahctl.commands.write import peek, written
-from ormahctl.options import NodeId, text_or_stdin
+from ormahctl.options import text_or_stdin
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
 from ormahctl.session import Session, pass_session
@@ -26,7 +26,7 @@ DECLINED = 1
     short_help="Remove a memory; git keeps it, unless --purge.",
     example="ormahctl forget 97acbe8e\normahctl forget --purge 97acbe8e --dry-run\normahctl forget --purge --text -",
 )
-@click.argument("node_id", metavar="[ID]", required=False, type=NodeId())
+@click.argument("node_id", metavar="[ID]", required=False)
 @click.option(
     "--purge", is_flag=True, help="Remove it from the history too: rewrites every commit since. Cannot be undone."
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import time
 from collections import deque
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import click
 import msgspec
 
 from ormahctl import offline, render
-from ormahctl.gateway import reach
+from ormahctl.commands.judge import test_judge
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
 from ormahctl.session import Client, Session, pass_session
@@ -42,28 +41,46 @@ _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 
 
 @click.command(
-    cls=Verb, short_help="Find problems, and say how to fix them.", example="ormahctl doctor\normahctl doctor --fix"
+    cls=Verb,
+    short_help="Find problems, and say how to fix them.",
+    example="ormahctl doctor\normahctl doctor --fix\normahctl doctor --judge",
+    excludes=[("--judge", "--fix", "--verbose")],
 )
 @click.option("--fix", is_flag=True, help="Fix what needs no decision.")
+@click.option("--judge", is_flag=True, help="Ask the judge of the jobs one question, and show what came.")
 @click.option("--verbose", is_flag=True, help="List every finding, also if many are alike.")
 @pass_session
-def doctor(session: Session, fix: bool, verbose: bool) -> int:
-    """Check vault, index, git and models, also while the daemon is down.
+def doctor(session: Session, fix: bool, judge: bool, verbose: bool) -> int:
+    """Check vault, index, git and models, also while the daemon is down. If there are many findings of one kind, it prints
+    their number and three examples.
 
-    If there are many findings of one kind, it prints their number and three examples.
+    `--judge` asks the judge (`jobs.judge`) a question that holds nothing of yours, and shows the answer and what it cost.
 
-    Exit status 1 if there is an error or a warning.
+    Exit status 1 if there is an error or a warning, or if the judge's answer cannot be used.
     """
+    if judge:
+        return test_judge(session)
+    findings = examine(session, fix=fix)
+    if session.json:
+        render.emit({"findings": findings})
+    else:
+        print_findings(findings, every=verbose)
+        if not findings:
+            render.out("all is well")
+    return FOUND if any(finding.level != "info" for finding in findings) else 0
+
+
+def examine(session: Session, *, fix: bool) -> list[Finding]:
+    """Return what is wrong with vault, index, git, models and the settings of agents. A daemon that is down is not
+    started."""
     session.starts = False
+    daemon = None
     try:
         with Bar("examining") as bar:
             found = session.client.call(
-                "admin.doctor",
-                DoctorParams(fix=fix),
-                DoctorResult,
+                "admin.doctor", DoctorParams(fix=fix), DoctorResult, timeout=LONG_SECONDS,
                 on_progress=lambda at: _draw(bar, at),
-                timeout=LONG_SECONDS,
-            )
+            )  # fmt: skip
         daemon = session.client.call("hello", HelloParams(client="ormahctl"), HelloResult).version
     except Unavailable as exc:
         if exc.data.get("reason") not in {"absent", "refused"}:
@@ -72,32 +89,19 @@ def doctor(session: Session, fix: bool, verbose: bool) -> int:
             render.note("the daemon is not running; looking without it")
         said = offline.answer("doctor", "--json", *(["--fix"] if fix else []), fine={0, FOUND})
         found = msgspec.json.decode(said, type=DoctorResult)
-        daemon = None
     from ormahctl.setup import standing
 
-    found.findings += standing.findings(daemon, session.socket_path)
-    if session.json:
-        render.emit(found)
-    else:
-        for kind in _kinds(found.findings):
-            if verbose or len(kind) <= EXAMPLES:
-                for finding in kind:
-                    _print(finding)
-            else:
-                _print_kind(kind)
-        if not found.findings:
-            render.out("all is well")
-        if verbose:
-            render.out(_gateway(session))
-    return FOUND if any(finding.level != "info" for finding in found.findings) else 0
+    return found.findings + standing.findings(daemon, session.socket_path)
 
 
-def _gateway(session: Session) -> str:
-    running = reach.status(session.socket_path)
-    if running is None:
-        return "gateway does not run: it starts with the first session of an agent (MCP), or with ormahctl web"
-    sessions = render.count(int(str(running["sessions"])), "session")
-    return f"gateway {running['version']}: pid {running['pid']}, {sessions} of agents (MCP)"
+def print_findings(findings: list[Finding], *, every: bool) -> None:
+    """Print findings; without `every`, only some examples of many that are alike."""
+    for kind in _kinds(findings):
+        if every or len(kind) <= EXAMPLES:
+            for finding in kind:
+                _print(finding)
+        else:
+            _print_kind(kind)
 
 
 def _kinds(findings: list[Finding]) -> list[list[Finding]]:
@@ -175,34 +179,19 @@ def _draw(bar: Bar, at: Progress) -> None:
 
 
 LOG_NAME = "ormahd.log"
-POLL_SECONDS = 0.2
+LINES = 100
+"""Number of lines of the log that are printed; the file has more."""
 SECONDS = 5.0
 
 
-@click.command(
-    cls=Verb, short_help="Print the last lines of the log.", example="ormahctl logs -n 100\normahctl logs --follow"
-)
-@click.option(
-    "-n",
-    "--lines",
-    type=click.IntRange(0),
-    metavar="N",
-    default=50,
-    show_default=True,
-    help="Number of lines.",
-)
-@click.option("-f", "--follow", is_flag=True, help="Continue to print new lines, until Ctrl-C.")
+@click.command(cls=Verb, short_help="Print the last lines of the log.", example="ormahctl logs")
 @pass_session
-def logs(session: Session, lines: int, follow: bool) -> None:
-    """Print the last lines of the daemon's log, also while it is down."""
-    if session.json and follow:
-        raise click.UsageError("--json and --follow exclude each other", click.get_current_context())
+def logs(session: Session) -> None:
+    """Print the last lines of the daemon's log, also while it is down. Its path is printed on stderr, for `tail -F`."""
     file = _log_file(session)
     try:
         with file.open(encoding="utf-8", errors="replace") as stream:
-            last = deque(stream, maxlen=lines)
-            place = stream.tell()
-            inode = os.fstat(stream.fileno()).st_ino
+            last = deque(stream, maxlen=LINES)
     except FileNotFoundError:
         raise NotFound(
             f"there is no log at {file}", hint="under systemd it is in the journal: journalctl --user -u ormahd"
@@ -212,30 +201,8 @@ def logs(session: Session, lines: int, follow: bool) -> None:
         return
     for text in last:
         render.out(render.safe(text.rstrip("\n")))
-    if follow:
-        _follow(file, place, inode)
-
-
-def _follow(file: Path, place: int, inode: int) -> None:
-    """Print what is added to `file` after `place`, also after the log was rotated."""
-    while True:
-        sys.stdout.flush()
-        time.sleep(POLL_SECONDS)
-        try:
-            found = file.stat()
-        except FileNotFoundError:
-            continue
-        if found.st_ino != inode or found.st_size < place:
-            place, inode = 0, found.st_ino
-        if found.st_size == place:
-            continue
-        with file.open("rb") as stream:
-            stream.seek(place)
-            data = stream.read()
-        whole = data[: data.rfind(b"\n") + 1]
-        place += len(whole)
-        for text in whole.decode("utf-8", "replace").splitlines():
-            render.out(render.safe(text))
+    sys.stdout.flush()
+    render.note(str(file), label="log", colour="cyan")
 
 
 def _log_file(session: Session) -> Path:

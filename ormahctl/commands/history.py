@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ormahctl import render
-from ormahctl.options import JobName, NodeId, OneOf, OpName, Words, limit_option
+from ormahctl.options import DAYS, JOB, limit_option
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
 from ormahctl.times import TimeOrCommit, When
@@ -56,15 +56,15 @@ def show_life(found: LifeResult, limit: int) -> None:
         render.note("nothing was changed that fits")
     elif len(found.versions) == limit:
         oldest = found.versions[-1]
-        older = f"ormahctl history {found.node_id[:8]} --before {(oldest.op or oldest.commit)[:26]}"
+        older = f"ormahctl history {found.node_id[:8]} --before {oldest.commit[:8]}"
         render.note(f"there may be older versions: {older}")
 
 
 def _heading(op: OpResult) -> None:
     render.out(render.paint(render.line(op.subject), "bold"))
     facts = [
-        ("op", op.op or "(a commit by hand)"), ("commit", op.commit), ("when", render.moment(op.time)),
-        ("who", op.source), ("kind", op.kind), ("run", op.run), ("undone", op.undone_by and f"by {op.undone_by[:8]}"),
+        ("commit", op.commit[:8]), ("when", render.moment(op.time)), ("who", op.source),
+        ("kind", op.kind or "(a commit by hand)"), ("undone", op.undone_by and f"by {op.undone_by[:8]}"),
     ]  # fmt: skip
     for label, value in facts:
         if value:
@@ -123,54 +123,34 @@ def _diff(note: NoteChange, indent: str) -> None:
         render.out(f"{indent}(too much to show)")
 
 
-KINDS = (
-    "init", "remember", "update", "forget", "outdated", "link", "feedback", "merge", "consolidate", "cluster", "conflict",
-    "decay", "promote", "strength", "edit", "undo", "import", "ingest", "sync", "purge", "space",
-)  # fmt: skip
-
-
 @click.command(
     cls=Verb,
     short_help="List changes, newest first.",
-    example="ormahctl history --since yesterday\normahctl history 97acbe8e\normahctl history show 1a2b3c4d\n"
+    example="ormahctl history --since yesterday\normahctl history 97acbe8e\normahctl history show c04131a3\n"
     "ormahctl history --job duplicate_merger",
 )
-@click.argument("words", metavar="[ID | show OP]", nargs=-1, type=Words({"show": OpName()}, NodeId()))
-@click.option("--job", type=JobName(), metavar="NAME", help="Only changes by this job.")
-@click.option("--run", metavar="RUN", help="Only changes of this run (of a job or an import).")
-@click.option("--since", type=When(), help="Only changes since: 2026-11-21, 'last week', 7d, 12h.")
-@click.option(
-    "--before",
-    type=TimeOrCommit(),
-    metavar="WHEN|OP",
-    help="Only changes before (a day is included); with an op: those before it, the next page.",
-)
-@click.option("--kind", type=OneOf(KINDS), metavar="KIND", help="Only changes of this kind, such as edit or merge.")
-@click.option("--no-diff", is_flag=True, help="With an ID: only the list, without differences.")
-@limit_option(10_000, default=50, what="changes; with `show OP`, of files whose differences are shown")
+@click.argument("words", metavar="[ID | show COMMIT]", nargs=-1)
+@click.option("--job", type=JOB, metavar="NAME", help="Only changes by this job.")
+@click.option("--since", type=When(), help=f"Only changes since: {DAYS}.")
+@click.option("--before", type=TimeOrCommit(), metavar="WHEN|COMMIT", help="Only changes before (a day is included).")
+@limit_option(10_000, default=50, what="changes; with `show`, of files whose differences are shown")
 @pass_session
 def history(
-    session: Session,
-    words: tuple[str, ...],
-    job: str | None,
-    run: str | None,
-    since: str | None,
-    before: str | None,
-    kind: str | None,
-    no_diff: bool,
-    limit: int,
+    session: Session, words: tuple[str, ...], job: str | None, since: str | None, before: str | None, limit: int
 ) -> None:
     """List the changes to the vault, newest first; or the versions of the memory ID; or show one change.
 
     Each line of the list has time, commit, kind, source and subject. With an ID (also of a forgotten memory), it lists
-    every version of the memory with the reason and the differences. `show OP` takes an op or a commit, and prints
-    everything that it did.
+    every version of the memory with the reason and the differences. `show COMMIT` prints everything that a change did, and
+    `ormahctl undo COMMIT` takes it back.
     """
-    narrowed = any(value is not None for value in (job, run, since, before, kind))
+    narrowed = any(value is not None for value in (job, since, before))
     if words[:1] == ("show",):
-        if len(words) != 2 or narrowed or no_diff:
-            wrong = "no filter" if len(words) == 2 else "one op or commit"
-            raise click.UsageError(f"history show takes {wrong}: ormahctl history show OP", click.get_current_context())
+        if len(words) != 2 or narrowed:
+            wrong = "no filter" if len(words) == 2 else "one commit"
+            raise click.UsageError(
+                f"history show takes {wrong}: ormahctl history show COMMIT", click.get_current_context()
+            )
         shown = session.client.call("history.show", ShowOpParams(op=words[1], limit=limit), ShowOpResult)
         if session.json:
             render.emit(shown)
@@ -178,11 +158,9 @@ def history(
             show_op(shown)
         return
     if len(words) > 1:
-        raise click.UsageError("give one ID, or: show OP", click.get_current_context())
+        raise click.UsageError("give one ID, or: show COMMIT", click.get_current_context())
     node_id = words[0] if words else None
-    if no_diff and node_id is None:
-        raise click.UsageError("--no-diff goes with an ID", click.get_current_context())
-    if node_id is not None and not (job or run or kind or no_diff):
+    if node_id is not None and not job:
         life = LifeParams(node_id=node_id, since=since, before=before, limit=limit)
         found = session.client.call("history.life", life, LifeResult)
         if session.json:
@@ -190,7 +168,7 @@ def history(
         else:
             show_life(found, limit)
         return
-    params = HistoryParams(node_id=node_id, job=job, run=run, since=since, before=before, kind=kind, limit=limit)
+    params = HistoryParams(node_id=node_id, job=job, since=since, before=before, limit=limit)
     ops = session.client.call("history.list", params, HistoryResult).ops
     if session.json:
         render.emit(ops)
@@ -200,8 +178,7 @@ def history(
     if not ops:
         render.note("nothing was changed that fits")
     elif len(ops) == limit:
-        oldest = ops[-1].op or ops[-1].commit
-        render.note(f"there may be more; the next page: --before {oldest}")
+        render.note(f"there may be more; the next page: --before {ops[-1].commit[:8]}")
 
 
 def _print(op: OpResult) -> None:

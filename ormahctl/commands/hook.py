@@ -7,7 +7,7 @@ always 0. `setup` writes the shim's own command instead, which starts ten times 
 from __future__ import annotations
 
 import sys
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
@@ -44,50 +44,31 @@ class HookVerb(Verb):
             raise click.exceptions.Exit(0) from None
 
 
-def harness_option(command: Any) -> Any:
-    """Return the option `--harness` that all of these commands have."""
-    return click.option(
-        "--harness", type=OneOf(HARNESSES), default=HARNESSES[0], show_default=True,
-        help="The harness that runs the hook.",
-    )(command)  # fmt: skip
-
-
-def deadline_option(command: Any) -> Any:
-    return click.option(
-        "--deadline", type=click.IntRange(1, 60_000), default=DEADLINE_MS, show_default=True, metavar="MS",
-        help="Milliseconds after which the hook gives up.",
-    )(command)  # fmt: skip
-
-
 @click.command(
     cls=HookVerb,
     short_help="Answer an agent's hook (JSON on stdin).",
     example='echo \'{"prompt": "which database did we choose?", "session_id": "s1"}\' | ormahctl hook UserPromptSubmit',
 )
 @click.argument("event")
-@harness_option
-@deadline_option
+@click.option(
+    "--harness", type=OneOf(HARNESSES), default=HARNESSES[0], show_default=True, help="The harness that runs the hook."
+)
+@click.option(
+    "--deadline", type=click.IntRange(1, 60_000), default=DEADLINE_MS, show_default=True, metavar="MS",
+    help="Milliseconds after which the hook gives up.",
+)  # fmt: skip
 @pass_session
 def hook(session: Session, event: str, harness: str, deadline: int) -> None:
     """Answer EVENT of an agent's harness: reads its JSON from stdin, and prints the answer for the harness, or nothing.
 
     It never fails: the exit status is always 0.
     """
-    answer(session, event, harness, deadline)
-
-
-def answer(session: Session, event: str, harness: str, deadline: int) -> NoReturn:
-    """Run the shim with the socket of the configuration, and end the process. If a person started it, explain its
-    purpose."""
     from ormahctl.shim import prompt
 
     if _typed():
         _explain()
-        raise click.exceptions.Exit(0)
-
-    words = [event, "--harness", harness, "--socket", str(session.socket_path), "--deadline", str(deadline)]
-    prompt.main(words)
-    raise click.exceptions.Exit(0)
+        return
+    prompt.main([event, "--harness", harness, "--socket", str(session.socket_path), "--deadline", str(deadline)])
 
 
 def _typed() -> bool:

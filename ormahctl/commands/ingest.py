@@ -19,6 +19,7 @@ from msgspec import UNSET, UnsetType
 from ormahctl import render
 from ormahctl.commands import backfill
 from ormahctl.commands.sessions import REFUSED
+from ormahctl.commands.spaces import GLOBAL
 from ormahctl.options import OneOf
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
@@ -63,32 +64,22 @@ NO_FORMAT = "no format that is read: Claude Code, Codex, Gemini CLI, ChatGPT, Cl
     cls=Verb,
     short_help="Read conversations and documents.",
     example="ormahctl ingest --backfill\normahctl ingest ~/Downloads/data-2026-11-27.zip --dry-run\normahctl ingest notes.md\npbpaste | ormahctl ingest -",
-    excludes=[
-        ("--space", "--global"),
-        ("--backfill", "--as", "--space", "--global", "--stop"),
-        ("--stop", "--dry-run", "--as", "--space", "--global", "--background", "--yes"),
-        ("--dry-run", "--background"),
-    ],
-    needs={"--background": ["--backfill"], "--yes": ["--backfill"]},
+    excludes=[("--backfill", "--as", "--space", "--stop"), ("--stop", "--dry-run", "--as", "--space")],
 )
 @click.argument("path", metavar="[FILE|DIR|-]", required=False, type=click.Path(exists=True, allow_dash=True))
 @click.option("--dry-run", is_flag=True, help="Only say what would be archived and remembered.")
 @click.option(
     "--as", "kind", type=OneOf(["conversation", "document"]), help="What it is, if it is taken for the other."
 )
-@click.option("--space", metavar="S", help="The space of a document's memories.  [default: its project]")
-@click.option("--global", "everywhere", is_flag=True, help="A document's memories belong to no space.")
+@click.option("--space", metavar="S", help="The space of a document's memories, or 'global'.  [default: its project]")
 @click.option(
     "--backfill", "past", is_flag=True, help="Archive all past sessions of Claude Code, Codex and Gemini CLI."
 )
-@click.option("--background", is_flag=True, help="With --backfill: return at once; the daemon archives them.")
-@click.option("--stop", "stops", is_flag=True, help="Stop a backfill in the background.")
-@click.option("-y", "--yes", is_flag=True, help="With --backfill: do not ask before it begins.")
+@click.option("--stop", "stops", is_flag=True, help="Stop the backfill that a set-up began.")
 @pass_session
 def ingest(
-    session: Session, path: str | None, dry_run: bool, kind: str | None, space: str | None, everywhere: bool, past: bool,
-    background: bool, stops: bool, yes: bool,
-) -> int:  # fmt: skip
+    session: Session, path: str | None, dry_run: bool, kind: str | None, space: str | None, past: bool, stops: bool
+) -> int:
     """Read conversations into the archive of sessions, and sections of documents into memories.
 
     Conversations are transcripts of Claude Code, Codex and Gemini CLI, the exports of ChatGPT and Claude.ai (a zip, a
@@ -111,11 +102,11 @@ def ingest(
     read = _ReadFiles([], [], {}, [])
     try:
         if past:
-            if not _backfill(session, path, read, dry_run=dry_run, background=background, yes=yes):
+            if not _backfill(session, path, read, dry_run=dry_run):
                 return 0
         else:
             assert path is not None
-            where = None if everywhere else UNSET if space is None else space
+            where = UNSET if space is None else None if space == GLOBAL else space
             _named(session, path, read, kind or "", where, dry_run=dry_run)
     except KeyboardInterrupt:
         _how_far(read, "stopped")
@@ -201,20 +192,15 @@ def _named(
             read.documents.append(session.client.call("ingest.file", wanted, IngestedDocument, timeout=LONG_SECONDS))
 
 
-def _backfill(
-    session: Session, path: str | None, read: _ReadFiles, *, dry_run: bool, background: bool, yes: bool
-) -> bool:
+def _backfill(session: Session, path: str | None, read: _ReadFiles, *, dry_run: bool) -> bool:
     """Archive past sessions. Return whether `read` has something to report."""
     found = backfill.survey(session, path, exact=dry_run)
     if dry_run:
         render.emit(found) if session.json else backfill.describe(found)
         return False
-    if not backfill.agreed(session, found, yes=yes):
+    if not backfill.agreed(session, found):
         if session.json:
             render.emit({"dry_run": False, **_sums(read.files), "seconds": 0.0, "files": []})
-        return False
-    if background:
-        backfill.in_background(session, path)
         return False
     with Bar("archiving") as bar:
         _archive(session, found.files, bar, read, source="backfill")
@@ -307,9 +293,7 @@ def _report(files: Sequence[IngestedFile], dry_run: bool, seconds: float) -> Non
     proposed = sum(file.proposed for file in files)
     if proposed:
         waits = "would wait" if dry_run else "waits" if proposed == 1 else "wait"
-        render.out(
-            f"  {render.count(proposed, 'memory', 'memories')} of the export {waits} for you: ormahctl proposals --type memory"
-        )
+        render.out(f"  {render.count(proposed, 'memory', 'memories')} of the export {waits} for you: ormahctl review")
     _learned(files, dry_run)
     sys.stdout.flush()
     _notes(files)

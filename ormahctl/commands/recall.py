@@ -1,4 +1,4 @@
-"""`ormahctl recall`: search the memories, also as of an earlier time.
+"""`ormahctl recall`: search the memories, also as of an earlier time; without a query, list the newest.
 
 `--explain` prints every number of every result, what the query was understood to ask, and what was dropped where.
 Building an earlier state takes time, so `--as-of` shows its progress and says which state answered.
@@ -14,14 +14,25 @@ import click
 import msgspec
 
 from ormahctl import render
-from ormahctl.commands.lists import there, unknown_spaces
-from ormahctl.commands.sessions import print_exchange
-from ormahctl.options import TIER, TYPE, SpaceName, limit_option, text_or_stdin
+from ormahctl.commands.sessions import list_sessions, print_exchange
+from ormahctl.commands.spaces import there, unknown_spaces
+from ormahctl.options import DAYS, TIER, TYPE, limit_option, text_or_stdin
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
 from ormahctl.session import Session, pass_session, space
 from ormahctl.times import TimeOrRevision, When
-from ormahd.api import AsOf, Params, Progress, RecallHit, RecallParams, RecallResult, Result
+from ormahd.api import (
+    AsOf,
+    ListedMemory,
+    ListParams,
+    ListResult,
+    Params,
+    Progress,
+    RecallHit,
+    RecallParams,
+    RecallResult,
+    Result,
+)
 
 R = TypeVar("R", bound=Result)
 
@@ -131,6 +142,8 @@ def shown(value: Any) -> str:
 
 NOTHING = 1
 """The exit status if nothing is found, as for grep."""
+MOST = 100
+"""Largest number of results of a search; a list may have more."""
 SNIPPET = 220
 """Width of a result's text in columns: two or three lines on a terminal."""
 
@@ -138,26 +151,18 @@ SNIPPET = 220
 @click.command(
     cls=Verb,
     excludes=[("--sessions", "--type", "--tier", "--space", "--tag", "--as-of", "--explain")],
-    short_help="Search the memories.",
+    short_help="Search the memories, or list the newest.",
     example="ormahctl recall which language do I prefer\normahctl recall deploy --type procedure --after 30d -n 3\n"
-    "ormahctl recall which database --as-of 2026-11-01\normahctl recall --sessions what did we say about rounding",
+    "ormahctl recall --space shop\normahctl recall which database --as-of 2026-11-01\n"
+    "ormahctl recall --sessions what did we say about rounding",
 )
-@click.argument("query", nargs=-1, required=True)
-@limit_option(100, default=10)
-@click.option(
-    "--type", "types", type=TYPE, metavar="TYPE", multiple=True, help="Only this type; may be given several times."
-)
-@click.option("--tier", "tiers", type=TIER, multiple=True, help="Only this tier; may be given several times.")
-@click.option(
-    "--space",
-    "spaces",
-    type=SpaceName(),
-    multiple=True,
-    metavar="NAME",
-    help="Only this space; 'global': memories without a space.",
-)
+@click.argument("query", nargs=-1)
+@limit_option(10_000, default=10)
+@click.option("--type", "types", type=TYPE, metavar="TYPE", multiple=True, help="Only this type; may be repeated.")
+@click.option("--tier", "tiers", type=TIER, multiple=True, help="Only this tier; may be repeated.")
+@click.option("--space", "spaces", multiple=True, metavar="NAME", help="Only this space; 'global': without a space.")
 @click.option("--tag", "tags", multiple=True, help="Only with this tag.")
-@click.option("--after", type=When(), help="Created since: 2026-11-21, 'last week', 7d, 12h.")
+@click.option("--after", type=When(), help=f"Created since: {DAYS}.")
 @click.option("--before", type=When(end=True), help="Created before or on: a day is included.")
 @click.option(
     "--as-of",
@@ -183,7 +188,7 @@ def recall(
     explain: bool,
 ) -> int:
     """Search the memories for QUERY, by words and by meaning; best first. The id of a memory, or its beginning, shows
-    that memory.
+    that memory. Without QUERY: the newest memories, of every space and tier; with --sessions, the newest sessions.
 
     Memories of the current project (or of ORMAH_SPACE) are preferred; --space finds only those of one space. --as-of
     searches the vault as it was then: building that state takes a moment, and it is kept for a while.
@@ -192,10 +197,22 @@ def recall(
 
     Exit status 1 if nothing is found.
     """
+    if not query:
+        if explain or as_of:
+            raise click.UsageError("--explain and --as-of go with a QUERY", click.get_current_context())
+        if sessions:
+            list_sessions(session, limit)
+            return 0
+        newest = ListParams(
+            limit=limit, types=list(types) or None, tiers=list(tiers) or None, spaces=list(spaces) or None,
+            tags=list(tags) or None, created_after=after, created_before=before,
+        )  # fmt: skip
+        _list(session, newest)
+        return 0
     text = text_or_stdin(" ".join(query), "the query")
     params = RecallParams(
         query=text,
-        limit=limit,
+        limit=min(limit, MOST),
         types=list(types) or None,
         tiers=list(tiers) or None,
         spaces=list(spaces) or None,
@@ -228,6 +245,33 @@ def recall(
     else:
         render.degraded(found.degraded)
     return 0 if found.results else NOTHING
+
+
+def _list(session: Session, params: ListParams) -> None:
+    """Print the newest memories that fit."""
+    found = session.client.call("agent.list", params, ListResult)
+    render.partial(found.degraded)
+    if session.json:
+        render.emit(found.memories)
+        return
+    for memory in found.memories:
+        _print_listed(memory)
+    if not found.memories:
+        render.note("no memory fits")
+    elif found.total > len(found.memories):
+        older = render.count(found.total - len(found.memories), "older memory is", "older memories are")
+        render.note(f"{older} not shown (-n)")
+    unknown_spaces(params.spaces or (), found.spaces)
+
+
+def _print_listed(memory: ListedMemory) -> None:
+    """Print date, id and title in one row (two on a narrow terminal), and the memory's type, tier and space below."""
+    head = f"{render.moment(memory.created, day=True)}  {render.paint(memory.short_id, 'dim')}  "
+    outdated = render.paint("  outdated", "yellow") if render.past(memory.valid_until) else ""
+    render.row(head, render.line(memory.title), tail=outdated)
+    facts = [memory.type, memory.tier, render.line(memory.space or "global")]
+    facts += [f"#{render.line(tag)}" for tag in memory.tags]
+    render.out("  " + render.paint(" · ".join(facts), "dim"), hang=0)
 
 
 def _emit(found: RecallResult, something: bool) -> int:

@@ -1,15 +1,11 @@
-"""`ormahctl sessions`: list and print archived sessions; and print the results of `recall --sessions`."""
+"""Prints archived sessions, for `ormahctl recall --sessions` and `ormahctl show`."""
 
 from __future__ import annotations
 
 from pathlib import PurePath
 
-import click
-
 from ormahctl import render
-from ormahctl.options import limit_option, typed
-from ormahctl.registry import Verb
-from ormahctl.session import Session, pass_session
+from ormahctl.session import Session
 from ormahd.api import Exchange, SessionInfo, SessionsParams, SessionsResult
 
 ID = 12
@@ -26,31 +22,11 @@ REFUSED = {
 WHO = {"user": "you", "assistant": "agent"}
 
 
-@click.command(
-    cls=Verb,
-    short_help="The archive of sessions.",
-    example="ormahctl sessions\normahctl sessions -n 100\normahctl sessions show 0199f3a1",
-)
-@click.argument("words", nargs=-1, metavar="[show ID]")
-@limit_option(10_000, default=20)
-@pass_session
-def sessions(session: Session, words: tuple[str, ...], limit: int) -> None:
-    """List the archived sessions, newest first; `show ID` prints one. A unique prefix of the id is enough.
-
-    `ormahctl ingest` archives sessions, and `ormahctl recall --sessions` searches them.
-    """
-    if words and (words[0] != "show" or len(words) != 2):
-        raise click.UsageError("give nothing, or: show ID", click.get_current_context())
-    if words and typed("limit"):
-        raise click.UsageError(
-            "--limit belongs to the list; show prints the whole session", click.get_current_context()
-        )
-    params = SessionsParams(session_id=words[1] if words else None, limit=limit)
-    found = session.client.call("agent.sessions", params, SessionsResult)
+def list_sessions(session: Session, limit: int) -> None:
+    """Print the archived sessions, newest first."""
+    found = session.client.call("agent.sessions", SessionsParams(limit=limit), SessionsResult)
     if session.json:
         render.emit(found)
-    elif words:
-        _print(found)
     else:
         _list(found)
 
@@ -68,7 +44,8 @@ def _list(found: SessionsResult) -> None:
         render.note(f"{render.count(found.total, 'session')} in all (-n)")
 
 
-def _print(found: SessionsResult) -> None:
+def print_session(found: SessionsResult) -> None:
+    """Print a session with its turns, and the memories made of it."""
     one: SessionInfo = found.sessions[0]
     render.out(render.paint(render.line(one.title or one.id), "bold"))
     facts = [

@@ -13,14 +13,12 @@ import click
 import msgspec
 
 from ormahctl import render
-from ormahctl.options import Words
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
 from ormahctl.session import Session, pass_session, terminal
 from ormahd import paths
 from ormahd.api import (
     ConflictItem,
-    ConflictsResult,
     NoParams,
     Params,
     Progress,
@@ -47,17 +45,16 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*::?//|[^/]*:")
 @click.command(
     cls=Verb,
     short_help="Synchronise the vault with other machines.",
-    example="ormahctl sync setup git@example.org:me/memory.git\normahctl sync\normahctl sync --conflicts\n"
+    example="ormahctl sync setup git@example.org:me/memory.git\normahctl sync\n"
     "ormahctl sync --take-back 1a2b3c4d\normahctl sync --resolve global/fact/2026-11/fact_tea_1a2b3c4d.md",
 )
-@click.argument("words", metavar="[setup URL]", nargs=-1, type=Words({"setup": None}))
+@click.argument("words", metavar="[setup URL]", nargs=-1)
 @click.option("--replace", is_flag=True, help="With setup: replace another configured remote.")
 @click.option(
     "--yes",
     is_flag=True,
     help="With setup: do not ask before joining the remote's vault.",
 )
-@click.option("--conflicts", is_flag=True, help="List the conflicts that wait for you.")
 @click.option(
     "--resolve", metavar="OP|PATH|ID", help="Mark a conflict as resolved, and remove the versions that were set aside."
 )
@@ -70,14 +67,13 @@ def sync(
     words: tuple[str, ...],
     replace: bool,
     yes: bool,
-    conflicts: bool,
     resolve: str | None,
     take_back: str | None,
 ) -> int:
     """Fetch what other machines pushed, merge it note by note, and push what is new here.
 
     Works offline: everything is committed here first, and a later sync pushes it. If two machines changed the same
-    text, the note keeps this machine's text, and all versions are set aside: `--conflicts` lists them; edit the note,
+    text, the note keeps this machine's text, and all versions are set aside: `ormahctl review` lists them; edit the note,
     then `--resolve` the conflict. The next sync of the other machine says which of its texts were replaced, and by
     which machine: `--take-back` restores them there.
 
@@ -85,16 +81,12 @@ def sync(
     one.
     """
     setup = words[:1] == ("setup",)
-    chosen = sum((bool(words), conflicts, resolve is not None, take_back is not None))
+    chosen = sum((bool(words), resolve is not None, take_back is not None))
     if (words and not (setup and len(words) == 2)) or chosen > 1 or ((replace or yes) and not setup):
-        raise click.UsageError(
-            "give nothing, or: setup URL, or --conflicts, --resolve or --take-back", click.get_current_context()
-        )
+        raise click.UsageError("give nothing, or: setup URL, or --resolve or --take-back", click.get_current_context())
     if setup:
         return _setup(session, _absolute(words[1]), replace=replace, yes=yes)
-    if conflicts:
-        _list(session)
-    elif resolve is not None:
+    if resolve is not None:
         _resolve(session, resolve)
     elif take_back is not None:
         _take_back(session, take_back)
@@ -135,7 +127,7 @@ def _say(done: SyncResult) -> None:
         _replaced(one)
     if done.waiting:
         waiting = render.count(done.waiting, "conflict waits", "conflicts wait")
-        render.note(f"{waiting} for you: ormahctl sync --conflicts")
+        render.note(f"{waiting} for you: ormahctl review")
 
 
 def _replaced(one: ConflictItem) -> None:
@@ -187,21 +179,7 @@ def _setup(session: Session, url: str, *, replace: bool, yes: bool) -> int:
     return 0
 
 
-def _list(session: Session) -> None:
-    found = session.client.call("admin.sync_conflicts", NoParams(), ConflictsResult).conflicts
-    if session.json:
-        render.emit(found)
-        return
-    for one in found:
-        _show(one)
-    if not found:
-        render.out("no conflicts wait")
-        return
-    sys.stdout.flush()
-    render.note("put each note right, then: ormahctl sync --resolve ID (or PATH)", label="hint", colour="cyan")
-
-
-def _show(one: ConflictItem) -> None:
+def show_conflict(one: ConflictItem) -> None:
     """Print one conflict: what each side says where they differ, and the paths of all versions."""
     name = f"{render.paint(one.node[:8], 'bold')}  " if one.node else ""
     render.out(f"{name}{render.line(one.path)}")

@@ -1,7 +1,7 @@
 """`ormahctl import` and `export`: read and write memories as JSON lines.
 
-An import is sent in batches that fit one frame of the protocol, two of them under way at a time. Lines are checked here
-only for encoding and size; the daemon checks the rest. An exported file appears complete or not at all.
+An import is sent in batches that fit one frame of the protocol, two of them under way at a time. Lines are checked here only
+for encoding and size; the daemon checks the rest. An exported file appears complete or not at all.
 """
 
 from __future__ import annotations
@@ -9,15 +9,12 @@ from __future__ import annotations
 import os
 import stat
 import sys
-import tempfile
 import time
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
@@ -26,9 +23,9 @@ from ormahctl import render
 from ormahctl.commands.ingest import ingest
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
-from ormahctl.session import CallThread, Session, answer, pass_session
+from ormahctl.session import CallThread, Session, answer, pass_session, undo_run
 from ormahd.api import ExportParams, ExportResult, ImportFailure, ImportParams, ImportResult, NoParams, StatsResult
-from ormahd.rpc.wire import BadRequest, OrmahError
+from ormahd.rpc.wire import OrmahError
 
 FIRST_LINES = 64
 """Lines of the first batch. It is small, because the next batch waits for its reply."""
@@ -172,7 +169,7 @@ def import_(session: Session, file: BinaryIO | str) -> int:
         fields = {"added": tally.added, "skipped": tally.skipped, "failed": tally.failed, "run": tally.run}
         render.emit(fields | {"redacted": tally.redacted, "seconds": round(seconds, 3)})
     else:
-        _report(tally, seconds)
+        _report(session, tally, seconds)
     return FAILED if tally.failed else 0
 
 
@@ -232,14 +229,14 @@ def _how_far(tally: Tally, how: str) -> None:
     render.note("the same command goes on from there: what is stored is skipped", label="hint", colour="cyan")
 
 
-def _report(tally: Tally, seconds: float) -> None:
+def _report(session: Session, tally: Tally, seconds: float) -> None:
     rate = (tally.added + tally.skipped) / max(seconds, 0.001)
     render.out(
         f"{render.count(tally.added, 'memory', 'memories')} added, {tally.skipped:,} skipped, "
         f"{len(tally.failed):,} failed ({render.lasting(seconds)}, {rate:,.0f}/s)"
     )
     if tally.run and tally.added:
-        render.out(f"  to take it back: ormahctl undo --run {render.line(tally.run)}")
+        render.out(f"  to take it back: {undo_run(session, tally.run)}")
     sys.stdout.flush()
     for failure in tally.failed[:SHOWN]:
         render.note(render.line(failure.error), label=f"line {failure.line}", colour="red")
@@ -253,30 +250,11 @@ def _report(tally: Tally, seconds: float) -> None:
 PAGE = 500
 
 
-@click.command(
-    cls=Verb,
-    short_help="Export all memories as JSON lines.",
-    example="ormahctl export --output memories.jsonl\normahctl export | jq -r .title",
-)
-@click.option(
-    "-o", "--output", metavar="FILE", help="Write to FILE instead of stdout; it appears only when it is complete."
-)
+@click.command(cls=Verb, short_help="Export all memories as JSON lines.", example="ormahctl export > memories.jsonl")
 @pass_session
-def export(session: Session, output: str | None) -> None:
+def export(session: Session) -> None:
     """Write every memory as a JSON object, one per line, ordered by id. `ormahctl import` reads them."""
-    if output is None or output == "-":
-        _write(session, sys.stdout.buffer)
-        return
-    with _whole(Path(output)) as stream:
-        number = _write(session, stream)
-    if session.json:
-        render.emit({"exported": number, "output": output})
-    else:
-        render.out(f"{render.count(number, 'memory', 'memories')} in {render.line(output)}")
-
-
-def _write(session: Session, stream: BinaryIO) -> int:
-    client = session.client
+    client, stream = session.client, sys.stdout.buffer
     number, after = 0, None
     with Bar("exporting") as bar:
         total = client.call("admin.stats", NoParams(), StatsResult).total_nodes if bar.seen else None
@@ -289,30 +267,3 @@ def _write(session: Session, stream: BinaryIO) -> int:
             if after is None:
                 break
     stream.flush()
-    return number
-
-
-@contextmanager
-def _whole(file: Path) -> Iterator[BinaryIO]:
-    """Open a temporary file that replaces `file` once it is complete and synced. A pipe or device is written to
-    directly."""
-    target = Path(os.path.realpath(file))
-    if target.exists() and not stat.S_ISREG(target.stat().st_mode):
-        if target.is_dir():
-            raise BadRequest(f"{file} is a directory", hint="name a file in it, such as memories.jsonl")
-        with target.open("wb") as stream:
-            yield stream
-        return
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    except OSError as exc:
-        raise BadRequest(f"{file} cannot be written: {exc.strerror}") from exc
-    try:
-        with os.fdopen(handle, "wb") as stream:  # mode 0600: memories are private
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(name, target)
-    except BaseException:
-        os.unlink(name)
-        raise

@@ -1,4 +1,4 @@
-"""`ormahctl undo`: undo ops, or parts of one."""
+"""`ormahctl undo`: undo changes."""
 
 from __future__ import annotations
 
@@ -11,56 +11,74 @@ import click
 import msgspec
 
 from ormahctl import render
-from ormahctl.options import JobName, OpName
+from ormahctl.commands.history import show_op
+from ormahctl.options import DAYS
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
-from ormahctl.session import Session, pass_session
+from ormahctl.session import Session, pass_session, terminal
 from ormahctl.times import When
-from ormahd.api import UndoConflict, UndoneOp, UndoParams, UndoResult
-from ormahd.rpc.wire import Conflict
+from ormahd.api import (
+    HistoryParams,
+    HistoryResult,
+    ShowOpParams,
+    ShowOpResult,
+    UndoConflict,
+    UndoneOp,
+    UndoParams,
+    UndoResult,
+)
+from ormahd.rpc.wire import BadRequest, Conflict, NotFound
 
 CONFLICT = Conflict.exit_status
 SHOWN = 20
 """Number of changed notes listed for one op."""
+DECLINED = 1
 DID = {"merged": "merged with later edits"}
+NEVER = {"init", "purge", "strength"}
+"""Kinds of changes that `undo` without an argument passes over: they cannot be undone, or a person never made them."""
+LOOKED_AT = 50
+"""Number of the newest changes among which `undo` without an argument finds the last one."""
+CHANGED = 5
+"""Number of files whose differences are shown before the question."""
 LINES = 12
 """Number of changed lines shown for each side of a conflict."""
 
 
 @click.command(
     cls=Verb,
-    short_help="Undo changes; later edits are kept.",
-    example="ormahctl undo 79f27598\normahctl undo --job auto_linker --since yesterday",
+    short_help="Undo a change; later edits are kept.",
+    example="ormahctl undo\normahctl undo c04131a3\normahctl undo --run c04131a3\n"
+    "ormahctl undo --job auto_linker --since yesterday",
     excludes=[("--run", "--job", "--since")],
     needs={"--job": ["--since"], "--since": ["--job"]},
 )
-@click.argument("ops", metavar="[OP]...", nargs=-1, type=OpName())
-@click.option("--run", metavar="RUN", help="Undo all of this run (of a job, an import or an undo).")
+@click.argument("commits", metavar="[COMMIT]...", nargs=-1)
 @click.option(
-    "--job", shell_complete=JobName().shell_complete, metavar="NAME", help="Undo all that this job did; needs --since."
+    "--run", metavar="COMMIT", help="Undo all changes of the run (of a job, an import, an undo) that it is in."
 )
-@click.option("--since", type=When(), help="With --job: since 2026-11-21, 'last week', 7d, 12h.")
-@click.option(
-    "--force", is_flag=True, help="Also remove notes that the OP added and that were edited since; git keeps them."
-)
+@click.option("--job", metavar="NAME", help="Undo all that this job did; needs --since.")
+@click.option("--since", type=When(), help=f"With --job: since {DAYS}.")
+@click.option("--force", is_flag=True, help="Also remove notes that were added and edited since; git keeps them.")
 @pass_session
 def undo(
-    session: Session,
-    ops: tuple[str, ...],
-    run: str | None,
-    job: str | None,
-    since: str | None,
-    force: bool,
+    session: Session, commits: tuple[str, ...], run: str | None, job: str | None, since: str | None, force: bool
 ) -> int:
-    """Undo each OP (or commit) that `ormahctl history` lists, newest first, each in a commit of its own.
+    """Undo each COMMIT that `ormahctl history` lists, newest first, each in a commit of its own. Without one: show the last
+    change, and ask whether to undo it.
 
     A memory that was not edited since gets its old text back, byte for byte; later edits are kept. If they conflict,
     nothing is changed and the versions are shown. An undo can be undone too.
     """
-    context = click.get_current_context()
-    if ops and (run or job):
-        raise click.UsageError(f"an OP and {'--run' if run else '--job'} exclude each other", context)
-    params = UndoParams(ops=list(ops), run=run, job=job, since=since, force=force)
+    if commits and (run or job):
+        raise click.UsageError(
+            f"a COMMIT and {'--run' if run else '--job'} exclude each other", click.get_current_context()
+        )
+    if not (commits or run or job):
+        last = _last(session)
+        if last is None:
+            return DECLINED
+        commits = (last,)
+    params = UndoParams(ops=list(commits), run=run and _run_of(session, run), job=job, since=since, force=force)
 
     try:
         with Bar("undoing") as bar:
@@ -77,7 +95,8 @@ def undo(
     for one in done.undone:
         _undone(one)
     if done.run and len(done.undone) > 1:
-        render.note(f"to take all of this back: ormahctl undo --run {done.run}", label="hint", colour="cyan")
+        again = f"ormahctl undo --run {done.undone[0].commit[:8]}"
+        render.note(f"to redo all of it: {again}", label="hint", colour="cyan")
     _skipped(done)
     if not done.conflicts:
         return 0
@@ -85,35 +104,62 @@ def undo(
     return CONFLICT
 
 
+def _last(session: Session) -> str | None:
+    """Show the last change that can be undone, and ask whether to undo it. Return its commit, or None for no.
+
+    Raises BadRequest with the command to type if nobody can be asked.
+    """
+    newest = session.client.call("history.list", HistoryParams(limit=LOOKED_AT), HistoryResult).ops
+    found = next((op for op in newest if op.op and op.undone_by is None and op.kind not in NEVER), None)
+    if found is None:
+        render.note("there was nothing to undo")
+        return None
+    if not terminal(session):
+        raise BadRequest(
+            f"say which change to undo; the last one is {found.commit[:8]}, {render.line(found.subject)}",
+            hint=f"ormahctl undo {found.commit[:8]}",
+        )
+    shown = session.client.call("history.show", ShowOpParams(op=found.commit, limit=CHANGED), ShowOpResult)
+    show_op(shown)
+    return found.commit if click.confirm("Undo it?", err=True) else None
+
+
+def _run_of(session: Session, commit: str) -> str:
+    """Return the run that the change `commit` belongs to. The id of a run, as `--json` has it, is returned as it is."""
+    try:
+        found = session.client.call("history.show", ShowOpParams(op=commit, limit=1), ShowOpResult)
+    except NotFound:
+        return commit
+    if found.run is None:
+        raise BadRequest(
+            f"{commit} is a change of its own, and in no run", hint=f"to undo it: ormahctl undo {found.commit[:8]}"
+        )
+    return found.run
+
+
 def _left_alone(done: UndoResult) -> None:
-    """Print the conflicts of an undo, and which ops were not undone because of them."""
+    """Print the conflicts of an undo, and how many changes were not undone because of them."""
     _show(done.conflicts)
-    left = dict.fromkeys(conflict.op[:8] for conflict in done.conflicts)
-    was = "op was" if len(left) == 1 else "ops were"
-    render.note(
-        f"{len(left)} {was} left alone, because of later changes: {', '.join(left)}",
-        label="error",
-        colour="red",
-    )
+    left = len({conflict.op for conflict in done.conflicts})
+    were = render.count(left, "change was", "changes were")
+    render.note(f"{were} left alone, because of later ones", label="error", colour="red")
     hint = "edit the memories by hand (ormahctl edit ID), or undo the later changes first, and repeat"
     render.note(hint, label="hint", colour="cyan")
 
 
 def _undone(done: UndoneOp) -> None:
-    render.out(f"undone  {render.paint(render.line(done.subject), 'bold')}")
+    render.out(f"undone {render.paint(render.line(done.subject), 'bold')}, redo: ormahctl undo {done.commit[:8]}")
     for change in done.changes[:SHOWN]:
         name = render.paint(change.node_id[:8] if change.node_id else "-", "dim")
-        did = DID.get(change.did, change.did)
-        render.out(f"  {did}: {name}  {render.line(change.title or change.path)}")
+        render.out(f"  {DID.get(change.did, change.did)}: {name}  {render.line(change.title or change.path)}")
     if len(done.changes) > SHOWN:
         render.out(f"  and {len(done.changes) - SHOWN:,} more")
-    render.out(f"  to take this back: ormahctl undo {done.commit[:8]}")
 
 
 def _skipped(done: UndoResult) -> None:
     for why in dict.fromkeys(one.why for one in done.skipped):
         number = sum(one.why == why for one in done.skipped)
-        render.note(f"{render.count(number, 'op')} passed over: {why}")
+        render.note(f"{render.count(number, 'change')} passed over: {why}")
     if not (done.undone or done.skipped or done.conflicts):
         render.note("there was nothing to undo")
 

@@ -20,26 +20,23 @@ this terminal, and wait for its end."""
 
 @click.command(
     cls=Verb,
-    short_help="Open the HTTP routes and the page.",
-    example="ormahctl web\normahctl web --no-open --stay --port 8787\normahctl --json web | jq -r .token_file",
+    short_help="Open the page in your browser.",
+    example="ormahctl web\normahctl web --no-open --port 8787\normahctl --json web | jq -r .token_file",
 )
 @click.option(
     "--port", type=click.IntRange(1024, 65_535), metavar="N", help="The port to listen on. Default: a free one."
 )
-@click.option(
-    "--stay", is_flag=True, help="Stay open until `ormahctl down`. Default: until ten minutes without a request."
-)
 @click.option("--no-open", "quiet", is_flag=True, help="Only print the link. So it is with --json, too.")
 @pass_session
-def web(session: Session, port: int | None, stay: bool, quiet: bool) -> None:
+def web(session: Session, port: int | None, quiet: bool) -> None:
     """Open the routes for programs, and a page in the browser, at 127.0.0.1 only.
 
     The printed link works once and for five minutes. Programs send the token from the printed file, which only you can
-    read: `Authorization: Bearer TOKEN`. The page and the routes are closed ten minutes after the last request, unless
-    `--stay` is given; run the command again then.
+    read: `Authorization: Bearer TOKEN`. The page and the routes are closed ten minutes after the last request;
+    run the command again then.
     """
     _ = session.client  # starts the daemon, or says why there is none
-    wished: dict[str, object] = {"stay": stay} if port is None else {"stay": stay, "port": port}
+    wished: dict[str, object] = {} if port is None else {"port": port}
     found = reach.order(session.socket_path, "web", wished)
     if session.json:
         render.emit(found)

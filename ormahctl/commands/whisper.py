@@ -1,8 +1,4 @@
-"""`ormahctl whisper`, `log` and `feedback`: try a whisper, read the log of whispers, and judge one.
-
-`whisper` prints what an agent would get for a prompt and why, or why nothing. `whisper inject` and `whisper store` run
-the hooks under their documented names.
-"""
+"""`ormahctl whisper` and `feedback`: try a whisper, list the past ones, and judge one."""
 
 from __future__ import annotations
 
@@ -12,13 +8,11 @@ import click
 import msgspec
 
 from ormahctl import render
-from ormahctl.commands.hook import HookVerb, answer, deadline_option, harness_option
-from ormahctl.commands.lists import there, unknown_spaces
 from ormahctl.commands.recall import flat, shown
-from ormahctl.options import NodeId, SpaceName, limit_option, text_or_stdin
+from ormahctl.commands.spaces import GLOBAL, there, unknown_spaces
+from ormahctl.options import limit_option, text_or_stdin
 from ormahctl.registry import Verb
 from ormahctl.session import PERSON, Session, pass_session, space
-from ormahctl.times import When
 from ormahd.api import (
     FeedbackParams,
     FeedbackResult,
@@ -29,47 +23,6 @@ from ormahd.api import (
     WhispersParams,
     WhispersResult,
 )
-
-_PROMPT = {"gemini": "BeforeAgent"}
-"""The name of the prompt event in harnesses that do not call it `UserPromptSubmit`."""
-
-
-@click.command(
-    cls=HookVerb,
-    short_help="Answer an agent's prompt hook (JSON on stdin).",
-    example='echo \'{"prompt": "which database did we choose?", "session_id": "s1"}\' | ormahctl whisper inject',
-)
-@harness_option
-@deadline_option
-@pass_session
-def inject(session: Session, harness: str, deadline: int) -> None:
-    """Answer a prompt's hook: reads `prompt`, `cwd` and `session_id` as JSON from stdin, and prints `additionalContext`
-    as JSON.
-
-    Prints nothing if no memory matters, and on any failure. The exit status is always 0.
-    """
-    answer(session, _PROMPT.get(harness, "UserPromptSubmit"), harness, deadline)
-
-
-@click.command(
-    cls=HookVerb,
-    short_help="Pass on a session's transcript (hook's JSON on stdin).",
-    example='echo \'{"session_id": "s1", "transcript_path": "/tmp/s1.jsonl"}\' | ormahctl whisper store',
-)
-@harness_option
-@deadline_option
-@pass_session
-def store(session: Session, harness: str, deadline: int) -> None:
-    """Pass the session that a hook names (`session_id`, `transcript_path`, `cwd` as JSON on stdin) to ingestion.
-
-    Returns at once and prints nothing. The exit status is always 0.
-    """
-    answer(session, "SessionEnd", harness, deadline)
-
-
-HOOKS = {"inject": inject, "store": store}
-"""First words after `ormahctl whisper` that name a hook and are no prompt."""
-
 
 SAID = {
     "off": "whispering is off here (whisper.enabled, whisper.silent_spaces)",
@@ -114,52 +67,35 @@ NUMBERS = (
 )
 
 
-class WhisperVerb(Verb):
-    """The command `whisper`, whose words `inject` and `store` run commands of their own for harnesses."""
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        if args and args[0] in ("inject", "store"):
-            return HOOKS[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
-        return super().make_context(info_name, args, parent, **extra)
-
-
 @click.command(
-    cls=WhisperVerb,
-    short_help="Show what would be whispered for a prompt.",
-    example="ormahctl whisper how do we deploy the site\necho which database did we choose | ormahctl whisper - --explain",
+    cls=Verb,
+    short_help="Show what would be whispered, or what was.",
+    example="ormahctl whisper how do we deploy the site\necho which database did we choose | ormahctl whisper - --explain\n"
+    "ormahctl whisper -n 50",
 )
-@click.argument("prompt", nargs=-1, required=True)
+@click.argument("prompt", nargs=-1)
 @click.option(
-    "--space",
-    "named",
-    type=SpaceName(),
-    metavar="NAME",
-    help="The space to search from. Default: that of the current project.",
+    "--space", "named", metavar="NAME", help="The space to search from. Default: that of the current project."
 )
-@click.option("--global", "everywhere", is_flag=True, help="Search as if in no project.")
-@click.option(
-    "--session", "session_id", metavar="ID", help="Treat it as a prompt of this session: it is stored and logged."
-)
+@click.option("--session", "session_id", metavar="ID", help="Treat it as a prompt of this session: it is logged.")
 @click.option("--explain", is_flag=True, help="Show each candidate's numbers, and why it was dropped.")
+@limit_option(10_000, default=20, what="prompts that are listed")
 @pass_session
 def whisper(
-    session: Session,
-    prompt: tuple[str, ...],
-    named: str | None,
-    everywhere: bool,
-    session_id: str | None,
-    explain: bool,
+    session: Session, prompt: tuple[str, ...], named: str | None, session_id: str | None, explain: bool, limit: int
 ) -> None:
-    """Show which memories an agent would get for PROMPT before it answers, or why it would get none.
+    """Show which memories an agent would get for PROMPT before it answers, or why it would get none. The space `global`
+    stands for no project. Try as often as you like: nothing goes into the vault.
 
-    Try as often as you like: nothing goes into the vault. The prompt stands in `ormahctl log` like those of agents.
-    `whisper inject` and `whisper store` answer hooks of agents instead; see their --help.
+    Without PROMPT: list the last prompts, newest first, with agent, session, space, and which memories were whispered for
+    each, or why none. Prompts are kept for some days (`whisper.keep_days`), without secrets.
     """
-    if named is not None and everywhere:
-        raise click.UsageError("--space and --global exclude each other")
-    where = None if everywhere else named if named is not None else space()
+    if not prompt:
+        if explain or session_id:
+            raise click.UsageError("--explain and --session go with a PROMPT", click.get_current_context())
+        _list(session, named, limit)
+        return
+    where = space() if named is None else None if named == GLOBAL else named
     params = WhisperParams(
         prompt=text_or_stdin(" ".join(prompt), "the prompt"), space=where, session_id=session_id, explain=explain
     )
@@ -217,25 +153,9 @@ SHOWN = {"title": "by title", "preference": "as a preference", "exploring": "as 
 """How a memory that was not quoted in full was shown."""
 
 
-@click.command(
-    cls=Verb,
-    short_help="List what was whispered today.",
-    example="ormahctl log\normahctl log --since 'last week' --space ormah\normahctl --json log | jq '.[].silence'",
-)
-@click.option("--since", type=When(), help="Since then, instead of today: 2026-11-21, 'last week', 7d, 12h.")
-@click.option("--before", type=When(end=True), help="Only before; a day is included.")
-@click.option("--space", "space_", type=SpaceName(), metavar="NAME", help="Only prompts from this space; 'global': prompts without a space.")  # fmt: skip
-@limit_option(10_000, default=50)
-@pass_session
-def log(session: Session, since: str | None, before: str | None, space_: str | None, limit: int) -> None:
-    """List today's prompts, newest first: time, agent, session, space, the beginning of the prompt, and which memories
-    were whispered for it, or why none.
-
-    Prompts are kept for some days (`whisper.keep_days`), without secrets.
-    """
-    begin = since or (None if before else When().convert("today", None, None))
-    params = WhispersParams(since=begin, before=before, space=space_, limit=limit)
-    found = session.client.call("agent.whispers", params, WhispersResult).whispers
+def _list(session: Session, named: str | None, limit: int) -> None:
+    """Print the last prompts, of all spaces or of the space `named`."""
+    found = session.client.call("agent.whispers", WhispersParams(space=named, limit=limit), WhispersResult).whispers
     if session.json:
         render.emit(found)
         return
@@ -244,11 +164,9 @@ def log(session: Session, since: str | None, before: str | None, space_: str | N
             render.out()
         _print(one)
     if not found:
-        render.note("no prompt was logged today" if since is None and before is None else "no prompt was logged then")
-        if space_ is not None:
-            unknown_spaces([space_], there(session))
-    elif len(found) == limit:
-        render.note("there may be more (-n)")
+        render.note("no prompt was logged yet")
+        if named is not None:
+            unknown_spaces([named], there(session))
 
 
 def _print(one: WhisperedPrompt) -> None:
@@ -294,32 +212,23 @@ class JudgementVerb(Verb):
 
 @click.command(
     cls=JudgementVerb,
-    excludes=[("--explicit", "--implicit")],
     short_help="Say whether a whispered memory was useful.",
-    example="ormahctl feedback 97acbe8e +1\normahctl feedback 97acbe8e -1 --event k3v9x2m7q4hd",
+    example="ormahctl feedback 97acbe8e +1\normahctl feedback 97acbe8e -1",
 )
-@click.argument("node_id", metavar="ID", type=NodeId())
+@click.argument("node_id", metavar="ID")
 @click.argument("signal", type=Signal(), metavar="+1|-1")
-@click.option(
-    "--explicit", "source", flag_value="explicit", default=None, help="A person says so (a person's default)."
-)
-@click.option(
-    "--implicit",
-    "source",
-    flag_value="implicit",
-    help="Inferred from what happened: weighs less (an agent's default).",
-)
+@click.option("--explicit", is_flag=True, help="A person says so, not only the agent that passes it on: weighs more.")
 @click.option(
     "--event", metavar="EVENT", help="The whisper to judge. Default: the last one that considered the memory."
 )
 @pass_session
-def feedback(session: Session, node_id: str, signal: int, source: str | None, event: str | None) -> None:
+def feedback(session: Session, node_id: str, signal: int, explicit: bool, event: str | None) -> None:
     """Say whether the memory ID was useful (+1) or not (-1) when it was whispered.
 
     From now on it is whispered more or less easily for similar prompts. ID may be a prefix of the id, as shown in
     whispers. The judgement is a commit, and `ormahctl undo` undoes it.
     """
-    source = source or ("explicit" if session.agent == PERSON else "implicit")
+    source = "explicit" if explicit or session.agent == PERSON else "implicit"
     params = FeedbackParams(node_id=node_id, signal=signal, source=source, event=event)
     done = session.client.call("agent.feedback", params, FeedbackResult)
     if session.json:
@@ -327,13 +236,12 @@ def feedback(session: Session, node_id: str, signal: int, source: str | None, ev
         return
     word, name = "useful" if done.signal > 0 else "not useful", render.paint(done.short_id, "bold")
     if done.counted:
-        render.out(f"noted as {word} {name}  for the whisper {done.event}")
+        back = f", undo: ormahctl undo {done.commit[:8]}" if done.commit else ""
+        render.out(f"noted as {word}: {name}{back}")
     else:
-        render.out(f"nothing to change: {name} was noted as {word} before, for the whisper {done.event}")
+        render.out(f"nothing to change: {name} was noted as {word} before")
     if done.effect:
         render.out(f"  {done.effect}")
-    if done.commit:
-        render.out(f"  commit {done.commit[:8]}; to take it back: ormahctl undo {done.commit[:8]}")
     if done.replaced:
         render.note("it takes the place of the opposite, said of the same whisper")
     if done.review:

@@ -20,8 +20,8 @@ import msgspec
 from msgspec import UNSET
 
 from ormahctl import render
-from ormahctl.commands.lists import new_space
-from ormahctl.options import EDGE, SHARE, TIER, TYPE, TYPES, LinkType, NodeId, OneOf, SpaceName, text_or_stdin
+from ormahctl.commands.spaces import new_space
+from ormahctl.options import EDGE, SHARE, TIER, TYPE, TYPES, LinkType, OneOf, text_or_stdin
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session, space
 from ormahd.api import (
@@ -45,7 +45,13 @@ from ormahd.api import (
 from ormahd.rpc.wire import BadRequest, InvalidNote, NotFound, Unavailable
 
 
-def told(redacted: Sequence[str], demoted: Sequence[str], *, stored: bool, degraded: Sequence[str]) -> None:
+def print_done(verb: str, short_id: str, commit: str | None) -> None:
+    """Print the one line about a write: what was done to which memory, and the command that takes it back."""
+    back = f", undo: ormahctl undo {commit[:8]}" if commit else ""
+    render.out(f"{verb} {render.paint(short_id, 'bold')}{back}")
+
+
+def told(redacted: Sequence[str], demoted: Sequence[str], *, stored: bool) -> None:
     if redacted:
         kinds = ", ".join(sorted(set(redacted)))
         render.note(f"taken out before anything was written: {kinds}", label="secret", colour="red")
@@ -54,8 +60,6 @@ def told(redacted: Sequence[str], demoted: Sequence[str], *, stored: bool, degra
         render.note(f"core is full; moved to working: {ids}")
     if stored:
         render.note("another git operation is under way in the vault; the memory is safe and its commit follows")
-    if "vectors" in degraded:
-        render.note("neighbours were not looked for: the model is not loaded yet")
 
 
 def close_to(near: Sequence[Near], newer: str) -> None:
@@ -91,12 +95,8 @@ def written(session: Session, done: WriteResult, verb: str, *, before: NodeResul
             | {"redacted": done.redacted, "demoted": done.demoted, "degraded": done.degraded, "near": done.near}
         )
         return
-    verb = verb if done.changed else "nothing to change in"
-    render.out(f"{verb} {render.paint(done.short_id, 'bold')}  {render.line(done.path or '')}".rstrip())
-    if done.commit:
-        render.out(f"  commit {done.commit[:8]}")
-    close_to(done.near, done.short_id)
-    told(done.redacted, done.demoted, stored=done.stored, degraded=())
+    print_done(verb if done.changed else "nothing to change in", done.short_id, done.commit)
+    told(done.redacted, done.demoted, stored=done.stored)
 
 
 def _now(session: Session, node_id: str) -> dict[str, Any]:
@@ -128,7 +128,6 @@ def _now(session: Session, node_id: str) -> dict[str, Any]:
 @click.option(
     "--space",
     "space_",
-    type=SpaceName(),
     metavar="NAME",
     help="The space it belongs to. Default: ORMAH_SPACE, or that of the current project.",
 )
@@ -140,8 +139,8 @@ def _now(session: Session, node_id: str) -> dict[str, Any]:
 @click.option(
     "--link", "links", type=LinkType(), multiple=True, help="An edge to another memory, such as supports:1a2b3c4d."
 )
-@click.option("--replaces", metavar="ID", multiple=True,
-              help="A memory that this one replaces, and that is marked as superseded. May be given several times.")  # fmt: skip
+@click.option("--replaces", metavar="ID", multiple=True, help="A memory that this one replaces; may be repeated.")
+@click.option("--verbose", is_flag=True, help="Also its file, its connections, and similar memories.")
 @pass_session
 def remember(
     session: Session,
@@ -156,11 +155,12 @@ def remember(
     confidence: float,
     links: tuple[Link, ...],
     replaces: tuple[str, ...],
+    verbose: bool,
 ) -> None:
     """Store TEXT as a memory; with '-' the text is read from stdin.
 
-    A text that is stored already is not stored twice. Passwords and keys are redacted first. Memories that are close in
-    meaning are listed, because the new one may replace one of them.
+    A text that is stored already is not stored twice. Passwords and keys are redacted first. `--verbose` lists memories that
+    are close in meaning, because the new one may replace one of them.
     """
     params = RememberParams(
         content=text_or_stdin(text, "the memory"),
@@ -191,21 +191,26 @@ def remember(
             | {"near": done.near, "replaced": done.replaced}
         )
         return
-    word = "known already" if done.existing else "remembered"
-    render.out(f"{word} {render.paint(done.short_id, 'bold')}  {render.line(done.path or '')}".rstrip())
+    print_done("known already:" if done.existing else "remembered", done.short_id, done.commit)
+    if verbose:
+        _print_context(done)
+    told(done.redacted, done.demoted, stored=done.stored)
+    if space_ is not None:
+        new_space(session, space_)
+
+
+def _print_context(done: RememberResult) -> None:
+    """Print a memory's file and connections, and the memories close to it."""
+    render.out(f"  {render.line(done.path or '')}")
     for node_id in done.replaced:
         render.out(f"  replaces {node_id[:8]}")
     for edge in done.links:
-        if edge.id in done.replaced:
-            continue
-        title_ = render.cut(render.line(edge.title or ""), 60)
-        render.out(f"  {edge.edge} {edge.short_id} ({edge.weight:.2f})  {title_}".rstrip())
-    if done.commit:
-        render.out(f"  commit {done.commit[:8]}")
+        if edge.id not in done.replaced:
+            title = render.cut(render.line(edge.title or ""), 60)
+            render.out(f"  {edge.edge} {edge.short_id} ({edge.weight:.2f})  {title}".rstrip())
     close_to(done.near, done.short_id)
-    told(done.redacted, done.demoted, stored=done.stored, degraded=done.degraded)
-    if space_ is not None:
-        new_space(session, space_)
+    if "vectors" in done.degraded:
+        render.note("neighbours were not looked for: the model is not loaded yet")
 
 
 CLEARABLE = ("title", "space", "tags", "valid_until")
@@ -217,12 +222,12 @@ CLEARABLE = ("title", "space", "tags", "valid_until")
     example="ormahctl update 97acbe8e --tier core --tag languages\nformat-it < note.txt | ormahctl update 97acbe8e --content -",
     excludes=[("--space", "--global")],
 )
-@click.argument("node_id", metavar="ID", type=NodeId())
+@click.argument("node_id", metavar="ID")
 @click.option("--content", metavar="TEXT|-", help="The new text; '-' reads it from stdin.")
 @click.option("--title", help="The new title.")
 @click.option("--type", "type_", type=TYPE, metavar="TYPE", help="The new type.")
 @click.option("--tier", type=TIER, help="The new tier.")
-@click.option("--space", "space_", type=SpaceName(), metavar="NAME", help="The new space.")
+@click.option("--space", "space_", metavar="NAME", help="The new space.")
 @click.option("--global", "global_", is_flag=True, help="Make it global: it belongs to no space.")
 @click.option("--tag", "tags", multiple=True, help="Add a tag; may be given several times.")
 @click.option("--untag", "untags", multiple=True, help="Remove a tag; may be given several times.")
@@ -303,7 +308,7 @@ POLL_SECONDS = 0.1
 
 
 @click.command(cls=Verb, short_help="Open a memory in your editor.", example="EDITOR=nano ormahctl edit 97acbe8e")
-@click.argument("node_id", metavar="ID", type=NodeId())
+@click.argument("node_id", metavar="ID")
 @pass_session
 def edit(session: Session, node_id: str) -> None:
     """Open the note of the memory ID in VISUAL or EDITOR (otherwise vi).
@@ -405,9 +410,7 @@ def _report(session: Session, node: NodeResult, word: str, commit: str | None) -
     if session.json:
         render.emit(fields(node) | {"changed": word != "unchanged", "commit": commit})
         return
-    render.out(f"{word} {render.paint(node.short_id, 'bold')}  {render.line(node.path)}")
-    if commit:
-        render.out(f"  commit {commit[:8]}")
+    print_done(word, node.short_id, commit)
 
 
 @click.command(
@@ -417,7 +420,7 @@ def _report(session: Session, node: NodeResult, word: str, commit: str | None) -
     "ormahctl outdated 97acbe8e --revoke",
     excludes=[("--reason", "--revoke"), ("--by", "--revoke")],
 )
-@click.argument("node_id", metavar="ID", type=NodeId())
+@click.argument("node_id", metavar="ID")
 @click.option("--reason", metavar="R", help="Why it no longer holds.")
 @click.option("--by", metavar="ID", help="The memory that replaces it, instead of one that was named before.")
 @click.option("--revoke", is_flag=True, help="Remove the mark, and the edges that came with it.")
@@ -435,9 +438,9 @@ def outdated(session: Session, node_id: str, reason: str | None, by: str | None,
     example="ormahctl connect 97acbe8e supports 1a2b3c4d --reason 'the build needs it'",
     excludes=[("--remove", "--weight", "--reason")],
 )
-@click.argument("source_id", metavar="A", type=NodeId())
+@click.argument("source_id", metavar="A")
 @click.argument("edge", type=EDGE, metavar="EDGE")
-@click.argument("target_id", metavar="B", type=NodeId())
+@click.argument("target_id", metavar="B")
 @click.option("--weight", type=SHARE, default=0.5, show_default=True, help="Weight of the edge, 0 to 1.")
 @click.option("--reason", help="The reason for the edge.")
 @click.option("--remove", is_flag=True, help="Remove the edge.")

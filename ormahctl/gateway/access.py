@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -38,8 +37,6 @@ class WebAccess:
     def __init__(self, port: int = 0) -> None:
         self.port = port
         """The port on loopback. It is set once it is known, before the first request."""
-        self.awake: ExitStack | None = None
-        """If set, keeps the gateway from ending when no requests come (`stay` of `open_routes`)."""
         self.token = secrets.token_urlsafe(32)
         self._links: dict[str, float] = {}
         self._sessions: dict[str, None] = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.resources
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
@@ -50,7 +49,7 @@ class OpenedSession(msgspec.Struct, forbid_unknown_fields=True):
 async def open_routes(gateway: Gateway, params: dict[str, object]) -> dict[str, object]:
     """Serve HTTP on loopback, if not done yet. Return the address, a link for a browser, the port and the token's file.
 
-    `params`: `port` to listen on (absent or 0: a free one); `stay`: keep the gateway from ending when it is unused.
+    `params`: `port` to listen on (absent or 0: a free one).
 
     Raises:
         BadRequest: the port cannot be used.
@@ -73,9 +72,6 @@ async def open_routes(gateway: Gateway, params: dict[str, object]) -> dict[str, 
             f"the page is open at {access.url} already",
             hint=f"for a link to it there: ormahctl web; to have it at port {wished}, first: ormahctl restart",
         )
-    if params.get("stay") and access.awake is None:
-        access.awake = ExitStack()
-        access.awake.enter_context(gateway.hold())
     try:
         file = access.write(gateway.daemon.socket)
     except OSError as exc:

@@ -166,7 +166,7 @@ def _set_aside(root: Path) -> list[Finding]:
             mend = f"to have yours back: ormahctl sync --take-back {shlex.quote(name)}; if it is right so: --resolve"
             found.append(Finding("warning", conflicts.describe(one), name, mend=mend))
             continue
-        look = "ormahctl sync --conflicts names all versions" if one.kept else "compare it with the note"
+        look = "ormahctl review names all versions" if one.kept else "compare it with the note"
         mend = f"{look}; take over what is missing, then: ormahctl sync --resolve {shlex.quote(name)}"
         found.append(Finding("error", conflicts.describe(one), name, mend=mend))
     for file in sorted((root / DAMAGED).rglob("*")):

@@ -186,7 +186,7 @@ def opening(row: SessionRow) -> str:
     option, it is not put into a harness's command.
     """
     dashes = "-- " if row.id.startswith("-") else ""
-    ours = f"ormahctl sessions show {dashes}{shlex.quote(row.id)}"
+    ours = f"ormahctl show {dashes}{shlex.quote(row.id)}"
     if not ID.fullmatch(row.id):
         return ours
     within = f"cd {shlex.quote(row.cwd)} && " if row.cwd and row.cwd.startswith("/") else ""

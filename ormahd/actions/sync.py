@@ -86,11 +86,9 @@ def sync_by_itself(ormah: Ormah) -> None:
         if done.pulled or done.pushed:
             log.info("synced with %s: %d commits came in, %d went out", done.remote, done.pulled, done.pushed)
         if done.replaced:
-            log.warning(
-                "words of this machine were replaced in %d notes; see: ormahctl sync --conflicts", len(done.replaced)
-            )
+            log.warning("words of this machine were replaced in %d notes; see: ormahctl review", len(done.replaced))
         if done.conflicts:
-            log.warning("%d conflicts were set aside; see: ormahctl sync --conflicts", len(done.conflicts))
+            log.warning("%d conflicts were set aside; see: ormahctl review", len(done.conflicts))
 
 
 @contextmanager

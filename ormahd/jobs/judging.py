@@ -29,8 +29,8 @@ SAYS = {
     BUDGET: "the judge ({name}) is not asked any more today",
 }
 MENDS = {
-    "down": "ormahctl judge test asks it once; the questions wait, and nothing is lost",
-    "rude": "ormahctl judge test shows what it answers; perhaps another model does better",
+    "down": "ormahctl doctor --judge asks it once; the questions wait, and nothing is lost",
+    "rude": "ormahctl doctor --judge shows what it answers; perhaps another model does better",
     BUDGET: "the questions wait for tomorrow; judge.calls_a_day and judge.tokens_a_day are the limits",
 }
 

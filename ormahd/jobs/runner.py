@@ -367,7 +367,7 @@ class Runner:
         kept = self.proposals.keep(ask, turn.run, dry=turn.dry)
         if kept is StoreOutcome.FULL:
             ran.more = True
-            ran.dropped.append(f"{ask.action}: too many proposals wait to be decided on (ormahctl proposals)")
+            ran.dropped.append(f"{ask.action}: too many proposals wait to be decided on (ormahctl review)")
             return False
         if kept is StoreOutcome.NEW:
             ran.proposals += 1

@@ -52,7 +52,7 @@ class Careful:
         if not self.open:
             return None
         why = f": {self.gone}" if self.gone is not None else ""
-        return f"the judge left {self.open:,} of {self.asked:,} questions open{why} (ormahctl judge)"
+        return f"the judge left {self.open:,} of {self.asked:,} questions open{why} (ormahctl status)"
 
     def _checked(
         self, ask: Callable[[], Sequence[Verdict | None]], asked: int, kind: type[Verdict]

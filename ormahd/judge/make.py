@@ -1,4 +1,4 @@
-"""Makes the judge that the settings name. Also holds the question that `ormahctl judge test` asks."""
+"""Makes the judge that the settings name. Also holds the question that `ormahctl doctor --judge` asks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TRIAL: Final = JudgeQuestion(
     ],
     SameAnswer, (1, 2),
 )  # fmt: skip
-"""The batch of two questions that `ormahctl judge test` asks. It has no data of the person. `RIGHT` has the answers."""
+"""The batch of two questions that `ormahctl doctor --judge` asks. It has no data of the person. `RIGHT` has the answers."""
 RIGHT: Final = (True, False)
 
 

@@ -568,9 +568,7 @@ class SessionArchive:
             ).fetchall()
             found = [SessionRow(*row) for row in rows]
             if not found or not prefix:
-                raise NotFound(
-                    f"no session has an id that begins with '{prefix[:60]}'", hint="ormahctl sessions lists them"
-                )
+                raise NotFound(f"no session's id begins with '{prefix[:60]}'", hint="ormahctl recall --sessions")
             if len(found) > 1 and found[0].id != prefix:
                 listed = ", ".join(one.id for one in found)
                 raise Ambiguous(

@@ -241,7 +241,7 @@ def get(state: State, proposal_id: str) -> StoredProposal:
     with state.transaction() as db:
         row = db.execute(f"SELECT {_COLUMNS} FROM proposal WHERE id = ?", (proposal_id,)).fetchone()  # noqa: S608
     if row is None:
-        raise NotFound(f"there is no proposal {proposal_id}", hint="see: ormahctl proposals --all")
+        raise NotFound(f"there is no proposal {proposal_id}", hint="see: ormahctl review")
     return _row(row)
 
 
@@ -254,7 +254,7 @@ def find(state: State, prefix: str) -> StoredProposal:
     if len(wanted) < MIN_PREFIX or not _ALPHABET.issuperset(wanted):
         raise BadRequest(
             f"{prefix[:60]!r} is no proposal's id",
-            hint=f"give the id, or at least its first {MIN_PREFIX} characters; see: ormahctl proposals",
+            hint=f"give the id, or at least its first {MIN_PREFIX} characters; see: ormahctl review",
         )
     with state.transaction() as db:
         found = db.execute(
@@ -262,7 +262,7 @@ def find(state: State, prefix: str) -> StoredProposal:
             (wanted, wanted + "g", SHOWN + 1),
         ).fetchall()
     if not found:
-        raise NotFound(f"there is no proposal {wanted[:60]}", hint="see: ormahctl proposals --all", data={"id": wanted})
+        raise NotFound(f"there is no proposal {wanted[:60]}", hint="see: ormahctl review", data={"id": wanted})
     if len(found) > 1 and found[0][0] != wanted:
         ids = [row[0] for row in found[:SHOWN]]
         raise Ambiguous(

@@ -98,7 +98,7 @@ def taken_back(vault: Vault, one: SetAside, today: bytes) -> bytes:
     if one.kept != "theirs" or theirs is None:
         raise BadRequest(
             f"{one.path}: nothing of this machine was replaced there",
-            hint="what lost is in the other version: ormahctl sync --conflicts names the files",
+            hint="what lost is in the other version: ormahctl review names the files",
         )
     if ours is None:
         raise BadRequest(f"{one.path}: this machine had removed it", hint="to remove it again: ormahctl forget ID")

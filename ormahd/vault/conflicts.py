@@ -166,7 +166,7 @@ def find(root: Path, name: str) -> list[SetAside]:
                             data={"ids": sorted(ops | nodes)})  # fmt: skip
         found = [one for one in everything if one.op in ops or one.node in nodes]
     if not found:
-        raise NotFound(f"nothing that is set aside is called '{wanted}'", hint="`ormahctl sync --conflicts` lists it")
+        raise NotFound(f"nothing that is set aside is called '{wanted}'", hint="`ormahctl review` lists it")
     return found
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ormahd import config
 from ormahd.config import keys
-from tests import command_page, man_pages
+from tests import command_page
 from tests.pages import fault
 
 ROOT = Path(__file__).parents[2]
@@ -33,11 +33,6 @@ def test_the_settings_page_has_every_setting(tmp_path: Path) -> None:
 
 def test_the_page_of_the_commands_is_fresh() -> None:
     assert command_page.FILE.read_text("utf-8") == command_page.current(), "stale: run `python -m tests.command_page`"
-
-
-def test_the_manual_pages_are_fresh() -> None:
-    pages = {file.name: file.read_text("utf-8") for file in man_pages.FOLDER.iterdir()}
-    assert pages == man_pages.current(), "stale: run `python -m tests.man_pages`"
 
 
 def test_the_glossary_is_short() -> None:

@@ -28,18 +28,18 @@ def test_past_sessions_are_archived_once_and_new_ones_are_watched() -> None:
         assert "to read: 4 files" in done.stdout
         assert "to archive them costs nothing" in done.stdout
         assert "80 turns of 4 sessions archived" in done.stdout
-        assert "nothing new" in house.ctl("ingest", "--backfill", "--yes").stdout
+        assert "nothing new" in house.ctl("ingest", "--backfill").stdout
         elsewhere = house.home / "elsewhere"
         elsewhere.mkdir()
         transcript(elsewhere / f"{names[4]}.jsonl", names[4], 10)
-        house.ctl("ingest", "--backfill", str(elsewhere), "--background")
+        house.call("ingest.backfill", action="start", folders=[str(elsewhere)])
         wait_until(lambda: len(lines(house)) == 100, "the backfill in the background")
         transcript(folder / f"{names[5]}.jsonl", names[5], 10)
         wait_until(lambda: len(lines(house)) == 120, "what the watcher saw")
         assert len(set(lines(house))) == 120
         status = {one["source"]: one for one in house.json("status")["sources"]}
         assert (status["backfill"]["turns"], status["watcher"]["turns"]) == (100, 20)
-        assert "100" in house.ctl("stats").stdout
+        assert "100" in house.ctl("status", "--verbose").stdout
         assert house.ctl("ingest", "--stop").stdout == "no backfill is under way\n"
         assert house.ctl("ingest").returncode == 2
         assert house.stop() == 0

@@ -73,10 +73,10 @@ def test_the_life_of_a_memory_by_commands(shared: House, tmp_path: Path) -> None
 
 
 def test_a_secret_is_taken_out_before_it_is_stored(shared: House) -> None:
-    done = shared.ctl("remember", "the key is AKIAIOSFODNN7QWERTYU, keep it")
+    done = shared.ctl("remember", "the key is AKIAIOSFODNN7QWERTYU, keep it", "--verbose")
     assert done.returncode == 0, done.stderr
     assert "secret: taken out" in done.stderr
-    path = done.stdout.split()[2]
+    path = done.stdout.splitlines()[1].strip()
     assert "AKIAIOSFODNN7QWERTYU" not in (shared.vault / path).read_text()
 
 
@@ -191,7 +191,7 @@ def test_an_edit_that_breaks_the_note_says_so(daemon: House) -> None:
 
 def test_stats_verify_rebuild_and_doctor(daemon: House) -> None:
     daemon.json("remember", "The kettle is blue", "--type", "fact")
-    stats = daemon.json("stats")
+    stats = daemon.json("status", "--verbose")["stats"]
     assert stats["by_type"]["fact"] == 1
     assert daemon.json("verify") == {"ok": True, "differences": []}
     assert daemon.json("rebuild")["nodes_indexed"] == stats["total_nodes"]
@@ -201,7 +201,7 @@ def test_stats_verify_rebuild_and_doctor(daemon: House) -> None:
 
 def test_a_memory_says_what_it_replaces(shared: House) -> None:
     old = shared.json("remember", "Node 18 is required to build the shop.", "--space", "depot")
-    shown = shared.ctl("remember", "Node 22 is required to build the shop.", "--space", "depot").stdout
+    shown = shared.ctl("remember", "Node 22 is required to build the shop.", "--space", "depot", "--verbose").stdout
     assert f"close to {old['short_id']}" in shown
     command = shown.strip().splitlines()[-1].partition("ormahctl ")[2].split()
     assert command[:2] == ["outdated", old["short_id"]]

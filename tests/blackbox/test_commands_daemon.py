@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from typing import TYPE_CHECKING
 
 from ormahd import __version__
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 
 def test_up_and_down_are_repeatable(house: House) -> None:
     assert house.json("down") == {"stopped": False, "pid": None, "socket": str(house.socket)}
-    up = house.json("up", "--wait")
-    assert (up["started"], up["how"], up["phase"], up["version"]) == (True, "detached", "ready", __version__)
+    up = house.json("up")
+    assert (up["started"], up["how"], up["version"]) == (True, "detached", __version__)
     assert up["vault"] == str(house.vault)
     again = house.ctl("up")
     assert (again.returncode, "is running already" in again.stdout) == (0, True)
@@ -70,42 +69,18 @@ def test_a_hanging_daemon_is_told_from_none(daemon: House) -> None:
 def test_logs_are_found_up_and_down(house: House) -> None:
     assert house.ctl("logs").returncode == 3
     house.json("up")
-    up = house.json("logs", "-n", "5")
-    assert 0 < len(up["lines"]) <= 5
+    up = house.json("logs")
+    assert up["lines"]
     house.json("down")
-    down = house.ctl("logs", "-n", "3")
+    down = house.ctl("logs")
     assert down.returncode == 0, down.stderr
-    assert 0 < len(down.stdout.splitlines()) <= 3
+    assert down.stdout.splitlines()[-len(up["lines"]) :]
     assert house.json("logs")["path"] == up["path"]
 
 
-def test_logs_are_followed(daemon: House) -> None:
-    command = [sys.executable, "-m", "ormahctl", "logs", "-n", "0", "--follow"]
-    file = daemon.state / "ormahd.log"
-    read = threading.Event()
-
-    def write() -> None:  # again and again: whoever follows begins at the end of that moment
-        while not read.wait(0.1):
-            with file.open("a") as stream:
-                stream.write("a new line \x1b[2J\n")
-
-    with subprocess.Popen(command, env=daemon.env, stdout=subprocess.PIPE, text=True) as process:
-        writer = threading.Thread(target=write)
-        writer.start()
-        try:
-            assert process.stdout is not None
-            # the daemon writes lines of its own in between
-            assert any(line == "a new line \\x1b[2J\n" for line in process.stdout)
-            process.send_signal(signal.SIGINT)
-            assert process.wait(120) == 130
-        finally:
-            read.set()
-            writer.join()
-            process.kill()
-
-
 def test_doctor_works_while_the_daemon_is_down(house: House) -> None:
-    house.json("up", "--wait")
+    house.json("up")
+    wait_until(lambda: house.json("status")["phase"] == "ready", "a ready daemon")
     (house.vault / "broken.md").write_text("---\nid: [\n---\nnever closed\n")
     house.json("down")
     done = house.ctl("--json", "doctor")
@@ -124,7 +99,7 @@ def test_a_restart_with_faulty_settings_leaves_the_daemon_running(daemon: House)
 
 
 def test_config_needs_no_daemon(house: House) -> None:
-    assert "[search]" in house.ctl("config", "default").stdout
+    assert "[whisper]" in house.ctl("config", "default").stdout
     shown = house.ctl("config", "show")
     assert shown.returncode == 0, shown.stderr
     assert "hashing" in shown.stdout

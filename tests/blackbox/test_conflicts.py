@@ -68,11 +68,9 @@ def test_from_two_beliefs_to_one_and_back(house: House) -> None:
     assert shown["connections"]["in"][0]["edge"] == "evolved_from"
     assert house.json("history", older)
 
-    (evolution,) = house.json("insights")["evolutions"]
-    assert (evolution["newer"]["id"], evolution["older"]["id"]) == (newer, older)
-    assert "seems to replace" in evolution["reason"]
-    text = house.ctl("insights").stdout
-    assert text.index("Beliefs that changed") < text.index(newer[:8]) < text.index(older[:8])
+    (evolution,) = house.call("agent.insights").evolutions
+    assert (evolution.newer.id, evolution.older.id) == (newer, older)
+    assert "seems to replace" in (evolution.reason or "")
 
     later = house.vault / path_of(house, older)
     later.write_bytes(edited(later.read_bytes()))
@@ -82,7 +80,7 @@ def test_from_two_beliefs_to_one_and_back(house: House) -> None:
     walk_home(house)
     assert {node_id for node_id, _ in found(house, "deploys of the shop")} == {newer, older}
     assert house.notes() == notes | {path_of(house, older): edited(notes[path_of(house, older)])}
-    assert house.json("insights") == {"evolutions": [], "tensions": [], "degraded": []}
+    assert house.call("agent.insights").evolutions == []
 
 
 def test_git_revert_takes_it_back_too(house: House) -> None:
@@ -125,17 +123,9 @@ def test_of_two_that_contradict_each_other_the_lesser_hit_says_so(house: House) 
     other = house.call("agent.remember", content="The kitchen has a wall of blue tiles").node_id
     house.call("agent.connect", source_id=one, target_id=other, edge="contradicts", weight=0.9)
     assert found(house, "wall of the kitchen is red") == [(one, "search"), (other, "conflict")]
-    (tension,) = house.json("insights")["tensions"]
+    (tension,) = house.json("review")["contradictions"]
     assert {tension["a"]["id"], tension["b"]["id"]} == {one, other}
     assert not tension["settled"]
     house.call("agent.outdated", node_id=other, reason="painted over")
-    assert house.json("insights")["tensions"][0]["settled"]
-    assert "settled" in house.ctl("insights").stdout
-
-
-def test_nothing_to_tell(house: House) -> None:
-    done = house.ctl("insights")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "no belief has changed" in done.stderr
-    assert house.json("insights") == {"evolutions": [], "tensions": [], "degraded": []}
-    assert house.ctl("insights", "-n", "0").returncode == 2
+    assert house.call("agent.insights").tensions[0].settled
+    assert house.json("review")["contradictions"] == []

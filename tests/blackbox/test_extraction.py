@@ -91,7 +91,7 @@ def test_two_hundred_turns_of_each_format_once(tmp_path: Path, by: str) -> None:
         settled(house, files)
         assert memories(house) == wanted
         assert len(prompts(tmp_path)) == asked, "nobody is asked again"
-        shown = house.json("sessions", "show", f"0199f3a1-0000-7000-8000-{1:012d}")
+        shown = house.json("show", f"0199f3a1-0000-7000-8000-{1:012d}")
         assert len(shown["memories"]) == len(TOWNS)
         assert house.ctl("undo", "--job", "extraction", "--since", "2020-01-01").returncode == 0
         assert memories(house) == []

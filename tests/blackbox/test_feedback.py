@@ -236,13 +236,13 @@ def test_the_command(shared: House) -> None:
     said = whisper(shared, "marzipan is rolled thin for the cake")
     found = shared.json("feedback", node[:8], "+1")
     assert (found["node_id"], found["signal"], found["source"], found["counted"]) == (node, 1, "explicit", True)
-    found = shared.json("feedback", "--implicit", "--event", said.event or "", node[:8], "-1")
+    found = shared.json("--agent", "codex", "feedback", "--event", said.event or "", node[:8], "-1")
     assert (found["signal"], found["source"], found["event"]) == (-1, "implicit", said.event)
     done = shared.ctl("feedback", node[:8], "-1")
     assert done.returncode == 0
     assert "not useful" in done.stdout
     assert "Silent for prompts like this from now on." in done.stdout
-    assert "commit" in done.stdout
+    assert "undo: ormahctl undo " in done.stdout
     assert "nothing to change" in shared.ctl("feedback", node[:8], "-1").stdout
     assert shared.ctl("feedback", "ffffffff", "+1").returncode == 3
     for wrong in (
@@ -252,7 +252,7 @@ def test_the_command(shared: House) -> None:
         ["feedback", node, "+1", "-x"],
     ):
         assert shared.ctl(*wrong).returncode == 2
-    listed = shared.json("history", "--kind", "feedback")
+    listed = [op for op in shared.json("history") if op["kind"] == "feedback"]
     assert {one["kind"] for one in listed} == {"feedback"}
     assert shared.ctl("history", node[:8]).returncode == 0
 
@@ -263,10 +263,10 @@ def test_the_denominator_of_silence(house: House) -> None:
     whisper(house, "??")
     whisper(house, "thanks!")
     judge(house, node)
-    found = house.json("stats")["whisper"]
+    found = house.json("status", "--verbose")["stats"]["whisper"]
     assert (found["prompts"], found["spoken"], sum(found["silent"].values())) == (3, 1, 2)
     assert (found["useful"], found["not_useful"], found["idle"]) == (1, 0, 0)
-    shown = house.ctl("stats").stdout
+    shown = house.ctl("status", "--verbose").stdout
     assert "3 prompts" in shown
     assert "judged useful 1, not useful 0" in shown
 
@@ -290,11 +290,11 @@ def test_the_first_whisper_of_a_session_asks_about_what_was_held_back() -> None:
             assert part in first.text
         assert whisper(house, "kayaks in the boathouse are stored", session="s1").review is None
         assert whisper(house, ask).review is None, "asked once, it rests"
-        found = house.json("stats")["whisper"]
+        found = house.json("status", "--verbose")["stats"]["whisper"]
         assert (found["asked"], found["answered"]) == (1, 0)
         done = judge(house, held, source="implicit", event=earlier.event)
         assert (done.review, done.event) == (True, earlier.event)
-        assert house.json("stats")["whisper"]["answered"] == 1
+        assert house.json("status", "--verbose")["stats"]["whisper"]["answered"] == 1
         assert score(house, held, "who runs the smoke tests of production") > 0.15
 
 

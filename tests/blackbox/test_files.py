@@ -33,25 +33,26 @@ def test_documents_are_copied_and_undone(shared: House) -> None:
     assert shared.json("import", str(folder), status=2)["documents"]["known"] == 3, "a folder is copied by import too"
     assert shared.ctl("undo", "--run", run).returncode == 0
     assert "Cranes" not in [one["title"] for one in shared.json("recall", "blue crane")["results"]]
-    text = shared.json("ingest", "-", "--as", "document", "--global", input="# Tide\n\nUser: high tide is at four.\n")
+    text = shared.json(
+        "ingest", "-", "--as", "document", "--space", "global", input="# Tide\n\nUser: high tide is at four.\n"
+    )
     assert text["documents"]["added"] == 1
     assert shared.json("recall", "high tide", "-n", "1")["results"][0]["space"] is None
     with pytest.raises(wire.OrmahError, match="kind is"):
         shared.call("ingest.look", path=str(folder), kind="poem")
-    assert shared.ctl("ingest", "-", "--space", "a", "--global", input="x").returncode == 2
 
 
-@pytest.mark.parametrize("words", [["--space", "crew"], ["--global"], ["--space", "crew", "--dry-run"]])
+@pytest.mark.parametrize("words", [["--space", "crew"], ["--space", "global"], ["--space", "crew", "--dry-run"]])
 def test_a_space_is_not_ignored_where_conversations_are(shared: House, words: list[str]) -> None:
-    folder = shared.home / f"logs {len(words)}{words[0]}"
+    folder = shared.home / f"logs {' '.join(words)}"
     folder.mkdir()
     (folder / "talk.txt").write_text("User: who paints the buoy?\nAssistant: Solveig does.\n")
-    before = shared.json("sessions")["total"]
+    before = shared.json("recall", "--sessions")["total"]
     for place in (folder, folder / "talk.txt"):
         refused = shared.ctl("ingest", str(place), *words)
         assert (refused.returncode, "--as document" in refused.stderr) == (2, True), refused.stderr
         assert "belongs to the project in which it was held" in refused.stderr
-    assert shared.json("sessions")["total"] == before
+    assert shared.json("recall", "--sessions")["total"] == before
     (folder / "buoy.md").write_text("# Buoys\n\nThe buoy is red.\n")
     done = shared.ctl("ingest", str(folder), *words)
     assert done.returncode == 0

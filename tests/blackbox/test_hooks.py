@@ -349,15 +349,15 @@ def test_spaces_without_whispers_and_whispering_switched_off() -> None:
 def test_the_same_through_the_command(house: House) -> None:
     said = json.dumps({"prompt": PROMPT, "cwd": "/tmp"})
     for words, event in (
-        (["hook", "UserPromptSubmit"], "UserPromptSubmit"), (["whisper", "inject"], "UserPromptSubmit"),
-        (["hook", "BeforeAgent", "--harness", "gemini"], "BeforeAgent"), (["whisper", "inject", "--harness", "gemini"], "BeforeAgent"),
+        (["hook", "UserPromptSubmit"], "UserPromptSubmit"),
+        (["hook", "BeforeAgent", "--harness", "gemini"], "BeforeAgent"),
     ):  # fmt: skip
         done = house.ctl(*words, "--deadline", "10000", input=said)
         assert (done.returncode, done.stderr) == (0, "")
         parsed = json.loads(done.stdout)["hookSpecificOutput"]
         assert parsed["hookEventName"] == event
         assert "Postgres" in parsed["additionalContext"]
-    for words in (["whisper", "store"], ["hook", "Stop"], ["hook", "NoSuchEvent"]):
+    for words in (["hook", "Stop"], ["hook", "NoSuchEvent"]):
         done = house.ctl(*words, input=said)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -366,14 +366,12 @@ def test_the_command_never_fails(house: House) -> None:
     for words in (
         ["hook"],
         ["hook", "Stop", "--harness", "emacs"],
-        ["whisper", "inject", "--nope"],
-        ["whisper", "store", "extra"],
+        ["hook", "Stop", "--nope"],
     ):
         done = house.ctl(*words, input="{}")
         assert (done.returncode, done.stdout) == (0, "")
         assert done.stderr.startswith("error: ")
     away = {"ORMAH_SOCKET": str(house.home / "nobody")}
-    for words in (["hook", "UserPromptSubmit"], ["whisper", "inject"], ["whisper", "store"]):
-        for given in ("", "not json", '{"prompt": "x"}'):
-            done = house.ctl(*words, input=given, env=away)
-            assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    for given in ("", "not json", '{"prompt": "x"}'):
+        done = house.ctl("hook", "UserPromptSubmit", input=given, env=away)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

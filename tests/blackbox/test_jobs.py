@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from ormahd.jobs.timetable import CATCH_UP_S
@@ -61,9 +62,9 @@ def run(house: House, name: str = "all", *more: str) -> dict[str, dict[str, Any]
     return done
 
 
-def proposals(house: House, *more: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = house.json("proposals", *more)
-    return found
+def proposals(house: House, status: str = "pending", kind: str | None = None) -> list[dict[str, Any]]:
+    found = house.call("agent.proposals", status=status, type=kind).proposals
+    return [msgspec.to_builtins(row) for row in found]
 
 
 def made_since(house: House, commit: str) -> list[str]:
@@ -72,7 +73,7 @@ def made_since(house: House, commit: str) -> list[str]:
 
 
 def of_type(house: House, kind: str = "merge") -> dict[str, Any]:
-    (found,) = proposals(house, "--type", kind)
+    (found,) = proposals(house, kind=kind)
     return found
 
 
@@ -126,9 +127,9 @@ def test_names_and_usage(house: House) -> None:
         assert says in done.stderr
     for words, status, says in (
         (["approve"], 2, "approve ID..."), (["approve", "abcd"], 3, "there is no proposal abcd"),
-        (["reject", "x*"], 2, "is no proposal's id"), (["--all", "--status", "stale"], 2, "exclude each other"),
+        (["reject", "x*"], 2, "is no proposal's id"),
     ):  # fmt: skip
-        done = house.ctl("proposals", *words)
+        done = house.ctl("review", *words)
         assert (done.returncode, done.stdout) == (status, ""), words
         assert says in done.stderr
 
@@ -246,23 +247,23 @@ def test_a_proposal_is_listed_with_its_evidence_approved_and_undone(house: House
     assert (found["status"], found["resolved"], found["type"]) == ("pending", None, "merge")
     assert found["preview"]
     assert found["evidence"]
-    assert "1 proposal for you: ormahctl proposals" in house.ctl("status").stdout
-    listed = house.ctl("proposals").stdout
+    assert "1 proposal for you: ormahctl review" in house.ctl("status").stdout
+    listed = house.ctl("review").stdout
     assert found["short_id"] in listed
     assert found["proposed_action"] in listed
 
     before, start = house.notes(), head(house)
-    told = house.ctl("proposals", "approve", found["short_id"])
+    told = house.ctl("review", "approve", found["short_id"])
     assert told.returncode == 0, told.stderr
-    assert "to take it back: ormahctl undo" in told.stdout
+    assert "undo: ormahctl undo" in told.stdout
     assert made_since(house, start) == ["merge"]
     assert len(house.notes()) == len(before) - 1
     (merged,) = house.call("agent.merges").merges
     assert {merged.kept, merged.removed} == {old, new}
-    twice = house.ctl("--json", "proposals", "reject", found["id"])
+    twice = house.ctl("--json", "review", "reject", found["id"])
     assert twice.returncode == 4
     assert "was approved on" in json.loads(twice.stderr)["error"]["message"]
-    (row,) = proposals(house, "--status", "approved")
+    (row,) = proposals(house, "approved")
     assert (row["resolved_by"], row["op"]) == ("person", house.json("history", "--limit", "1")[0]["op"])
     walk_home(house)
 
@@ -277,7 +278,7 @@ def test_approved_and_reverted_by_hand_with_later_edits(house: House) -> None:
     one, two = alike(house, "other")
     run(house, "duplicate_merger")
     first, second = proposals(house)
-    done = house.json("proposals", "approve", first["id"])
+    done = house.json("review", "approve", first["id"])
     before = {parse(data, path).id: parse(data, path).content for path, data in house.notes().items()}
     kept = next(node for node in first["source_nodes"] if node in before)
     say(house, kept, before[kept], before[kept] + "\n\nAnd never before ten.")
@@ -288,7 +289,7 @@ def test_approved_and_reverted_by_hand_with_later_edits(house: House) -> None:
     assert "And never before ten." in found[kept]
     assert house.call("admin.verify").ok
     assert [row["id"] for row in proposals(house)] == [second["id"]], "the other one waits still"
-    assert [row["status"] for row in proposals(house, "--all") if row["id"] == first["id"]] == ["stale"]
+    assert [row["status"] for row in proposals(house, "all") if row["id"] == first["id"]] == ["stale"]
 
 
 def test_rejected_for_good(house: House) -> None:
@@ -297,24 +298,24 @@ def test_rejected_for_good(house: House) -> None:
     run(house, "duplicate_merger")
     ids = [row["short_id"] for row in proposals(house)]
     start, before = head(house), house.notes()
-    done = house.json("proposals", "reject", *ids)
+    done = house.json("review", "reject", *ids)
     assert [one["status"] for one in done] == ["rejected", "rejected"]
     assert made_since(house, start) == ["feedback", "feedback"]
     assert house.notes() == before
-    assert house.ctl("proposals").stdout == "no proposal waits for you\n"
+    assert house.ctl("review").stdout == "nothing waits for you\n"
     walk_home(house)
     house.stop()
     for file in house.state.iterdir():
         file.unlink()
     house.start()
     assert run(house, "duplicate_merger")["duplicate_merger"]["asked"] == 0
-    assert proposals(house, "--all") == []
+    assert proposals(house, "all") == []
 
 
 def test_one_that_cannot_be_decided_on_keeps_no_other_from_it(house: House) -> None:
     alike(house)
     run(house, "duplicate_merger")
-    done = house.ctl("proposals", "reject", "beef", of_type(house)["id"])
+    done = house.ctl("review", "reject", "beef", of_type(house)["id"])
     assert done.returncode == 3
     assert "rejected; it is not proposed again" in done.stdout
     assert "there is no proposal beef" in done.stderr
@@ -327,12 +328,11 @@ def test_a_memory_that_says_something_else_makes_it_stale(house: House) -> None:
     other = "Payments are deployed by hand now, by whoever is on call"
     say(house, old, OLD, other)
     start = head(house)
-    done = house.ctl("proposals", "approve", found["id"])
+    done = house.ctl("review", "approve", found["id"])
     assert done.returncode == 4
     assert "is stale: one of its memories says something else by now" in done.stderr
     assert head(house) == start
-    assert [row["status"] for row in proposals(house, "--all")] == ["stale"]
-    assert "  stale" in house.ctl("proposals", "--all").stdout
+    assert [row["status"] for row in proposals(house, "all")] == ["stale"]
     say(house, old, other, OLD)
     assert of_type(house)["id"] == found["id"]
     assert path_of(house, new) in house.notes()
@@ -348,12 +348,12 @@ def test_decided_on_one_machine_it_is_not_asked_on_the_other() -> None:
         for house in (one, two):
             run(house, "duplicate_merger")
             assert len(proposals(house)) == 1
-        one.json("proposals", "reject", of_type(one)["id"])
+        one.json("review", "reject", of_type(one)["id"])
         level(one, two)
         assert proposals(two) == []
-        (row,) = proposals(two, "--all")
+        (row,) = proposals(two, "all")
         assert (row["status"], row["resolved_by"]) == ("rejected", "person")
-        assert two.ctl("proposals", "approve", row["id"]).returncode == 4
+        assert two.ctl("review", "approve", row["id"]).returncode == 4
         assert run(two, "duplicate_merger")["duplicate_merger"]["asked"] == 0
 
 

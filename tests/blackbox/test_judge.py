@@ -61,14 +61,14 @@ class Court:
         return int(done["proposals"])
 
     def health(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.house.json("judge")
+        found: dict[str, Any] = self.house.json("status")["judge"]
         return found
 
     def troubles(self) -> list[str]:
         return [one["kind"] for one in self.health()["troubles"]]
 
     def test(self, status: int = 0) -> dict[str, Any]:
-        found: dict[str, Any] = self.house.json("judge", "test", status=status)
+        found: dict[str, Any] = self.house.json("doctor", "--judge", status=status)
         return found
 
 
@@ -172,14 +172,14 @@ def test_what_status_and_doctor_say(court: Court) -> None:
     doctor = house.ctl("doctor")
     assert doctor.returncode == 1
     assert "does not answer" in doctor.stdout
-    assert "ormahctl judge test" in doctor.stdout
+    assert "ormahctl doctor --judge" in doctor.stdout
     shown = [
         house.ctl(*words).stdout
         for words in (("config", "show"), ("--json", "config", "show"), ("--json", "status"), ("logs",))
     ]
     assert all(KEY not in one for one in (said, doctor.stdout, *shown))
     assert not court.test(status=1)["usable"]
-    assert "gave no answer" in house.ctl("judge", "test").stdout
+    assert "gave no answer" in house.ctl("doctor", "--judge").stdout
 
     calls = court.health()["calls"]
     house.stop()  # over a restart it is known since when

@@ -90,7 +90,7 @@ def test_no_entrance_lets_a_secret_through() -> None:
         assert house.json("ingest", str(transcript(outside / "named.jsonl", "named", some())))["added"] == 400
         transcript(home / "watched" / "seen.jsonl", "seen", some())
         transcript(home / ".claude" / "projects" / "-src" / "past.jsonl", "past", some())
-        assert house.json("ingest", "--backfill", "--yes")["added"] == 400
+        assert house.json("ingest", "--backfill")["added"] == 400
         told = some()
         stop_hook(house, transcript(outside / "hook.jsonl", "hook", told[:-1]), "hook", told[-1].text)
         # texts: a conversation, documents, a source, an export, an import
@@ -123,7 +123,7 @@ def test_no_entrance_lets_a_secret_through() -> None:
                 )
                 connection.call("agent.whisper", {"prompt": text, "session_id": "s"})
                 connection.call("agent.recall", {"query": agent[at + 2].text[:1000]})
-        wait_until(lambda: house.json("sessions", "show", "seen")["total_turns"] >= 5 * 400 - 100, "all transcripts")
+        wait_until(lambda: house.json("show", "seen")["total_turns"] >= 5 * 400 - 100, "all transcripts")
         wait_until(lambda: house.json("sources")["sources"][0]["sections"] > 0, "the source")
         assert len(every) == 200 * 10
         assert traces(house, every) == []
@@ -178,7 +178,7 @@ def test_no_name_lets_a_secret_through(house: House) -> None:
     stop_hook(house, house.home / "nowhere.jsonl", name(), "Ducks swim.")
     named = transcript(house.home / "named.jsonl", name(), planted(203)[:10])
     assert house.json("ingest", str(named))["added"] == 20
-    assert house.json("sessions")["total"] == 1
+    assert house.json("recall", "--sessions")["total"] == 1
     assert house.json("show", two)["space"].startswith("[redacted: ")
     assert traces(house, every) == []
     assert house.stop() == 0

@@ -66,10 +66,10 @@ def test_archived_searched_shown_and_never_whispered(shared: House) -> None:
     assert shared.json("recall", "ferry timetable number 17")["results"] == [], "no memory was made of it"
     said = shared.call("agent.whisper", prompt="when does ferry number 17 leave?", session_id="s", cwd="/home/ada/shop")
     assert "noon" not in said.text
-    assert shared.json("sessions")["total_turns"] == 60
-    assert "asks about ferry timetable number 29" in shared.ctl("sessions", "show", ID[:6]).stdout
+    assert shared.json("recall", "--sessions")["total_turns"] == 60
+    assert "asks about ferry timetable number 29" in shared.ctl("show", ID[:6]).stdout
     for bad, status in (
-        (("sessions", "show", "nobody"), 3),
+        (("show", "nobody"), 2),
         (("sessions", "print"), 2),
         (("ingest", str(folder / "notes.json")), 2),
     ):
@@ -122,23 +122,23 @@ def test_what_another_program_remembered_is_proposed_once_and_stored_if_approved
         box.writestr("users.json", "[]")
     foretold = shared.json("ingest", str(export), "--dry-run")
     assert (foretold["proposed"], foretold["added"]) == (2, 1)
-    assert shared.json("proposals", "--type", "memory") == []
+    assert shared.json("review")["proposals"] == []
     said = shared.ctl("ingest", str(export)).stdout
-    assert "2 memories of the export wait for you: ormahctl proposals --type memory" in said
-    rows = {row["content"]: row for row in shared.json("proposals", "--type", "memory")}
+    assert "2 memories of the export wait for you: ormahctl review" in said
+    rows = {row["content"]: row for row in shared.json("review")["proposals"]}
     hens = rows["Ada keeps two hens in the yard."]
     (locker,) = (row for text, row in rows.items() if text.startswith("Her locker"))
     assert "Zk3vQ9mT8" not in json.dumps(list(rows.values()))
-    (done,) = shared.json("proposals", "approve", hens["short_id"])
+    (done,) = shared.json("review", "approve", hens["short_id"])
     assert next(one["content"] for one in shared.json("recall", "hens in the yard")["results"]) == hens["content"]
-    assert shared.ctl("proposals", "reject", locker["short_id"]).returncode == 0
+    assert shared.ctl("review", "reject", locker["short_id"]).returncode == 0
     os.utime(export)
     assert shared.json("ingest", str(export))["proposed"] == 0
-    assert shared.json("proposals", "--type", "memory") == []
+    assert shared.json("review")["proposals"] == []
     assert shared.ctl("undo", done["commit"]).returncode == 0
-    assert [row["content"] for row in shared.json("proposals", "--type", "memory")] == [hens["content"]]
+    assert [row["content"] for row in shared.json("review")["proposals"]] == [hens["content"]]
     assert hens["content"] not in [one["content"] for one in shared.json("recall", "hens in the yard")["results"]]
-    shared.ctl("proposals", "reject", hens["short_id"])
+    shared.ctl("review", "reject", hens["short_id"])
 
 
 def test_hooks_archive_and_what_came_while_no_daemon_ran_is_read_later() -> None:
@@ -167,7 +167,7 @@ def killed(house: House, kills: int, seed: int) -> None:
     killed_while_ingesting(house, files, kills, random.Random(seed), 0.6)
     assert house.ctl("ingest", str(folder)).returncode == 0
     assert len(lines(house)) == len(set(lines(house))) == 25 * 80
-    assert house.json("sessions")["total_turns"] == 25 * 80
+    assert house.json("recall", "--sessions")["total_turns"] == 25 * 80
 
 
 def test_killed_while_archiving() -> None:

@@ -120,7 +120,7 @@ def test_writes_are_refused_with_the_file_and_what_to_do(house: House, notes: Ob
         assert done.returncode == 5, words
         assert f"{notes.root}/Deploying.md:1 is a file of yours, of the source 'Notes'" in done.stderr
         assert f"ormahctl remember TEXT --replaces {section}" in done.stderr
-    assert house.ctl("open", section, "--print").stdout.strip().endswith("Deploying.md")
+    assert "Deploying.md" in house.ctl("show", section).stdout
 
 
 def test_a_memory_is_put_in_front_of_a_section(house: House, notes: ObsidianVault) -> None:

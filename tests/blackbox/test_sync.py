@@ -84,15 +84,15 @@ def test_both_changed_the_same_words(machines: tuple[House, House, Path]) -> Non
     path = done["conflicts"][0]["path"]
     shown = two.json("show", node)
     assert (shown["content"], shown["tags"]) == ("The meeting is on Friday", ["plan"])
-    (item,) = two.json("sync", "--conflicts")
+    (item,) = two.json("review")["conflicts"]
     texts = {side: (two.vault / file).read_text() for side, file in item["files"].items()}
     assert all(day in texts[side] for side, day in (("base", "Monday"), ("ours", "Friday"), ("theirs", "Tuesday")))
     findings = two.json("doctor", status=1)["findings"]
     assert [finding["path"] for finding in findings if "sync --resolve" in finding["mend"]] == [path]
-    assert "sync --conflicts" in two.ctl("status").stdout
-    said = two.ctl("sync", "--conflicts")
+    assert "ormahctl review" in two.ctl("status").stdout
+    said = two.ctl("review")
     assert "in the vault" in said.stdout
-    assert "--resolve" in said.stderr
+    assert "--resolve" in said.stdout
     (replaced,) = one.json("sync")["replaced"]
     assert (replaced["node"], replaced["fields"], replaced["kept"]) == (node, ["content"], "theirs")
     assert replaced["by"] == socket.gethostname()
@@ -101,10 +101,10 @@ def test_both_changed_the_same_words(machines: tuple[House, House, Path]) -> Non
     )  # fmt: skip
     assert one.json("sync", "--resolve", node)["waiting"] == 0
     level(one, two)
-    assert one.json("sync", "--conflicts") == []
+    assert one.json("review")["conflicts"] == []
     assert "sync" in {op["kind"] for op in two.json("history", "--limit", "5")}
     assert two.json("sync", "--resolve", path)["waiting"] == 0
-    assert two.json("sync", "--conflicts") == []
+    assert two.json("review")["conflicts"] == []
     assert two.json("doctor")["findings"] == []
     assert two.ctl("sync", "--resolve", path).returncode == 3
 
@@ -125,9 +125,9 @@ def test_the_machine_whose_words_lost_is_told_and_takes_them_back(machines: tupl
         assert said in told.stderr
     findings = one.json("doctor", status=1)["findings"]
     assert [one["level"] for one in findings if "--take-back" in one["mend"]] == ["warning"]
-    assert "1 conflict waits for you" in one.ctl("status").stdout
+    assert "1 conflict for you: ormahctl review" in one.ctl("status").stdout
     assert one.json("sync")["replaced"] == []  # it is told once, and listed until it is settled
-    assert [item["node"] for item in one.json("sync", "--conflicts")] == [node]
+    assert [item["node"] for item in one.json("review")["conflicts"]] == [node]
 
     one.json("update", node, "--title", "Review of the year")  # what was changed since stays
     done = one.json("sync", "--take-back", node[:8])
@@ -137,7 +137,7 @@ def test_the_machine_whose_words_lost_is_told_and_takes_them_back(machines: tupl
     assert set(shown["tags"]) == {"mine", "theirs"}
     level(one, two)
     assert two.json("show", node)["content"] == "The review is on Tuesday"
-    assert two.json("sync", "--conflicts") == []
+    assert two.json("review")["conflicts"] == []
     assert one.ctl("sync", "--take-back", node).returncode == 3
     one.json("undo", done["commits"][0])
     assert one.json("show", node)["content"] == "The review is on Friday"
@@ -174,10 +174,10 @@ def test_forgotten_here_and_edited_there(machines: tuple[House, House, Path]) ->
     level(one, two)
     for house in (one, two):
         assert house.json("show", node)["content"] == "The spare key is with the neighbour"
-    waiting = one.json("sync", "--conflicts") + two.json("sync", "--conflicts")
+    waiting = one.json("review")["conflicts"] + two.json("review")["conflicts"]
     assert {item["node"] for item in waiting} == {node}  # who lost is told, too
     for house in (one, two):
-        if house.json("sync", "--conflicts"):
+        if house.json("review")["conflicts"]:
             assert house.ctl("sync", "--resolve", node[:8]).returncode == 0
 
 

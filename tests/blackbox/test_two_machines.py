@@ -260,7 +260,7 @@ def check(world: World) -> None:
             note = parse(data, path)
             assert note.kind is NoteKind.NOTE, (path, note.problems)
             assert not any(line.startswith((b"<<<<<<<", b">>>>>>>")) for line in data.splitlines()), path
-        for item in house.json("sync", "--conflicts"):
+        for item in house.json("review")["conflicts"]:
             listed.setdefault(item["op"], []).append((house, item))
             for file in item["files"].values():
                 assert (house.vault / file).is_file()

@@ -148,7 +148,7 @@ def test_an_archived_memory_that_would_have_spoken_is_named() -> None:
         assert "what is relevant enough rests in the archive" in said
         assert f"ormahctl show {found.resting.short_id} brings it back" in said
         assert whisper(house, "fix the css grid on mobile").silence != "archive"
-        assert house.json("stats")["whisper"]["silent"]["archive"] == 2
+        assert house.json("status", "--verbose")["stats"]["whisper"]["silent"]["archive"] == 2
         assert "1 of them archived" in house.ctl("status").stdout
 
 

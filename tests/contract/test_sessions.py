@@ -374,8 +374,8 @@ def test_the_command_that_opens_a_session_is_harmless_whatever_the_transcript_sa
 ) -> None:
     for session, cwd, command in [
         ("6f1d-ab", "/src/my shop", "cd '/src/my shop' && claude --resume 6f1d-ab"),
-        ("--dangerously-skip-permissions", "/src", "ormahctl sessions show -- --dangerously-skip-permissions"),
-        ("x; rm -rf ~", "/src", "ormahctl sessions show 'x; rm -rf ~'"),
+        ("--dangerously-skip-permissions", "/src", "ormahctl show -- --dangerously-skip-permissions"),
+        ("x; rm -rf ~", "/src", "ormahctl show 'x; rm -rf ~'"),
         ("6f1d-cd", "-P", "claude --resume 6f1d-cd"),
     ]:
         bring(ormah, written(tmp_path / "t.jsonl", asked(0, f"In {session}.", session=session, cwd=cwd)))

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import socket
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +24,7 @@ from ormahd import __version__, api
 from ormahd.rpc.codec import encode, error_reply, read_call, result_reply
 from ormahd.rpc.wire import Frames, OrmahError, pack
 from tests import forked
+from tests.house import wait_until
 from tests.surroundings import surroundings
 
 Answer = Callable[[Any], api.Result]
@@ -134,8 +137,12 @@ def open_desk() -> Iterator[Desk]:
             listening.shutdown(socket.SHUT_RDWR)
 
 
-def on_terminal(desk: Desk, *args: str, status: int = 0, plainly: bool = False, **env: str) -> str:
-    """What a terminal is sent when `ormahctl` runs in it: a fork, unless `plainly`."""
+def on_terminal(
+    desk: Desk, *args: str, status: int = 0, plainly: bool = False, typed: Sequence[bytes] = (), **env: str
+) -> str:
+    """What a terminal is sent when `ormahctl` runs in it: a fork, unless `plainly`. `typed`: what a person types at each
+    question; a single byte is a key that is read without Enter."""
+    answers = list(typed)
     ours, theirs = pty.openpty()
     environment = desk.env | {"TERM": "xterm-256color", "COLUMNS": "120"} | env
     process: subprocess.Popen[bytes] | forked.Process
@@ -155,9 +162,18 @@ def on_terminal(desk: Desk, *args: str, status: int = 0, plainly: bool = False, 
         if not piece:
             break
         pieces.append(piece)
+        if answers and re.search(rb"quit\S*\r\n$|]: $", b"".join(pieces[-2:])):
+            # what is typed before the terminal is raw would be thrown away
+            wait_until(lambda: len(answers[0]) > 1 or not termios.tcgetattr(ours)[3] & termios.ICANON, "a raw terminal")
+            os.write(ours, answers.pop(0))
     os.close(ours)
     assert process.wait(120) == status
     return b"".join(pieces).decode()
+
+
+STATS = api.StatsResult(
+    total_nodes=2, by_tier={"core": 2}, by_type={"fact": 2}, by_space={"": 2}, total_edges=1, by_edge={"supports": 1}, plain_files=0
+)  # fmt: skip
 
 
 def hit(**changed: Any) -> api.RecallHit:

@@ -20,6 +20,7 @@ def test_remember_sends_all_options_and_prints_what_a_person_wants(desk: Desk) -
     done = desk.ctl(
         "--agent", "codex", "remember", "Likes tea", "--type", "preference", "--tier", "core", "--space", "kitchen",
         "--title", "Tea", "--tag", "a", "--tag", "b", "--about-self", "--confidence", "0.5", "--link", "supports:1a2b3c4d",
+        "--verbose",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert desk.params("agent.remember") == [
@@ -31,10 +32,13 @@ def test_remember_sends_all_options_and_prints_what_a_person_wants(desk: Desk) -
     assert desk.calls[-1].agent == "codex"
     assert (
         done.stdout
-        == "remembered 97acbe8e  a/b_97acbe8e.md\n  supports 1a2b3c4d (0.50)  Chose \\x1bVite\n  commit cccccccc\n"
+        == "remembered 97acbe8e, undo: ormahctl undo cccccccc\n  a/b_97acbe8e.md\n  supports 1a2b3c4d (0.50)  Chose \\x1bVite\n"
     )
     assert "secret: taken out before anything was written: AWS key" in done.stderr
     assert "neighbours were not looked for" in done.stderr
+    done = desk.ctl("remember", "Likes tea")
+    assert done.stdout == "remembered 97acbe8e, undo: ormahctl undo cccccccc\n"
+    assert done.stderr == "secret: taken out before anything was written: AWS key\n"
 
 
 def test_remember_as_json(desk: Desk) -> None:
@@ -82,7 +86,7 @@ def test_spaces_of_a_call(desk: Desk, tmp_path: Path) -> None:
 
 def test_what_is_known_already_and_what_waits_for_git(desk: Desk) -> None:
     desk.answers["agent.remember"] = remembered(existing=True, commit=None)
-    assert desk.ctl("remember", "x").stdout.startswith("known already 97acbe8e")
+    assert desk.ctl("remember", "x").stdout.startswith("known already: 97acbe8e")
     desk.answers["agent.remember"] = remembered(stored=True, commit=None)
     done = desk.ctl("remember", "x")
     assert done.returncode == 0

@@ -1,8 +1,9 @@
-"""`ormahctl jobs` and `ormahctl proposals` as processes: what they send, what they print, how they end."""
+"""`ormahctl jobs` and `ormahctl review` as processes: what they send, what they print, how they end."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from ormahd import api
 from ormahd.rpc.wire import Conflict, NotFound
-from tests.unit.ctl_desk import Desk, open_desk
+from tests.unit.ctl_desk import Desk, on_terminal, open_desk, write
 
 A = "336001ac-6d0a-4c1e-9a55-0a52b0f4f9d1"
 
@@ -52,7 +53,7 @@ def test_what_a_run_says(desk: Desk) -> None:
     desk.progress = [api.Progress(done=1, total=2, stage="auto_linker: neighbours")]
     desk.answers["admin.run_all"] = api.RunAllResult(results=[
         ran("importance_scorer"),
-        ran("duplicate_merger", proposals=5, asked=1, applied=3, skipped=1, commits=["c"], run="r1", dropped=["one: edited \x1bmeanwhile"], more=True),
+        ran("duplicate_merger", proposals=5, asked=1, applied=3, skipped=1, commits=["c04131a3ff"], run="r1", dropped=["one: edited \x1bmeanwhile"], more=True),
         ran("auto_linker", proposals=1, applied=1, error="the judge\nis gone"),
     ])  # fmt: skip
     done = desk.ctl("jobs", "run", "all")
@@ -64,7 +65,7 @@ def test_what_a_run_says(desk: Desk) -> None:
         "  There is more to do: run it again, or with --force (without the limits of one run).",
         "auto_linker        failed: the judge is gone (1 done)",
     ]
-    assert "to take all of it back: ormahctl undo --run r1" in done.stderr
+    assert "to take all of it back: ormahctl undo --run c04131a3" in done.stderr
     assert desk.params("admin.run_all") == [api.RunAllParams()]
 
 
@@ -85,103 +86,103 @@ def test_what_a_dry_run_says(desk: Desk) -> None:
 # Proposals
 
 
-def test_whose_words_hold_and_a_text_of_ones_own(desk: Desk) -> None:
-    nodes = [
-        api.ProposalNode(
-            id=f"{number}" * 36, short_id=f"{number}" * 8, type="fact", tier="working", space=None, title=title, content=text,
-            created=f"2026-11-0{number}T00:00:00Z", updated=None,
+def waiting(desk: Desk, *rows: api.ProposalRow, behind: int = 0) -> None:
+    """Lay out answers for a queue of these proposals, a contradiction, a conflict of a sync, and a finding."""
+    ends = [
+        api.Belief(
+            id=f"{number}" * 36, short_id=f"{number}" * 8, type="fact", space=None, title=title, content=title,
+            created=f"2026-11-0{number}T00:00:00Z", valid_until=None, outdated_reason=None,
         )
-        for number, title, text in ((1, "Node 18", "Node 18 it is."), (2, "Node 22", "Node 22 it is."))
+        for number, title in ((1, "Node 18"), (2, "Node 22 \x1b"))
     ]  # fmt: skip
-    row = msgspec.structs.replace(proposal(), nodes=nodes, title="Node", content="Both it is.")
-    desk.answers["agent.proposals"] = listed(row)
-    desk.answers["agent.resolve_proposal"] = api.ResolveProposalResult(
-        text="done", proposal_id=row.id, type="merge", status="approved", nodes=[], op="op", commit="c" * 40, stored=False,
-        degraded=[],
-    )  # fmt: skip
-    editor = desk.home / "editor"
-    editor.write_text('#!/bin/sh\ncp "$1" "$HOME/seen"\nprintf "# Node, newly\\n\\nWritten by hand.\\n" > "$1"\n')
-    editor.chmod(0o755)
-    env = {"EDITOR": str(editor), "VISUAL": str(editor), "HOME": str(desk.home)}
-    assert desk.ctl("proposals", "approve", row.id, "--keep", "both").returncode == 0
-    assert desk.ctl("proposals", "approve", row.id[:8], "--edit", env=env).returncode == 0
-    assert (desk.home / "seen").read_text() == "# Node\n\nBoth it is.\n"
-    assert desk.ctl("proposals", "approve", row.id[:8], "--edit", "--keep", "older", env=env).returncode == 0
-    assert (desk.home / "seen").read_text() == "# Node 18\n\nNode 18 it is.\n"
-    sent = [(one.keep, one.title, one.content) for one in desk.params("agent.resolve_proposal")]
-    own = ("Node, newly", "Written by hand.")
-    assert sent == [("both", None, None), (None, *own), ("older", *own)]
-    editor.write_text('#!/bin/sh\n: > "$1"\n')
-    done = desk.ctl("proposals", "approve", row.id, "--edit", env=env)
-    assert (done.returncode, len(desk.params("agent.resolve_proposal"))) == (1, 3)
-    assert "the text is empty; nothing was done" in done.stderr
+    tension = api.Tension(a=ends[0], b=ends[1], time="2026-11-21T20:00:00Z", reason="two", weight=0.5, settled=False)
+    settled = msgspec.structs.replace(tension, settled=True)
+    conflict = api.ConflictItem(
+        op="o",
+        path="a/b.md",
+        node=A,
+        fields=["content"],
+        kept="ours",
+        commits={},
+        values={},
+        files={},
+        what="two texts",
+    )
+    info, error = api.Finding(level="info", what="a book"), api.Finding(level="error", what="broken", path="c.md")
+    desk.answers |= {
+        "agent.proposals": listed(*rows, behind=behind),
+        "agent.insights": api.InsightsResult(text="", evolutions=[], tensions=[tension, settled]),
+        "admin.sync_conflicts": api.ConflictsResult([conflict]),
+        "admin.doctor": api.DoctorResult(findings=[info, error]),
+    }
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--keep", "newer"), "--keep and --edit belong to: approve ID"),
-        (("reject", "x", "--keep", "newer"), "--keep and --edit belong to: approve ID"),
-        (("approve", "x", "y", "--edit"), "--edit is for one ID"),
-        (("approve", "x", "--edit", "--keep", "both"), "--edit is for one ID"),
-        (("aprove", "x"), "did you mean approve?"),
-        (("approve", "x", "--keep", "newest"), "did you mean newer?"),
-    ],
-)
-def test_a_choice_that_makes_no_sense_is_a_usage_error(desk: Desk, words: tuple[str, ...], said: str) -> None:
-    done = desk.ctl("proposals", *words)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert desk.calls == []
-
-
-def test_a_proposal_for_people_is_harmless_and_short(desk: Desk) -> None:
-    desk.answers["agent.proposals"] = listed(proposal(), behind=3)
-    done = desk.ctl("proposals", "--type", "merge", "-n", "5")
-    assert done.returncode == 0
+def test_what_waits_is_one_list_and_harmless(desk: Desk) -> None:
+    waiting(desk, proposal(), behind=3)
+    done = desk.ctl("review")
+    assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == "45aa2d2c  merge     Merge \\x1b]0;evil\\x07two"
     assert lines[1:3] == ["  alike", "  cosine 0.81, words 1, 2, same words no"]
     assert "Port \\x1b[31mred" in lines[3]
-    assert lines[4] == "  99ac115a  (gone)"
-    assert lines[5] == "  | line 0\\u202e"
+    assert lines[4:6] == ["  99ac115a  (gone)", "  | line 0\\u202e"]
     assert lines[13] == "  | … 4 more lines"
-    assert "3 more wait behind these" in done.stderr
-    assert desk.params("agent.proposals") == [api.ProposalsParams(status="pending", type="merge", limit=5)]
-    assert json.loads(desk.ctl("--json", "proposals", "--all").stdout)[0]["preview"].startswith("line 0")
-    assert desk.params("agent.proposals")[-1].status == "all"
+    assert lines[15] == "contradiction: two"
+    assert lines[17].startswith("  2. Node 22 \\x1b")
+    assert lines[19:22] == [f"{A[:8]}  a/b.md", "  two texts", f"  put it right, then: ormahctl sync --resolve {A}"]
+    assert "error: c.md: broken" in lines
+    assert "3 more proposals behind these" in done.stderr
+    found = json.loads(desk.ctl("--json", "review").stdout)
+    assert [len(found[name]) for name in ("proposals", "contradictions", "conflicts")] == [1, 1, 1]
+    assert [one["level"] for one in found["findings"]][:1] == ["error"]
 
 
-def test_what_was_decided_says_by_whom(desk: Desk) -> None:
-    row = proposal(status="rejected", resolved="2026-11-22T20:00:00Z", resolved_by="agent:x")
-    desk.answers["agent.proposals"] = listed(row)
-    done = desk.ctl("proposals", "--status", "rejected")
-    assert "rejected 2026-11-22 20:00 by agent:x" in done.stdout.splitlines()[0]
-    assert done.stderr == ""
+def test_on_a_terminal_one_key_decides_on_an_item(desk: Desk) -> None:
+    waiting(desk, proposal(title="Node", content="Both it is."), proposal(id="b" * 36, short_id="bbbbbbbb"))
+    desk.answers["agent.resolve_proposal"] = resolved
+    desk.answers["agent.outdated"] = write(commit="d" * 40)
+    desk.answers["admin.sync_resolve"] = api.ResolveConflictResult(settled=[], waiting=0)
+    editor = desk.home / "editor"
+    editor.write_text('#!/bin/sh\nprintf "# Node, newly\\n\\nWritten by hand.\\n" > "$1"\n')
+    editor.chmod(0o755)
+    drawn = on_terminal(desk, "review", typed=[b"e", b"n", b"2", b"y", b" "], EDITOR=str(editor), VISUAL=str(editor))
+    assert "y approve" in re.sub("\x1b\\[[0-9]*m", "", drawn)
+    sent = [(one.action, one.title, one.content) for one in desk.params("agent.resolve_proposal")]
+    assert sent == [("approved", "Node, newly", "Written by hand."), ("rejected", None, None)]
+    assert [(one.node_id, one.by) for one in desk.params("agent.outdated")] == [("1" * 36, "2" * 36)]
+    assert "undo: ormahctl undo dddddddd" in drawn
+    assert [one.name for one in desk.params("admin.sync_resolve")] == ["a/b.md"]
+
+
+def test_q_ends_the_review(desk: Desk) -> None:
+    waiting(desk, proposal())
+    on_terminal(desk, "review", typed=[b"q"])
+    assert desk.params("agent.resolve_proposal") == []
+
+
+def resolved(params: api.ResolveProposalParams) -> api.Result:
+    return api.ResolveProposalResult(
+        text=f"{params.proposal_id}: {params.action}", proposal_id=params.proposal_id, type="merge", status="approved", nodes=[A],
+        op="op", commit=None if params.proposal_id == "cccc" else "c" * 40, stored=params.proposal_id == "cccc", degraded=[],
+    )  # fmt: skip
 
 
 def test_each_is_decided_on_by_itself(desk: Desk) -> None:
-    def answer(params: api.ResolveProposalParams) -> api.Result:
-        return api.ResolveProposalResult(
-            text=f"{params.proposal_id}: approved", proposal_id=params.proposal_id, type="merge", status="approved", nodes=[A],
-            op="op", commit="c" * 40 if params.proposal_id == "bbbb" else None, stored=params.proposal_id == "cccc", degraded=[],
-        )  # fmt: skip
-
-    desk.answers["agent.resolve_proposal"] = answer
-    done = desk.ctl("proposals", "approve", "bbbb", "cccc", "bbbb")
+    desk.answers["agent.resolve_proposal"] = resolved
+    done = desk.ctl("review", "approve", "bbbb", "cccc", "bbbb", "--keep", "both")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["bbbb: approved", "  to take it back: ormahctl undo cccccccc", "cccc: approved"]
+    assert done.stdout.splitlines() == ["bbbb: approved, undo: ormahctl undo cccccccc", "cccc: approved"]
     assert "git is busy" in done.stderr
-    assert [one.action for one in desk.params("agent.resolve_proposal")] == ["approved", "approved"]
-    assert [one["proposal_id"] for one in json.loads(desk.ctl("--json", "proposals", "approve", "bbbb").stdout)] == [
+    assert [(one.action, one.keep) for one in desk.params("agent.resolve_proposal")] == [("approved", "both")] * 2
+    assert [one["proposal_id"] for one in json.loads(desk.ctl("--json", "review", "approve", "bbbb").stdout)] == [
         "bbbb"
     ]
 
 
 def test_the_first_failure_is_the_commands(desk: Desk) -> None:
     desk.answers["agent.resolve_proposal"] = Conflict("it was rejected", hint="undo that")
-    done = desk.ctl("proposals", "approve", "aaaa", "bbbb")
+    done = desk.ctl("review", "approve", "aaaa", "bbbb")
     assert (done.returncode, done.stdout) == (4, "")
     assert done.stderr.count("it was rejected") == 2
     desk.answers["agent.resolve_proposal"] = NotFound("there is none")
-    assert desk.ctl("--json", "proposals", "reject", "aaaa").returncode == 3
+    assert desk.ctl("--json", "review", "reject", "aaaa").returncode == 3

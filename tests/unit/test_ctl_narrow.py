@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ormahctl import render
 from ormahctl.render import wrapped
 from ormahd import api
-from tests.unit.ctl_desk import Desk, hit, node, on_terminal, open_desk
+from tests.unit.ctl_desk import Desk, health, hit, node, on_terminal, open_desk
 
 LONG = "Prefers TypeScript over JavaScript for anything that outlives a day, because refactorings are cheaper"
 CJK = "日本語の記憶はとても長い題名を持っていて、端末の幅を超えることがあります"
@@ -35,6 +35,7 @@ def desk() -> Iterator[Desk]:
             ),
             "agent.get": node(title=LONG, content=LONG, connections=api.Connections(out=[edge], incoming=[edge])),
             "history.list": api.HistoryResult(ops=[op]),
+            "admin.health": health(),
             "admin.stats": api.StatsResult(
                 total_nodes=2, by_tier={"core": 2}, by_type={"fact": 2}, by_space={"a space with a name of several words": 2},
                 total_edges=0, by_edge={}, plain_files=0,
@@ -50,7 +51,7 @@ def desk() -> Iterator[Desk]:
 
 @pytest.mark.parametrize("columns", NARROW)
 @pytest.mark.parametrize("command", [
-    ("recall", "x"), ("show", "97acbe8e"), ("history",), ("stats",), ("jobs",), ("doctor",), ("recall", "--help"), ("--help",),
+    ("recall", "x"), ("show", "97acbe8e"), ("history",), ("status", "--verbose"), ("jobs",), ("doctor",), ("recall", "--help"), ("--help",),
 ])  # fmt: skip
 def test_nothing_is_wider_than_the_terminal(desk: Desk, command: tuple[str, ...], columns: int) -> None:
     status = 1 if command == ("doctor",) else 0
@@ -60,13 +61,13 @@ def test_nothing_is_wider_than_the_terminal(desk: Desk, command: tuple[str, ...]
 
 
 @pytest.mark.parametrize("columns", NARROW)
-@pytest.mark.parametrize("command", [("show", "97acbe8e"), ("doctor",), ("jobs",), ("stats",)])
+@pytest.mark.parametrize("command", [("show", "97acbe8e"), ("doctor",), ("jobs",), ("status", "--verbose")])
 def test_lines_end_between_words(desk: Desk, command: tuple[str, ...], columns: int) -> None:
     status = 1 if command == ("doctor",) else 0
     shown = STEERING.sub("", on_terminal(desk, *command, status=status, COLUMNS=str(columns)))
     words = {
         "jobs": "conflict_detector last run took 2026-11-21 12.0 s paused",
-        "stats": "core fact a space with name of several words",
+        "status": "core fact a space with name of several words",
     }
     missing = set(words.get(command[0], LONG).split()) - set(re.split(r"[\s·]+", shown))
     assert not missing

@@ -10,7 +10,6 @@ import click
 import pytest
 
 from ormahctl import options
-from ormahctl.commands.history import KINDS
 from ormahctl.commands.write import CLEARABLE
 from ormahctl.options import LinkType
 from ormahctl.registry import SECTIONS, cli
@@ -30,12 +29,6 @@ def test_jobs_are_those_of_the_daemon() -> None:
     from ormahd.jobs.runner import JOBS
 
     assert set(options.JOBS) == {job.name for job in JOBS}
-
-
-def test_kinds_are_those_of_the_vault() -> None:
-    from ormahd.model.change import Kind
-
-    assert tuple(Kind) == KINDS
 
 
 def test_what_can_be_cleared_can_be_cleared_in_the_daemon() -> None:

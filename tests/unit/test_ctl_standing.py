@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ormahd import __version__, api
-from tests.unit.ctl_desk import Desk, health, open_desk
+from tests.unit.ctl_desk import STATS, Desk, health, open_desk
 
 
 @pytest.fixture
@@ -33,12 +33,13 @@ def test_status_says_who_is_connected_when_it_whispered_and_whether_it_starts_at
     desk.answers["admin.health"] = health(
         last_whisper="2026-11-21T20:00:00Z", last_whisper_agent="agent:claude-code", archived=3, conflicts=2, embedding=runs,
     )  # fmt: skip
-    said = desk.ctl("status", env={"TZ": "UTC"}).stdout
+    desk.answers["admin.stats"] = STATS
+    said = desk.ctl("status", "--verbose", env={"TZ": "UTC"}).stdout
     assert "agents    none is connected: ormahctl setup\n" in said
     assert "whispers  last 2026-11-21 20:00, for claude-code\n" in said
     assert "at login  does not start by itself: ormahctl setup service\n" in said
     assert "3 of them archived" in said
-    assert "conflicts 2 conflicts wait for you: ormahctl sync --conflicts\n" in said
+    assert "waiting   2 conflicts for you: ormahctl review\n" in said
     assert "ONNX Runtime 1.32.0\n" in said
     connect(desk)
     found = json.loads(desk.ctl("--json", "status").stdout)
@@ -47,7 +48,8 @@ def test_status_says_who_is_connected_when_it_whispered_and_whether_it_starts_at
         False,
         "2026-11-21T20:00:00Z",
     )
-    assert "claude-code connected\n" in desk.ctl("status").stdout
+    assert "claude-code connected\n" in desk.ctl("status", "--verbose").stdout
+    assert desk.ctl("doctor", "--verbose").stdout == "all is well\n"
 
 
 @pytest.mark.skipif("os.uname().sysname == 'Darwin'", reason="launchd starts what lies in its folder")
@@ -55,11 +57,12 @@ def test_a_service_that_is_enabled_starts_at_login(desk: Desk) -> None:
     desk.answers["admin.health"] = health()
     units = Path(desk.env["XDG_CONFIG_HOME"]) / "systemd" / "user"
     (units / "sockets.target.wants").mkdir(parents=True)
+    desk.answers["admin.stats"] = STATS
     (units / "ormahd.service").write_text("[Service]\n")
     assert json.loads(desk.ctl("--json", "status").stdout)["starts_at_login"] is False  # it is there and not enabled
     (units / "sockets.target.wants" / "ormahd.socket").symlink_to(units / "ormahd.socket")
     assert json.loads(desk.ctl("--json", "status").stdout)["starts_at_login"] is True
-    assert "at login  starts by itself\n" in desk.ctl("status").stdout
+    assert "at login  starts by itself\n" in desk.ctl("status", "--verbose").stdout
 
 
 @pytest.mark.skipif("os.uname().sysname == 'Darwin'", reason="the unit is systemd's")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from ormahctl.commands.recall import shown
 from ormahctl.run import run
 from ormahd import api
-from tests.unit.ctl_desk import open_desk
+from tests.unit.ctl_desk import on_terminal, open_desk
 
 
 def test_the_way_back_from_an_undo_is_named_alike_for_an_undo_of_an_undo() -> None:
@@ -20,8 +21,34 @@ def test_the_way_back_from_an_undo_is_named_alike_for_an_undo_of_an_undo() -> No
         for one in undone:
             desk.answers["history.undo"] = api.UndoResult(undone=[one], skipped=[], conflicts=[])
             said = desk.ctl("undo", "1a2b").stdout
-            assert said.splitlines()[-1] == "  to take this back: ormahctl undo 1a2b3c4d"
-            assert "bring it back" not in said
+            assert said.splitlines()[0] == f"undone {one.subject}, redo: ormahctl undo 1a2b3c4d"
+
+
+def test_undo_alone_shows_the_last_change_and_asks() -> None:
+    rows = [
+        api.OpResult(
+            op=f"op{number}", commit=f"{number}a2b3c4d" * 5, time="2026-11-21T20:00:00Z", kind=kind, source="person",
+            subject=f"Change {number}", body="", nodes=[], run=None, undone_by=undone,
+        )
+        for number, kind, undone in ((4, "strength", None), (3, "remember", "op9"), (2, "remember", None), (1, "init", None))
+    ]  # fmt: skip
+    shown = api.ShowOpResult(**msgspec.to_builtins(rows[2]), notes=[], total=0)
+    one = api.UndoneOp(op="op2", undo_op="u", commit="9" * 40, subject="Change 2", nodes=[], merged=[], changes=[])
+    with open_desk() as desk:
+        desk.answers |= {
+            "history.list": api.HistoryResult(ops=rows), "history.show": shown,
+            "history.undo": api.UndoResult(undone=[one], skipped=[], conflicts=[]),
+        }  # fmt: skip
+        piped = desk.ctl("undo")
+        assert (piped.returncode, piped.stdout) == (2, "")
+        assert piped.stderr.splitlines()[1] == "hint: ormahctl undo 2a2b3c4d"
+        assert "Change 2" in on_terminal(desk, "undo", typed=[b"n\n"], status=1)
+        assert desk.params("history.undo") == []
+        assert "redo: ormahctl undo 99999999" in on_terminal(desk, "undo", typed=[b"y\n"])
+        assert [params.ops for params in desk.params("history.undo")] == [[rows[2].commit]]
+        desk.answers["history.show"] = msgspec.structs.replace(shown, run="r1")
+        desk.ctl("undo", "--run", "2a2b")
+        assert desk.params("history.undo")[-1].run == "r1"
 
 
 def test_a_negative_zero_is_a_zero() -> None:
@@ -35,11 +62,9 @@ def test_a_negative_zero_is_a_zero() -> None:
         ("jobs nosuch", "error: 'nosuch' is not one of run, pause, resume\n"),
         ("ingest /no/such", "error: there is no file or folder '/no/such'\n"),
         ("import /no/such", "error: there is no file '/no/such'\n"),
-        ("graph a", "error: too many arguments: a\nhint: see: ormahctl graph --help\n"),
         ("remember two words", "error: too many arguments: words\nhint: put quotes around a text of several words; "),
-        ("completion", "error: missing argument 'bash|fish|zsh'\nhint: "),
         ("jobs run", "error: jobs run takes the NAME of one job, or: all\n"),
-        ("history --kind nosuch", "error: invalid value for '--kind': 'nosuch' is not one of "),
+        ("history --job nosuch", "error: invalid value for '--job': 'nosuch' is not one of "),
     ],
 )
 def test_what_is_wrong_with_an_argument_is_said_in_plain_words(
@@ -52,5 +77,18 @@ def test_what_is_wrong_with_an_argument_is_said_in_plain_words(
 def test_an_import_says_how_to_take_it_back() -> None:
     with open_desk() as desk:
         desk.answers["admin.import"] = api.ImportResult(added=1, skipped=0, failed=[], run="r1")
+        op = api.OpResult(
+            op="o",
+            commit="c04131a3ff",
+            time="",
+            kind="import",
+            source="person",
+            subject="",
+            body="",
+            nodes=[],
+            run="r1",
+            undone_by=None,
+        )
+        desk.answers["history.list"] = api.HistoryResult(ops=[op])
         said = desk.ctl("import", "-", stdin='{"content": "a"}\n').stdout
-    assert said.endswith("\n  to take it back: ormahctl undo --run r1\n")
+    assert said.endswith("\n  to take it back: ormahctl undo --run c04131a3\n")

@@ -74,7 +74,7 @@ def test_blocks_of_a_page(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("span", "wrong"),
     [
-        ("ormahctl undo OP --node ID", None),
+        ("ormahctl undo --run COMMIT", None),
         ("ormahctl feedback ID +1 --event E", None),
         ("ormahctl vault adopt [PATH]...", None),
         ("ormahctl COMMAND", None),

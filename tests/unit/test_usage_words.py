@@ -13,12 +13,12 @@ from ormahd.__main__ import cli, status_of
     [
         (["recall", "a", "--limit", "x"], "'x' is no whole number", "see: ormahctl recall --help"),
         (["web", "--port", "1.5"], "'1.5' is no whole number", "see: ormahctl web --help"),
-        (["log", "--limit", "-1"], "-1 is not allowed: from 1 to 10000", "see: ormahctl log --help"),
+        (["history", "--limit", "-1"], "-1 is not allowed: from 1 to 10000", "see: ormahctl history --help"),
         (["recall", "a", "--limit"], "option '--limit' needs a value", "see: ormahctl recall --help"),
         (["ingest", "/none/such"], "there is no file or folder '/none/such'", "see: ormahctl ingest --help"),
         (["recall", "a", "--limt", "3"], "there is no option '--limt'", "did you mean --limit?"),
         (["recll"], "there is no command 'recll'", "did you mean recall?"),
-        (["recall"], "missing argument 'QUERY...'", "see: ormahctl recall --help"),
+        (["show"], "missing argument 'ID'", "see: ormahctl show --help"),
     ],
 )
 def test_ormahctl(words: list[str], said: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,7 +34,6 @@ def test_ormahctl(words: list[str], said: str, hint: str, capsys: pytest.Capture
     [
         (["rnu"], "No such command 'rnu'", "see: ormahd --help"),
         (["run", "--vaul", "x"], "No such option '--vaul'", "see: ormahd run --help"),
-        (["model", "use"], "Missing argument 'NAME'", "see: ormahd model use --help"),
     ],
 )
 def test_ormahd(words: list[str], said: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -256,8 +256,7 @@ def _said(one: Memory) -> str:
 def daemon(half: str, **settings: str) -> Iterator[House]:
     """A daemon that keeps the half's memories, warm. `settings`: `ORMAH_*` variables."""
     ours = {
-        "ORMAH_EMBEDDING_MODEL": "all-MiniLM-L6-v2", "ORMAH_DAEMON_FIXED_TIME": NOW.isoformat(),
-        "ORMAH_MERGING_MAX_PROPOSALS": "1000",
+        "ORMAH_EMBEDDING_MODEL": "all-MiniLM-L6-v2", "ORMAH_DAEMON_FIXED_TIME": NOW.isoformat()
     }  # fmt: skip
     with open_house(**(ours | settings)) as house:
         house.start()

@@ -1,0 +1,72 @@
+"""Prints how the judge of the jobs is doing, for `ormahctl status` and `ormahctl doctor --judge`."""
+
+from __future__ import annotations
+
+from ormahctl import render
+from ormahctl.session import Session
+from ormahd.api import JudgeHealth, JudgeTestResult, NoParams
+
+TEST_SECONDS = 3_600.0
+"""Seconds that one answer may take at most: `judge.timeout_seconds` has the same bound."""
+SAYS = {
+    "down": "does not answer",
+    "rude": "answers what cannot be used",
+    "budget": "is not asked any more today",
+}
+ANSWER_LINES = 12
+"""Lines of an answer that are printed; `--json` has up to 2,000 characters."""
+
+
+def judge_lines(judge: JudgeHealth) -> list[tuple[str, str]]:
+    """Return what there is to say of a judge, as (heading, text): first who it is and what it cost, then what is wrong."""
+    last = f"last answer {render.moment(judge.answered)}" if judge.answered else "no answer yet"
+    cost = f"today {judge.calls:,} of {judge.calls_a_day:,} calls, {judge.tokens:,} of {judge.tokens_a_day:,} tokens"
+    found = [("judge", f"{render.line(judge.name)} ({judge.kind}), {last}; {cost}")]
+    for one in judge.troubles:
+        often = f" ({one.times} times)" if one.times > 1 else ""
+        text = f"{SAYS[one.kind]}, since {render.moment(one.since)}{often}: {render.line(one.reason)}"
+        found.append(("judge", render.paint(text, "yellow")))
+    if judge.left_alone_until is not None:
+        found.append(
+            ("judge", f"asked again from {render.moment(judge.left_alone_until)}: ormahctl doctor --judge asks now")
+        )
+    return found
+
+
+def test_judge(session: Session) -> int:
+    """Ask the judge one question, and print its answer. Return the exit status: 1 if the answer cannot be used."""
+    done = session.client.call("admin.judge_test", NoParams(), JudgeTestResult, timeout=TEST_SECONDS)
+    if session.json:
+        render.emit(done)
+    else:
+        _print_trial(done)
+    return 0 if done.usable else 1
+
+
+def _print_trial(done: JudgeTestResult) -> None:
+    who = f"{render.line(done.name)} ({done.kind})"
+    if not done.answer:
+        render.out(render.paint(f"{who} gave no answer: {render.line(done.why or '?')}", "red"))
+    else:
+        render.out(f"{who} answered:")
+        said = done.answer.strip().splitlines()
+        for line in said[:ANSWER_LINES]:
+            render.out(f"  {render.line(line)}")
+        if len(said) > ANSWER_LINES:
+            render.out(f"  … and {render.count(len(said) - ANSWER_LINES, 'more line')}")
+        render.out(_verdict_on(done))
+    tokens = f"{done.tokens:,} tokens" + ("" if done.counted else " (estimated)")
+    if done.calls:
+        render.out(f"took {done.seconds:.1f} s, {render.count(done.calls, 'call')}, {tokens}")
+    render.out(f"left today: {render.count(done.calls_left, 'call')}, {done.tokens_left:,} tokens")
+
+
+def _verdict_on(done: JudgeTestResult) -> str:
+    if not done.usable:
+        return render.paint(f"this cannot be used: {render.line(done.why or '?')}", "red")
+    repaired = " after one repair" if done.calls > 1 else ""
+    if not done.right:
+        return render.paint(
+            f"the form is right{repaired}, but the verdict is wrong: this model is too weak to judge", "yellow"
+        )
+    return render.paint(f"the form and the verdict are right{repaired}", "green")
