@@ -78,7 +78,7 @@ def _version(version: VersionResult) -> None:
     who = render.cut(render.line(version.source), 40)
     render.out(f"{when}  {commit}  {render.line(version.kind or '-')}  {who}  {render.line(version.subject)}")
     if version.undone_by:
-        render.out(render.paint(f"  undone by {version.undone_by[:8]}", "yellow"))
+        render.out(render.paint(f"  undone by {render.line(version.undone_by)[:8]}", "yellow"))
     _reason(version, indent="  ", above=False)
     change = version.change
     if change is None:

@@ -102,7 +102,7 @@ def test_it_is_whispered_in_its_own_space_only(house: House, notes: ObsidianVaul
     assert DEPLOY in house.call("agent.whisper", prompt=prompt, space="kestrel", session_id="s").text
     assert house.ctl("feedback", section, "+1").returncode == 0
     assert house.json("whisper", prompt, "--space", "falcon")["text"] == ""
-    assert house.json("whisper", prompt, "--global")["text"] == ""
+    assert house.json("whisper", prompt, "--space", "global")["text"] == ""
 
 
 def test_writes_are_refused_with_the_file_and_what_to_do(house: House, notes: ObsidianVault) -> None:

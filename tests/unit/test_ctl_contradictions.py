@@ -52,9 +52,6 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFact
         ("update a --space x --clear space", ("--clear space", "--space")),
         ("update a --tag x --clear tags", ("--clear tags", "--tag")),
         ("update a --untag x --clear tags", ("--clear tags", "--untag")),
-        ("vault adopt --all --space x", ("--space", "--folder")),
-        ("vault release a --all", ("PATH", "--all")),
-        ("vault release a --remove-data", ("--remove-data", "--all")),
     ],
 )  # fmt: skip
 def test_both_are_named(typed: str, named: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:

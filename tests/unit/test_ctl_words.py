@@ -33,7 +33,7 @@ def test_undo_alone_shows_the_last_change_and_asks() -> None:
         for number, kind, undone in ((4, "strength", None), (3, "remember", "op9"), (2, "remember", None), (1, "init", None))
     ]  # fmt: skip
     shown = api.ShowOpResult(**msgspec.to_builtins(rows[2]), notes=[], total=0)
-    one = api.UndoneOp(op="op2", undo_op="u", commit="9" * 40, subject="Change 2", nodes=[], merged=[], changes=[])
+    one = api.UndoneOp(op="op2", commit="9" * 40, subject="Change 2", nodes=[], merged=[], changes=[])
     with open_desk() as desk:
         desk.answers |= {
             "history.list": api.HistoryResult(ops=rows), "history.show": shown,

@@ -76,11 +76,11 @@ def test_blocks_of_a_page(tmp_path: Path) -> None:
     [
         ("ormahctl undo --run COMMIT", None),
         ("ormahctl feedback ID +1 --event E", None),
-        ("ormahctl vault adopt [PATH]...", None),
+        ("ormahctl sources add DIR", None),
         ("ormahctl COMMAND", None),
         ("ormahctl recal tea", "there is no command recal"),
         ("ormahctl undo OP --backwards", "there is no option --backwards"),
-        ("ormahctl vault adopt --backwards", "there is no option --backwards"),
+        ("ormahctl sources --backwards", "there is no option --backwards"),
     ],
 )
 def test_quoted_commands_are_parsed(span: str, wrong: str | None) -> None:
