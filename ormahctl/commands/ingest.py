@@ -357,9 +357,7 @@ def _notes(files: Sequence[IngestedFile]) -> None:
     if broken:
         render.note(f"{render.count(broken, 'line')} could not be read")
     if long:
-        first = next(file for file in files if file.too_long)
-        where = f"the first is line {first.too_long_line:,} of {render.line(first.path)}"
-        render.note(f"{render.count(long, 'line')} longer than 16 MB left out; {where}")
+        render.note(f"{render.count(long, 'line')} longer than 16 MB left out")
     _note_bad(files, redacted)
     strange = sum(file.status == "unknown" for file in files)
     if strange and len(files) > 1:

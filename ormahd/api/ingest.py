@@ -78,8 +78,6 @@ class IngestedFile(Result):
     """Number of lines that could not be read."""
     too_long: int = 0
     """Number of lines of more than 16 MB, which are left out."""
-    too_long_line: int = 0
-    """The number of the first of them, from 1; 0: there is none."""
     memories: int = 0
     """Number of memories that were made of these sessions, or would be."""
     unread: int = 0

@@ -21,8 +21,7 @@ from ormahd.actions.amend import clean
 from ormahd.api import WHY_OURS, IngestedFile, IngestPathResult
 from ormahd.errors import BadRequest
 from ormahd.ingest import resuming
-from ormahd.ingest.readers.formats import READERS, format_of, too_long
-from ormahd.ingest.readers.lines import LONGEST, number_of
+from ormahd.ingest.readers.formats import READERS, format_of
 from ormahd.ingest.readers.turns import ExportedFact, Reading, SessionTurn, key_of, said
 from ormahd.ingest.sources import SourceDocument, documents, state_of, walk
 from ormahd.judge.own_sessions import is_own_session
@@ -277,11 +276,6 @@ def _document(ormah: Ormah, document: SourceDocument, taking: _Taking, progress:
     found = format_of(document.stream)
     out, reading = taking.out, taking.reading
     if found is None:
-        if long := too_long(document.stream):
-            out.too_long, out.too_long_line = out.too_long + 1, long
-            out.error = (
-                f"line {long:,} is longer than {LONGEST >> 20} MB, and no other line tells whose conversation it is"
-            )
         return
     out.formats = sorted({*out.formats, found})
     source = taking.source if taking.seen is None and not document.member else None
@@ -312,8 +306,6 @@ def _document(ormah: Ormah, document: SourceDocument, taking: _Taking, progress:
             ormah.sessions.withdraw(known)
     if source is not None and not (out.excluded or taking.judging):
         resuming.remember(ormah, source, document.stream, reading)
-    if reading.too_long_at is not None and not out.too_long_line:
-        out.too_long_line = number_of(document.stream, reading.too_long_at)
     _count(taking)
 
 

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Final
 
 from ormahd.ingest.readers import chatgpt, claude_ai, claude_ai_memories, claude_code, codex, gemini, plain
 from ormahd.ingest.readers.arrays import Repaired, first_sign
-from ormahd.ingest.readers.lines import lines, number_of, objects
+from ormahd.ingest.readers.lines import lines, objects
 from ormahd.ingest.readers.turns import Reading, SessionTurn
 
 Reader = Callable[[BinaryIO, Reading], Iterator[SessionTurn]]
@@ -34,13 +34,12 @@ def _format(stream: BinaryIO) -> str | None:
     if sign == b"[":
         return _array(stream)
     if sign == b"{":
-        reading = Reading()
-        for line in islice(objects(stream, reading), LOOKED_AT):
+        for line in islice(objects(stream, Reading()), LOOKED_AT):
             found = _of_line(line)
             if found is not None:
                 return found
         stream.seek(0)
-        return _object(stream) or _of_long_line(stream, reading)
+        return _object(stream)
     texts = (line.decode("utf-8", "replace") for line in islice(lines(Repaired(stream), Reading()), 400))  # type: ignore[arg-type]
     return plain.NAME if any(plain.SPEAKER.match(text) for text in texts) else None
 
@@ -68,46 +67,6 @@ def _of_line(line: dict[str, Any]) -> str | None:
     if kind in {"user", "gemini"} and "id" in line and "content" in line:
         return gemini.NAME
     return codex.NAME if kind == "message" and "role" in line and "content" in line else None
-
-
-def too_long(stream: BinaryIO) -> int | None:
-    """Return the number, from 1, of the first line that is too long to be read; None if there is none. Then set the
-    stream back to its beginning."""
-    reading = Reading()
-    for _ in lines(stream, reading):
-        pass
-    number = None if reading.too_long_at is None else number_of(stream, reading.too_long_at)
-    stream.seek(0)
-    return number
-
-
-def _of_long_line(stream: BinaryIO, reading: Reading) -> str | None:
-    """Return the format of a stream, judged by the first line that is too long to be read. Only the outermost fields
-    of that line are read. None if there is no such line, or it does not show the format."""
-    import ijson
-
-    if reading.too_long_at is None:
-        return None
-    stream.seek(reading.too_long_at)
-    line: dict[str, Any] = {}
-    depth, name = 0, ""
-    try:
-        for event, value in ijson.basic_parse(Repaired(stream)):
-            if event in {"start_map", "start_array"}:
-                if depth == 1:
-                    line[name] = {} if event == "start_map" else []
-                depth += 1
-            elif event in {"end_map", "end_array"}:
-                depth -= 1
-                if depth == 0:
-                    break
-            elif depth == 1 and event == "map_key":
-                name = value
-            elif depth == 1:
-                line[name] = value
-    except (ijson.JSONError, ValueError, RecursionError):
-        return None
-    return _of_line(line)
 
 
 def _array(stream: BinaryIO) -> str | None:

@@ -35,7 +35,7 @@ def lines(stream: BinaryIO, reading: Reading) -> Iterator[bytes]:
         *whole, rest = chunk.split(b"\n")
         for part in whole:
             if size + len(part) > LONGEST:
-                _leave_out(reading)
+                reading.too_long += 1
             else:
                 yield b"".join([*kept, part])
             reading.at += size + len(part) + 1
@@ -43,25 +43,9 @@ def lines(stream: BinaryIO, reading: Reading) -> Iterator[bytes]:
         size += len(rest)
         kept = [*kept, rest] if size <= LONGEST else []
     if size > LONGEST:
-        _leave_out(reading)
+        reading.too_long += 1
     elif size:
         yield b"".join(kept)
-
-
-def _leave_out(reading: Reading) -> None:
-    reading.too_long += 1
-    if reading.too_long_at is None:
-        reading.too_long_at = reading.at
-
-
-def number_of(stream: BinaryIO, offset: int) -> int:
-    """Return the number, from 1, of the line that begins at `offset`. The stream is read up to `offset`."""
-    stream.seek(0)
-    found = 1
-    while offset > 0 and (chunk := stream.read(min(CHUNK, offset))):
-        found += chunk.count(b"\n")
-        offset -= len(chunk)
-    return found
 
 
 def objects(stream: BinaryIO, reading: Reading) -> Iterator[dict[str, Any]]:

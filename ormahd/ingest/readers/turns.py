@@ -77,8 +77,6 @@ class Reading(Struct):
     """Number of lines that could not be parsed."""
     too_long: int = 0
     """Number of lines that are longer than `lines.LONGEST`."""
-    too_long_at: int | None = None
-    """Offset of the first line that is too long."""
     titles: dict[str, str] = field(default_factory=dict)
     """Session -> its title, for sessions to which the source gives one."""
     facts: list[ExportedFact] = field(default_factory=list)
