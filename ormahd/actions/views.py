@@ -98,8 +98,7 @@ def _prose(row: NodeRow, connections: Connections, older_than: str | None) -> st
     lines = [f"{headline(row.title, row.content)}", f"id: {row.id}", " | ".join(facts)]
     lines.append(f"source: {row.source} | created: {iso(row.created)} | updated: {iso(row.updated)}")
     if row.said_in is not None:
-        origin = row.said_in.rpartition("#")[0]
-        lines.append(f"from: {origin}" if "://" in origin else f"from: session {origin} (ormahctl show)")
+        lines.append(f"from: session {row.said_in.rpartition('#')[0]} (ormahctl show)")
     if row.valid_until is not None:
         reason = f": {row.outdated_reason}" if row.outdated_reason else ""
         lines.append(f"outdated since {iso(row.valid_until)}{reason}")

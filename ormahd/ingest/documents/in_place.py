@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
 from ormahd.ingest.documents.reading import Cleaned, read_document
-from ormahd.ingest.documents.sections import FRONT, Section
+from ormahd.ingest.documents.sections import Section
 from ormahd.model.node import ABOUT_SELF, MAX_TAGS, MAX_TITLE, EdgeType
 from ormahd.note.markdown import body_links, body_tags, normalise
 from ormahd.note.read import parse
@@ -19,7 +18,6 @@ from ormahd.note.values import Note, NoteKind, NoteLink
 
 SHORT: Final = 1_000
 """Maximum number of characters of a note that is one section, whatever headings it has."""
-_DATE: Final = re.compile(r"^date:[ \t]*[\"']?(\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}[^\"'\s]*)?)", re.MULTILINE)
 
 
 class ReadInPlace(Struct, frozen=True):
@@ -48,7 +46,6 @@ def read_in_place(
     sections = found.sections
     if found.kind == "markdown" and len(whole.content) <= SHORT:
         sections = [Section("", name, whole.content)]
-    created = whole.created or _date(found.text)
     notes: dict[str, Note] = {}
     for number, one in enumerate(sections):
         text = normalise(one.text)
@@ -58,7 +55,7 @@ def read_in_place(
         aliases = (stem, *whole.aliases) if number == 0 else ()
         notes[path] = Note(
             path, NoteKind.SOURCE, one.key, id=id_of(one.place), space=space, title=_title(name, one.title),
-            tags=tuple(dict.fromkeys(tags))[:MAX_TAGS], source=source, created=created, updated=changed,
+            tags=tuple(dict.fromkeys(tags))[:MAX_TAGS], source=source, created=whole.created, updated=changed,
             aliases=tuple(dict.fromkeys(aliases)), links=tuple(links), content=text, everywhere=space is None,
         )  # fmt: skip
     return ReadInPlace(found.digest, notes)
@@ -82,14 +79,3 @@ def _title(name: str, heading: str) -> str:
     heading = heading.lstrip(", ")  # of a page of a PDF without a title
     same = name.casefold() in heading.casefold() or heading.casefold() in name.casefold()
     return (max(name, heading, key=len) if same else f"{name}: {heading}")[:MAX_TITLE]
-
-
-def _date(text: str) -> datetime | None:
-    """Return the date in the property `date` of a text's frontmatter."""
-    front = FRONT.match(text.removeprefix("\ufeff"))
-    found = _DATE.search(front["block"]) if front is not None else None
-    try:
-        date = None if found is None else datetime.fromisoformat(found[1])
-    except ValueError:
-        return None
-    return date if date is None or date.tzinfo is not None else date.replace(tzinfo=UTC)

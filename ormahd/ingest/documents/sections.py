@@ -26,7 +26,7 @@ MOST: Final = 5_000
 _ATX = re.compile(r" {0,3}(?P<marks>#{1,6})(?P<text>[ \t].*)?")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-{2,})[ \t]*")
 _FENCE = re.compile(r" {0,3}(?P<fence>`{3,}|~{3,})(?P<rest>.*)")
-FRONT = re.compile(r"---[ \t]*\n(?P<block>(?:(?!---[ \t]*\n).*\n){0,500}?)(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
+_FRONT = re.compile(r"---[ \t]*\n(?P<block>(?:(?!---[ \t]*\n).*\n){0,500}?)(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
 _FRONT_LINE = re.compile(r"(?:[A-Za-z_][\w .-]*:(?:[ \t].*)?|[ \t]*-[ \t].*|[ \t]+.*|#.*|[ \t]*)")
 _FRONT_TITLE = re.compile(r"^title:(?P<title>.*)$", re.MULTILINE)
 _LINK = re.compile(r"!?\[(?P<text>[^\]\[]*)\]\([^()]*\)|\[\[(?:[^\]|\[]*\|)?(?P<name>[^\]|\[]*)\]\]")
@@ -95,7 +95,7 @@ def divided(parts: Sequence[tuple[Sequence[str], str, int]]) -> list[Section]:
 def _without_front(text: str) -> tuple[str, str]:
     """Return (text without its frontmatter, title in the frontmatter or ""). Lines between two `---` that do not have
     the form of frontmatter, such as a letterhead, stay in the text."""
-    found = FRONT.match(text)
+    found = _FRONT.match(text)
     if found is None or not all(_FRONT_LINE.fullmatch(line) for line in found["block"].splitlines()):
         return text, ""
     title = _FRONT_TITLE.search(found["block"])
