@@ -14,7 +14,7 @@ archived memory if no other memory fits as well. Source: seeds/data-model (tiers
 - A day without any request counts only a little towards a lease (`model.strength`).
 - A memory that was quoted in full in a whisper, or was among the first results of a recall, starts its lease again.
   Only confirmed use makes the lease longer.
-- The lease of an imported or adopted memory with an old date starts when the memory came into the vault.
+- The lease of an imported memory with an old date starts when the memory came into the vault.
 - An important memory fades later, but not never (REFERENCE F 14).
 - An archived memory comes back when it is opened or judged useful (F 13). A memory that had faded also comes back when
   it is whispered, because whispers from the archive need a higher gate. A recall brings nothing back, because it always
