@@ -12,7 +12,7 @@ import pytest
 
 from ormahd import api
 from ormahd.errors import BadRequest, Internal, NotFound, TooLarge, Unavailable
-from ormahd.logs import formatter
+from ormahd.logs import LINE
 from ormahd.process import priority
 from ormahd.rpc import sockets
 from ormahd.rpc.wire import connect
@@ -60,7 +60,7 @@ def test_a_fault_in_a_handler_is_an_incident_and_the_daemon_lives(query, caplog)
         incident = caught.value.data["incident"]
         assert connection.call("hello").phase == "ready"
         until(lambda: "Traceback" in caplog.text or f"{incident}\n" in caplog.text)
-    said = "\n".join(formatter("text").format(record) for record in caplog.records)
+    said = "\n".join(LINE.format(record) for record in caplog.records)
     assert incident in said
     assert "serving.py" in said, "the log has the traceback"
     assert "secret words" not in said, "but not the words that an exception may quote"
