@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from ormahctl import offline, render
+from ormahctl import offline, render, supervise
 from ormahctl.options import OneOf
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
@@ -59,6 +59,8 @@ def config(session: Session, what: str, key: str | None, value: str | None) -> i
             render.emit({"file": found["file"], "settings": {key: found["settings"][key]}})
         else:
             render.out(said.rstrip("\n"))
+            if supervise.version(session.socket_path) is not None:
+                render.note("the daemon that runs takes it up after: ormahctl restart")
         return 0
     if value is not None or (key is not None and what != "show"):
         raise click.UsageError(f"config {what} takes no {'VALUE' if value is not None else 'KEY'}", context)

@@ -20,7 +20,7 @@ from ormahd.actions.views import saying
 from ormahd.api import ConflictItem, SyncResult
 from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError, Unavailable, VaultBusy
 from ormahd.git.refs import is_ancestor
-from ormahd.git.remote import DENIED, Network, Progress, Remote, Unreachable, find, shown
+from ormahd.git.remote import DENIED, REMOTE, Network, Progress, Remote, Unreachable, find, shown
 from ormahd.sync.join import card_of, carry_out, count, merge_base, plan
 from ormahd.sync.replaced import tell
 from ormahd.sync.state import check_here, check_there, note_synced
@@ -58,7 +58,7 @@ PATIENCE: Final = 10.0
 
 
 def sync(ormah: Ormah, caller: Caller, progress: Progress, *, chance: random.Random | None = None) -> SyncResult:
-    """Sync with the remote that the current branch follows, or the one in the setting `sync.remote`.
+    """Sync with the remote that the current branch follows, or `REMOTE`.
 
     Raises:
         Unavailable: the remote is unreachable; all changes are safe here. NotFound: there is no remote yet.
@@ -67,7 +67,7 @@ def sync(ormah: Ormah, caller: Caller, progress: Progress, *, chance: random.Ran
     """
     with one_at_a_time(ormah):
         only_as_root(ormah)
-        remote = find(ormah.vault.git, ormah.settings.sync.remote)
+        remote = find(ormah.vault.git, REMOTE)
         chance = chance or random.Random()  # noqa: S311 - no secret hangs on it
         return sync_with(ormah, remote, caller, progress, chance)
 
@@ -316,7 +316,7 @@ def setup(
     with one_at_a_time(ormah):
         only_as_root(ormah)
         git = ormah.vault.git
-        name = ormah.settings.sync.remote
+        name = REMOTE
         known = configured(git, name)
         if known is not None and known != address and not replace:
             raise Conflict(

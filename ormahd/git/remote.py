@@ -26,6 +26,8 @@ from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError, Unavailabl
 from ormahd.git.process import GitFailed, environment
 from ormahd.git.repository import Git
 
+REMOTE: Final = "origin"
+"""The git remote to sync with, unless the branch is configured to follow another one: the name that git gives it."""
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _SCP: Final = re.compile(r"(?:[^@/\s]*@)?(\[[0-9A-Fa-f:.]+\]|[^/:@\s\\]{2,}):(?!//)(.*)", re.DOTALL)
 """`git@host:path`. The host has at least two characters: a single letter before the colon is a Windows drive."""

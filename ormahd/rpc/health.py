@@ -21,6 +21,7 @@ from ormahd.api import (
     SyncHealth,
     VectorsHealth,
 )  # fmt: skip
+from ormahd.git.remote import REMOTE
 from ormahd.index.rows import MEMORIES, Filter
 from ormahd.ingest.intake import Intake
 from ormahd.jobs.judging import Judging
@@ -65,7 +66,7 @@ def _sync(ormah: Ormah, waiting: int) -> SyncHealth | None:
     if not (chosen.interval_minutes or state.last or state.trouble):
         return None
     return SyncHealth(
-        chosen.remote, chosen.interval_minutes, iso(state.last), iso(state.offline_since), state.trouble, waiting
+        REMOTE, chosen.interval_minutes, iso(state.last), iso(state.offline_since), state.trouble, waiting
     )
 
 

@@ -16,12 +16,6 @@ from ormahd.settings.learning import ExtractionSettings, JudgeSettings, SessionS
 
 
 class SyncSettings(Group):
-    remote: str = Field(
-        default="origin",
-        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$",
-        max_length=100,
-        description="The git remote to sync with, unless the branch is configured to follow another one.",
-    )
     interval_minutes: Annotated[float, Field(ge=0.0, le=10_080.0, allow_inf_nan=False)] = Field(
         default=0.0,
         description="Minutes between two automatic syncs with the git remote; 0: only `ormahctl sync` syncs.",
