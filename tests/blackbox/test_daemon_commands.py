@@ -64,10 +64,10 @@ def test_config_check_finds_faults(house: House, text, words):
 
 def test_config_check_names_every_fault(house: House) -> None:
     file = house.home / "c.toml"
-    file.write_text('[vault]\nquiet_seconds = "some"\nbusy_wait_seconds = -3\n[whisper]\ngat = 0.4\n[nowhere]\nx = 1\n')
+    file.write_text('[vault]\nbusy_wait_seconds = -3\n[whisper]\nmax_nodes = "some"\ngat = 0.4\n[nowhere]\nx = 1\n')
     done = ormahd(house, "config", "check", "--json", "--config", str(file))
     told = [one["what"] for one in json.loads(done.stdout)["findings"]]
-    wanted = ("whisper.gat", "nowhere.x", "vault.quiet_seconds", "vault.busy_wait_seconds")
+    wanted = ("whisper.gat", "nowhere.x", "whisper.max_nodes", "vault.busy_wait_seconds")
     assert [any(name in what for what in told) for name in wanted] == [True] * 4
     assert len(told) == 4
     first = ormahd(house, "config", "show", "--config", str(file))
