@@ -126,7 +126,7 @@ def merge_driver() -> None:
     """Merge three versions of a note, read from standard input, for git while no daemon runs."""
     from ormahd.rpc import merging
 
-    answer = merging.answer(sys.stdin.buffer.read(), merging.files_of(Path.cwd()))
+    answer = merging.answer(sys.stdin.buffer.read())
     sys.stdout.buffer.write(answer)
 
 

@@ -44,7 +44,6 @@ from ormahd.rpc.hooks import Hooks
 from ormahd.rpc.server import Server
 from ormahd.sessions.excluded import is_excluded
 from ormahd.state import whispers
-from ormahd.vault.conversion import BlobFiles
 from ormahd.whisper.pipeline import Whisper
 
 log = logging.getLogger("ormahd.daemon")
@@ -128,8 +127,7 @@ def run(
             return reply
 
         server = Server(
-            listening, answer, hook=hooks.answer, on_broken=signals.broken,
-            files=BlobFiles(ormah.vault.git), events=ormah.events,
+            listening, answer, hook=hooks.answer, on_broken=signals.broken, events=ormah.events,
         )  # fmt: skip
         house.callback(life.stop_serving, server)
         server.start()

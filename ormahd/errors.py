@@ -107,8 +107,7 @@ class Internal(OrmahError):
 
 
 class VaultBusy(OrmahError):
-    """Another program holds the repository. With `stored: true` in `data` the write is durable, and its commit
-    follows."""
+    """Another program holds the repository. Nothing was changed; the request can be repeated."""
 
     code = "vault_busy"
     exit_status = 75

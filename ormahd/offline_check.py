@@ -17,10 +17,10 @@ from ormahd.actions.admin import worst_first
 from ormahd.api import Finding
 from ormahd.config import Config
 from ormahd.errors import NotFound, OrmahError
-from ormahd.git.repository import Git, locate
+from ormahd.git.repository import Git
 from ormahd.note.read import parse
 from ormahd.note.values import NoteKind
-from ormahd.vault.create import CARD, find_card
+from ormahd.vault.create import CARD, check_ground, check_repository, find_card
 from ormahd.vault.excluded import Excluded
 from ormahd.watch.decide import of_skipped
 from ormahd.watch.scan import walk
@@ -47,13 +47,10 @@ def vault_findings(config: Config) -> list[Finding]:
     except OrmahError as exc:
         return [Finding(level="error", what=exc.message, path=CARD, mend=exc.hint or "")]
     try:
-        place = locate(root)
+        check_repository(root)
     except OrmahError as exc:
         return [Finding(level="error", what=exc.message, mend=exc.hint or "")]
-    if place is None:
-        what = f"{root} is a vault, but its git repository is gone"
-        return [Finding(level="error", what=what, mend="bring .git back from a backup")]
-    git = Git(place)
+    git = Git(root)
     try:
         return sorted(_notes(root, Excluded(root, git.is_ignored)), key=worst_first)
     finally:
@@ -67,6 +64,10 @@ def _absent(root: Path, origin: str) -> Finding:
         what = f"there can be no vault at {root}: {there} is no folder"
         mend = "set vault.path to a folder" + ("" if origin == "default" else f"; it is set in {origin}")
         return Finding(level="error", what=what, mend=mend)
+    try:
+        check_ground(root)
+    except OrmahError as exc:
+        return Finding(level="error", what=exc.message, mend=exc.hint or "")
     what = f"there is no vault at {root}"
     return Finding(level="warning", what=what, mend="the daemon makes one when it starts: ormahctl up")
 

@@ -114,7 +114,6 @@ class Ormah:
             check_secrets=self.settings.secrets.redact,
         )
         index.first_path = self.reconciler.first_path
-        index.blob_id = vault.conversion.known_id
         self.reworded = Reworded(vault, index)
         self._watcher: Watcher | None = None
         self.socket: Path | None = None

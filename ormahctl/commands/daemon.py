@@ -95,9 +95,8 @@ def status(session: Session, verbose: bool) -> None:
 
 def _troubles(health: HealthResult) -> None:
     """Print what does not work, or not fully."""
-    if health.queued or health.busy:
-        busy = f": {render.line(health.busy)}" if health.busy else ""
-        _line("git", render.paint(f"busy{busy}; {render.count(health.queued, 'write')} safe and waiting", "yellow"))
+    if health.busy:
+        _line("git", render.paint(f"busy: {render.line(health.busy)}; writes are refused meanwhile", "yellow"))
     for one in health.sources:
         for wrong in one.troubles:
             since = f"{render.line(wrong.path)}: {render.line(wrong.why)}, since {render.moment(wrong.since)}"

@@ -117,13 +117,6 @@ def doctor(ormah: Ormah, progress: Progress = lambda *_: None) -> list[Finding]:
         found.append(_standing(lock, ormah.clock()))
     elif busy := ormah.vault.busy():
         found.append(Finding("warning", f"git is held: {busy}", mend="finish it (git status); writes wait until then"))
-    queued = ormah.vault.waiting
-    if queued:
-        found.append(
-            Finding(
-                "warning", f"writes that are safe and wait for git: {queued}", mend="finish what holds git (git status)"
-            )
-        )
     if why := ormah.polling():
         found.append(
             Finding(

@@ -223,7 +223,6 @@ def _remove_from_files(ormah: Ormah, found: PurgeSurvey, naming: set[str], calle
             kind=Kind.PURGE,
             source=caller.source,
             person=caller.source == PERSON,
-            queue=False,
         )
         with tx:
             rows = ormah.index.notes([wanted.node_id] if wanted.node_id else [], connections=False).values()
@@ -232,7 +231,7 @@ def _remove_from_files(ormah: Ormah, found: PurgeSurvey, naming: set[str], calle
             bury(ormah, tx, of_notes(ormah, notes))
             for path, oid in sorted(tree.items()):
                 if (oid in touched or path in naming) and path not in tx.wishes:
-                    _clean(tx, found, path, vault.read(path), vault.blob(oid, path))
+                    _clean(tx, found, path, vault.read(path), vault.blob(oid))
             if found.in_history:
                 known = vault.read(purge_records.FILE)
                 data = purge_records.with_record(known, tx.op, ormah.moment())

@@ -66,7 +66,6 @@ def sync(ormah: Ormah, caller: Caller, progress: Progress, *, chance: random.Ran
         VaultBusy: another git operation or sync is under way.
     """
     with one_at_a_time(ormah):
-        only_as_root(ormah)
         remote = find(ormah.vault.git, REMOTE)
         chance = chance or random.Random()  # noqa: S311 - no secret hangs on it
         return sync_with(ormah, remote, caller, progress, chance)
@@ -114,15 +113,6 @@ def one_at_a_time(ormah: Ormah) -> Iterator[None]:
         state.done(ormah.clock())
     finally:
         state.busy.release()
-
-
-def only_as_root(ormah: Ormah) -> None:
-    """Raise BadRequest if the vault is a subfolder of a repository."""
-    if ormah.vault.prefix:
-        raise BadRequest(
-            f"the vault is a folder of the repository {ormah.vault.git.top}, which is not ormah's to sync",
-            hint="pull and push there as usual: git merges notes with ormah's merge driver",
-        )
 
 
 def network(ormah: Ormah) -> Network:
@@ -314,7 +304,6 @@ def setup(
     if not address or len(address) > MAX_URL or "\n" in address or "\0" in address or address.startswith("-"):
         raise BadRequest("the remote's address is empty or odd", hint="give a path, ssh://, user@host:path or https://")
     with one_at_a_time(ormah):
-        only_as_root(ormah)
         git = ormah.vault.git
         name = REMOTE
         known = configured(git, name)

@@ -114,7 +114,7 @@ def _attempt(
     changes = [_change(key, piece) for key, piece in pieces.items() if piece.now != piece.wanted]
     tx = ormah.vault.transaction(
         undo_subject(op), kind=Kind.UNDO, source=caller.source, body=undo_body(op, changes, reasons), run=run,
-        person=caller.source == PERSON, trailers=[(UNDOES, op.name)], queue=False,
+        person=caller.source == PERSON, trailers=[(UNDOES, op.name)],
     )  # fmt: skip
     with tx:
         write(tx, {key: (piece.now, piece.wanted) for key, piece in _buried(ormah, pieces).items()})

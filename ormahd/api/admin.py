@@ -84,8 +84,6 @@ class HealthResult(Result):
     nodes: int
     index: IndexHealth
     degraded: list[str]
-    queued: int
-    """Writes that are durable and wait for git."""
     busy: str | None
     watcher: str
     rss_mb: float

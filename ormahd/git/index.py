@@ -13,19 +13,24 @@ import contextlib
 import itertools
 import os
 import subprocess
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from ormahd.git.objects import TreeEntry
 from ormahd.git.process import GitFailed
+from ormahd.git.refs import is_of
 from ormahd.git.repository import NULL, Git
 from ormahd.process.disk import read_small, sync_directory, write_small
 
 _numbers = itertools.count()
 
-MARK = "ormah "
-"""The first word of an `index.lock` that Ormah made; the vault's id and the op follow. Git never reads this content."""
+MARK = b"ormah "
+"""The first word of an `index.lock` that Ormah made; the op follows. Git never reads this content. Only one daemon uses a
+vault at a time, so no other process can hold such a lock."""
+TEMPORARY = "index.ormah-"
+"""The beginning of the names of Ormah's own files beside git's index."""
 
 
 class IndexLock:
@@ -36,17 +41,9 @@ class IndexLock:
     its content, except on file systems without hard links.
     """
 
-    def __init__(self, git: Git, vault_id: str) -> None:
+    def __init__(self, git: Git) -> None:
         self.path = git.git_dir / "index.lock"
-        self.vault_id = vault_id
-        self._mark = f"{MARK}{vault_id} ".encode()
-        self._twin = git.git_dir / f"ormah-{vault_id}.lock"
-        self._claimed: set[bytes] = set()
-
-    def claim(self, op: str) -> None:
-        """From now on treat an `index.lock` that names this op as Ormah's, even if it names an earlier id of the
-        vault."""
-        self._claimed.add(op.encode())
+        self._twin = git.git_dir / f"{TEMPORARY}lock"
 
     def take(self, op: str) -> bool:
         """Take the lock for `op`. Return False if another program holds it.
@@ -55,7 +52,7 @@ class IndexLock:
         """
         if self.ours():
             return True
-        content = self._mark + f"{op} pid {os.getpid()}\n".encode()
+        content = MARK + f"{op} pid {os.getpid()}\n".encode()
         write_small(self._twin, content)
         try:
             os.link(self._twin, self.path)
@@ -69,25 +66,19 @@ class IndexLock:
             with open(fd, "wb") as file:
                 file.write(content)
         finally:
-            with contextlib.suppress(FileNotFoundError):
-                self._twin.unlink()
+            self._twin.unlink(missing_ok=True)
         return True
 
     def ours(self) -> bool:
-        """Whether the content of the lock file shows that Ormah made it. Only one daemon uses a vault at a time, so
-        no other process can hold it."""
+        """Whether the content of the lock file shows that Ormah made it."""
         try:
-            found = read_small(self.path)
+            return read_small(self.path).startswith(MARK)
         except OSError:
             return False
-        words = found.split(b" ", 3)
-        claimed = len(words) > 2 and words[0] + b" " == MARK.encode() and words[2] in self._claimed
-        return claimed or found.startswith(self._mark)
 
     def release(self) -> None:
         if self.ours():
-            with contextlib.suppress(FileNotFoundError):
-                self.path.unlink()
+            self.path.unlink(missing_ok=True)
 
 
 class NextIndex:
@@ -97,15 +88,14 @@ class NextIndex:
     `publish` renames this file over git's index. Used only while `index.lock` is held.
     """
 
-    def __init__(self, git: Git, vault_id: str, entries: Mapping[bytes, TreeEntry | None]) -> None:
+    def __init__(self, git: Git, entries: Mapping[bytes, TreeEntry | None]) -> None:
         """`entries`: {committed path, relative to the repository's top: its entry in the new HEAD; None: deleted}."""
         self._git = git
         self.entries = entries
         # A new name each time: an orphaned git of a killed daemon may still be writing to an earlier one.
-        self._file = git.git_dir / f"index.ormah-{vault_id}-{os.getpid()}-{next(_numbers)}"
+        self._file = git.git_dir / f"{TEMPORARY}{os.getpid()}-{next(_numbers)}"
         self._index = git.git_dir / "index"
         self._child: subprocess.Popen[bytes] | None = None
-        self._input = b""
         try:
             self._begin()
         except OSError:  # git does not start
@@ -114,27 +104,21 @@ class NextIndex:
 
     def _begin(self) -> None:
         """Start `git update-index` on a copy of the index."""
-        git, entries = self._git, self.entries
         if self._index.exists():
-            _twin(self._index, self._file)
-        elif (head := git.head()) is not None:  # else the index would hold only our paths, and a commit delete the rest
-            git.run("read-tree", head, env={"GIT_INDEX_FILE": str(self._file)})
-        lines = []
-        for path, entry in entries.items():
-            mode, oid = (entry.mode.decode(), entry.oid) if entry else ("0", NULL)
-            lines.append(f"{mode} {oid}\t".encode() + path + b"\0")
-        index = {"GIT_INDEX_FILE": str(self._file)}
-        self._child = git.start("update-index", "-z", "--index-info", env=index)
-        self._input = b"".join(lines)
-        assert self._child.stdin
-        with contextlib.suppress(BrokenPipeError):
-            # What fits the pipe is sent now, so that git works at the same time; `ready` sends the rest.
-            os.set_blocking(self._child.stdin.fileno(), False)
-            sent = os.write(self._child.stdin.fileno(), self._input) if self._input else 0
-            self._input = self._input[sent:]
-            os.set_blocking(self._child.stdin.fileno(), True)
-            if not self._input:
-                self._child.stdin.close()
+            try:  # a hard link is as good as a copy, because git never changes an index file in place
+                os.link(self._index, self._file)
+            except OSError:
+                self._file.write_bytes(self._index.read_bytes())
+        elif (head := self._git.head()) is not None:
+            # Else the index would hold only our paths, and the person's next commit would delete all others.
+            self._git.run("read-tree", head, env={"GIT_INDEX_FILE": str(self._file)})
+        with tempfile.TemporaryFile() as lines:
+            for path, entry in self.entries.items():
+                mode, oid = (entry.mode.decode(), entry.oid) if entry else ("0", NULL)
+                lines.write(f"{mode} {oid}\t".encode() + path + b"\0")
+            lines.seek(0)
+            env = {"GIT_INDEX_FILE": str(self._file)}
+            self._child = self._git.start("update-index", "-z", "--index-info", env=env, stdin=lines)
 
     def ready(self) -> None:
         """Wait until the new index file is written, without putting it in place. Raises GitFailed, for example if git
@@ -142,9 +126,7 @@ class NextIndex:
         child, self._child = self._child, None
         if child is None:
             return
-        if child.stdin and not child.stdin.closed and not self._input:
-            child.stdin.close()
-        _, complaint = _communicate(child, self._input)
+        _, complaint = child.communicate()
         if child.returncode:
             raise GitFailed(["update-index"], child.returncode, complaint.decode("utf-8", "replace"))
 
@@ -160,22 +142,7 @@ class NextIndex:
     def drop(self) -> None:
         with contextlib.suppress(GitFailed):
             self.ready()
-        with contextlib.suppress(FileNotFoundError):
-            self._file.unlink()
-
-
-def _communicate(child: subprocess.Popen[bytes], rest: bytes) -> tuple[bytes, bytes]:
-    if child.stdin and child.stdin.closed:
-        child.stdin = None
-        return child.communicate()
-    return child.communicate(rest)
-
-
-def discard(git: Git, vault_id: str) -> None:
-    """Delete the temporary files that an interrupted update of git's index left."""
-    for path in [*git.git_dir.glob(f"index.ormah-{vault_id}*"), git.git_dir / f"ormah-{vault_id}.lock"]:
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()
+        self._file.unlink(missing_ok=True)
 
 
 def entries(git: Git, paths: list[bytes]) -> dict[bytes, str]:
@@ -188,19 +155,6 @@ def entries(git: Git, paths: list[bytes]) -> dict[bytes, str]:
             if path:
                 found[path] = meta.split(b" ")[1].decode()
     return found
-
-
-def _twin(index: Path, copy: Path) -> None:
-    """Hard-link `index` to `copy`, or copy it where that is not possible.
-
-    A hard link is as good as a copy, because git never changes an index file in place.
-    """
-    try:
-        os.link(index, copy)
-    except FileNotFoundError:
-        raise
-    except OSError:
-        copy.write_bytes(index.read_bytes())
 
 
 _OPERATIONS = {
@@ -217,8 +171,8 @@ _OPERATIONS = {
 def ref_locks(git: Git) -> list[Path]:
     """Return the paths of the ref lock files that would block moving HEAD, whether they exist or not."""
     branch = git.branch()
-    locks = [git.git_dir / "HEAD.lock", git.common / "packed-refs.lock"]
-    return [*locks, git.common / f"{branch}.lock"] if branch else locks
+    locks = [git.git_dir / "HEAD.lock", git.git_dir / "packed-refs.lock"]
+    return [*locks, git.git_dir / f"{branch}.lock"] if branch else locks
 
 
 def busy(git: Git, lock: IndexLock, *, held: bool = False) -> str | None:
@@ -244,23 +198,24 @@ def under_way(git: Git) -> str | None:
     return next((why for name, why in _OPERATIONS.items() if os.path.lexists(git.git_dir / name)), None)
 
 
-def clear_ours(git: Git, vault_id: str, moving: set[str], *, patience: float = 2.0) -> list[str]:
-    """Delete the ref locks that a git process started by Ormah left at a crash. Return a sentence about each. The
-    caller holds the vault's lock.
+def clear_ours(git: Git, ops: Collection[str], *, patience: float = 2.0) -> list[str]:
+    """Delete what an interrupted write of these `ops` left in the git directory: temporary files beside the index, and
+    ref locks. Return a sentence about each lock. The caller holds the vault's lock.
 
-    `moving`: the commits to which Ormah was moving a ref at the crash. A ref lock is that of Ormah's `git update-ref`
-    if it is empty or contains one of these commits. Such a process that still runs gets `patience` seconds to end by
-    itself.
+    A ref lock is that of Ormah's `git update-ref` if it is empty, or names a commit of one of the ops. Such a process
+    that still runs gets `patience` seconds to end by itself.
     """
-    discard(git, vault_id)
-    locks = [path for path in ref_locks(git) if moving and path.name != "packed-refs.lock"]
+    for path in git.git_dir.glob(f"{TEMPORARY}*"):
+        path.unlink(missing_ok=True)
+    locks = [path for path in ref_locks(git) if ops and path.name != "packed-refs.lock"]
     deadline = time.monotonic() + patience
     while any(path.exists() for path in locks) and time.monotonic() < deadline:
         time.sleep(0.02)
     said = []
     for path in locks:
         with contextlib.suppress(FileNotFoundError):
-            if path.read_text("ascii", "replace").strip() in {"", *moving}:
+            commit = git.resolve(text) if (text := path.read_text("ascii", "replace").strip()) else None
+            if not text or (commit is not None and any(is_of(git, commit, op) for op in ops)):
                 path.unlink()
                 said.append(f"removed the {path.name} that we held when we were stopped")
     return said

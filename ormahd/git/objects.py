@@ -16,7 +16,7 @@ import threading
 import zlib
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -33,7 +33,7 @@ STORED = {"commit": 1024, "tree": 4096}
 
 def write_pack(git: Git, fresh: Mapping[str, tuple[str, bytes]], flusher: Flusher) -> None:
     """Write the objects `fresh` ({oid: (kind, bytes)}) as one pack with its index, fsynced."""
-    folder = git.common / "objects" / "pack"
+    folder = git.git_dir / "objects" / "pack"
     with importing:
         from gitdb.pack import IndexWriter  # slow to import, and needed only for packs
 
@@ -175,11 +175,10 @@ class Tree:
 class Objects:
     """Reads git trees, builds new git objects in RAM, and writes several new objects to disk together."""
 
-    def __init__(self, git: Git, flusher: Flusher, packed: Callable[[], None] = lambda: None) -> None:
-        """`flusher` writes files in parallel. `packed` is called after a pack is written."""
+    def __init__(self, git: Git, flusher: Flusher) -> None:
+        """`flusher` writes files in parallel."""
         self._git = git
         self._flusher = flusher
-        self._packed = packed
         self._trees: OrderedDict[str, Tree] = OrderedDict()
         self._lines = 0
         self._root: tuple[str | None, str] = (None, "")
@@ -187,7 +186,7 @@ class Objects:
         self._replaced: list[str] = []
         """Ids of the trees that were edited since the last `drop_replaced`."""
         self._lock = threading.Lock()
-        self.directory: Path = git.common / "objects"
+        self.directory: Path = git.git_dir / "objects"
 
     def oid(self, kind: str, data: bytes) -> str:
         return self._git.oid(kind, data)
@@ -260,9 +259,11 @@ class Objects:
                 )
             oid = entry.oid if entry is not None and entry.mode == TREE and depth < len(folders) else None
 
-    def file(self, root: str | None, path: bytes) -> TreeEntry | None:
+    def file(
+        self, root: str | None, path: bytes, fresh: Mapping[str, tuple[str, bytes]] | None = None
+    ) -> TreeEntry | None:
         """Return the entry of the regular file at `path` below the tree `root`; None if there is none."""
-        entry = self.find(root, path)
+        entry = self.find(root, path, fresh)
         return None if entry is None or entry.mode in {LINK, TREE, GITLINK} else entry
 
     def reopen(self) -> None:
@@ -348,7 +349,6 @@ class Objects:
         """Write the objects `fresh` and fsync them: as loose files, or as one pack if there are many."""
         if len(fresh) >= PACK_FROM:
             write_pack(self._git, fresh, self._flusher)
-            self._packed()
             return
         self._flusher.each(lambda item: self._write_loose(item[0], *item[1]), list(fresh.items()))
         self._flusher.each(sync_directory, [*{self.directory / oid[:2] for oid in fresh}, self.directory])

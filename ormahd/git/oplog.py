@@ -230,15 +230,13 @@ class LogView(Struct, frozen=True, dict=True):
 
 
 class OpLog:
-    """Reads the commits of a repository that changed files below `prefix` (a path ending in a slash; "": all
-    commits), and keeps them in RAM.
+    """Reads the commits of a repository, and keeps them in RAM.
 
     Thread-safe: each caller gets a `LogView` that does not change.
     """
 
-    def __init__(self, git: Git, prefix: str) -> None:
+    def __init__(self, git: Git) -> None:
         self._git = git
-        self._below = ["--full-history", "--", prefix.rstrip("/")] if prefix else []
         self._lock = threading.Lock()
         self._view = LogView(None, (), {})
 
@@ -292,7 +290,7 @@ class OpLog:
         if not merged:
             return found
         by_commit = {entry.commit: entry for entry in found}  # branches were merged: take git's order
-        order = self._git.run("rev-list", "--date-order", head, *self._below).decode().split()
+        order = self._git.run("rev-list", "--date-order", head).decode().split()
         return [by_commit[commit] for commit in order if commit in by_commit]
 
     def _read(self, revision: str, *options: str) -> Iterator[tuple[str, LogEntry]]:
@@ -300,7 +298,7 @@ class OpLog:
 
         The mark is git's `%m` (`<`: only in the left side of `A...B`; else `>`), with a `+` for a merge.
         """
-        for record in self._git.log(_FORMAT, *options, revision, *self._below):
+        for record in self._git.log(_FORMAT, *options, revision):
             mark, commit, parents, seconds, text = os.fsdecode(record).lstrip("\n").split("\x1f", 4)
             yield mark + ("+" if " " in parents else ""), _entry(commit, int(seconds), text)
 

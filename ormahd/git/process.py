@@ -8,8 +8,8 @@ therefore only used to open and read repositories.
 
 from __future__ import annotations
 
-import functools
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -72,17 +72,18 @@ def executable() -> str:
     The environment variable `GIT_PYTHON_GIT_EXECUTABLE` may name it, as for GitPython, so that both use the same git.
     """
     name = os.environ.get("GIT_PYTHON_GIT_EXECUTABLE") or "git"
-    found = _find(name, os.environ.get("PATH"))
-    if not os.access(found, os.X_OK):  # git was installed elsewhere meanwhile
-        _find.cache_clear()
-        found = _find(name, os.environ.get("PATH"))
-    return found
+    return shutil.which(name) or name
 
 
-@functools.lru_cache(maxsize=8)
-def _find(name: str, path: str | None) -> str:
-    """Return the full path of the program `name` in `path` (a PATH), or `name` if it is not found. Cached."""
-    return shutil.which(name, path=path) or name
+NEEDED = "2.38"
+
+
+def check_version() -> None:
+    """Raise Unavailable if git is missing or too old."""
+    said = call(["version"], cwd=Path("/")).decode("utf-8", "replace").strip()
+    found = re.search(r"(\d+)\.(\d+)", said)
+    if found is None or (int(found[1]), int(found[2])) < (2, 38):
+        raise Unavailable(f"{said} is too old", hint=f"install git {NEEDED} or newer")
 
 
 class GitFailed(Unavailable):
@@ -126,7 +127,7 @@ def call(
             raise Unavailable(
                 f"{cwd} is gone", hint="put the vault back, or set vault.path to where it is now"
             ) from exc
-        raise Unavailable("git is not installed", hint="install git 2.36 or newer") from exc
+        raise Unavailable("git is not installed", hint=f"install git {NEEDED} or newer") from exc
     if done.returncode not in set(ok):
         raise GitFailed(arguments, done.returncode, done.stderr.decode("utf-8", "replace"))
     return done.stdout

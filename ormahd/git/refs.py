@@ -44,7 +44,7 @@ class HeadMover:
             raise Internal("HEAD is moved once by each of these")
         self._child = None
         branch = git.branch()
-        folder = git.git_dir if branch is None else (git.common / branch).parent
+        folder = git.git_dir if branch is None else (git.git_dir / branch).parent
         _, complaint = child.communicate(f"update HEAD {new} {old or NULL}\n".encode())
         if child.returncode:
             said = complaint.decode("utf-8", "replace")

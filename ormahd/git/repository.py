@@ -44,61 +44,14 @@ class Signature(Struct, frozen=True):
         return f"{self.name} <{self.email}> {seconds} +0000"
 
 
-class RepositoryFolders(Struct, frozen=True):
-    """Where a repository is.
-
-    `top`: the working tree. `git_dir`: the git directory. `common`: the same folder; in a linked worktree, the git
-    directory of the main worktree.
-    """
-
-    top: Path
-    git_dir: Path
-    common: Path
-    bare: bool
-
-
-def locate(folder: Path) -> RepositoryFolders | None:
-    """Return the repository that contains `folder`, or None. Raises Unavailable if git refuses it (wrong owner,
-    damage)."""
-    try:
-        out = call(["rev-parse", "--is-bare-repository", "--absolute-git-dir", "--git-common-dir"], cwd=folder)
-    except GitFailed as exc:
-        if "not a git repository" in exc.stderr and "gitfile" not in exc.stderr:
-            return None
-        if "dubious ownership" in exc.stderr or "unsafe" in exc.stderr:
-            raise Unavailable(
-                f"git refuses {folder}: it belongs to another user",
-                hint=f"if you trust it: git config --global --add safe.directory {folder}",
-            ) from exc
-        raise
-    bare, git_dir, common = os.fsdecode(out).rstrip("\n").split("\n")
-    if bare == "true":
-        return RepositoryFolders(Path(git_dir), Path(git_dir), Path(git_dir), True)
-    try:
-        top = os.fsdecode(call(["rev-parse", "--show-toplevel"], cwd=folder)).rstrip("\n")
-    except GitFailed as exc:
-        raise Unavailable(
-            f"{folder} lies inside a repository's .git", hint="set vault.path to a folder of notes"
-        ) from exc
-    return RepositoryFolders(Path(top), Path(git_dir), (folder / common).resolve(), False)
-
-
-def ignored_around(place: RepositoryFolders, folder: Path) -> bool:
-    """Whether the repository `place` ignores the notes in `folder`, which is inside it and need not exist yet."""
-    # Ask about a file inside it: a rule for folders (`/vault/`) does not match a folder that does not exist yet.
-    inside = "./" + os.path.relpath(folder / "note.md", os.path.realpath(place.top))
-    out = call(["check-ignore", "--", inside], cwd=place.top, env=_ANY_PATHSPEC, ok=(0, 1))
-    return bool(out)
-
-
 class Git:
     """Runs git commands in one repository, and reads its objects by one long-lived git process, which `close` ends.
     Thread-safe."""
 
-    def __init__(self, place: RepositoryFolders) -> None:
-        self.top = place.top
-        self.git_dir = place.git_dir
-        self.common = place.common
+    def __init__(self, top: Path) -> None:
+        """`top`: the folder with the repository `.git`."""
+        self.top = top
+        self.git_dir = top / ".git"
         self._options = ["--git-dir", str(self.git_dir), "--work-tree", str(self.top)]
         for key, value in CONFIG.items():
             self._options += ["-c", f"{key}={value}"]
@@ -148,9 +101,13 @@ class Git:
         return call(arguments, options=self._options, cwd=self.top, input=input, env=env, ok=ok)
 
     def start(
-        self, *arguments: str, env: Mapping[str, str] | None = None, new_session: bool = False
+        self,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        stdin: IO[bytes] | int = subprocess.PIPE,
+        new_session: bool = False,
     ) -> subprocess.Popen[bytes]:
-        """Start a git command with pipes for all three streams. The caller must wait for its end.
+        """Start a git command with pipes for its streams, unless `stdin` is a file. The caller must wait for its end.
 
         `new_session`: start it in a process group of its own. It can then be ended with all its children, and signals
         to the daemon's group do not reach it.
@@ -159,7 +116,7 @@ class Git:
             [executable(), *self._options, *arguments],
             cwd=self.top,
             env=environment(env),
-            stdin=subprocess.PIPE,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=new_session,
@@ -272,7 +229,9 @@ class Git:
         A branch whose commit git cannot read has at least one of them.
         """
         branch = self.branch()
-        return branch is not None and not any(os.path.lexists(self.common / folder / branch) for folder in ("", "logs"))
+        return branch is not None and not any(
+            os.path.lexists(self.git_dir / folder / branch) for folder in ("", "logs")
+        )
 
     def resolve(self, revision: str) -> str | None:
         """Return the full id of the object that a revision names, or None if it names none."""
@@ -313,11 +272,6 @@ class Git:
             self._settings = {key: value if line else "true" for key, line, value in entries}
         return self._settings
 
-    def flag(self, key: str, *, default: bool) -> bool:
-        """Return a boolean of git's configuration, parsed as git does. `key`: in lower case."""
-        said = self.settings().get(key)
-        return default if said is None else said.lower() not in {"false", "no", "off", "0", ""}
-
     def is_ignored(self, paths: Iterable[str]) -> set[str]:
         """Return those of `paths` (posix, relative to the top) that git ignores."""
         plain: list[str] = []
@@ -334,13 +288,12 @@ class Git:
         out = self.run("check-ignore", "-z", "--stdin", *options, input=asked, ok=(0, 1), env=_ANY_PATHSPEC)
         return {os.fsdecode(path[2:]) for path in out.split(b"\0") if path}
 
-    def listing(self, revision: str = "HEAD", under: str = "") -> dict[str, str]:
-        """Return `{path relative to the top: blob id}` of a commit's regular files in the folder `under`."""
+    def listing(self, revision: str = "HEAD") -> dict[str, str]:
+        """Return `{path: blob id}` of a commit's regular files."""
         if revision == "HEAD" and self.head() is None:
             return {}
         found = {}
-        pathspec = ["--", under + "/"] if under else []
-        for record in self.stream("ls-tree", "-r", "-z", "--full-tree", revision, *pathspec):
+        for record in self.stream("ls-tree", "-r", "-z", "--full-tree", revision):
             meta, _, path = record.partition(b"\t")
             mode, kind, oid = meta.split(b" ")
             if kind == b"blob" and mode != b"120000":

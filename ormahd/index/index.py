@@ -120,7 +120,6 @@ class Index(Reader):
         self.first_path: FirstPath | None = None
         """Returns which of several files with the same id had the id first (see `FirstPath`). Set by `Ormah`; None
         without a git history."""
-        self.blob_id: Callable[[str, bytes], str] = lambda _path, data: write.git_blob(data)
         """Returns the blob id that git gives to a file (path, bytes). `Ormah` replaces this function by the vault's."""
 
     @classmethod
@@ -206,7 +205,7 @@ class Index(Reader):
         self.indexer.wake()
 
     def _blob(self, path: str, data: bytes) -> str:
-        return "" if path.startswith("/") else self.blob_id(path, data)  # a section of a source is in no repository
+        return "" if path.startswith("/") else write.git_blob(data)  # a section of a source is in no repository
 
     def touched(self, states: Sequence[FileState]) -> None:
         """Store the new size, mtime and inode of files that were touched. A file whose bytes (`digest`) are not those

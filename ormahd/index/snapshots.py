@@ -184,8 +184,7 @@ class Build(Struct):
         """Build the index as it would be if some files of the present vault changed. `changed`: path -> new bytes.
         Returns and raises what `make` does."""
         entries = [
-            write.entry(path, data, _state(path, data, when), self.index.blob_id(path, data))
-            for path, data in changed.items()
+            write.entry(path, data, _state(path, data, when), write.git_blob(data)) for path, data in changed.items()
         ]
         return self._copied(lambda database: self._store(database, entries, ()))
 

@@ -391,7 +391,7 @@ class Proposals:
         A decision may have arrived by a sync or have been undone. The text of a memory may have changed, or changed
         back.
         """
-        if self._ormah.vault.waiting or self._ormah.vault.busy():
+        if self._ormah.vault.busy():
             return  # a decision made just now may not be in its file yet
         rows = book.rows(self._ormah.state)
         notes = self._notes([row.nodes for row in rows])

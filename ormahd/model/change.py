@@ -84,15 +84,6 @@ class ChangedFile(Struct, frozen=True):
     data: bytes | None
     stat: Stat | None = None
     """The stat of the file after `data` was written; None if unknown."""
-    apart: bool = False
-    """Whether the commit gets other content at `path` than the folder: `held` instead of `data`."""
-    held: bytes | None = None
-    """The content in the commit if `apart`; None: the commit has no file there."""
-
-    @property
-    def in_history(self) -> bytes | None:
-        """The content of the file in the commit; None: the commit has no file at `path`."""
-        return self.held if self.apart else self.data
 
 
 class Committed(Struct, frozen=True):

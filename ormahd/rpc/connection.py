@@ -30,7 +30,6 @@ from ormahd.errors import Internal, OrmahError, TooLarge, Unavailable
 from ormahd.rpc import merging
 from ormahd.rpc.codec import HOOK, MERGE, Frames, encode, error_reply, pack, result_reply
 from ormahd.text.secrets import redact_name
-from ormahd.vault.conversion import BlobFiles
 
 CHUNK: Final = 262_144
 IN_FLIGHT: Final = 4
@@ -203,12 +202,9 @@ class Counts:
 class RequestHandler:
     """Answers calls, hooks and merges: returns the bytes of the reply frame, also if the request fails."""
 
-    def __init__(
-        self, answer: Answer, hook: Hook | None, limit: int, counts: Counts, files: BlobFiles | None = None
-    ) -> None:
+    def __init__(self, answer: Answer, hook: Hook | None, limit: int, counts: Counts) -> None:
         self._answer = answer
         self._hook = hook
-        self._files = files
         self._limit = limit
         self._counts = counts
 
@@ -267,7 +263,7 @@ class RequestHandler:
         self._counts.add("requests")
         said, outcome = b"", f"internal {secrets.token_hex(4)}"
         try:
-            said = merging.answer(body, self._files)
+            said = merging.answer(body)
             outcome = merging.OUTCOMES[said[:1]]
         except Exception as exc:  # noqa: BLE001 - one merge fails, and the driver reports that to git
             self._counts.add("faults")

@@ -51,7 +51,7 @@ def health(
             bytes=ormah.index.size(), model=ormah.settings.embedding.model, head=position,
             fresh=position == ormah.vault.head(),
         ), degraded=degraded,
-        queued=ormah.vault.waiting, busy=ormah.vault.busy(), watcher=ormah.watcher_state(), rss_mb=admin.rss_mb(),
+        busy=ormah.vault.busy(), watcher=ormah.watcher_state(), rss_mb=admin.rss_mb(),
         threads=threading.active_count(), clients=clients, jobs=runner.health(), sync=_sync(ormah, waiting),
         warnings=[*ormah.warnings, *ormah.state.notices, *ormah.vault.notices()], proposals=runner.proposals.pending(), conflicts=waiting,
         last_whisper=None if last is None else iso(last.time), last_whisper_agent=None if last is None else last.agent,

@@ -8,16 +8,12 @@ filter, which takes no lock either.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import Final
 
-from ormahd.errors import BadRequest, OrmahError
-from ormahd.git.repository import Git, locate
+from ormahd.errors import BadRequest
 from ormahd.note.merge import MergeConflict, merge_file
-from ormahd.vault.conversion import BlobFiles, FilterFailed
 
 MERGED: Final = b"="
 """Mark of a reply: the file was merged, and its bytes follow."""
@@ -33,7 +29,7 @@ OUTCOMES: Final = {MERGED: "ok", CONFLICT: "conflict", REFUSED: "refused"}
 LENGTH: Final = 4
 
 
-def answer(body: bytes, files: BlobFiles | None = None) -> bytes:
+def answer(body: bytes) -> bytes:
     """Merge the versions in a request's body. Return the body of the reply.
 
     Request: path in the repository, base, ours, theirs, each after its length (4 bytes, big endian). An empty base
@@ -41,43 +37,20 @@ def answer(body: bytes, files: BlobFiles | None = None) -> bytes:
     after their length. After `MERGED` follows the merged file. After `CONFLICT` follows nothing, or ours and theirs,
     each after its length; both are already merged except for the conflicting fields.
 
-    The versions are git's blobs. For a path with a git filter, `files` converts them to files, and the merged file
-    back to a blob. A conflict in such a path is refused, because conflict markers between encrypted blobs are
-    useless.
-
     Raises:
         BadRequest: the body does not have four parts.
     """
-    path, *versions = _parts(body)
+    path, base, ours, theirs = _parts(body)
     name = path.decode("utf-8", "surrogateescape")
-    behind = files if files is not None and files.filtered(name) else None
-    try:
-        if behind is not None:
-            versions = [behind.file(name, one) if one else one for one in versions]
-        base, ours, theirs = versions
-        merged = merge_file(base or None, ours, theirs, name)
-        if merged.data is not None:
-            words = _words(f"{_shown(name)}: {reason}" for reason in merged.reasons)
-            return MERGED + _part(words) + (merged.data if behind is None else behind.blob(name, merged.data))
-    except FilterFailed as exc:
-        return REFUSED + _part(_words([f"{exc.message}; yours is kept"]))
+    merged = merge_file(base or None, ours, theirs, name)
+    if merged.data is not None:
+        return MERGED + _part(_words(f"{_shown(name)}: {reason}" for reason in merged.reasons)) + merged.data
     if any(conflict.field == "id" for conflict in merged.conflicts):
         return REFUSED + _part(_words([_strangers(name, merged.conflicts)]))
     both = _both(name, merged.conflicts)
-    if behind is not None:
-        return REFUSED + _part(_words([f"{both}; yours is kept; `git checkout --theirs` gives the other"]))
     sides = [merge_file(base or None, *pair, name, keep_ours=True).data for pair in ((ours, theirs), (theirs, ours))]
     settled = b"".join(_part(side) for side in sides if side is not None) if None not in sides else b""
     return CONFLICT + _part(_words([f"{both}; both versions stand in the file"])) + settled
-
-
-def files_of(top: Path) -> BlobFiles | None:
-    """Return the object that converts blobs to files and back for the repository at `top`; None if it is bare or
-    cannot be opened."""
-    with contextlib.suppress(OSError, OrmahError):
-        place = locate(top)
-        return None if place is None or place.bare else BlobFiles(Git(place))
-    return None
 
 
 def _parts(body: bytes) -> list[bytes]:

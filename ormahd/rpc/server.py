@@ -29,7 +29,6 @@ from ormahd.rpc.pools import Pools, lane_of
 from ormahd.rpc.sockets import Listener, Listening
 from ormahd.rpc.subscriptions import SUBSCRIBE, Subscriptions
 from ormahd.state.events import EventStream
-from ormahd.vault.conversion import BlobFiles
 
 log = logging.getLogger("ormahd.server")
 
@@ -71,13 +70,12 @@ class Server:
         *,
         hook: Hook | None = None,
         on_broken: Callable[[], None] = lambda: None,
-        files: BlobFiles | None = None,
         events: EventStream | None = None,
     ) -> None:
         """Create a server that listens at the path `at`, or on the socket `at` that already listens.
 
         `answer` and `hook` run in worker threads. `on_broken` is called if an exception ends the server's loop.
-        `files` converts between files and the blobs that git's merge driver sends. `events` are sent to clients that
+        `events` are sent to clients that
         subscribed.
 
         Raises:
@@ -85,7 +83,7 @@ class Server:
         """
         self._limits = limits
         self._counts = Counts()
-        self._desk = RequestHandler(answer, hook, limits.frame_bytes, self._counts, files)
+        self._desk = RequestHandler(answer, hook, limits.frame_bytes, self._counts)
         self._pools = Pools(limits.threads)
         self._selector = selectors.DefaultSelector()
         listening = at if isinstance(at, Listening) else sockets.listen(at)

@@ -69,7 +69,7 @@ def count(vault: Vault, commits: str, without: str | None) -> int:
 def card_of(vault: Vault, commit: str) -> Card | None:
     """Return the card of the vault in this commit; None: the commit has no card. Raises Unavailable, Incompatible."""
     line = vault.git.run("ls-tree", commit, "--", CARD).decode().split()
-    return read_card(vault.blob(line[2], CARD), vault.root) if line and line[0] in {_FILE, EXECUTABLE} else None
+    return read_card(vault.blob(line[2]), vault.root) if line and line[0] in {_FILE, EXECUTABLE} else None
 
 
 def check_files(vault: Vault, base: str | None, other: str) -> None:
@@ -265,7 +265,7 @@ def carry_out(
     unchanged = dict.fromkeys(one.node for one in found.conflicts if one.node and one.node not in found.nodes)
     named = [("Ormah-Nodes", node) for node in unchanged if node]
     tx = vault.transaction(
-        subject, kind=Kind.SYNC, source=source, person=person, body="\n".join(said), queue=False,
+        subject, kind=Kind.SYNC, source=source, person=person, body="\n".join(said),
         trailers=[*named, *(("Ormah-Conflict", one.path) for one in found.conflicts), ("Ormah-Machine", machine())],
     )  # fmt: skip
     commits = {"base": found.base, "ours": found.head, "theirs": found.other}

@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import logging
 import os
-import stat
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from msgspec import Struct, field
 
-from ormahd.errors import Conflict, OrmahError
+from ormahd.errors import Conflict, OrmahError, Unavailable
 from ormahd.git.index import IndexLock, NextIndex, busy
-from ormahd.git.objects import EXECUTABLE, FILE, Objects, TreeEntry
+from ormahd.git.objects import FILE, Objects, TreeEntry
 from ormahd.git.process import GitFailed
 from ormahd.git.refs import HeadMover, Moved, find_commit, is_ancestor, within
 from ormahd.git.repository import Git, Signature
 from ormahd.model.change import Committed
 from ormahd.process.disk import Flusher, sync_directory
 from ormahd.vault.conflicts import late_save
-from ormahd.vault.conversion import Conversion
-from ormahd.vault.intents import FileStep, Intents, WriteIntent
+from ormahd.vault.intents import IntentFile, Intents, WriteIntent
 from ormahd.vault.transaction import check, settle
 from ormahd.vault.worktree import Displaced, Worktree, Write
 
@@ -33,21 +31,18 @@ DAEMON = Signature("ormahd", "ormahd@localhost")
 
 Fresh = dict[str, tuple[str, bytes]]
 """Git objects that are not written yet: `{id: (kind, bytes)}`."""
-Told = dict[bytes, TreeEntry | None]
-"""`{path: entry}`: the entries that git's index must get. None: the path is removed from it."""
+Changes = dict[bytes, TreeEntry | None]
+"""`{path: entry}`: the entries that a tree, or git's index, must get. None: the path is removed from it."""
 
 
 class Builder:
     """Builds the git objects of ops (blobs, trees, commits) in RAM. Writes nothing to disk."""
 
-    def __init__(self, git: Git, objects: Objects, conversion: Conversion, where: Callable[[str], bytes]) -> None:
-        """`where` converts a path relative to the vault's root to the path in git's trees."""
+    def __init__(self, git: Git, objects: Objects) -> None:
         self._git = git
         self._objects = objects
-        self._conversion = conversion
-        self._where = where
 
-    def build(self, intents: Sequence[WriteIntent], head: str | None, fresh: Fresh) -> tuple[list[str | None], Told]:
+    def build(self, intents: Sequence[WriteIntent], head: str | None, fresh: Fresh) -> tuple[list[str | None], Changes]:
         """Build the commits of these ops on top of the commit `head`. Return (for each op the id of its commit, the
         entries that git's index must get). The id is None when `head` contains the op's changes. New objects are
         added to `fresh`."""
@@ -55,73 +50,29 @@ class Builder:
         parent = head
         person = self._git.identity()
         commits: list[str | None] = []
-        told: Told = {}
+        all_changes: Changes = {}
         for intent in intents:
-            before = None
-            if intent.first is not None and (tree := self._first(intent, root, fresh)) != root:
-                author, committer = _who(intent, person)
-                parents = [] if parent is None else [parent]
-                before = self._objects.add_commit(tree, parents, author, committer, intent.first, fresh)
-                root, parent = tree, before
             changes = self._changes(intent, root, fresh)
-            told |= changes
+            all_changes |= changes
             tree = self._objects.edit(root, changes, fresh)
             commit = self._commit(intent, tree, root, parent, head, person, fresh)
-            commits.append(commit or before)
+            commits.append(commit)
             if commit is not None:
                 root, parent = tree, commit
-        return commits, told
+        return commits, all_changes
 
-    def _first(self, intent: WriteIntent, root: str | None, fresh: Fresh) -> str:
-        """Return the id of the tree of the op's first commit, which has the files as the person wrote them. `root`:
-        the tree before the op."""
-        changes = {
-            self._where(step.path): self._entry(step.path, step.first, root, fresh, self._looks(intent, step))
-            for step in intent.steps
-            if step.first is not None
-        }
-        return self._objects.edit(root, changes, fresh)
-
-    def _entry(self, name: str, data: bytes, root: str | None, fresh: Fresh, looks: bool) -> TreeEntry:
-        """Return the tree entry for the file `name` with the bytes `data`. If `looks`, it gets the executable bit of
-        the file on disk, else that of the file in the tree `root`. The blob is added to `fresh`."""
-        path = self._where(name)
-        old = self._objects.find(root, path, fresh)
-        runs = old is not None and old.mode == EXECUTABLE
-        if looks and self._runs(path) not in (runs, None) and self._trusts_modes():
-            runs = not runs
-        return TreeEntry(
-            EXECUTABLE if runs else FILE, self._objects.add_blob(self._conversion.checked_in(name, data), fresh)
-        )
-
-    @staticmethod
-    def _looks(intent: WriteIntent, step: FileStep) -> bool:
-        """Whether the commit takes the executable bit from the file on disk, as `git add` does: when the op is the
-        person's and the file existed before."""
-        return intent.person and step.old is not None
-
-    def _runs(self, path: bytes) -> bool | None:
-        """Whether the file at a path is executable by its owner; None: there is no such file."""
-        try:
-            mode = os.lstat(os.path.join(os.fsencode(self._git.top), path)).st_mode
-        except OSError:
-            return None
-        return bool(mode & stat.S_IXUSR) if stat.S_ISREG(mode) else None
-
-    def _trusts_modes(self) -> bool:
-        """Whether the executable bit is meaningful on this file system (`core.fileMode`, which git detects)."""
-        return self._git.flag("core.filemode", default=True)
-
-    def _changes(self, intent: WriteIntent, root: str | None, fresh: Fresh) -> Told:
-        changes: Told = {}
+    def _changes(self, intent: WriteIntent, root: str | None, fresh: Fresh) -> Changes:
+        changes: Changes = {}
         for step in intent.steps:
-            path = self._where(step.path)
-            data = step.in_history
+            path = os.fsencode(step.path)
+            old = self._objects.file(root, path, fresh)
             changes[path] = (
-                None if data is None else self._entry(step.path, data, root, fresh, self._looks(intent, step))
+                None
+                if step.data is None
+                else TreeEntry(FILE if old is None else old.mode, self._objects.add_blob(step.data, fresh))
             )
         for entry in intent.entries:
-            path = self._where(entry.path)
+            path = os.fsencode(entry.path)
             file = changes[path] if path in changes else self._objects.find(root, path, fresh)
             oid = entry.oid or (file.oid if file is not None else None)
             if entry.removed:
@@ -146,29 +97,24 @@ class Builder:
         if other is None or (head is not None and is_ancestor(self._git, other, head)):
             if tree == root:
                 return None
-        elif parent == head and tree == self._objects.root(other) and _within(self._git, head, other):
+        elif (
+            parent == head
+            and tree == self._objects.root(other)
+            and (head is None or is_ancestor(self._git, head, other))
+        ):
             return other
         else:
             parents.append(other)
-        author, committer = _who(intent, person)
-        return self._objects.add_commit(tree, parents, author, committer, intent.message, fresh)
-
-
-def _who(intent: WriteIntent, person: Signature | None) -> tuple[str, str]:
-    """Return the author and committer lines of a commit. `person`: the identity that git is configured with, or
-    None."""
-    seconds = int(intent.time.timestamp())
-    committer = person or DAEMON
-    if intent.person:
-        author = person or Signature("person", DAEMON.email)
-    else:
-        author = Signature.named(intent.source, DAEMON.email)
-    return author.line(seconds), committer.line(seconds)
-
-
-def _within(git: Git, commit: str | None, other: str) -> bool:
-    """Whether `commit` is an ancestor of `other`; True for None (no commit yet)."""
-    return commit is None or is_ancestor(git, commit, other)
+        seconds = int(intent.time.timestamp())
+        committer = person or DAEMON
+        author = (
+            person or Signature("person", DAEMON.email)
+            if intent.person
+            else Signature.named(intent.source, DAEMON.email)
+        )
+        return self._objects.add_commit(
+            tree, parents, author.line(seconds), committer.line(seconds), intent.message, fresh
+        )
 
 
 ATTEMPTS = 5
@@ -179,19 +125,13 @@ log = logging.getLogger(__name__)
 
 
 class Queued(Struct, eq=False):
-    """One op in the writer's queue: its intent is decided, but it is not in the history yet.
+    """One op in the writer's queue.
 
-    `promised`: the intent is durable. A batch's intents are made durable together, before any file is written.
-    `acknowledged`: the caller got the answer that the change is stored. The op may then be merged, but never refused.
-    `uncertain`: a crash or an error interrupted the op. `recovery.repair` must first find out how far it got.
     `done`: event that is set when the op is over; it then has a `result`, an `error`, or (nothing to commit) neither.
     `tried`: event that is set with `done`, and also when a first try failed because of `why`.
     """
 
     intent: WriteIntent
-    promised: bool = False
-    acknowledged: bool = False
-    uncertain: bool = False
     tried: threading.Event = field(default_factory=threading.Event)
     done: threading.Event = field(default_factory=threading.Event)
     why: str | None = None
@@ -199,14 +139,8 @@ class Queued(Struct, eq=False):
     error: BaseException | None = None
 
 
-Refused = Callable[["Queued", Conflict, bool], WriteIntent | None]
-"""Called with (op, conflict, whether this is the last attempt) when a file is not the version that the op expects.
-Returns a new intent to try, or None to leave the op out."""
-
-
-class _LookAgain(Exception):
-    """Raised when the branch moved, or may have moved, but the batch could not be completed. The ops of the batch
-    become `uncertain`."""
+class _Interrupted(Exception):
+    """Raised when the branch moved, or may have moved, but the batch could not be completed."""
 
 
 class _Placed(Struct):
@@ -244,13 +178,10 @@ class Applier:
         self,
         git: Git,
         objects: Objects,
-        conversion: Conversion,
         worktree: Worktree,
         intents: Intents,
         flusher: Flusher,
         *,
-        vault_id: str,
-        prefix: str,
         at: Callable[[str], None],
         still: Callable[[], None],
     ) -> None:
@@ -258,77 +189,66 @@ class Applier:
         another process has taken over the vault's lock."""
         self.git = git
         self.objects = objects
-        self.conversion = conversion
         self.worktree = worktree
         self.intents = intents
-        self.lock = IndexLock(git, vault_id)
+        self.lock = IndexLock(git)
         self.flusher = flusher
-        self._vault_id = vault_id
-        self._prefix = prefix
         self.at = at
+        self.interrupted: list[IntentFile] = []
+        """Batches that a crash or an error interrupted; `recovery.finish` must run before the next batch."""
         self._still = still
-        self._promising = threading.Lock()
-        self._builder = Builder(git, objects, conversion, self.where)
+        self._stuck = False
+        """Whether a file of the present batch could not be put back."""
+        self._builder = Builder(git, objects)
 
-    def rename(self, vault_id: str) -> None:
-        """Use another vault id from now on in index.lock, where it marks the lock as Ormah's."""
-        self.lock = IndexLock(self.git, vault_id)
-        self._vault_id = vault_id
+    def apply(self, ops: Sequence[Queued]) -> str | None:
+        """Commit the ops in order. Return None when all are over, or else the reason why they must wait.
 
-    def where(self, path: str) -> bytes:
-        """Return the path of a file of the vault as git's trees spell it: relative to the top of the repository, as
-        bytes."""
-        return (self._prefix + path).encode("utf-8", "surrogateescape")
-
-    def promise(self, ops: Sequence[Queued]) -> None:
-        """Make the intents of those ops durable that are not `promised` yet, and mark these ops as promised. If it
-        raises OSError, no intent of theirs is on disk."""
-        with self._promising:
-            new = [op for op in ops if not op.promised]
-            if not new:
-                return
-            self.at("promising")
-            self.intents.write_all([op.intent for op in new])
-            for op in new:
-                op.promised = True
-            self.at("promised")
-
-    def apply(self, batch: Sequence[Queued], refused: Refused) -> str | None:
-        """Commit the ops of `batch` in order. Return None when all are done, or else the reason why they must wait.
-
-        Each committed op gets a `result`, except one whose changes HEAD had already. `refused` is called when a file
-        is not the version that its op expects. If an exception is raised, no op of the batch was done, though some
-        may be promised.
+        Each committed op gets a `result`, except one whose changes HEAD had already. An op gets an `error` if a file is
+        not the version that it expects. If an exception is raised, no op was done.
         """
         self._still()
         if why := busy(self.git, self.lock):
-            self.lock.release()  # left by `repair`: other programs must not wait for it while we wait
             return why
-        self.promise(batch)  # before the lock: after a crash the intent tells that the lock is ours
-        if not self.lock.take(batch[0].intent.op):
-            return HELD
-        with self.worktree.held():
-            return self._locked(batch, refused)
+        self.at("promising")
+        batch = self.intents.write([op.intent for op in ops])  # after a crash the intent tells that the lock is ours
+        self.at("promised")
+        keep = self._stuck = False
+        try:
+            if not self.lock.take(batch.ops[0].op):
+                return HELD
+            with self.worktree.held():
+                why, keep = self._locked(ops)
+        finally:
+            if keep or self._stuck:
+                self.interrupted.append(batch)
+            else:
+                self.intents.done(batch)
+                self.at("cleared")
+        return why
 
-    def _locked(self, batch: Sequence[Queued], refused: Refused) -> str | None:
+    def _locked(self, ops: Sequence[Queued]) -> tuple[str | None, bool]:
+        """Commit the ops while index.lock is held, and release it. Return (the reason why they must wait or None,
+        whether they were interrupted, so that the lock and the intents stay)."""
         placed: list[_Placed] = []
         begun: _Next | None = None
         keep = False
+        why = None
         try:
             why = busy(self.git, self.lock, held=True)
             if why is None:
                 self.at("locked")
-                begun = self._begin([op.intent for op in batch], self.git.head())  # git starts while files are placed
-                self._place(batch, refused, placed)
+                begun = self._begin([op.intent for op in ops], self.git.head())  # git starts while files are placed
+                self._place(ops, placed)
                 why = self._commit(placed, begun) if placed else None
             if why:
                 self._take_back(placed)
-        except _LookAgain as exc:
-            # HEAD has ops that git's index lacks: keep the lock, so that no program commits before that is repaired.
+        except _Interrupted as exc:
+            # HEAD may have ops that git's index lacks: keep the lock, so that no program commits before that is mended.
             keep = True
+            log.warning("a write was interrupted: %s", exc)
             for one in placed:
-                one.op.acknowledged = one.op.uncertain = True
-            return str(exc)
+                self._tell_interrupted(one, exc)
         except BaseException:
             self._take_back(placed)
             raise
@@ -337,17 +257,18 @@ class Applier:
                 self.lock.release()
             if begun is not None:
                 begun.drop()
-        if why:
-            return why
-        self.at("unlocked")
-        for one in placed:
-            self._finish(one)
-        return None
+        if why is None and not keep:
+            self.at("unlocked")
+            for one in placed:
+                self._finish(one)
+        return why, keep
 
     # Files
 
-    def _place(self, batch: Sequence[Queued], refused: Refused, placed: list[_Placed]) -> None:
-        waiting = [_Placed(op, self._writes(op.intent)) for op in batch]
+    def _place(self, ops: Sequence[Queued], placed: list[_Placed]) -> None:
+        """Write the files of the ops to the folder. An op with a file that is not the expected version gets an error,
+        and is left out; the others are added to `placed`."""
+        waiting = [_Placed(op, self._writes(op.intent)) for op in ops]
         try:
             self.flusher.each(self.worktree.stage, [write for one in waiting for _, write in one.writes])
             self.at("staged")
@@ -357,51 +278,32 @@ class Applier:
         root = self.objects.root(self.git.head())
         for number, one in enumerate(waiting):
             try:
-                if self._place_one(one, refused, root):
-                    placed.append(one)
+                self._check(one.op.intent, root)
+                for _, write in one.writes:
+                    self.worktree.place(write)
+                    self.at("exchanged")
+                placed.append(one)
+            except Conflict as conflict:
+                self._take_back([one])
+                one.op.error = conflict
             except BaseException:
                 self._take_back(waiting[number:])
                 raise
         self.at("placed")
 
-    def _place_one(self, one: _Placed, refused: Refused, root: str | None) -> bool:
-        """Write the files of one op to the folder. When a file is not the expected version, `refused` gives another
-        intent to try, or none. Return False when it gave none, so that the op is left out. `root`: HEAD's tree when
-        index.lock was taken."""
-        for attempt in range(ATTEMPTS):
-            try:
-                self._check(one.op.intent, root)
-                self._unchanged(one.op.intent)
-                for _, write in one.writes:
-                    self.worktree.place(write)
-                    self.at("exchanged")
-                return True
-            except Conflict as conflict:
-                self._take_back([one])
-                intent = refused(one.op, conflict, attempt == ATTEMPTS - 1)
-                if intent is None:
-                    break
-                one.op.intent = intent
-                one.writes = self._writes(intent)
-                self.flusher.each(self.worktree.stage, [write for _, write in one.writes])
-        return False
-
     def _check(self, intent: WriteIntent, root: str | None) -> None:
-        """Raise Conflict when HEAD has a file, symlink or submodule in the place of a folder that the op needs, or
-        when the vault's folder has another file in the place of a symlink or submodule that the op brings in."""
+        """Raise Conflict when HEAD has a file, symlink or submodule in the place of a folder that the op needs, when
+        the folder has another file in the place of a symlink or submodule that the op brings in, or when a file that
+        the op commits without writing it was changed since the op was decided: a git process that held index.lock
+        before us (`git stash`, `git checkout`) may have replaced it."""
         for step in intent.steps:
             if step.data is not None:
-                self.objects.passable(root, self.where(step.path))
+                self.objects.passable(root, os.fsencode(step.path))
+            if step.base == step.data and (found := self.worktree.read(step.path)) != step.data:
+                raise Displaced(step.path, found)
         if intent.entries:
             freed = {step.path for step in intent.steps if step.data is None}
             check(self.worktree, intent.entries, freed, self._target)
-
-    def _unchanged(self, intent: WriteIntent) -> None:
-        """Raise Displaced when a file that the op commits without writing it was changed since the op was decided. A
-        git process that held index.lock before us (`git stash`, `git checkout`) may have replaced the file."""
-        for step in intent.steps:
-            if step.base == step.data and (found := self.worktree.read(step.path)) != step.data:
-                raise Displaced(step.path, found)
 
     def settle(self, intent: WriteIntent) -> None:
         """Make the symlinks, submodules and executable bits in the folder match `intent.entries`, which were
@@ -416,7 +318,7 @@ class Applier:
     @staticmethod
     def _writes(intent: WriteIntent) -> list[tuple[int, Write]]:
         return [
-            (number, Write(step.path, step.old, step.data, intent.token(number), step.first is not None))
+            (number, Write(step.path, step.old, step.data, intent.token(number)))
             for number, step in enumerate(intent.steps)
             if step.base != step.data
         ]
@@ -426,28 +328,43 @@ class Applier:
             for _, write in reversed(one.writes):
                 try:
                     self.worktree.take_back(write)
-                except OSError as exc:  # it cannot be undone, so recovery must complete it from its intent
+                except OSError as exc:
                     log.error("%s cannot be taken back: %s", write.path, exc.strerror)
-                    one.op.acknowledged = one.op.uncertain = True
+                    self._stuck = True
 
-    def _finish(self, one: _Placed) -> None:
-        intent = one.op.intent
+    def _result(self, one: _Placed) -> None:
         if one.commit is not None:
+            intent = one.op.intent
             stats = {number: write.stat for number, write in one.writes}
             changes = tuple(step.change(stats.get(number)) for number, step in enumerate(intent.steps))
             one.op.result = Committed(
                 intent.op, one.commit, intent.kind, intent.source, intent.subject, intent.time, changes, one.parent
             )
+
+    def _tell_interrupted(self, one: _Placed, exc: _Interrupted) -> None:
+        """Give the op its result if HEAD has its commit, else an error."""
+        try:
+            if one.commit is not None and within(self.git, one.commit, self.git.head()):
+                self._result(one)
+                return
+        except OrmahError:
+            pass  # git does not say what HEAD is
+        one.op.error = Unavailable(
+            f"it is not known whether the change was written: {exc}",
+            hint="look at `ormahctl history` and `ormahctl doctor` before you repeat it",
+        )
+
+    def _finish(self, one: _Placed) -> None:
+        self._result(one)
+        intent = one.op.intent
         try:
             for number, write in one.writes:
                 late = self.worktree.finish(write)
                 if late is not None:
                     log.warning("%s", late_save(self.worktree, intent, number, late))
-            self.intents.done(intent.op)
-        except (OSError, OrmahError) as exc:  # the commit is made; its intent remains, and the next start examines it
+        except (OSError, OrmahError) as exc:  # the commit is made; the next start sets what was staged aside
             why = exc.code if isinstance(exc, OrmahError) else exc.strerror
             log.error("%s is written, but not tidied up: %s", intent.name, why)
-        self.at("cleared")
 
     # History
 
@@ -455,31 +372,26 @@ class Applier:
         """Build the commits of these ops on the commit `head` in RAM, and start the git processes that will write the
         index and move the branch."""
         fresh: Fresh = {}
-        commits, told = self._builder.build(intents, head, fresh)
+        commits, changes = self._builder.build(intents, head, fresh)
         tip = next((commit for commit in reversed(commits) if commit is not None), None)
-        index = NextIndex(self.git, self._vault_id, told)
+        index = NextIndex(self.git, changes)
+        last = intents[-1]
         try:
-            mover = None if tip is None else self._mover(intents[-1])
+            mover = None if tip is None else HeadMover(
+                self.git, who=self.git.identity() or DAEMON, seconds=int(last.time.timestamp()),
+                reason=f"ormah ({last.kind}): {last.message.splitlines()[0]}",
+            )  # fmt: skip
         except BaseException:
             index.drop()
             raise
         return _Next(tuple(intents), head, commits, tip, fresh, index, mover)
-
-    def _mover(self, last: WriteIntent) -> HeadMover:
-        return HeadMover(
-            self.git,
-            who=self.git.identity() or DAEMON,
-            seconds=int(last.time.timestamp()),
-            reason=f"ormah ({last.kind}): {last.message.splitlines()[0]}",
-        )
 
     def _commit(self, placed: Sequence[_Placed], begun: _Next) -> str | None:
         """Commit the ops in `placed`, whose files are written already, and move the branch. Return None when HEAD has
         the commits, or else the reason why the batch must wait.
 
         If an exception is raised before the branch has moved, the caller can undo the changes of files. `begun`:
-        commits that were built in advance; they are used if no op was left out or rewritten and HEAD did not move
-        since.
+        commits that were built in advance; they are used if no op was left out and HEAD did not move since.
         """
         intents = tuple(one.op.intent for one in placed)
         folders = {folder for one in placed for _, write in one.writes for folder in self.worktree.folders(write)}
@@ -498,14 +410,14 @@ class Applier:
             if outcome is Moved.HELD:
                 return "another git program holds the branch's lock"
             if any(find_commit(self.git, one.op.intent.op, since=head) for one in placed):
-                raise _LookAgain("an earlier attempt has moved the branch")
+                raise _Interrupted("an earlier attempt has moved the branch")
             if why := busy(self.git, self.lock, held=True):
                 return why
         return "the branch keeps moving under other commits"
 
     def _move(self, placed: Sequence[_Placed], made: _Next, folders: Sequence[str]) -> Moved:
         """Make the objects and the directory entries of `folders` durable, and move the branch to the last commit.
-        Raises _LookAgain when a step failed after the branch moved, or when git cannot say whether it moved; the
+        Raises _Interrupted when a step failed after the branch moved, or when git cannot say whether it moved; the
         files of the ops are then left as written."""
         works: list[Callable[[], object]] = [partial(self.objects.write, made.fresh)]
         works += [partial(sync_directory, folder) for folder in folders]
@@ -520,13 +432,11 @@ class Applier:
         made.index.ready()
         self.at("index-ready")
         try:
-            self.intents.moving([made.tip])
             self.at("moving")
             outcome = made.mover.move(made.head, made.tip)
-            self.intents.moved()
         except (OSError, OrmahError) as exc:
             if self._may_have(made.tip):
-                raise _LookAgain(f"the branch has moved, but {exc}") from exc
+                raise _Interrupted(str(exc)) from exc
             raise
         if outcome is Moved.YES:
             self.at("ref")
@@ -547,5 +457,5 @@ class Applier:
                 self.settle(one.op.intent)
             made.index.publish()
         except (OSError, GitFailed) as exc:
-            raise _LookAgain(f"the index cannot be written: {exc}") from exc
+            raise _Interrupted(f"git's index cannot be written: {exc}") from exc
         self.at("index")

@@ -3,9 +3,6 @@
 Versions are set aside under `.ormah/conflicts/<op>/`, which git and editors ignore. A sync conflict keeps all its
 versions (`base`, `ours`, `theirs`) and describes them in `about.json`; any other file there is a version that could not
 be merged with a later edit.
-
-Acknowledged ops (`vault_busy` with `stored: true`, or found after a crash) can no longer be refused. If their files
-have changed since, they are merged where possible, and a person's version is never lost.
 """
 
 from __future__ import annotations
@@ -13,11 +10,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from ormahd.api import ConflictItem
 from ormahd.errors import Ambiguous, Conflict, NotFound
@@ -25,7 +22,7 @@ from ormahd.model.change import is_op, sha256
 from ormahd.note.merge import merge_file
 from ormahd.process.disk import FOLDER as DAMAGED
 from ormahd.process.disk import sync_directory, write_durably
-from ormahd.vault.intents import FileStep, WriteIntent
+from ormahd.vault.intents import WriteIntent
 from ormahd.vault.worktree import Worktree, Write
 
 CONFLICTS = ".ormah/conflicts"
@@ -233,78 +230,6 @@ def item(one: SetAside) -> ConflictItem:
 
 def _text(name: str) -> str:
     return name.encode("utf-8", "replace").decode()
-
-
-def on_today(worktree: Worktree, intent: WriteIntent) -> tuple[WriteIntent | None, list[str]]:
-    """Rewrite an op so that it starts from the files that are in the folder now. Return (the new intent, sentences on
-    what was set aside). The intent is None when nothing of the op is left.
-
-    A step that conflicts with a person's change is dropped, and its bytes are saved under `.ormah/conflicts`. An op
-    that removes a file, or that joins another history, is applied as a whole or not at all: when two memories are
-    merged, the note of one must not be removed unless the other gets the merged text; and a join must not count as
-    complete with a part missing.
-    """
-    steps: list[FileStep] = []
-    lost: list[FileStep] = []
-    for step in intent.steps:
-        try:
-            now = worktree.read(step.path)
-        except Conflict:
-            lost.append(step)
-            continue
-        rewritten = _step_today(step, now)
-        (lost if rewritten is None else steps).append(rewritten or step)
-    whole = intent.joins is not None or any(step.data is None or step.apart for step in intent.steps)
-    if lost and whole:
-        return None, take_back(worktree, intent, steps)
-    said = [_set_aside(worktree.root, intent, step) for step in lost]
-    return (replace(intent, steps=tuple(steps)) if steps or intent.joins is not None else None), said
-
-
-def take_back(worktree: Worktree, intent: WriteIntent, steps: Sequence[FileStep]) -> list[str]:
-    """Give up a whole op after a crash: undo those of its `steps` (as rewritten by `on_today`) that were written, and
-    save the op's new bytes under `.ormah/conflicts`. Return sentences on what was done."""
-    for number, step in enumerate(steps):
-        _as_before(worktree, intent, step, number)
-    return give_up(worktree, intent)
-
-
-def give_up(worktree: Worktree, intent: WriteIntent) -> list[str]:
-    """Save the new bytes of a whole op under `.ormah/conflicts` instead of committing them. Return sentences on what
-    was done. An op that joins another history is only dropped: that history is unchanged, and the next sync joins it
-    again."""
-    if intent.joins is not None:
-        drop(worktree.root, intent.op)
-        return [f"{intent.name} was taken back: a file was changed meanwhile; the next sync brings it in"]
-    return [_set_aside(worktree.root, intent, step) for step in intent.steps]
-
-
-def _step_today(step: FileStep, now: bytes | None) -> FileStep | None:
-    if now in (step.base, step.data):
-        return replace(step, base=now)
-    if now is None or step.data is None:
-        return None  # one side removed the file, the other changed it
-    merged = merge_file(step.base, now, step.data, step.path).data
-    return None if merged is None else replace(step, base=now, data=merged)
-
-
-def _as_before(worktree: Worktree, intent: WriteIntent, step: FileStep, number: int) -> None:
-    """Put the bytes from before the op back into a file that was written before the crash, because the op cannot be
-    completed. `number`: the step's number, for the name of the staged file."""
-    before = next(old.base for old in intent.steps if old.path == step.path)
-    if step.base == before or step.base != step.data:
-        return
-    write = Write(step.path, step.old, before, f"{intent.op}.undo{number}")
-    worktree.stage(write)
-    worktree.place(write)
-    worktree.finish(write)
-
-
-def _set_aside(root: Path, intent: WriteIntent, step: FileStep) -> str:
-    if step.data is None:
-        return f"kept {step.path}: it changed before {intent.name} could remove it"
-    where = save_aside(root, intent.op, step.path, step.data)
-    return f"kept {step.path} as it is: {intent.name} could not be merged into it and waits in {where}"
 
 
 def late_save(worktree: Worktree, intent: WriteIntent, number: int, late: bytes) -> str:

@@ -7,6 +7,7 @@ remove the file, which is a modify/delete conflict once the file has grown.
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import threading
 import tomllib
@@ -21,8 +22,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ormahd.errors import Incompatible, Unavailable
-from ormahd.git.process import call
-from ormahd.git.repository import RepositoryFolders, Signature, ignored_around, locate
+from ormahd.git.process import GitFailed, call
+from ormahd.git.repository import Git, Signature
 from ormahd.model import spaces, strength
 from ormahd.model.change import Entropy, Kind, sha256
 from ormahd.model.node import ABOUT_SELF, NodeType, Tier, is_node_id
@@ -30,7 +31,6 @@ from ormahd.note.merge import is_lines
 from ormahd.note.values import path_for
 from ormahd.note.write import compose
 from ormahd.process.disk import sync_directory, write_durably
-from ormahd.vault.intents import Intents
 from ormahd.vault.worktree import Worktree
 
 if TYPE_CHECKING:
@@ -44,9 +44,8 @@ CARD = ".ormah/vault.toml"
 UNDER_WAY = ".ormah/creating"
 IGNORED = "/lock\n/intent/\n/tmp/\n/conflicts/\n/creating\n"
 """The parts of `.ormah` that belong to the running daemon; content of `.ormah/.gitignore`."""
-ATTRIBUTES = "*.md -text merge=ormah\n*.jsonl -text merge=ormah\n"
-"""Lines of .gitattributes: no conversion of line ends, whatever `core.autocrlf` says, and our merge driver for notes
-(where it is configured)."""
+ATTRIBUTES = "* -text\n*.md merge=ormah\n*.jsonl merge=ormah\n"
+"""Lines of .gitattributes: git converts no file, and merges notes with our merge driver (where it is configured)."""
 LINES = (strength.STRENGTH_FILE, strength.ACTIVE_DAYS_FILE, spaces.FILE)
 """The JSON-lines files that every vault has, empty at first (see `NewLineFiles`)."""
 ROOT_IGNORED = ".DS_Store\n.trash/\n.obsidian/workspace*.json\n"
@@ -89,45 +88,69 @@ def read_card(data: bytes, root: Path) -> Card:
 
 
 def find_card(root: Path) -> Card | None:
-    """Return the card of the vault at `root`; None: there is no vault. If a crash interrupted the vault's creation,
-    the card is read from the intent of the first commit."""
+    """Return the card of the vault at `root`; None: there is no vault."""
     data = Worktree(root).read(CARD)
-    if data is None:
-        for intent in Intents(root).load()[0]:
-            data = next((step.data for step in intent.steps if step.path == CARD), data)
     return None if data is None else read_card(data, root)
 
 
-class VaultKind(Struct, frozen=True):
-    """How a folder becomes a vault: with which repository."""
-
-    own: bool
-    """Whether Ormah makes the repository, in the folder itself."""
-
-
-def choose(root: Path) -> VaultKind:
-    """Return how a folder becomes a vault: inside a repository that one is used, else Ormah makes one. A folder that the
-    surrounding repository ignores gets its own.
-
-    Raises Unavailable for a bare repository, for `/` and for the home directory.
-    """
+def check_ground(root: Path) -> None:
+    """Raise Unavailable if no vault can be made in the folder `root`: it is neither absent nor empty, and Ormah did not
+    begin to make a vault there."""
     if root in (Path(root.anchor), Path(os.path.realpath(os.path.expanduser("~")))):
         raise Unavailable(
             f"{root} is no folder of notes", hint="set vault.path to a folder of its own, such as ~/notes"
         )
-    marker = root / UNDER_WAY
-    if marker.exists():
-        words = marker.read_text("ascii").split()
-        return VaultKind("own" in words)
-    around = root
-    while not around.is_dir():
-        around = around.parent
-    place = locate(around)
-    if place is not None and place.bare:
+    inside = set(os.listdir(root)) - {".ormah", ".DS_Store"} if root.is_dir() else set()
+    if inside and not (root / UNDER_WAY).exists():
+        if {"HEAD", "objects", "refs"} <= inside:
+            raise _refusal(root, "it is a bare git repository")
+        if ".git" in inside and (root / ".ormah/.gitignore").exists():
+            raise Unavailable(
+                f"{root / CARD} is missing: without it the vault does not know itself",
+                hint=f"git -C {root} restore --staged --worktree {CARD}",
+            )
+        if ".git" in inside:
+            kind = "a git repository" if (root / ".git").is_dir() else "a worktree or submodule of a git repository"
+            raise _refusal(root, f"it is {kind} that Ormah did not make")
+        raise _refusal(root, "it has files that Ormah did not make")
+
+
+def check_repository(root: Path) -> None:
+    """Raise Unavailable if the vault at `root` has no repository, or one of a kind that Ormah does not use. Raises
+    GitFailed if git cannot read it."""
+    place = root / ".git"
+    if not os.path.lexists(place):
         raise Unavailable(
-            f"{root} is a bare repository: it has no folder of files", hint="clone it, and set vault.path to the clone"
+            f"{root} is a vault, but its git repository is gone",
+            hint=f"bring .git back from a backup, or begin a new history with `git init {root}`",
         )
-    return VaultKind(own=place is None or (place.top != root and ignored_around(place, root)))
+    if not place.is_dir():
+        raise _refusal(root, "it is a worktree or a submodule of another repository")
+    out = call(["--git-dir", str(place), "config", "-z", "--list"], cwd=root)
+    entries = dict(entry.partition("\n")[::2] for entry in os.fsdecode(out).split("\0") if entry)
+    for key, plain, what in _KINDS:
+        if entries.get(key, plain).lower() != plain:
+            raise _refusal(root, f"its repository is {what}")
+    if (place / "shallow").exists():
+        raise _refusal(root, "its repository is shallow: `git fetch --unshallow` completes it")
+
+
+_KINDS = (
+    ("core.bare", "false", "bare"),
+    ("core.sparsecheckout", "false", "checked out in part: `git sparse-checkout disable` completes it"),
+    ("extensions.partialclone", "", "a partial clone"),
+    ("extensions.objectformat", "sha1", "of another object format than sha1"),
+    ("extensions.refstorage", "files", "of another ref format than files"),
+)
+"""(setting of git, its value in a repository that Ormah uses, what a repository with another value is)."""
+
+
+def _refusal(root: Path, why: str) -> Unavailable:
+    return Unavailable(
+        f"{root} cannot be the vault: {why}",
+        hint=f"set vault.path to an empty or absent folder; `ormahctl sources add {root} --space NAME` finds the notes "
+        f"of this one where they are, `ormahctl import {root}` copies them",
+    )
 
 
 def lay_ground(root: Path) -> None:
@@ -156,30 +179,66 @@ def lay_ground(root: Path) -> None:
         ) from exc
 
 
-def begin(root: Path, beginning: VaultKind) -> RepositoryFolders:
-    """Return the repository of a new vault. `git init` makes it if `beginning.own`."""
-    write_durably(root / UNDER_WAY, b"own" if beginning.own else b"")
-    if beginning.own:
-        call(["init", "--quiet", "--initial-branch=main", "--template="], cwd=root)
-        for folder, _, files in os.walk(root / ".git"):
-            for name in files:
-                with open(os.path.join(folder, name), "rb") as file:
-                    os.fsync(file.fileno())
-            sync_directory(Path(folder))
-        sync_directory(root)
-    place = locate(root)
-    if place is None:
-        raise Unavailable(f"git made no repository in {root}", hint="try `git init` there")
-    return place
+def make_repository(root: Path) -> str | None:
+    """Make the repository of a new vault. Return a sentence if the vault lies in the work tree of another repository."""
+    write_durably(root / UNDER_WAY, b"")
+    call(
+        ["init", "--quiet", "--initial-branch=main", "--template=", "--object-format=sha1"],
+        cwd=root,
+        env={"GIT_DEFAULT_REF_FORMAT": "files"},
+    )
+    for folder, _, files in os.walk(root / ".git"):
+        for name in files:
+            with open(os.path.join(folder, name), "rb") as file:
+                os.fsync(file.fileno())
+        sync_directory(Path(folder))
+    sync_directory(root)
+    return _exclude_nested(root)
+
+
+def _exclude_nested(root: Path) -> str | None:
+    """If the folder `root` lies in the work tree of another repository, name it in that one's `info/exclude`. Return a
+    sentence about it, or None."""
+    asked = ["rev-parse", "--show-toplevel", "--path-format=absolute", "--git-path", "info/exclude"]
+    try:
+        top, exclude = (Path(name) for name in os.fsdecode(call(asked, cwd=root.parent)).splitlines())
+    except GitFailed:  # there is none around it
+        return None
+    line = "/" + re.sub(r"([\\*?\[\] ])", r"\\\1", root.relative_to(top.resolve()).as_posix()) + "/"
+    before = exclude.read_text("utf-8", "surrogateescape") if exclude.exists() else ""
+    if line not in before.splitlines():
+        exclude.parent.mkdir(exist_ok=True)
+        text = before + ("" if before.endswith("\n") or not before else "\n") + line + "\n"
+        write_durably(exclude, text.encode("utf-8", "surrogateescape"))
+    return f"the vault {root} is a repository of its own inside that of {top}, whose {exclude} names it"
+
+
+LOCAL_SETTINGS = {"core.autocrlf": "false", "core.filemode": "false"}
+"""Git's settings in the vault's repository: files have the same bytes in the folder and in the history, and a file's
+mode means nothing."""
+
+
+def configure(git: Git) -> None:
+    """Set `LOCAL_SETTINGS` in the repository's configuration."""
+    for key, value in LOCAL_SETTINGS.items():
+        if git.run("config", "--local", "--get", key, ok=(0, 1)).strip() != value.encode():
+            git.run("config", "--local", key, value)
+
+
+def was_cut_short(root: Path) -> bool:
+    """Whether a crash interrupted the making of the vault before its first commit."""
+    heads = root / ".git/refs/heads"
+    return (root / UNDER_WAY).exists() and not (heads.is_dir() and os.listdir(heads))
+
+
+def new_card(entropy: Entropy) -> Card:
+    return Card(*(str(UUID(bytes=entropy(16), version=4)) for _ in range(2)))
 
 
 def first_files(
-    root: Path, who: Signature | None, *, now: datetime, entropy: Entropy
-) -> tuple[Card, Mapping[str, bytes]]:
-    """Return the card and the files of the first commit, including the self node's note (seeds/data-model, "Self
-    node")."""
-    vault_id, self_id = (str(UUID(bytes=entropy(16), version=4)) for _ in range(2))
-    card = Card(vault_id, self_id)
+    root: Path, vault_id: str, self_id: str, who: Signature | None, *, now: datetime
+) -> Mapping[str, bytes]:
+    """Return the files of the first commit, including the self node's note (seeds/data-model, "Self node")."""
     title = who.name if who else UNNAMED
     content = f"{title}{SELF_TEXT}"
     note = compose(
@@ -187,12 +246,10 @@ def first_files(
         source="system:self", confidence=1.0, created=now, updated=now, content=content,
     )  # fmt: skip
     path = path_for(id=self_id, type=NodeType.PERSON, space=None, title=title, content=content, created=now)
-    files = {CARD: write_card(card), ".ormah/.gitignore": IGNORED.encode()}
+    files = {CARD: write_card(Card(vault_id, self_id)), ".ormah/.gitignore": IGNORED.encode()}
     files |= dict.fromkeys(LINES, b"")
     files |= {path: note, ".gitattributes": ATTRIBUTES.encode(), ".gitignore": ROOT_IGNORED.encode()}
-    return card, {
-        path: data for path, data in files.items() if not (root / path).exists() or path.startswith(".ormah/")
-    }
+    return {path: data for path, data in files.items() if not (root / path).exists() or path.startswith(".ormah/")}
 
 
 BODY: Final = "So that each later change of these files can be taken back by git revert."

@@ -216,7 +216,7 @@ def _paths_at_head(vault: Vault, node_id: str) -> set[str]:
         return set()
     found = set()
     for record in vault.git.run("grep", "-z", "-l", "-F", "-e", node_id, "HEAD", ok=(0, 1)).split(b"\0")[:-1]:
-        path = os.fsdecode(record).partition(":")[2].removeprefix(vault.prefix)
+        path = os.fsdecode(record).partition(":")[2]
         if _id_at(vault, "HEAD", path) == node_id:
             found.add(path)
     return found
@@ -224,8 +224,8 @@ def _paths_at_head(vault: Vault, node_id: str) -> set[str]:
 
 def _id_at(vault: Vault, revision: str, path: str) -> str | None:
     """Return the id of the note that a revision has at a path, or None."""
-    oid = vault.git.resolve(f"{revision}:{vault.prefix}{path}")
-    return None if oid is None else parse(vault.blob(oid, path), path).id
+    oid = vault.git.resolve(f"{revision}:{path}")
+    return None if oid is None else parse(vault.blob(oid), path).id
 
 
 _AGO = re.compile(r"(\d{1,5})\s*(min|h|d|w)")
@@ -286,8 +286,7 @@ def _by_time(vault: Vault, asked: str, time: datetime) -> PastState:
     seconds = int(time.timestamp())
     found = ""
     if vault.head() is not None and seconds > 0:
-        below = ["--", vault.prefix.rstrip("/")] if vault.prefix else []
-        arguments = ["rev-list", "-1", "--first-parent", f"--min-age={seconds}", "HEAD", *below]
+        arguments = ["rev-list", "-1", "--first-parent", f"--min-age={seconds}", "HEAD"]
         found = vault.git.run(*arguments).decode().strip()
     if not found:
         raise NotFound(
@@ -312,7 +311,7 @@ def _by_name(vault: Vault, asked: str) -> PastState:
 def _there(vault: Vault, asked: str, commit: str, time: datetime | None) -> PastState:
     """Return the past state at a commit. `asked`: what the caller asked for, for errors. `time`: the time that it
     means; None: it names a commit. Raises NotFound when the commit has no vault."""
-    card = vault.git.resolve(f"{commit}:{vault.prefix}.ormah/vault.toml")
+    card = vault.git.resolve(f"{commit}:.ormah/vault.toml")
     if card is None and not vault.tree(commit):
         raise NotFound(
             f"the vault was not there yet at {asked}: {_beginning(vault)}", hint="name a later time or commit"
@@ -375,7 +374,7 @@ def _added_by_person(vault: Vault, paths: list[str]) -> set[str]:
     """Return those of `paths` that a person's commit added first, or that were never in the history."""
     if not paths:
         return set()
-    only = [vault.prefix + path for path in paths] if len(paths) <= NAMED else []
+    only = paths if len(paths) <= NAMED else []
     kinds: dict[str, str] = {}
     kind = ""
     arguments = ["--format=%x01%(trailers:key=Ormah-Kind,valueonly)", "--name-only", "--no-renames", "--diff-filter=A"]
@@ -384,5 +383,5 @@ def _added_by_person(vault: Vault, paths: list[str]) -> set[str]:
             if line.startswith("\x01"):
                 kind = line[1:].strip()
             elif line:
-                kinds[line.removeprefix(vault.prefix)] = kind  # commits come newest first, so the oldest one wins
+                kinds[line] = kind  # commits come newest first, so the oldest one wins
     return {path for path in paths if kinds.get(path, "") in {"", Kind.EDIT, *UNTOLD}}

@@ -44,7 +44,7 @@ class RepositoryView:
     @property
     def ignore_files(self) -> list[Path]:
         """Return the ignore files outside the vault's folder."""
-        return [self.vault.git.common / "info/exclude"]
+        return [self.vault.git.git_dir / "info/exclude"]
 
     def tree(self, head: str | None) -> dict[str, str]:
         """Return `{path: blob id}` of the vault's folder in the commit `head`. The last result is cached, and updated
@@ -76,7 +76,7 @@ class RepositoryView:
             out = vault.git.run("diff-tree", "-r", "--name-only", "--no-renames", "-z", before, after)
         except GitFailed:
             return None
-        return {os.fsdecode(name).removeprefix(vault.prefix) for name in out.split(b"\0") if name}
+        return {os.fsdecode(name) for name in out.split(b"\0") if name}
 
     def follow(self, done: Committed) -> None:
         """Record the changes of one of Ormah's commits, so that `tree` need not read them. A sync's commit is not
@@ -88,7 +88,7 @@ class RepositoryView:
                 self._steps[done.parent] = (
                     done.commit,
                     {
-                        one.path: None if one.data is None else self.vault.blob_id(one.path, one.data)
+                        one.path: None if one.data is None else self.vault.git.oid("blob", one.data)
                         for one in done.changes
                     },
                 )
@@ -101,15 +101,15 @@ class RepositoryView:
         that was removed and added again counts from its last addition: a note that was moved away from it meanwhile
         keeps its new path.
         """
-        prefix, added, number = self.vault.prefix, dict[str, int](), -1
+        added, number = dict[str, int](), -1
         for record in self.vault.git.log("--date-order", "--format=%x01", "--name-only", "--diff-filter=A", "--no-renames",
-                                         "--", *(prefix + path for path in paths)):  # fmt: skip
+                                         "--", *paths):  # fmt: skip
             if record == b"\x01":
                 if len(added) == len(paths):
                     break
                 number += 1
             elif record:
-                added.setdefault(os.fsdecode(record.lstrip(b"\n")).removeprefix(prefix), number)
+                added.setdefault(os.fsdecode(record.lstrip(b"\n")), number)
         never = -1  # not in the history yet: after all others
         return min(paths, key=lambda path: (-added.get(path, never), len(path), path))
 
@@ -172,7 +172,7 @@ class Identity:
 
     def _blob(self, oid: str, path: str) -> str | None:
         if oid not in self._by_blob:
-            note = parse(self._look.vault.blob(oid, path), path)
+            note = parse(self._look.vault.blob(oid), path)
             self._by_blob[oid] = (claim(note.kind, note.id), note.created)
         return self._by_blob[oid][0]
 

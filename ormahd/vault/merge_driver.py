@@ -65,10 +65,9 @@ def _configure(vault: Vault, wanted: str) -> list[str]:
     now = _get(vault, KEY)
     if now == wanted or (now is not None and _OURS not in now):
         return []
-    apart = _get(vault, "extensions.worktreeConfig") == "true"
     for key, value in (("merge.ormah.name", NAME), (KEY, wanted)):
-        vault.git.run("config", "--worktree" if apart else "--local", "--replace-all", key, value)
-    file = vault.git.git_dir / "config.worktree" if apart else vault.git.common / "config"
+        vault.git.run("config", "--local", "--replace-all", key, value)
+    file = vault.git.git_dir / "config"
     fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     try:
         sync(fd)
@@ -99,10 +98,15 @@ def _attributes(vault: Vault, _wanted: str) -> list[str]:
 
 def _missing(data: bytes) -> bytes:
     """Return those lines of `ATTRIBUTES` that must be added to `data`, the content of a `.gitattributes`: the lines
-    for whose pattern it does not set the attribute `merge`."""
-    said = [line.split() for line in data.decode("utf-8", "replace").splitlines()]
-    known = {words[0] for words in said if any(word.lstrip("-!").split("=")[0] == "merge" for word in words[1:])}
-    return "".join(line for line in ATTRIBUTES.splitlines(keepends=True) if line.split()[0] not in known).encode()
+    that set an attribute for a pattern for which it does not set that attribute."""
+    known = {pair for line in data.decode("utf-8", "replace").splitlines() for pair in _pairs(line)}
+    return "".join(line for line in ATTRIBUTES.splitlines(keepends=True) if not _pairs(line) <= known).encode()
+
+
+def _pairs(line: str) -> set[tuple[str, str]]:
+    """Return (pattern, name of the attribute) of each attribute that a line of `.gitattributes` sets."""
+    words = line.split()
+    return {(words[0], word.lstrip("-!").partition("=")[0]) for word in words[1:]}
 
 
 def findings(vault: Vault) -> list[dict[str, Any]]:
@@ -120,8 +124,7 @@ def findings(vault: Vault) -> list[dict[str, Any]]:
         if word.startswith("/") and not os.access(word, os.R_OK):
             what = f"git's merge driver for notes needs {word}, which is gone: conflicts are left with markers"
             found.append(finding(None, "warning", what, mend))
-    sample = f"{vault.prefix}fact/note.md"
-    fields = vault.git.run("check-attr", "-z", "merge", "--", sample).split(b"\0")
+    fields = vault.git.run("check-attr", "-z", "merge", "--", "fact/note.md").split(b"\0")
     if (given := os.fsdecode(fields[2])) != "ormah":
         what = f"git is told to merge notes otherwise (attribute merge of *.md: {given})"
         found.append(

@@ -39,8 +39,8 @@ def ids(data: bytes | None) -> set[str]:
 def check_same(vault: Vault, other: str, remote: str, branch: str) -> None:
     """Raise Conflict when one side's history still has what was purged on the other. The sides are HEAD and the commit
     `other`, the tip of `branch` of `remote`. Raises nothing when one history is a continuation of the other."""
-    oid = vault.git.resolve(f"{other}:{vault.prefix}{FILE}")
-    here, there = ids(vault.committed(FILE)), ids(None if oid is None else vault.blob(oid, FILE))
+    oid = vault.git.resolve(f"{other}:{FILE}")
+    here, there = ids(vault.committed(FILE)), ids(None if oid is None else vault.blob(oid))
     head = vault.head()
     if here == there or head is None or is_ancestor(vault.git, head, other) or is_ancestor(vault.git, other, head):
         return

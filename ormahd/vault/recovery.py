@@ -1,5 +1,5 @@
-"""Recovers promised ops after a crash: finds out how far each one got, and turns what is left of it into an ordinary
-op."""
+"""Finishes the batches that a crash or an error interrupted: an op whose commit is in the history is completed, and the
+files of all others are put back as they were."""
 
 from __future__ import annotations
 
@@ -8,83 +8,43 @@ import os
 from ormahd.errors import Conflict
 from ormahd.git.index import NextIndex, busy, entries
 from ormahd.git.objects import TreeEntry
-from ormahd.git.refs import find_commit, is_of
-from ormahd.model.change import Committed, sha256
-from ormahd.vault.apply import HELD, Applier, Queued
-from ormahd.vault.conflicts import late_save, on_today, save_aside, take_back
-from ormahd.vault.conversion import FilterFailed
-from ormahd.vault.intents import FileStep, WriteIntent, op_of
+from ormahd.git.refs import find_commit, within
+from ormahd.model.change import sha256
+from ormahd.vault.apply import HELD, Applier
+from ormahd.vault.conflicts import late_save
+from ormahd.vault.intents import FileStep, WriteIntent
 from ormahd.vault.worktree import STAGING, Write
 
 
-def repair(applier: Applier, op: Queued, said: list[str]) -> str | None:
-    """Find out how far an uncertain op got, and prepare it or end it. Return None, or the reason why this must wait:
-    another git program runs, and nothing was done.
+def finish(applier: Applier, said: list[str]) -> str | None:
+    """Finish the interrupted batches. Return None, or the reason why this must wait: another git program runs.
 
-    If the op is not `uncertain` afterwards, it must be applied like any other. If it still is, the op is over: it was
-    found in the history, or its new bytes were set aside. Sentences on what was done are added to `said`.
+    Sentences on what was done are added to `said`.
     """
-    if why := busy(applier.git, applier.lock):
-        return why
-    if not applier.lock.take(op.intent.op):
-        return HELD
-    intent = op.intent
-    commit = find_commit(applier.git, intent.op)
-    if commit is not None:
-        applier.settle(intent)
-        _complete_index(applier, intent, commit)
-        said += _late_saves(applier, intent)
-        op.result = Committed(
-            intent.op, commit, intent.kind, intent.source, intent.subject, intent.time,
-            tuple(step.change() for step in intent.steps),
-        )  # fmt: skip
-        applier.intents.done(intent.op)
-    else:
-        _bring_back(applier, intent, said)
-        today, sentences = on_today(applier.worktree, intent)
-        if today is not None and intent.joins is not None and applier.git.resolve(f"{intent.joins}^{{commit}}") is None:
-            sentences = take_back(applier.worktree, intent, today.steps)  # the commit to join was pruned
-            today = None
-        said += sentences
-        if today is not None:
-            applier.intents.write(today)
-            op.intent = today
-            op.uncertain = False
-            said.append(f"wrote {intent.name}, which was promised before")
-            return None  # index.lock stays held until `apply`, so that no other program commits in between
-        applier.intents.remove(intent.op)
-    applier.lock.release()
+    while applier.interrupted:
+        batch = applier.interrupted[0]
+        if why := busy(applier.git, applier.lock):
+            return why
+        if not applier.lock.take(batch.ops[0].op):
+            return HELD
+        try:
+            for intent in batch.ops:
+                committed = find_commit(applier.git, intent.op) is not None or (
+                    intent.joins is not None and within(applier.git, intent.joins, applier.git.head())
+                )  # a join that was a fast-forward has no commit of its own
+                said += _complete(applier, intent) if committed else _roll_back(applier, intent)
+            applier.intents.done(batch)
+            applier.interrupted.pop(0)
+        finally:
+            applier.lock.release()
     return None
 
 
-def _bring_back(applier: Applier, intent: WriteIntent, said: list[str]) -> None:
-    """Examine the files that the op displaced before the crash. If one of them is a version that a person had just
-    saved, it is put back at its path, or set aside when the person has saved the file again."""
-    for number, step in enumerate(intent.steps):
-        write = Write(step.path, step.old, step.data, intent.token(number))
-        out = applier.worktree.displaced(write)
-        if out is None:
-            continue
-        try:
-            now = applier.worktree.read(step.path)
-        except Conflict:
-            now = None
-        half = step.data is not None and step.data.startswith(out)
-        if out not in (step.base, step.data):
-            if now == step.data:
-                theirs = Write(step.path, None if now is None else sha256(now), out, f"{intent.op}.back{number}")
-                applier.worktree.stage(theirs)
-                applier.worktree.place(theirs)
-                applier.worktree.finish(theirs)
-                said.append(f"{step.path} was saved in the moment of a crash; the save was kept")
-            elif now != out and not half:
-                where = save_aside(applier.worktree.root, intent.op, step.path, out)
-                said.append(f"{step.path} was saved twice in the moment of a crash; the earlier save waits in {where}")
-        applier.worktree.finish(write)
-
-
-def _late_saves(applier: Applier, intent: WriteIntent) -> list[str]:
+def _complete(applier: Applier, intent: WriteIntent) -> list[str]:
+    """Bring git's index and the folder in line with the op's commit, to which HEAD had moved."""
     said = []
+    applier.settle(intent)
+    _complete_index(applier, intent)
     for number, step in enumerate(intent.steps):
         write = Write(step.path, step.old, step.data, intent.token(number))
         out = applier.worktree.displaced(write)
@@ -94,50 +54,56 @@ def _late_saves(applier: Applier, intent: WriteIntent) -> list[str]:
     return said
 
 
-def _before(applier: Applier, intent: WriteIntent, commit: str) -> str | None:
-    """Return the tree of the commit before the op's first commit. `commit`: the op's own commit."""
-    parent = applier.git.resolve(f"{commit}^1")
-    if parent is not None and intent.first is not None and is_of(applier.git, parent, intent.op):
-        parent = applier.git.resolve(f"{parent}^1")
-    return applier.objects.root(parent)
-
-
-def _complete_index(applier: Applier, intent: WriteIntent, commit: str) -> None:
-    """Update git's index for the op's commit, to which HEAD had moved before the crash. A path that a person has
-    staged after the crash is left alone."""
+def _complete_index(applier: Applier, intent: WriteIntent) -> None:
+    """Update git's index for the op's commit. A path that a person has staged since is left alone."""
     root = applier.objects.root(applier.git.head())
-    paths = [applier.where(step.path) for step in intent.steps]
+    paths = [os.fsencode(step.path) for step in intent.steps]
     known = entries(applier.git, paths)
-    told: dict[bytes, TreeEntry | None] = {}
-    earlier = _before(applier, intent, commit)
+    changes: dict[bytes, TreeEntry | None] = {}
     for step, path in zip(intent.steps, paths, strict=True):
         entry = applier.objects.find(root, path)
-        was = applier.objects.find(earlier, path)
-        before = _blob_id(applier, step)
-        if known.get(path) != (entry.oid if entry else None) and known.get(path) in {before, was and was.oid, None}:
-            told[path] = entry
+        was = None if step.base is None else applier.git.oid("blob", step.base)
+        if known.get(path) != (entry and entry.oid) and known.get(path) in {was, None}:
+            changes[path] = entry
     for line in intent.entries:
-        told[applier.where(line.path)] = applier.objects.find(root, applier.where(line.path))
-    if told:
-        NextIndex(applier.git, applier.lock.vault_id, told).publish()
+        changes[os.fsencode(line.path)] = applier.objects.find(root, os.fsencode(line.path))
+    if changes:
+        NextIndex(applier.git, changes).publish()
 
 
-def _blob_id(applier: Applier, step: FileStep) -> str | None:
-    """Return the blob id of the file before the op; None: there was no file, or git cannot convert it."""
+def _roll_back(applier: Applier, intent: WriteIntent) -> list[str]:
+    """Put the files of an op back that was never committed. A file that a person has changed since stays as it is."""
+    for number, step in enumerate(intent.steps):
+        write = Write(step.path, step.old, step.data, intent.token(number))
+        out = applier.worktree.displaced(write)
+        if step.data != step.base and _is_written(applier, step):
+            # What the write displaced is the base, or a person's save of that moment.
+            back = out if out is not None and out != step.data else step.base
+            undo = Write(step.path, None if step.data is None else sha256(step.data), back, f"{intent.op}.back{number}")
+            try:
+                applier.worktree.stage(undo)
+                applier.worktree.place(undo)
+                applier.worktree.finish(undo)
+            except Conflict:  # the person has just saved the file
+                applier.worktree.take_back(undo)
+        applier.worktree.finish(write)
+    return [f"took {intent.name} back, which was interrupted before it was committed"]
+
+
+def _is_written(applier: Applier, step: FileStep) -> bool:
+    """Whether the file has the op's bytes."""
     try:
-        return None if step.base is None else applier.conversion.blob_id(step.path, step.base)
-    except FilterFailed:  # the caller also compares with the blob of the op's parent
-        return None
+        return applier.worktree.read(step.path) == step.data
+    except Conflict:  # something that is no file
+        return False
 
 
-def sweep(applier: Applier, ops: set[str]) -> list[str]:
-    """Set aside staged files that belong to no intent, because the intent was damaged. Staged files of these `ops`
-    are left alone. Return sentences on what was done."""
+def sweep(applier: Applier) -> list[str]:
+    """Set aside staged files that belong to no intent, because the intent was damaged. Return sentences on what was
+    done."""
     folder = applier.worktree.root / STAGING
     said = []
     for path in sorted(folder.glob("*")) if folder.is_dir() else []:
-        if op_of(path.name) in ops:
-            continue
         where = applier.worktree.root / ".ormah/conflicts/unclaimed" / path.name
         where.parent.mkdir(parents=True, exist_ok=True)
         os.replace(path, where)

@@ -57,7 +57,7 @@ def changed(vault: Vault, old: str | None, new: str | None) -> dict[str, Pair]:
     for path, was, now in _diff(vault, old, new):
         for state, oid in ((before, was), (after, now)):
             if oid is not None:
-                version = Version(path, vault.blob(oid, path))
+                version = Version(path, vault.blob(oid))
                 key = key_of(version)
                 state[f"path:{path}" if key in state else key] = version
     for state, other in ((before, after), (after, before)):
@@ -84,11 +84,9 @@ def _diff(vault: Vault, old: str | None, new: str | None) -> Iterator[tuple[str,
     """Yield (path relative to the root, blob before, blob after) of each regular file that differs."""
     sides = [vault.empty_tree if commit is None else commit for commit in (old, new)]
     arguments = ["diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", *sides]
-    if vault.prefix:
-        arguments += ["--", vault.prefix.rstrip("/")]
     records = vault.git.stream(*arguments)
     for meta in records:
-        path = os.fsdecode(next(records)).removeprefix(vault.prefix)
+        path = os.fsdecode(next(records))
         modes_and_ids = meta[1:].split(b" ")
         was, now = (
             None if mode in {b"000000", _LINK, _SUBMODULE} else oid.decode()

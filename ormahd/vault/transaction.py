@@ -129,9 +129,6 @@ def _set_link(folder: int, name: str, was: bytes | None, target: bytes | None) -
     os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-WITHHELD = "The words are in the notes alone: git runs them through a filter, and this message through none."
-
-
 class PathChange(Struct, frozen=True):
     """A requested change of one path. `expect`: sha256 of the version that the change is based on (None: no file).
     `data`: the bytes to write (None: the file is to be removed)."""
@@ -159,7 +156,6 @@ class Transaction:
         run: str | None,
         person: bool,
         trailers: Iterable[tuple[str, str]],
-        queue: bool,
         commit: Callable[[Transaction], Committed | None],
     ) -> None:
         self.op = op
@@ -170,7 +166,6 @@ class Transaction:
         self.run = run
         self.person = person
         self.trailers = tuple(trailers)
-        self.queue = queue
         self.committed: Committed | None = None
         self.wishes: dict[str, PathChange] = {}
         self.joins: str | None = None
@@ -200,17 +195,6 @@ class Transaction:
         if not self._open:
             raise Internal("a transaction takes changes only inside its block")
         self.joins, self.joined_on, self.entries = commit, on, tuple(entries)
-
-    def withhold(self, notes: int) -> None:
-        """Replace the subject and body of the commit messages by ones without text of notes, because `notes` of the
-        notes go through a git filter (such as git-crypt), and messages do not."""
-        what = "a filtered note" if notes == 1 else f"{notes} filtered notes"
-        self.subject = f"{self.kind.capitalize()}: {what}"
-        self.body = WITHHELD
-
-    def make_executable(self, path: str) -> None:
-        """Set the executable bit of the file that this transaction puts at `path`, in the folder and in the history."""
-        self.entries += (PathEntry(path, EXECUTABLE, None, None),)
 
     def message(self, nodes: Sequence[str]) -> str:
         """Return the message of the op's commit. `nodes`: the ids of the memories that it names."""

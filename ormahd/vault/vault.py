@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Self
 
-from ormahd.errors import NotFound, Unavailable
+from ormahd.errors import Conflict, NotFound, Unavailable
 from ormahd.git import history
-from ormahd.git.attributes import Attributes, Word
-from ormahd.git.index import busy, clear_ours, discard, standing_lock, under_way
+from ormahd.git.index import busy, clear_ours, standing_lock, under_way
 from ormahd.git.objects import Objects
 from ormahd.git.oplog import OpLog
-from ormahd.git.packs import PackIndex, tidy
-from ormahd.git.process import GitFailed
+from ormahd.git.packs import tidy
+from ormahd.git.process import GitFailed, check_version
 from ormahd.git.refs import find_commit
 from ormahd.git.remote import set_value, value
-from ormahd.git.repository import Git, RepositoryFolders, locate
+from ormahd.git.repository import Git
+from ormahd.git.rules import ConversionRules
 from ormahd.model.change import Clock, Committed, Entropy, Kind, OpIds, sha256
 from ormahd.model.node import is_node_id
 from ormahd.paths import default_vault, expand
@@ -31,7 +31,6 @@ from ormahd.vault import create as creation
 from ormahd.vault import writer
 from ormahd.vault.apply import Applier
 from ormahd.vault.conflicts import drop_unfinished
-from ormahd.vault.conversion import Conversion, FilterFailed
 from ormahd.vault.create import Card, NewLineFiles
 from ormahd.vault.intents import Intents
 from ormahd.vault.lock import VaultLock
@@ -51,18 +50,6 @@ def _nothing(step: str) -> None:
     """The default of `at`: does nothing."""
 
 
-def _located(root: Path) -> RepositoryFolders | None:
-    """Return the vault's repository; None: there is none. Raises Unavailable when
-    only another repository around it can be read."""
-    place = locate(root)
-    if place is not None and os.path.realpath(place.top) != str(root) and os.path.lexists(root / ".git"):
-        raise Unavailable(
-            f"git cannot read {root}/.git, and the repository in {place.top} is another one",
-            hint=f"bring {root}/.git back from a backup, or move it away and begin a new history with `git init {root}`",
-        )
-    return place
-
-
 class Vault:
     """Opens, reads and changes one vault: a folder of notes under git. Only one process at a time can have it open.
     Safe for many threads."""
@@ -71,7 +58,6 @@ class Vault:
         self,
         root: Path,
         card: Card,
-        place: RepositoryFolders,
         lock: VaultLock,
         settings: VaultSettings,
         *,
@@ -83,15 +69,12 @@ class Vault:
         self.id = card.id
         self.self_id = card.self_id
         self.settings = settings
-        self.git = Git(place)
-        inside = os.path.relpath(root, os.path.realpath(place.top))
-        self.prefix = "" if inside == "." else inside + "/"
-        """The vault's path in its repository: "" or a path with a slash at its end."""
-        self.attributes = Attributes(self.git, self.prefix)
-        self.oplog = OpLog(self.git, self.prefix)
-        worktree = Worktree(root)
-        self.conversion = Conversion(self.git, self.attributes, worktree, self.prefix)
-        self.versions = Versions(self.git, self.prefix, self.conversion.checked_out)
+        self.nested: str | None = None
+        """A sentence about the repository around the vault, if the vault was made just now inside one."""
+        self.git = Git(root)
+        self.rules = ConversionRules(self.git, creation.ATTRIBUTES.encode())
+        self.oplog = OpLog(self.git)
+        self.versions = Versions(self.git)
         self.touched = NoteCommits(self.oplog, self.versions)
         self.lineage = threading.Lock()
         """Held by a caller that replaces the history or its packs, or fetches commits that no ref leads to yet."""
@@ -101,13 +84,12 @@ class Vault:
         self._clock = clock
         self._ops = OpIds(clock, entropy)
         self._flusher = Flusher()
-        self._packs = PackIndex(self.git, self.lineage)
-        self._objects = Objects(self.git, self._flusher, self._packs.came)
+        self._objects = Objects(self.git, self._flusher)
+        self._worktree = Worktree(root)
         self._intents = Intents(root)
         self._applier = Applier(
-            self.git, self._objects, self.conversion, worktree, self._intents, self._flusher,
-            vault_id=card.id, prefix=self.prefix, at=at, still=lock.keep,
-        )  # fmt: skip
+            self.git, self._objects, self._worktree, self._intents, self._flusher, at=at, still=lock.keep
+        )
         self._writer = Writer(self._applier, clock=clock, wait=settings.busy_wait_seconds)
 
     @classmethod
@@ -122,8 +104,8 @@ class Vault:
     ) -> Vault:
         """Open the vault in the folder `settings.path`. If there is none, create it (with `create`).
 
-        `at` is called with each step of a write (tests stop it there). Ops that an earlier process promised are not
-        touched: `recover` completes them. Raises NotFound without a vault and without `create`; Unavailable when
+        `at` is called with each step of a write (tests stop it there). What an earlier process was writing is not
+        touched: `recover` finishes it. Raises NotFound without a vault and without `create`; Unavailable when
         another process has the vault open, or when the folder or repository needs repair first.
         """
         root = Path(os.path.realpath(expand(settings.path or default_vault())))
@@ -132,12 +114,14 @@ class Vault:
             raise Unavailable(f"{there} is a file, not a folder", hint="set vault.path to a folder")
         if not (root / creation.CARD).exists() and not create:
             raise NotFound(f"there is no vault in {root}", hint="start ormahd once, or set vault.path")
-        beginning = None if (root / creation.CARD).exists() else creation.choose(root)
+        check_version()
+        if not (root / creation.CARD).exists():
+            creation.check_ground(root)
         creation.lay_ground(root)
         lock = VaultLock(root)
         lock.take()
         try:
-            vault = cls._open_locked(root, settings, lock, beginning, clock, entropy, at)
+            vault = cls._open_locked(root, settings, lock, clock, entropy, at)
         except BaseException:
             lock.release()
             raise
@@ -149,40 +133,28 @@ class Vault:
         root: Path,
         settings: VaultSettings,
         lock: VaultLock,
-        beginning: creation.VaultKind | None,
         clock: Clock,
         entropy: Entropy,
         at: Callable[[str], None],
     ) -> Vault:
         card = creation.find_card(root)
-        if card is not None:
-            place = _located(root)
-            if place is None or place.bare:
-                raise Unavailable(
-                    f"{root} is a vault, but its git repository is gone",
-                    hint=f"bring .git back from a backup, or begin a new history with `git init {root}`",
-                )
-            return cls(root, card, place, lock, settings, clock=clock, entropy=entropy, at=at)
-        beginning = beginning or creation.choose(root)
-        place = creation.begin(root, beginning)
-        git = Git(place)
+        if card is not None and not creation.was_cut_short(root):
+            creation.check_repository(root)
+            vault = cls(root, card, lock, settings, clock=clock, entropy=entropy, at=at)
+            creation.configure(vault.git)
+            return vault
+        nested = creation.make_repository(root)
+        vault = cls(root, creation.new_card(entropy), lock, settings, clock=clock, entropy=entropy, at=at)
+        vault.nested = nested
         try:
-            lost = git.head() and git.run("ls-files", "--", str(root / creation.CARD))
-            who = git.identity()
-        finally:
-            git.close()
-        if lost:
-            raise Unavailable(
-                f"{root / creation.CARD} is missing: without it the vault does not know itself",
-                hint=f"git -C {root} restore --staged --worktree {creation.CARD}",
-            )
-        card, files = creation.first_files(root, who, now=clock(), entropy=entropy)
-        vault = cls(root, card, place, lock, settings, clock=clock, entropy=entropy, at=at)
-        try:
+            vault._take_over()
+            creation.configure(vault.git)
+            vault._writer.begin()
+            files = creation.first_files(root, vault.id, vault.self_id, vault.git.identity(), now=clock())
             with vault.transaction("init: a vault for memories", kind=Kind.INIT, source="system:self") as tx:
                 for path, data in files.items():
                     now = vault.read(path)
-                    node_id = card.self_id if path.endswith(".md") else None
+                    node_id = vault.self_id if path.endswith(".md") else None
                     tx.put(path, data, node_id=node_id, expect=None if now is None else sha256(now))
             (root / creation.UNDER_WAY).unlink(missing_ok=True)
         except BaseException:
@@ -190,45 +162,37 @@ class Vault:
             raise
         return vault
 
-    def recover(self) -> list[str]:
-        """Complete the ops that an earlier process promised, and remove the locks that it left. Return sentences for
-        the log. Called at the start, before the first transaction; later calls only retry the waiting ops."""
-        if self._recovered:
-            self._writer.begin()
-            return self._writer.take_said()
-        self._recovered = True
-        self._intents.prepare()
+    def _take_over(self) -> list[str]:
+        """Read what an earlier process was writing, and remove the locks that it left. Return sentences for the log."""
         make_folder(self.root, STAGING)
-        said = clear_ours(self.git, self._applier.lock.vault_id, self._intents.was_moving())
-        self._intents.moved()
-        intents, damaged = self._intents.load()
-        said += damaged
-        for intent in intents:
-            self._applier.lock.claim(intent.op)
-            for step in intent.steps:
-                if (
-                    step.path == creation.CARD and step.base is not None
-                ):  # the vault joined another one, and took its id
-                    discard(self.git, creation.read_card(step.base, self.root).id)
+        self._applier.interrupted, said = self._intents.load()
+        return said + clear_ours(self.git, {op.op for batch in self._applier.interrupted for op in batch.ops})
+
+    def recover(self) -> list[str]:
+        """Finish what an earlier process was writing, and remove the locks that it left. Return sentences for the log.
+        Called at the start, before the first transaction; later calls do nothing."""
+        if self._recovered:
+            return []
+        self._recovered = True
+        said = self._take_over()
         if history.drop_unused(self.root) and not (self.git.git_dir / history.PURGE_MARK).exists():
             said.append("a purge was interrupted before it changed the history: repeat it")
-        self._writer.resume(intents)
-        why = self._writer.begin()
+        why, sentences = self._writer.begin()
+        said += sentences
         drop_unfinished(self.root, self.stands)
-        said += self._writer.take_said()
         if why:
-            said.append(f"{self._writer.waiting} writes wait: {why}")
+            said.append(f"an interrupted write waits to be finished: {why}")
         else:
             if self._applier.lock.ours():
                 self._applier.lock.release()
                 said.append("removed the index.lock that we held when we were stopped")
-            said += sweep(self._applier, set())
+            said += sweep(self._applier)
             self._lock.keep()
         (self.root / creation.UNDER_WAY).unlink(missing_ok=True)
         card = creation.find_card(self.root)
         if card is not None and card.id != self.id:
             self.become(card)  # a join with another vault was completed
-        return said + self.notices()
+        return said + ([self.nested] if self.nested else []) + self.notices()
 
     def look_after(self) -> None:
         """Lock the vault's lock file again if it was removed. Raises Unavailable when another process has taken over
@@ -239,7 +203,7 @@ class Vault:
         """Return a sentence for each folder of the vault or its repository that this user cannot write to; at most
         `SHOWN` are named."""
         ours = [self.root / name for name in ("", ".ormah", ".ormah/intent", STAGING)]
-        gits = [self.git.git_dir, *(self.git.common / name for name in ("objects", "refs"))]
+        gits = [self.git.git_dir, *(self.git.git_dir / name for name in ("objects", "refs"))]
         notes = sorted({path.rpartition("/")[0] for path in self.tree()} - {""})
         found = writer.unwritable_folders(dict.fromkeys([*ours, *gits, *(self.root / folder for folder in notes)]))
         return (
@@ -256,8 +220,9 @@ class Vault:
         return said
 
     def stands(self, op: str) -> bool:
-        """Whether an op is promised or in the history. Intents are checked first, because they are removed last."""
-        return self._intents.holds(op) or find_commit(self.git, op) is not None
+        """Whether an op is in the history, or may be: it was interrupted and is not finished yet."""
+        unfinished = {one.op for batch in self._applier.interrupted for one in batch.ops}
+        return op in unfinished or find_commit(self.git, op) is not None
 
     def transaction(
         self,
@@ -269,31 +234,25 @@ class Vault:
         run: str | None = None,
         person: bool = False,
         trailers: Iterable[tuple[str, str]] = (),
-        queue: bool = True,
     ) -> Transaction:
         """Return a transaction; `subject` is a sentence on the change.
 
-        `person`: True: the commit's author is the person, with git's identity; False: it is `source`. `queue` False:
-        if another program holds git's locks for too long, the change is refused, and not stored for later.
+        `person`: True: the commit's author is the person, with git's identity; False: it is `source`.
         """
         return Transaction(
             self._ops(), subject, kind=kind, source=source, body=body, run=run, person=person, trailers=trailers,
-            queue=queue, commit=self._commit,
+            commit=self._commit,
         )  # fmt: skip
 
     def _commit(self, tx: Transaction) -> Committed | None:
-        said = {path: words for path in tx.wishes if (words := self.attributes.words(path))}
-        self.attributes.ask_of(said)
-        for path in said:  # refuse files that git cannot convert, before anything is promised
-            if (data := tx.wishes[path].data) is not None:
-                self.conversion.checked_in(path, data)
-        notes = [path for path, words in said.items() if Word.FILTER in words and path[-3:].lower() == ".md"]
-        if hidden := sum(self.attributes.filter_of(path) is not None for path in notes):
-            tx.withhold(hidden)
-        return self._write(tx)
-
-    def _write(self, tx: Transaction) -> Committed | None:
-        """Let the writer commit the transaction. Raises NoRoom when the disk is full."""
+        """Let the writer commit the transaction. Raises Conflict for a path that git would convert, NoRoom when the disk
+        is full."""
+        for path, rule in self.rules.find([path for path, wish in tx.wishes.items() if wish.data is not None]).items():
+            raise Conflict(
+                f"{path} is not written: git's attributes have {rule} for it; nothing was changed",
+                hint="remove that rule (.gitattributes, .git/info/attributes, core.attributesFile), and repeat",
+                data={"path": path, "attribute": rule},
+            )
         try:
             self._beginnings.before(tx)
             return self._writer.commit(tx)
@@ -301,6 +260,11 @@ class Vault:
             if writer.is_full(exc):
                 raise writer.no_room(self.root) from exc
             raise
+
+    def unwritable_path(self, path: str) -> str | None:
+        """Return why Ormah does not write to a path, as a clause; None if it does."""
+        rule = self.rules.find([path]).get(path)
+        return None if rule is None else f"git's attributes have {rule} for it"
 
     @property
     def rested(self) -> float:
@@ -312,65 +276,42 @@ class Vault:
         return self._ops()
 
     def read(self, path: str) -> bytes | None:
-        """Return the file's bytes, or those that it will have once the waiting ops are written; None: there is no file."""
-        return self._writer.read(safe_path(path))
+        """Return the file's bytes; None: there is no file."""
+        return self._worktree.read(path)
 
     def committed(self, path: str) -> bytes | None:
-        """Return the file as HEAD has it; None: HEAD does not have it. Raises FilterFailed."""
-        entry = self._objects.file(self._objects.root(self.head()), self.where(path))
-        return None if entry is None else self.blob(entry.oid, path)
-
-    def blob_at(self, commit: str, path: str) -> str | None:
-        """Return the blob id of the regular file that a commit has at a path, or None."""
-        entry = self._objects.file(self._objects.root(commit), self.where(path))
-        return None if entry is None else entry.oid
+        """Return the file as HEAD has it; None: HEAD does not have it."""
+        oid = self._oid_in_head(path)
+        return None if oid is None else self.blob(oid)
 
     def is_committed(self, path: str, data: bytes | None) -> bool:
-        """Whether a file with these bytes (None: no file) at `path` is unchanged against HEAD. Raises FilterFailed."""
-        entry = self._objects.file(self._objects.root(self.head()), self.where(path))
-        if entry is None or data is None:
-            return entry is None and data is None
-        return self.conversion.is_version(path, data, entry.oid)
+        """Whether a file with these bytes (None: no file) at `path` is unchanged against HEAD."""
+        return self._oid_in_head(path) == (None if data is None else self.git.oid("blob", data))
+
+    def _oid_in_head(self, path: str) -> str | None:
+        entry = self._objects.file(self._objects.root(self.head()), os.fsencode(safe_path(path)))
+        return None if entry is None else entry.oid
 
     def head(self) -> str | None:
         """Return the commit of HEAD, or None on a branch without commits."""
         return self.git.head()
 
-    def where(self, path: str) -> bytes:
-        """Return the path of a file of the vault as git's trees spell it: relative to the top of the repository, as
-        bytes."""
-        return self._applier.where(safe_path(path))
-
     def tree(self, revision: str = "HEAD") -> dict[str, str]:
-        """Return `{path relative to the root: blob id}` of a commit's regular files in the vault."""
-        found = self.git.listing(revision, self.prefix.rstrip("/"))
-        return {path[len(self.prefix) :]: oid for path, oid in found.items()}
+        """Return `{path: blob id}` of a commit's regular files in the vault."""
+        return self.git.listing(revision)
 
     @property
     def empty_tree(self) -> str:
         """The id of the empty tree, which stands for the state before the first commit."""
         return self._objects.oid("tree", b"")
 
-    def blob_id(self, path: str, data: bytes) -> str:
-        """Return the id of the blob that git makes of these bytes at a path, as in `tree()`. Raises FilterFailed."""
-        return self.conversion.blob_id(path, data)
-
-    def blob(self, oid: str, path: str) -> bytes:
-        """Return the bytes of the file that git makes from a blob at `path`, with the line ends that the file at
-        `path` has now. Raises FilterFailed."""
-        return self.conversion.in_folder(path, oid)
-
-    def readable(self, oid: str, path: str) -> bytes | None:
-        """Return `blob(oid, path)`, or None when a git filter cannot convert the blob."""
-        try:
-            return self.blob(oid, path)
-        except FilterFailed:
-            return None
+    def blob(self, oid: str) -> bytes:
+        """Return the bytes of a blob."""
+        return self.git.read(oid, "blob")
 
     def is_ignored(self, paths: Iterable[str]) -> set[str]:
         """Return those of `paths` (relative to the root) that git ignores."""
-        found = self.git.is_ignored(self.prefix + path for path in paths)
-        return {path[len(self.prefix) :] for path in found}
+        return self.git.is_ignored(paths)
 
     def listen(self, callback: Listener) -> None:
         """Call `callback` with each batch of commits, in order, before the callers of their transactions return. A
@@ -417,15 +358,9 @@ class Vault:
             finally:
                 self.git.reopen()
                 self._objects.reopen()
-                self.conversion.reopen()
-                self.oplog = OpLog(self.git, self.prefix)
-                self.versions = Versions(self.git, self.prefix, self.conversion.checked_out)
+                self.oplog = OpLog(self.git)
+                self.versions = Versions(self.git)
                 self.touched = NoteCommits(self.oplog, self.versions)
-
-    @property
-    def waiting(self) -> int:
-        """Number of ops that are not written yet."""
-        return self._writer.waiting
 
     def wait_rested(self, quiet: float, patience: float, stopping: threading.Event) -> bool:
         """Wait until nothing was written for `quiet` seconds, but at most `patience` seconds. Return False when
@@ -437,8 +372,7 @@ class Vault:
         return not stopping.is_set()
 
     def writes(self, path: str, data: bytes) -> bool:
-        """Whether an op that is waiting or being written leaves these bytes at `path`, and will then be passed to the
-        listeners."""
+        """Whether an op that is being written leaves these bytes at `path`, and will then be passed to the listeners."""
         return self._writer.writes(path, data)
 
     @property
@@ -448,7 +382,6 @@ class Vault:
 
     def become(self, card: Card) -> None:
         """Take over the id and self node of the vault that this one has joined. `former` then returns the earlier id."""
-        self._writer.rename(card.id)
         self.id, self.self_id = card.id, card.self_id
 
     def remember_id(self) -> None:
@@ -461,15 +394,13 @@ class Vault:
         return found if found is not None and is_node_id(found) and found != self.id else None
 
     def close(self) -> None:
-        """Stop writing and release the lock. Waiting ops stay promised, and the next process completes them by
-        `recover`."""
+        """Stop writing and release the lock."""
         self._stop()
         self._lock.release()
 
     def _stop(self) -> None:
         self._writer.close()
         self._flusher.close()
-        self._packs.close()
         self.git.close()
 
     def __enter__(self) -> Self:

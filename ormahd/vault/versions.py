@@ -14,7 +14,7 @@ import itertools
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -24,7 +24,6 @@ from ormahd.git.repository import Git
 from ormahd.model.node import short_id
 from ormahd.note.read import parse
 from ormahd.note.values import claim, stem_short_id
-from ormahd.vault.conversion import FilterFailed
 
 READ = 2_000
 """How many added (or removed) files of one commit are all read, to match moved notes by id. When there are more,
@@ -57,14 +56,10 @@ class Changed(Struct, frozen=True):
 
 
 class Versions:
-    """Reads the history of one repository, limited to the folder `prefix` ("" or a path with a slash at its end).
-    Results are cached within bounds, since commits never change. Safe for many threads."""
+    """Reads the history of one repository. Results are cached within bounds, since commits never change. Safe for many threads."""
 
-    def __init__(self, git: Git, prefix: str, read: Callable[[str, str], bytes]) -> None:
-        """`read` returns the file of a blob at a path: (path, blob id) -> bytes."""
+    def __init__(self, git: Git) -> None:
         self._git = git
-        self._file = read
-        self._prefix = prefix
         self._lock = threading.Lock()
         self._ids: dict[str, str | None] = {}
         self._commits: dict[str, tuple[Changed, ...]] = {}
@@ -105,20 +100,16 @@ class Versions:
 
     def pair(self, one: Changed) -> tuple[Text | None, Text | None]:
         """Return (the file before the commit, the file after it); None: no such file."""
-        old = None if one.old is None else (one.old_path or "", self._file(one.old_path or "", one.old))
-        return old, None if one.new is None else (one.path or "", self._file(one.path or "", one.new))
+        old = None if one.old is None else (one.old_path or "", self._git.read(one.old, "blob"))
+        return old, None if one.new is None else (one.path or "", self._git.read(one.new, "blob"))
 
     def node_of(self, oid: str | None, path: str) -> str | None:
-        """Return the id of the note in a blob. None: the blob is no note with an id, or a git filter cannot convert
-        it."""
+        """Return the id of the note in a blob. None: the blob is no note with an id."""
         if oid is None or not is_markdown(path):
             return None
         if oid in self._ids:
             return self._ids[oid]
-        try:
-            note = parse(self._file(path, oid), path)
-        except FilterFailed:
-            return None
+        note = parse(self._git.read(oid, "blob"), path)
         found = claim(note.kind, note.id)
         with self._lock:
             if len(self._ids) >= IDS:
@@ -131,13 +122,11 @@ class Versions:
         that changed nothing are skipped."""
         arguments = ["diff-tree", "--stdin", "-r", "-z", "--root", "--no-renames", "--no-ext-diff"]
         arguments += ["--diff-merges=first-parent"]
-        if self._prefix:
-            arguments += ["--", self._prefix.rstrip("/")]
         commit, found = "", []
         records = ask_many(self._git, arguments, commits)
         for record in records:
             if record.startswith(b":"):
-                path = os.fsdecode(next(records)).removeprefix(self._prefix)
+                path = os.fsdecode(next(records))
                 old_mode, new_mode, old, new, _ = record[1:].split(b" ")
                 was, now = (
                     oid.decode() if mode in _FILES else None for mode, oid in ((old_mode, old), (new_mode, new))

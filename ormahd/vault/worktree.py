@@ -80,12 +80,7 @@ class Write(Struct):
     old: str | None
     data: bytes | None
     token: str
-    keeps_time: bool = False
-    """Whether the new version gets the mtime of the old one, because the change is not the person's work."""
     placed: bool = False
-    beside: bool = False
-    """Whether the staged file is in the target's own folder instead of `.ormah/tmp`, because the two are on
-    different file systems."""
     made: list[str] = field(default_factory=list)
     """Folders that were created for the file, outermost first."""
     stat: Stat | None = None
@@ -190,15 +185,13 @@ class Worktree:
         if write.old is not None:
             with contextlib.suppress(FileNotFoundError), self.parent(write.path) as (folder, name):
                 before = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        with self._twin(write) as (staging, token):
+        with self._staging() as staging:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-            fd = os.open(token, flags, 0o666, dir_fd=staging)
+            fd = os.open(write.token, flags, 0o666, dir_fd=staging)
             try:
                 write_all(fd, write.data)
                 if before is not None:
                     os.fchmod(fd, stat.S_IMODE(before.st_mode))
-                    if write.keeps_time:
-                        os.utime(fd, ns=(before.st_atime_ns, before.st_mtime_ns))
                 found = os.fstat(fd)
                 write.stat = found.st_size, found.st_mtime_ns, found.st_ino
                 sync(fd)
@@ -208,52 +201,40 @@ class Worktree:
     def place(self, write: Write) -> None:
         """Put the staged version in place of the file, or remove the file. If the file is not the version
         `write.old`, nothing is changed and Displaced is raised."""
-        try:
-            self._place(write)
-        except OSError as exc:
-            if exc.errno != errno.EXDEV or write.beside:
-                raise
-            with self._twin(write) as (staging, token):
-                forget(staging, token)
-            write.beside = True
-            self.stage(write)
-            self._place(write)
-
-    def _place(self, write: Write) -> None:
         made = write.made if write.data is not None else None
         try:
-            with self.parent(write.path, made) as (folder, name), self._twin(write) as (staging, token):
+            with self.parent(write.path, made) as (folder, name), self._staging() as staging:
                 if write.data is None:
-                    self._remove(write, folder, name, staging, token)
+                    self._remove(write, folder, name, staging)
                 elif write.old is None:
-                    self._add(write, folder, name, staging, token)
+                    self._add(write, folder, name, staging)
                 else:
-                    self._replace(write, folder, name, staging, token)
+                    self._replace(write, folder, name, staging)
         except FileNotFoundError as exc:
             raise Displaced(write.path, None) from exc
         write.placed = True
 
-    def _add(self, write: Write, folder: int, name: str, staging: int, token: str) -> None:
+    def _add(self, write: Write, folder: int, name: str, staging: int) -> None:
         try:
-            move(staging, token, folder, name)
+            move(staging, write.token, folder, name)
         except FileExistsError:
             found = read_regular(folder, name, write.path)
             if found != write.data:
                 raise Displaced(write.path, found) from None
             write.stat = None
 
-    def _replace(self, write: Write, folder: int, name: str, staging: int, token: str) -> None:
+    def _replace(self, write: Write, folder: int, name: str, staging: int) -> None:
         found = read_regular(folder, name, write.path)
         if found is None or sha256(found) != write.old:
             raise Displaced(write.path, found)
-        if rename2(staging, token, folder, name, exchange=True):
-            out = read_regular(staging, token, write.path, strict=False)
+        if rename2(staging, write.token, folder, name, exchange=True):
+            out = read_regular(staging, write.token, write.path, strict=False)
             if out is None or sha256(out) != write.old:
-                rename2(staging, token, folder, name, exchange=True)
+                rename2(staging, write.token, folder, name, exchange=True)
                 raise Displaced(write.path, out)
             return
         # No exchange on this file system: keep the old version under a second name, check it, then rename over it.
-        kept = token + ".old"
+        kept = write.token + ".old"
         forget(staging, kept)
         try:
             os.link(name, kept, src_dir_fd=folder, dst_dir_fd=staging, follow_symlinks=False)
@@ -263,17 +244,17 @@ class Worktree:
         if out != found:
             forget(staging, kept)
             raise Displaced(write.path, out)
-        os.rename(token, name, src_dir_fd=staging, dst_dir_fd=folder)
-        os.rename(kept, token, src_dir_fd=staging, dst_dir_fd=staging)
+        os.rename(write.token, name, src_dir_fd=staging, dst_dir_fd=folder)
+        os.rename(kept, write.token, src_dir_fd=staging, dst_dir_fd=staging)
 
-    def _remove(self, write: Write, folder: int, name: str, staging: int, token: str) -> None:
-        forget(staging, token)
+    def _remove(self, write: Write, folder: int, name: str, staging: int) -> None:
+        forget(staging, write.token)
         read_regular(folder, name, write.path)
-        move(folder, name, staging, token)
-        out = read_regular(staging, token, write.path, strict=False)
+        move(folder, name, staging, write.token)
+        out = read_regular(staging, write.token, write.path, strict=False)
         if out is None or sha256(out) != write.old:
             with contextlib.suppress(FileExistsError):  # a newer save is already there
-                move(staging, token, folder, name)
+                move(staging, write.token, folder, name)
             raise Displaced(write.path, out)
 
     def take_back(self, write: Write) -> None:
@@ -282,32 +263,32 @@ class Worktree:
             with (
                 contextlib.suppress(FileNotFoundError),
                 self.parent(write.path) as (folder, name),
-                self._twin(write) as (staging, token),
+                self._staging() as staging,
             ):
-                self._take_back(write, folder, name, staging, token)
+                self._take_back(write, folder, name, staging)
             write.placed = False
-        with self._twin(write) as (staging, token):
-            forget(staging, token)
+        with self._staging() as staging:
+            forget(staging, write.token)
         for made in reversed(write.made):
             with contextlib.suppress(OSError):  # not empty any more
                 os.rmdir(self.root / made)
         write.made.clear()
 
-    def _take_back(self, write: Write, folder: int, name: str, staging: int, token: str) -> None:
+    def _take_back(self, write: Write, folder: int, name: str, staging: int) -> None:
         if write.data is None:
             with contextlib.suppress(FileExistsError):
-                move(staging, token, folder, name)
+                move(staging, write.token, folder, name)
         elif write.old is None:
             if read_regular(folder, name, write.path, strict=False) == write.data:
-                move(folder, name, staging, token)
-                if read_regular(staging, token, write.path, strict=False) != write.data:
-                    move(staging, token, folder, name)
+                move(folder, name, staging, write.token)
+                if read_regular(staging, write.token, write.path, strict=False) != write.data:
+                    move(staging, write.token, folder, name)
         elif read_regular(folder, name, write.path, strict=False) == write.data:
-            if rename2(staging, token, folder, name, exchange=True):
-                if read_regular(staging, token, write.path, strict=False) != write.data:
-                    rename2(staging, token, folder, name, exchange=True)
+            if rename2(staging, write.token, folder, name, exchange=True):
+                if read_regular(staging, write.token, write.path, strict=False) != write.data:
+                    rename2(staging, write.token, folder, name, exchange=True)
             else:
-                os.rename(token, name, src_dir_fd=staging, dst_dir_fd=folder)
+                os.rename(write.token, name, src_dir_fd=staging, dst_dir_fd=folder)
 
     def finish(self, write: Write) -> bytes | None:
         """Remove the old version of the file, which `place` left under the name of the staged file. Call once the op
@@ -319,11 +300,11 @@ class Worktree:
         if write.moved:
             return None
         late = None
-        with self._twin(write) as (staging, token):
+        with self._staging() as staging:
             if write.placed and write.old is not None:
-                out = read_regular(staging, token, write.path, strict=False)
+                out = read_regular(staging, write.token, write.path, strict=False)
                 late = out if out is not None and sha256(out) != write.old else None
-            forget(staging, token)
+            forget(staging, write.token)
         if write.placed and write.data is None and late is None:
             self._prune(write.path)
         return late
@@ -331,11 +312,8 @@ class Worktree:
     def displaced(self, write: Write) -> bytes | None:
         """After a crash, return the bytes of the old version of the file, which `place` left under the name of the
         staged file; None: there is none."""
-        for write.beside in (True, False):
-            with contextlib.suppress(FileNotFoundError, Conflict), self._twin(write) as (staging, token):
-                found = read_regular(staging, token, write.path, strict=False)
-                if found is not None:
-                    return found
+        with contextlib.suppress(FileNotFoundError, Conflict), self._staging() as staging:
+            return read_regular(staging, write.token, write.path, strict=False)
         return None
 
     def _prune(self, path: str) -> None:
@@ -352,17 +330,14 @@ class Worktree:
         return {os.path.join(self.root, path.rpartition("/")[0]) for path in paths}
 
     @contextlib.contextmanager
-    def _twin(self, write: Write) -> Iterator[tuple[int, str]]:
-        if write.beside:
-            with self.parent(write.path) as (folder, _):
-                yield folder, f".{write.token}.tmp"
-            return
+    def _staging(self) -> Iterator[int]:
+        """Context manager: yield a descriptor of the folder of staged files."""
         if self._held is not None:
-            yield self._held, write.token
+            yield self._held
             return
         fd = self._open_staging()
         try:
-            yield fd, write.token
+            yield fd
         finally:
             os.close(fd)
 

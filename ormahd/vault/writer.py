@@ -1,8 +1,7 @@
 """The writer: the only thread that commits.
 
-A transaction is checked in the caller's thread and queued. The writer's thread takes batches from the queue, promises
-and commits them, at once or when git is free. Also holds the errors for callers whose change was not written, or is
-promised and not written yet.
+A transaction is checked in the caller's thread and queued. The writer's thread takes batches from the queue and commits
+them. Also holds the errors for callers whose change was not written.
 """
 
 from __future__ import annotations
@@ -18,32 +17,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ormahd.errors import Conflict, Internal, NoRoom, OrmahError, Unavailable, VaultBusy
+from ormahd.errors import Internal, NoRoom, OrmahError, Unavailable, VaultBusy
 from ormahd.git.index import busy
 from ormahd.git.process import GitFailed
 from ormahd.git.refs import within
 from ormahd.model.change import Clock, Committed, sha256
 from ormahd.process import own_files, priority
 from ormahd.vault.apply import HELD, Applier, Queued
-from ormahd.vault.conflicts import give_up, on_today
-from ormahd.vault.conversion import FilterFailed
 from ormahd.vault.intents import FileStep, WriteIntent
-from ormahd.vault.recovery import repair
+from ormahd.vault.recovery import finish
 from ormahd.vault.transaction import HistoryMoved, Transaction
 from ormahd.vault.worktree import Displaced
-
-_NEVER = {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ}
-"""Error numbers with which a file system refuses a name or a size for good."""
-
-
-def stored(intent: WriteIntent, why: str | None) -> VaultBusy:
-    """Return the error for a change that is promised and will be written once no other program holds git's locks.
-    `why`: what the change waits for."""
-    return VaultBusy(
-        f"the change is stored and will be written when git is free: {why}",
-        hint="finish or abort the other git operation; nothing needs to be repeated",
-        data={"stored": True, "node_ids": intent.node_ids, "op": intent.op},
-    )
 
 
 def withheld(why: str | None) -> VaultBusy:
@@ -94,13 +78,8 @@ def no_room(root: Path) -> NoRoom:
     )
 
 
-def never(exc: BaseException) -> bool:
-    """Whether the error is permanent: the same write would fail again however often it is repeated."""
-    return isinstance(exc, OSError) and exc.errno in _NEVER
-
-
 POLL_S = 0.02
-"""Seconds between two checks whether git is free, for a change that is not queued."""
+"""Seconds between two checks whether git is free."""
 BACKOFF = (0.005, 1.0)
 """Seconds between two tries while git is busy: (the first pause, since a `git status` takes milliseconds; the
 longest pause)."""
@@ -121,7 +100,7 @@ class Writer:
     """
 
     def __init__(self, applier: Applier, *, clock: Clock, wait: float) -> None:
-        """`wait`: seconds after which a caller gets the answer that its change is stored and will be written later."""
+        """`wait`: seconds after which a change is refused while another program holds git's locks."""
         self._applier = applier
         self._clock = clock
         self._wait = wait
@@ -136,12 +115,9 @@ class Writer:
         self._queue: list[Queued] = []
         self._batch: list[Queued] = []
         """The ops of the queue that are being written."""
-        self._promised: dict[str, tuple[Queued, bytes | None]] = {}
         self._listeners: list[Listener] = []
         self._closed = False
         self._wrote = -math.inf
-        self.said: list[str] = []
-        """Sentences for the log, on ops that were merged, set aside or cleaned up."""
         self._thread = threading.Thread(target=self._run, name="vault-writer", daemon=True)
         self._thread.start()
 
@@ -149,95 +125,55 @@ class Writer:
         """Register `callback`, which is called with the commits of each batch."""
         self._listeners.append(callback)
 
-    def read(self, path: str) -> bytes | None:
-        """Return the file's bytes, or those that it will have once the waiting ops are written; None: there is no
-        file."""
-        with self._queue_lock:
-            if path in self._promised:
-                return self._promised[path][1]
-        return self._applier.worktree.read(path)
-
     @property
     def rested(self) -> float:
         """Seconds since the last op was written; infinite before the first."""
         return time.monotonic() - self._wrote
 
     def writes(self, path: str, data: bytes) -> bool:
-        """Whether a waiting op leaves these bytes at `path` and will then be passed to the listeners.
+        """Whether an op that is being written leaves these bytes at `path` and will then be passed to the listeners.
 
-        False for a sync, whose files the reconciler examines like a manual pull's, and for an uncertain op, which may
-        be in the history already.
+        False for a sync, whose files the reconciler examines like a manual pull's.
         """
         with self._queue_lock:
-            op, promised = self._promised.get(path, (None, None))
-        return op is not None and op.intent.joins is None and not op.uncertain and promised == data
-
-    @property
-    def waiting(self) -> int:
-        """Number of ops that are not written yet."""
-        return len(self._queue)
+            intents = [op.intent for op in self._queue if op.intent.joins is None]
+        return any(step.path == path and step.data == data for intent in intents for step in intent.steps)
 
     @property
     def writing(self) -> bool:
         """Whether another thread is writing: HEAD may already have a commit that no listener knows of."""
         return self._holder not in {None, threading.get_ident()}
 
-    def take_said(self) -> list[str]:
-        """Return the sentences for the log that were added to `said` since the last call, and empty `said`."""
-        with self._queue_lock:
-            said, self.said = self.said, []
-        return said
-
     # A transaction
 
     def commit(self, tx: Transaction) -> Committed | None:
         """Write a transaction. Return its commit; None when it changes nothing.
 
-        Raises Conflict (nothing was changed) or VaultBusy (the change is stored and will be written later; if
-        `tx.queue` is False, nothing was changed or stored).
+        Raises Conflict, or VaultBusy if another program holds git's locks for too long. Nothing was changed then.
         """
         if self._holder == threading.get_ident():
             raise Internal("a listener cannot start a transaction: the writer is still busy with the last one")
-        if not tx.queue:
-            self.wait_for_git()
+        end = time.monotonic() + self._wait
+        intent = self._decide(tx)
+        if intent is None:
+            return None
+        op = Queued(intent)
         with self._queue_lock:
             if self._closed:
                 raise Unavailable("the vault is closed", hint="open it again")
-            intent = self._decide(tx)
-            if intent is None:
-                return None
-            op = Queued(intent)
-            self._enqueue(op)
+            self._queue.append(op)
             if self._standing:
                 op.why = self._standing
                 op.tried.set()
             self._changed.notify_all()
         op.tried.wait()
-        op.done.wait(self._wait)
-        if not op.done.is_set():
-            refused = self._promise(op) if tx.queue else withheld(op.why)
-            if refused is not None and self._withdraw(op):
-                raise refused
-        with self._queue_lock:
-            if not op.done.is_set():
-                op.acknowledged = True
-                raise stored(intent, op.why)
+        if not op.done.wait(max(0.0, end - time.monotonic())) and self._withdraw(op):
+            raise withheld(op.why)
         if isinstance(op.error, OSError):
             raise unwritable(op.error) from op.error
         if op.error is not None:
             raise op.error
         return op.result
-
-    def _promise(self, op: Queued) -> OrmahError | None:
-        """Make the op's intent durable, so that its caller can get the answer that the change is stored. Return the
-        error when that failed, or None."""
-        try:
-            self._applier.promise([op])
-        except OSError as exc:
-            error = unwritable(exc)
-            error.__cause__ = exc
-            return error
-        return None
 
     def _decide(self, tx: Transaction) -> WriteIntent | None:
         """Check that each file of `tx` is the version that `tx` expects. Return the intent, without the files that
@@ -251,43 +187,38 @@ class Writer:
             raise HistoryMoved("HEAD was moved to another history meanwhile", hint="look at it again and repeat")
 
         @functools.cache
-        def root() -> str | None:  # git is asked only if needed, because all other callers wait meanwhile
+        def root() -> str | None:  # git is asked only if needed
             return applier.objects.root(applier.git.head())
 
-        def in_head(path: str, data: bytes | None) -> bool:
-            entry = applier.objects.find(root(), applier.where(path))
-            if entry is None or data is None:
-                return entry is None and data is None
-            return applier.conversion.is_version(path, data, entry.oid)
+        def in_head(path: str) -> str | None:
+            entry = applier.objects.file(root(), os.fsencode(path))
+            return None if entry is None else entry.oid
 
         steps = []
         for path, wish in tx.wishes.items():
-            promised = path in self._promised
-            now = None if wish.expect is None and not promised and applier.worktree.absent(path) else self.read(path)
-            digest = None if now is None else sha256(now)
-            if digest != wish.expect:
-                gone = wish.data is None and now is None and not promised
-                entry = applier.objects.file(root(), applier.where(path)) if gone else None
-                blob = None if entry is None else applier.conversion.in_folder(path, entry.oid)
-                if blob is None or sha256(blob) != wish.expect:
+            absent = wish.expect is None and applier.worktree.absent(path)
+            now = None if absent else applier.worktree.read(path)
+            if (None if now is None else sha256(now)) != wish.expect:
+                # A person's deletion is committed if HEAD has the expected version.
+                oid = in_head(path) if wish.data is None and now is None else None
+                if oid is None or sha256(applier.git.read(oid, "blob")) != wish.expect:
                     raise Displaced(path, now)
-            if now == wish.data and (promised or in_head(path, wish.data)):
-                continue
+            if now == wish.data:
+                known = None if now is None else applier.git.oid("blob", now)
+                if in_head(path) == known:
+                    continue
             steps.append(FileStep(path, wish.node_id, now, wish.data))
         if not steps and tx.joins is None:
             return None
         # a memory whose file stays as it is (the keeper of a merge that adds nothing to it) is named as well
-        nodes = [wish.node_id for wish in tx.wishes.values() if wish.node_id]
-        text = tx.message(nodes)
-        subject = text.split("\n", 1)[0]
+        text = tx.message([wish.node_id for wish in tx.wishes.values() if wish.node_id])
         return WriteIntent(
-            tx.op, tx.kind, tx.source, subject, text, tx.person, self._clock(), str(applier.lock.path), tuple(steps),
-            tx.joins, tx.entries,
+            tx.op, tx.kind, tx.source, text.split("\n", 1)[0], text, tx.person, self._clock(), tuple(steps), tx.joins,
+            tx.entries,
         )  # fmt: skip
 
     def _withdraw(self, op: Queued) -> bool:
-        """Take an op out of the queue, because its caller gets an error. Return False when the op is done, or is
-        `acknowledged` and must stay."""
+        """Take an op out of the queue, because its caller gets an error. Return False when the op is done."""
         with self._queue_lock:
             if op not in self._batch:
                 return self._take_out(op)
@@ -295,48 +226,24 @@ class Writer:
             return self._take_out(op)
 
     def _take_out(self, op: Queued) -> bool:
-        if op.done.is_set() or op.acknowledged:
+        if op.done.is_set():
             return False
-        self._applier.intents.remove(op.intent.op)
-        self._leave(op)
+        self._queue.remove(op)
         return True
 
     # The queue
 
-    def _enqueue(self, op: Queued) -> None:
-        self._queue.append(op)
-        for step in op.intent.steps:
-            self._promised[step.path] = (op, step.data)
-
-    def _leave(self, op: Queued) -> None:
-        self._queue.remove(op)
-        for path in [path for path, (owner, _) in self._promised.items() if owner is op]:
-            del self._promised[path]
-
-    def resume(self, intents: list[WriteIntent]) -> None:
-        """Add to the queue the ops that an earlier process promised, as `uncertain`."""
-        with self._queue_lock:
-            for intent in intents:
-                self._enqueue(Queued(intent, promised=True, acknowledged=True, uncertain=True))
-
-    def begin(self) -> str | None:
-        """Write the ops that an earlier process promised. Return why they still wait, or None; a full disk is such a
-        reason, not an error."""
+    def begin(self) -> tuple[str | None, list[str]]:
+        """Finish the batches that an earlier process left. Return (why they must wait, or None; sentences on what was
+        done). A full disk is such a reason, not an error."""
+        said: list[str] = []
         try:
-            return self.drain()
+            with self._held():
+                return finish(self._applier, said), said
         except (OrmahError, OSError) as exc:
             if not is_full(exc):
                 raise
-            return str(exc)
-
-    def drain(self) -> str | None:
-        """Write all ops of the queue in the calling thread. Return the reason why some still wait, or None. The
-        writer thread keeps trying to write these."""
-        try:
-            return self._write_all()
-        finally:
-            with self._queue_lock:
-                self._changed.notify_all()
+            return str(exc), said
 
     # The thread
 
@@ -363,23 +270,7 @@ class Writer:
                     pause = min(pause * 2, BACKOFF[1])
 
     def _try(self) -> str | None:
-        """Write all ops of the queue. Return the reason why some must wait, or None."""
-        try:
-            if why := self._write_all():
-                with self._queue_lock:
-                    self._applier.intents.renew([op.intent for op in self._queue if op.promised])
-            for sentence in self.take_said():
-                log.warning("%s", sentence)
-        except (OrmahError, OSError) as exc:
-            log.warning("%d writes still wait: %s", self.waiting, exc)
-            return str(exc)
-        except Exception as exc:  # a bug must not end the writer thread
-            log.exception("%d writes still wait", self.waiting)
-            return repr(exc)
-        return why
-
-    def _write_all(self) -> str | None:
-        """Write batch after batch. Return why the remaining ops still wait, or None."""
+        """Write batch after batch. Return the reason why the remaining ops must wait, or None."""
         while True:
             priority.give()
             with self._queue_lock:
@@ -393,12 +284,12 @@ class Writer:
 
     def _next_batch(self) -> list[Queued]:
         """Return the first ops of the queue as the next batch. It ends before an op that touches a file of an
-        earlier op. An uncertain op is a batch of its own."""
+        earlier op."""
         batch: list[Queued] = []
         paths: set[str] = set()
         for op in self._queue[:MAX_BATCH]:
             touched = {step.path for step in op.intent.steps}
-            if batch and (op.uncertain or batch[0].uncertain or paths & touched):
+            if paths & touched:
                 break
             batch.append(op)
             paths |= touched
@@ -406,81 +297,35 @@ class Writer:
         return batch
 
     def _write(self, batch: list[Queued]) -> str | None:
+        said: list[str] = []
         try:
-            if batch[0].uncertain:
-                why = repair(self._applier, batch[0], self.said)
-                if why:
-                    return why
-                if batch[0].uncertain:  # it was in the history, or was set aside
-                    self._done(batch)
-                    return None
-            why = self._applier.apply(batch, self._refused)
-        except (OrmahError, OSError) as exc:
-            if len(batch) > 1:  # one of the ops failed: try each by itself
+            why = finish(self._applier, said) or self._applier.apply(batch)
+            for sentence in said:
+                log.warning("%s", sentence)
+        except Exception as exc:
+            if len(batch) > 1 and isinstance(exc, OrmahError | OSError):  # one of the ops failed: try each by itself
                 return next((why for op in batch if (why := self._write([op]))), None)
-            if not self._failed(batch[0], exc):
-                return None
-            if isinstance(exc, FilterFailed):
-                return exc.message
-            raise
-        except Exception as exc:  # a bug: the callers get the exception
-            left = [op for op in batch if self._failed(op, exc)]
-            if left:
-                raise
-            return None
+            if not isinstance(exc, OrmahError | OSError):  # a bug must not end the writer thread
+                log.exception("%d writes failed", len(batch))
+            for op in batch:
+                op.error = op.error or exc
+            why = None
         if why is None:
             self._done(batch)
         return why
-
-    def _refused(self, op: Queued, conflict: Conflict, last: bool) -> WriteIntent | None:
-        with self._queue_lock:
-            if not op.acknowledged:
-                self._applier.intents.remove(op.intent.op)
-                op.error = conflict
-                return None
-            intent, said = (None, []) if last else on_today(self._applier.worktree, op.intent)
-            if intent is None or intent == op.intent:
-                self.said += said or give_up(self._applier.worktree, op.intent)
-                self._applier.intents.remove(op.intent.op)
-                return None
-            self.said += said
-            self._applier.intents.write(intent)
-            return intent
-
-    def _failed(self, op: Queued, exc: Exception) -> bool:
-        """Decide on an op that failed without any effect. Return True when it must stay queued, because it was
-        acknowledged.
-
-        Otherwise its caller gets the error. An acknowledged op that this file system can never write is not kept: its
-        new bytes are saved under `.ormah/conflicts`, so that it does not block the queue.
-        """
-        with self._queue_lock:
-            if op.acknowledged and not never(exc):
-                return True
-            if op.acknowledged:
-                self.said += give_up(self._applier.worktree, op.intent)
-            op.error = op.error or exc
-            self._applier.intents.remove(op.intent.op)
-            self._leave(op)
-            self._over([op])
-            return False
 
     def _done(self, ops: Sequence[Queued]) -> None:
         """Call the listeners with the commits of finished ops, in order; then let the ops' callers return."""
         self._wrote = time.monotonic()
         with self._queue_lock:
             for op in ops:
-                self._leave(op)
+                self._queue.remove(op)
         results = [op.result for op in ops if op.result is not None]
         for callback in self._listeners if results else ():
             try:
                 callback(results)
             except Exception:  # the commits are made; a listener must catch up by itself
                 log.exception("a listener failed on %s", ", ".join(f"op {one.op} ({one.kind})" for one in results))
-        self._over(ops)
-
-    @staticmethod
-    def _over(ops: Sequence[Queued]) -> None:
         for op in ops:
             op.done.set()
             op.tried.set()
@@ -488,8 +333,7 @@ class Writer:
     # Called from other threads
 
     def wait_for_git(self) -> None:
-        """Wait until no other program holds git's locks; raise VaultBusy after `wait` seconds. The caller's change is
-        not promised before this returns."""
+        """Wait until no other program holds git's locks; raise VaultBusy after `wait` seconds."""
         end = time.monotonic() + self._wait
         while why := busy(self._applier.git, self._applier.lock):
             if time.monotonic() >= end:
@@ -497,47 +341,36 @@ class Writer:
             time.sleep(POLL_S)
 
     @contextlib.contextmanager
-    def _held(self, patience: float = -1) -> Iterator[bool]:
-        """Context manager: hold `_writing_lock`. Yields False, without holding it, if it was not free within
-        `patience` seconds (-1: wait without limit)."""
+    def _held(self) -> Iterator[None]:
+        """Context manager: hold `_writing_lock`."""
         with self._queue_lock:
             self._asking += 1
-        got = self._writing_lock.acquire(timeout=patience)
+        self._writing_lock.acquire()
         with self._queue_lock:
             self._asking -= 1
             self._changed.notify_all()
+        self._holder = threading.get_ident()
         try:
-            if got:
-                self._holder = threading.get_ident()
-            yield got
+            yield
         finally:
-            if got:
-                self._holder, self._batch = None, []
-                self._writing_lock.release()
+            self._holder, self._batch = None, []
+            self._writing_lock.release()
 
     @contextlib.contextmanager
     def alone(self, op: str, why: str) -> Iterator[None]:
         """Context manager: keep all other writers out, and hold index.lock, marked with the id `op`.
 
-        After `wait` seconds, callers that want to write get the answer that their change is stored and waits because
-        of `why`. Raises VaultBusy when another program holds git's locks for too long, or when promised ops cannot be
-        written now.
+        Callers that want to write meanwhile wait as for another git program; `why` is named if that is too long. Raises
+        VaultBusy when another program holds git's locks for too long.
         """
         self.wait_for_git()
         self._stands(why)
         try:
             with self._held():
-                left = {*map(id, self._queue)}
-                while left & {*map(id, self._queue)}:
-                    with self._queue_lock:
-                        batch = self._next_batch()
-                    if held := self._write(batch):
-                        raise withheld(held)
-                with self._queue_lock:
-                    self._batch = []
-                    joining = any(queued.intent.joins for queued in self._queue)
-                if joining or not self._applier.lock.take(op):
-                    raise withheld("another history is being joined" if joining else HELD)
+                said: list[str] = []
+                held = finish(self._applier, said)
+                if held or not self._applier.lock.take(op):
+                    raise withheld(held or HELD)
                 try:
                     yield
                 finally:
@@ -555,14 +388,8 @@ class Writer:
                 op.tried.set()
             self._changed.notify_all()
 
-    def rename(self, vault_id: str) -> None:
-        """Use another vault id from now on in index.lock, where it marks the lock as Ormah's."""
-        with self._held():
-            self._applier.rename(vault_id)
-
     def close(self) -> None:
-        """Accept no more changes, and end the writer thread. Ops that still wait keep their intents, so that the next
-        process writes them."""
+        """Accept no more changes, and end the writer thread. Ops that still wait are refused."""
         with self._queue_lock:
             self._closed = True
             self._changed.notify_all()

@@ -51,7 +51,7 @@ def bring_in_own_data(
                 wait = rest.missing_gone(path)
             elif data is None:
                 wait = quiet
-            elif vault.blob_id(path, data) == tree.get(path) or vault.writes(path, data):
+            elif vault.git.oid("blob", data) == tree.get(path) or vault.writes(path, data):
                 continue
             else:
                 wait = rest.missing(met)

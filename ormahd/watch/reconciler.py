@@ -121,7 +121,7 @@ class Reconciler:
         self._touched = touched
         self._position = position
         self._identity = Identity(self.look)
-        self._context = Context(vault.id, self._identity, clock, check_secrets, vault.attributes.unwritable)
+        self._context = Context(vault.id, self._identity, clock, check_secrets, vault.unwritable_path)
         self._rest = RestCheck(settings.quiet_seconds)
         self._scanning = threading.Lock()
         self._book = threading.Lock()
@@ -227,7 +227,7 @@ class Reconciler:
         return {
             path
             for path, data in found.items()
-            if data is not None and self.vault.blob_id(path, data) != tree.get(path)
+            if data is not None and self.vault.git.oid("blob", data) != tree.get(path)
         }
 
     def problems(self, *, fresh: bool = False) -> list[dict[str, Any]]:
@@ -274,7 +274,7 @@ class Reconciler:
         if decision.act in {FileAction.INDEX, FileAction.PLAIN}:
             yield file.path, plain(file, decision), _state(file)
         elif file.path in tree and not file.at_head:
-            data = self.vault.blob(tree[file.path], file.path)
+            data = self.vault.blob(tree[file.path])
             if parse(data, file.path).kind is not NoteKind.CONFLICTED:
                 state = replace(_state(file), digest=sha256(data))
                 held = decision.act is FileAction.HOLD
@@ -311,7 +311,6 @@ class Reconciler:
         ask git for everything now.
         """
         tree = self.look.tree(self._walked)
-        self.vault.attributes.ask_of(found.changed)
 
         def read(path: str) -> str | None:
             try:
@@ -333,7 +332,7 @@ class Reconciler:
     def _understand(self, met: FileStat, data: bytes, tree: Mapping[str, str]) -> File:
         oid = tree.get(met.path)
         note = parse(data, met.path)
-        at_head = oid is not None and self.vault.blob_id(met.path, data) == oid
+        at_head = oid is not None and self.vault.git.oid("blob", data) == oid
         self._identity.saw(met.path, note, oid if at_head else None)
         return File(met, data, note, at_head)
 
@@ -557,7 +556,7 @@ class _Scan:
     def stands(self, path: str, data: bytes, digest: str) -> bool:
         """Whether a file whose bytes the index has already needs no decision: HEAD has the same bytes, or this process
         has decided not to commit them."""
-        return self.owner._left.get(path) == digest or self.vault.blob_id(path, data) == self.tree.get(path)
+        return self.owner._left.get(path) == digest or self.vault.git.oid("blob", data) == self.tree.get(path)
 
     def ours(self, path: str, data: bytes, digest: str) -> bool:
         """Whether a commit of our own has written these bytes to `path` since the scan began, or is about to.
@@ -593,7 +592,7 @@ class _Scan:
         so that it is not read by every scan."""
         path, row = file.path, self.rows.get(file.path)
         if path in self.tree and not file.at_head:
-            data = self.vault.blob(self.tree[path], path)
+            data = self.vault.blob(self.tree[path])
             # Also if it is known: an earlier scan may have found it empty, in the middle of being written.
             other = row is None or row.digest != sha256(data)
             if other and parse(data, path).kind is not NoteKind.CONFLICTED:
@@ -682,7 +681,7 @@ class _Scan:
         for at in range(0, len(paths), BATCH):
             items = []
             for path in paths[at : at + BATCH]:
-                note = parse(self.vault.blob(self.tree[path], path), path)
+                note = parse(self.vault.blob(self.tree[path]), path)
                 items.append(CommitItem(path, None, claim(note.kind, note.id), None, label(note)))
             self.out.removed += self.commit("Delete", items)
 

@@ -29,4 +29,4 @@ class CommitFiles:
     def file(self, path: str) -> bytes | None:
         """Return the bytes of any file of the vault in this commit; None if there is none at `path`."""
         oid = self._tree.get(path)
-        return None if oid is None else self._vault.blob(oid, path)
+        return None if oid is None else self._vault.blob(oid)

@@ -73,7 +73,6 @@ class Hand:
         house = self.house
         if house.process is None or house.process.poll() is not None:
             house.start()
-        wait_until(lambda: house.call("admin.health").queued == 0, "what waited for git is written")
         wait_until(lambda: house.git("status", "--porcelain") == "", "everything is committed")
         wait_until(lambda: house.call("admin.health").index.fresh, "the index has followed")
         wait_until(lambda: house.call("admin.verify").ok, lambda: str(house.call("admin.verify")))

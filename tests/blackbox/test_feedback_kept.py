@@ -102,24 +102,6 @@ def test_a_purged_memory_leaves_no_judgement(house: House) -> None:
         judge(house, node)
 
 
-def test_while_git_is_held_a_judgement_is_safe() -> None:
-    with open_house(ORMAH_VAULT_BUSY_WAIT_SECONDS="0.3") as house:
-        house.start()
-        node = remember(house, STAGING)
-        said = whisper(house)
-        lock = house.vault / ".git/index.lock"
-        lock.write_bytes(b"")
-        done = judge(house, node, event=said.event)
-        assert (done.stored, done.commit, done.counted) == (True, None, True)
-        assert not judge(house, node, event=said.event).counted
-        assert lines(house) == []
-        lock.unlink()
-        wait_until(lambda: len(lines(house)) == 1, "the judgement follows")
-        wait_until(lambda: house.call("admin.health").queued == 0, "nothing waits")
-        assert house.git("status", "--porcelain") == ""
-        assert house.git("log", "-1", "--format=%B").count("Ormah-Kind: feedback") == 1
-
-
 @pytest.mark.parametrize("commit", [False, True])
 def test_the_prompts_text_is_written_where_it_is_wished(commit: bool) -> None:
     with open_house(ORMAH_FEEDBACK_COMMIT_PROMPTS=str(commit).lower()) as house:

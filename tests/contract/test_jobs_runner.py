@@ -193,7 +193,6 @@ def test_nothing_is_begun_while_git_is_held(house: House) -> None:
     (ran,) = runner.run(["tagger"])
     assert (ran.applied, ran.error) == (1, "git is held: a merge is under way; what is left waits for the next run")
     marker.unlink()
-    assert house.ormah.vault.waiting == 0
     assert runner.run(["tagger"])[0].applied == 1
     assert [house.tags(one) for one in ids] == [("met",)] * 2
     house.sound()

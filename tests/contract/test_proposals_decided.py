@@ -101,26 +101,6 @@ def test_other_edits_of_the_note_do_not_stand_in_the_way(house: House) -> None:
     assert house.tags(one) == ("green", "asked")
 
 
-def test_while_git_is_held_the_decision_is_safe_and_follows(house: House) -> None:
-    one, two = house.several(2)
-    propose(house, one, two)
-    marker = house.vault / ".git" / "CHERRY_PICK_HEAD"
-    marker.write_text(house.head() + "\n")
-    done = house.proposals.resolve(only(house).id, "approved", ME)
-    assert (done.stored, done.commit) == (True, None)
-    assert statuses(house) == ["approved"]
-    with pytest.raises(Conflict, match="was approved"):
-        house.proposals.resolve(done.proposal_id, "rejected", ME)
-    marker.unlink()
-    house.again()
-    assert statuses(house) == ["approved"]
-    assert house.tags(one) == ("asked",)
-    house.sound()
-
-
-# Rejected
-
-
 def test_rejected_for_good_also_after_the_state_was_lost(house: House) -> None:
     one, two = house.several(2)
     propose(house, one, two)

@@ -9,7 +9,7 @@ import pytest
 
 from ormahd.vault.vault import Vault
 from tests import fresh_vault
-from tests.vault.git_house import git, open_vault
+from tests.vault.git_house import open_vault
 from tests.vault.observed import House
 from tests.vault.sync_house import FILES, Two, two_machines
 
@@ -43,21 +43,7 @@ def two(tmp_path: Path) -> Iterator[Two]:
 
 
 @pytest.fixture
-def theirs(tmp_path: Path) -> Path:
-    """A person's repository that is no vault yet."""
-    root = tmp_path / "theirs"
-    root.mkdir()
-    git(root, "init", "-q", "-b", "work")
-    for name in ("staged.txt", "unstaged.txt", "both.txt", "docs/kept.txt"):
-        (root / name).parent.mkdir(exist_ok=True)
-        (root / name).write_text("1\n")
-    git(root, "add", "-A")
-    git(root, "commit", "-qm", "theirs")
-    return root
-
-
-@pytest.fixture
-def vault(theirs: Path) -> Iterator[Vault]:
-    """A vault in it."""
-    with open_vault(theirs) as vault:
+def vault(tmp_path: Path) -> Iterator[Vault]:
+    """A vault of our own, with nothing in it but its first files."""
+    with open_vault(tmp_path / "own") as vault:
         yield vault

@@ -79,7 +79,7 @@ def silent(*_: object) -> None:
 
 def forget_today(vault: Vault, found: PurgeSurvey) -> None:
     tree = vault.tree()
-    with vault.transaction("Purge: a memory was removed", kind=Kind.PURGE, source="person", queue=False) as tx:
+    with vault.transaction("Purge: a memory was removed", kind=Kind.PURGE, source="person") as tx:
         for path, oid in tree.items():
             data = vault.blob(oid, path)
             if oid in found.drop:

@@ -13,9 +13,9 @@ import pytest
 from ormahd.errors import Incompatible, NotFound, Unavailable
 from ormahd.note.read import parse
 from ormahd.note.values import NoteKind
-from ormahd.vault.create import choose, lay_ground
+from ormahd.vault.create import check_ground, lay_ground
 from ormahd.vault.vault import Vault
-from tests.vault.git_house import git, open_vault, put, sound
+from tests.vault.git_house import git, open_vault, sound
 
 
 def self_note(vault: Vault) -> str:
@@ -29,7 +29,6 @@ def test_an_absent_or_empty_folder_becomes_a_vault_of_our_own(tmp_path: Path, ex
     if exists:
         root.mkdir(parents=True)
     with open_vault(root) as vault:
-        assert vault.prefix == ""
         assert git(root, "branch", "--show-current") == "main"
         assert git(root, "log", "--format=%s|%an") == "init: a vault for memories|system:self"
         path = self_note(vault)
@@ -63,7 +62,7 @@ def test_neither_the_root_nor_the_home_folder_becomes_a_vault(tmp_path: Path, mo
     for root in (Path("/"), tmp_path / "home"):
         before = set(os.listdir(root))
         with pytest.raises(Unavailable, match="is no folder of notes"):
-            choose(root)
+            check_ground(root)
         with pytest.raises(Unavailable), open_vault(root):
             pass
         assert set(os.listdir(root)) == before
@@ -141,53 +140,12 @@ def test_a_missing_card_is_not_a_new_vault(tmp_path: Path) -> None:
     sound(tmp_path / "v")
 
 
-def test_a_vault_whose_repository_is_gone(tmp_path: Path) -> None:
-    open_vault(tmp_path / "v").close()
-    os.rename(tmp_path / "v/.git", tmp_path / "git")
-    with pytest.raises(Unavailable, match="repository is gone"):
-        open_vault(tmp_path / "v")
-    git(tmp_path / "v", "init", "-q")
-    with open_vault(tmp_path / "v") as vault:
-        assert put(vault, ("a.md", b"a")) is not None
-
-
-def test_places_that_can_be_no_vault(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(Unavailable, match="is a file"):
-        open_vault(tmp_path / "file")
-    git(tmp_path, "init", "-q", "--bare", "bare")
-    for folder in ("bare", "bare/objects/x"):
-        with pytest.raises(Unavailable, match="bare repository"):
-            open_vault(tmp_path / folder)
-    assert not (tmp_path / "bare/.ormah").exists()
-    git(tmp_path, "init", "-q", "normal")
-    with pytest.raises(Unavailable):
-        open_vault(tmp_path / "normal/.git/x")
-    assert not (tmp_path / "normal/.git/x").exists()
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken/.git").write_text("gitdir: /nowhere\n")
-    with pytest.raises(Unavailable):
-        open_vault(tmp_path / "broken")
-
-
 @pytest.mark.parametrize("below", ["", "/deep/vault"])
 def test_a_file_in_the_place_of_a_folder(tmp_path: Path, below: str) -> None:
     (tmp_path / "file").write_text("a person's")
     with pytest.raises(Unavailable, match="/file is a file, not a folder"):
         open_vault(Path(f"{tmp_path}/file{below}"))
     assert (tmp_path / "file").read_text() == "a person's"
-
-
-def test_a_folder_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    open_vault(tmp_path / "v").close()
-    if os.getuid() != 0:
-        pytest.skip("only root can give a folder away")
-    for folder in (tmp_path / "v", tmp_path / "v/.git"):
-        os.chown(folder, 12345, 12345)
-    monkeypatch.delenv("SUDO_UID", raising=False)
-    with pytest.raises(Unavailable, match="another user") as caught:
-        open_vault(tmp_path / "v")
-    assert "safe.directory" in (caught.value.hint or "")
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="nothing is read-only for root")
@@ -202,23 +160,3 @@ def test_a_folder_where_nothing_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "v/.ormah").write_text("in the way")
     with pytest.raises(Unavailable, match="nothing can be written"):
         open_vault(tmp_path / "v")
-
-
-def test_the_vault_is_made_in_a_repository_that_is_busy(tmp_path: Path) -> None:
-    """The promise to make it is kept once git is free, with one self node."""
-    from ormahd.errors import VaultBusy
-
-    root = tmp_path / "theirs"
-    root.mkdir()
-    git(root, "init", "-q")
-    (root / ".git/index.lock").touch()
-    with pytest.raises(VaultBusy):
-        open_vault(root)
-    assert not (root / ".ormah/vault.toml").exists()
-    with open_vault(root) as vault:
-        assert vault.waiting == 1
-    (root / ".git/index.lock").unlink()
-    with open_vault(root) as vault:
-        assert vault.waiting == 0
-        assert vault.read(self_note(vault)) is not None
-    sound(root)

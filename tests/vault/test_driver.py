@@ -40,9 +40,9 @@ def test_installed_once_and_written_only_when_it_differs(vault: Vault) -> None:
     assert set_up(vault) == WANTED
     assert git(vault.root, "config", "merge.ormah.name")
     assert findings(vault) == []
-    before, head = (vault.git.common / "config").stat(), vault.head()
+    before, head = (vault.git.git_dir / "config").stat(), vault.head()
     assert install(vault, WANTED) == []
-    assert (vault.git.common / "config").stat() == before
+    assert (vault.git.git_dir / "config").stat() == before
     assert vault.head() == head
 
 
@@ -65,7 +65,7 @@ def test_a_persons_own_driver_is_left_alone_and_told(vault: Vault) -> None:
 
 
 def test_a_configuration_that_cannot_be_written_is_said(vault: Vault) -> None:
-    (vault.git.common / "config.lock").write_text("")
+    (vault.git.git_dir / "config.lock").write_text("")
     (said,) = install(vault, WANTED)
     assert "could not be installed" in said
     assert findings(vault)[0]["level"] == "warning"
@@ -160,7 +160,7 @@ def test_a_persons_own_attribute_has_the_last_word_and_is_told(vault: Vault) -> 
     file.write_text("*.md merge=union\n")
     git(vault.root, "commit", "-qam", "mine")
     install(vault, WANTED)
-    assert file.read_text() == "*.jsonl -text merge=ormah\n*.md merge=union\n"
+    assert file.read_text() == "* -text\n*.jsonl merge=ormah\n*.md merge=union\n"
     (found,) = findings(vault)
     assert (found["level"], "union" in found["what"]) == ("info", True)
 
@@ -172,38 +172,11 @@ def test_git_that_is_held_gets_the_attributes_later(vault: Vault) -> None:
     said = install(vault, WANTED)
     assert "a merge is under way" in said[1]
     (vault.git.git_dir / "MERGE_HEAD").unlink()
-    vault.recover()
+    install(vault, WANTED)
     assert (vault.root / ".gitattributes").read_text() == ATTRIBUTES
 
 
 # Kinds of repositories
-
-
-@pytest.mark.parametrize("apart", [False, True], ids=["shared", "worktreeConfig"])
-def test_a_linked_worktree(tmp_path: Path, apart: bool) -> None:
-    main, linked = tmp_path / "main", tmp_path / "linked"
-    main.mkdir()
-    git(main, "init", "-q")
-    git(main, "commit", "-q", "--allow-empty", "-m", "first")
-    if apart:
-        git(main, "config", "extensions.worktreeConfig", "true")
-    git(main, "worktree", "add", "-q", str(linked))
-    with open_vault(linked / "memory") as vault:
-        install(vault, WANTED)
-        assert findings(vault) == []
-        assert install(vault, WANTED) == []
-    assert git(linked, "config", KEY) == WANTED
-    assert git(main, "config", KEY, ok=False) == ("" if apart else WANTED)
-
-
-def test_a_git_directory_elsewhere(tmp_path: Path) -> None:
-    root = tmp_path / "vault"
-    root.mkdir()
-    git(root, "init", "-q", "--separate-git-dir", str(tmp_path / "store"))
-    with open_vault(root) as vault:
-        assert install(vault, WANTED)[0] == "installed git's merge driver for notes"
-        assert findings(vault) == []
-    assert KEY.rpartition(".")[2] in (tmp_path / "store" / "config").read_text()
 
 
 def test_notes_merge_in_a_linked_worktree_without_a_daemon(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from ormahd.process import disk
 from ormahd.vault import worktree
 from ormahd.vault.worktree import STAGING, Displaced, Worktree, Write
 from ormahd.watch.reading import state_of
-from tests import small_disk
 from tests.vault.git_house import sha
 
 
@@ -143,26 +142,6 @@ def test_modes_stay(tree: Worktree) -> None:
     mask = os.umask(0)
     os.umask(mask)
     assert stat.S_IMODE((tree.root / "b.md").stat().st_mode) == 0o666 & ~mask
-
-
-def test_a_folder_on_another_file_system(tree: Worktree) -> None:
-    """A folder of the vault that is mounted from elsewhere: the twin stands beside the file."""
-    (tree.root / "m").mkdir()
-    if against := small_disk.mount(tree.root / "m"):
-        pytest.skip(f"needs the right to mount: {against}")
-    try:
-        for data in (b"1", b"2", None):
-            write = ready(tree, "m/a.md", data)
-            tree.place(write)
-            assert tree.read("m/a.md") == data
-            assert tree.finish(write) is None
-            write = ready(tree, "m/a.md", b"back")
-            tree.place(write)
-            tree.take_back(write)
-            assert tree.read("m/a.md") == data
-        assert os.listdir(tree.root / "m") == []
-    finally:
-        small_disk.unmount(tree.root / "m")
 
 
 def test_nothing_at_all_is_told_from_what_is_in_the_way(tree: Worktree) -> None:

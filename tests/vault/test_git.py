@@ -72,12 +72,12 @@ def test_what_is_not_there(vault: Vault) -> None:
     assert vault.git.resolve("HEAD~99") is None
     assert vault.git.resolve("main") == vault.head()
     with pytest.raises(Unavailable, match="lacks the blob"):
-        vault.blob("0" * 40, "x.md")
+        vault.blob("0" * 40)
 
 
 def test_commands_and_their_failures(vault: Vault) -> None:
     assert vault.git.run("rev-parse", "HEAD").decode().strip() == vault.head()
-    assert vault.git.run("hash-object", "--stdin", input=b"x\n").decode().strip() == vault.blob_id("x.txt", b"x\n")
+    assert vault.git.run("hash-object", "--stdin", input=b"x\n").decode().strip() == vault.git.oid("blob", b"x\n")
     with pytest.raises(GitFailed, match="no-such-command") as caught:
         vault.git.run("no-such-command")
     assert caught.value.hint is not None
@@ -102,14 +102,6 @@ def test_ignored_paths(vault: Vault) -> None:
     paths = ["a.md", "b.log", "drafts/c.md", "keep.log", ":(top)x.log", "*.log", "s p/ü.log", "tracked.log"]
     assert vault.is_ignored(paths) == {"b.log", "drafts/c.md", ":(top)x.log", "*.log", "s p/ü.log"}
     assert vault.is_ignored([]) == set()
-
-
-def test_ignored_paths_of_a_vault_below_the_top(tmp_path: Path) -> None:
-    (tmp_path / "r").mkdir()
-    git(tmp_path / "r", "init", "-q")
-    (tmp_path / "r/.gitignore").write_text("*.log\n")
-    with open_vault(tmp_path / "r/notes") as vault:
-        assert vault.is_ignored(["a.md", "a.log"]) == {"a.log"}
 
 
 def test_loose_objects_are_packed_while_the_vault_goes_on(vault: Vault) -> None:
@@ -145,7 +137,7 @@ def test_what_each_commit_changed_is_noted_when_objects_are_packed(vault: Vault)
     def life(path: str) -> list[str]:
         return git(vault.root, "log", "--format=%s", "--", path).splitlines()
 
-    graph = vault.git.common / "objects/info/commit-graphs"
+    graph = vault.git.git_dir / "objects/info/commit-graphs"
     for number in range(5):
         put(vault, ("a.md", b"%d\n" % number), (f"b{number}.md", b"b\n"))
     before = life("a.md")
@@ -207,7 +199,6 @@ def test_a_missing_index_is_written_with_all_files(vault: Vault) -> None:
 
 def test_an_index_that_cannot_be_replaced_after_the_branch_moved(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commit stands; nobody can commit from the old index meanwhile; it is completed as soon as it can be."""
-    from ormahd.errors import VaultBusy
     from ormahd.git import index as git_index
 
     real = os.replace
@@ -219,15 +210,10 @@ def test_an_index_that_cannot_be_replaced_after_the_branch_moved(vault: Vault, m
         real(source, target)  # type: ignore[call-overload]
 
     monkeypatch.setattr(git_index.os, "replace", replace)
-    with pytest.raises(VaultBusy, match="index cannot be written"):
-        put(vault, ("a.md", b"1"))
+    assert put(vault, ("a.md", b"1")) is not None
+    assert (vault.root / ".git/index.lock").exists()
     assert vault.committed("a.md") == b"1"
     failures.clear()
     assert put(vault, ("b.md", b"1"), kind=Kind.UPDATE) is not None
-    deadline = threading.Event()
-    for _ in range(500):
-        if vault.waiting == 0:
-            break
-        deadline.wait(0.01)
     assert git(vault.root, "log", "--format=%s").split("\n").count("remember: a thing") == 2
     sound(vault.root)

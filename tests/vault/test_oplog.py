@@ -31,7 +31,7 @@ def op(vault: Vault, text: str, **options) -> str:
 
 def as_read_anew(vault: Vault) -> None:
     """What was gathered step by step is what one reading of all gives."""
-    assert vault.oplog.view() == OpLog(vault.git, vault.prefix).view()
+    assert vault.oplog.view() == OpLog(vault.git).view()
 
 
 def test_it_follows_head_step_by_step(vault: Vault) -> None:
@@ -47,7 +47,7 @@ def test_it_follows_head_step_by_step(vault: Vault) -> None:
 def test_the_newest_page_does_not_wait_for_all_of_it(vault: Vault) -> None:
     made = [op(vault, str(number)) for number in range(5)]
     undo = op(vault, "3", kind=Kind.UNDO, trailers=[("Ormah-Undoes", made[-1])])
-    log = OpLog(vault.git, vault.prefix)
+    log = OpLog(vault.git)
     page = log.recent(2)
     assert [entry.op for entry in page.entries] == [undo, made[-1]]
     assert page.undone_by(page.entries[1]) == page.entries[0].commit

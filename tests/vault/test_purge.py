@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import threading
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from ormahd.note.forgetting import Forgotten
 from ormahd.note.read import parse
 from ormahd.purge import purge
 from ormahd.vault import history
-from tests.house import wait_until
 from tests.vault import purging
 from tests.vault.observed import House
 from tests.vault.purging import (
@@ -82,9 +80,9 @@ def test_writing_goes_on(house: House) -> None:
 def test_what_was_noted_of_the_old_commits_goes_too(house: House) -> None:
     told(house)
     assert tidy(house.vault.git, beyond=-1)
-    graphs = house.vault.git.common / "objects/info/commit-graphs"
+    graphs = house.vault.git.git_dir / "objects/info/commit-graphs"
     assert graphs.exists()
-    listed = house.vault.git.common / "objects/pack/multi-pack-index"
+    listed = house.vault.git.git_dir / "objects/pack/multi-pack-index"
     assert listed.exists()
     purge_all(house.vault, GOING)
     gone(house)
@@ -312,39 +310,6 @@ def test_the_word_on_remotes_carries_a_lease_that_works(house: House, tmp_path: 
     [command] = far.push
     subprocess.run(command.split(), cwd=house.root, check=True, capture_output=True)
     assert house.git("ls-remote", "far", "main").split()[0] == house.git("rev-parse", "main")
-
-
-def test_what_is_stored_meanwhile_is_promised_and_follows(house: House) -> None:
-    told(house)
-    seen: list[str] = []
-
-    def others() -> None:
-        with pytest.raises(VaultBusy, match="the history is being rewritten") as caught:
-            house.remember("While it was rewritten.", title="Third", node_id=THIRD)
-        assert caught.value.data["stored"] is True
-        with (
-            pytest.raises(VaultBusy),
-            house.vault.transaction("x", kind=Kind.UPDATE, source="person", queue=False) as tx,
-        ):
-            tx.put("x.md", b"x\n", node_id=None, expect=None)
-        seen.append(house.git("rev-parse", "HEAD"))
-        house.git("commit", "-q", "--allow-empty", "-m", "by hand", ok=False)  # index.lock is ours
-        assert house.git("rev-parse", "HEAD") == seen[0]
-        seen.append("all is as it was")
-
-    def meanwhile() -> None:
-        thread = threading.Thread(target=others)
-        thread.start()
-        thread.join(120)
-        assert seen[1:] == ["all is as it was"]
-
-    purge_all(house.vault, GOING, meanwhile=meanwhile)
-    wait_until(lambda: house.vault.waiting == 0, "what was promised is written")
-    gone(house)
-    assert house.log(1) == ["remember: Third"]
-    assert house.vault.read("x.md") is None
-    assert house.clean()
-    house.settle()
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])

@@ -205,6 +205,7 @@ def test_histories_with_the_same_files_are_joined_too(two: Two) -> None:
 
 def test_links_modes_and_submodules_come_along(two: Two) -> None:
     one, other = two
+    one.git("config", "core.filemode", "true")
     (one.root / "link").symlink_to("a.md")
     (one.root / "old").symlink_to("b.md")
     one.git("update-index", "--add", "--cacheinfo", f"160000,{one.vault.head()},sub")

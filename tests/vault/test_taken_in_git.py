@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import wait_until
 from tests.vault.observed import FOUR, ONE, THREE, TWO, House
 
 
@@ -208,7 +207,6 @@ def test_an_edit_that_is_put_back_while_it_is_committed_is_put_back(tmp_path: Pa
     if step == "held":
         house.write(path, before)
         lock.unlink()
-        wait_until(lambda: house.vault.waiting == 0, "what waited for git is written")
     assert not to_do
     house.settle()
     assert house.read(path) == before

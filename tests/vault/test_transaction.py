@@ -271,7 +271,7 @@ def test_a_thousand_notes_in_one_op(vault: Vault) -> None:
     assert done is not None
     assert len(done.changes) == 1000
     assert len(vault.tree()) == before + 1000
-    assert len(list((vault.git.common / "objects/pack").glob("*.pack"))) == 1
+    assert len(list((vault.git.git_dir / "objects/pack").glob("*.pack"))) == 1
     sound(vault.root)
 
 

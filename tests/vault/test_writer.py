@@ -14,15 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.errors import Conflict, Internal, Unavailable, VaultBusy
+from ormahd.errors import Conflict, Internal, Unavailable
 from ormahd.git import objects as git_pack
-from ormahd.git import oplog, packs
+from ormahd.git import oplog
 from ormahd.git.repository import Git
 from ormahd.model.change import Committed, Kind
 from ormahd.vault.apply import Builder
-from ormahd.vault.intents import decode
 from tests.house import wait_until
-from tests.vault.git_house import batch, git, open_vault, put, sound
+from tests.vault.git_house import git, open_vault, put, sound
 
 OTHERS = 6
 NOTE = "space/a.md"
@@ -66,7 +65,7 @@ class Held:
         """All wait: the first one is being written, the others are in the queue, in order."""
         for number, thread in enumerate(self.threads, 1):
             thread.start()
-            wait_until(lambda number=number: self.vault.waiting == number, "it waits")
+            wait_until(lambda number=number: len(self.vault._writer._queue) == number, "it waits")
             assert self.locked.wait(120)
 
     def end(self) -> None:
@@ -123,25 +122,6 @@ def test_those_that_wait_go_together_and_each_has_its_commit(tmp_path: Path) -> 
         sound(vault.root)
 
 
-def test_one_that_cannot_be_promised_harms_no_other(tmp_path: Path) -> None:
-    held = Held(tmp_path / "v")
-    with held.vault as vault:
-        held.begin()
-        folder = vault.root / ".ormah" / "intent"
-        for name in (f"{held.ops[3]}.json", *(f"{op}.together.json" for op in held.ops.values())):
-            (folder / f".{name}.part").mkdir(parents=True)
-        held.end()
-        ((number, error),) = held.errors.items()
-        assert number == 3
-        assert isinstance(error, Unavailable)
-        assert "nothing was changed" in str(error)
-        assert subjects(vault.root) == [f"remember: {number}" for number in range(OTHERS + 1) if number != 3]
-        assert vault.read("s3/3.md") is None
-        for left in folder.iterdir():
-            left.rmdir()
-        sound(vault.root)
-
-
 def test_of_those_that_go_together_one_is_refused(tmp_path: Path) -> None:
     """A person saves at the last one's path: the branch moves in the name of the last op that went."""
     held = Held(tmp_path / "v")
@@ -164,28 +144,6 @@ def test_of_those_that_go_together_one_is_refused(tmp_path: Path) -> None:
         assert (begun(vault.root), children()) == ([], [])
         theirs.unlink()
         sound(vault.root)
-
-
-def test_those_that_are_told_to_wait_are_promised(tmp_path: Path) -> None:
-    """The writer is stuck behind somebody's git: what an agent is told to be stored is on the disk, and comes about."""
-    root = tmp_path / "v"
-    held = Held(root, wait=0.2)
-    held.begin()
-    lock = root / ".git" / "HEAD.lock"
-    lock.touch()  # the branch cannot be moved
-    held.end()
-    assert {type(error) for error in held.errors.values()} == {VaultBusy}
-    promised = [
-        intent.op for file in (root / ".ormah" / "intent").glob("*.json") for intent in decode(file.read_bytes())
-    ]
-    assert sorted(promised) == sorted(held.ops.values())
-    assert len(promised) == OTHERS + 1
-    held.vault.close()
-    lock.unlink()
-    with open_vault(root) as vault:
-        assert sorted(subjects(root)) == sorted(f"remember: {number}" for number in range(OTHERS + 1))
-        assert vault.waiting == 0
-        sound(root)
 
 
 def test_a_listener_cannot_write(tmp_path: Path) -> None:
@@ -216,23 +174,6 @@ def test_a_listener_that_fails_harms_nobody(tmp_path: Path) -> None:
         vault.listen(heard.extend)
         done = [put(vault, ("a.md", b"1\n")), put(vault, ("a.md", b"2\n"))]
         assert heard == done
-        sound(vault.root)
-
-
-def test_closing_answers_those_that_wait(tmp_path: Path) -> None:
-    """Each caller is told either that it is written or that it is stored; none waits for ever."""
-    held = Held(tmp_path / "v", wait=0.05)
-    held.begin()
-    closing = threading.Thread(target=held.vault.close)
-    closing.start()
-    held.end()
-    closing.join(120)
-    assert not closing.is_alive()
-    assert held.errors == {}
-    with pytest.raises(Unavailable, match="closed"):
-        put(held.vault, ("a.md", b"1\n"))
-    with open_vault(tmp_path / "v") as vault:
-        assert len(subjects(vault.root)) == OTHERS + 1
         sound(vault.root)
 
 
@@ -310,25 +251,6 @@ def test_a_save_in_the_last_moment_leaves_nothing_of_what_was_begun(tmp_path: Pa
         assert not (vault.root / ".git/index.lock").exists()
         assert vault.head() == head
         assert (vault.root / NOTE).read_bytes() == b"typed\n"
-
-
-def test_while_others_hold_git_each_look_leaves_nothing_behind(tmp_path: Path) -> None:
-    with open_vault(tmp_path / "v", wait=0.2) as vault:
-        put(vault, ("a.md", b"1\n"))
-        lock = vault.root / ".git/HEAD.lock"
-        lock.touch()
-        with pytest.raises(VaultBusy):
-            put(vault, ("b.md", b"2\n"))
-        there = objects(vault.root)
-        time.sleep(1.0)  # the writer looks again and again
-        assert objects(vault.root) == there
-        lock.unlink()
-        wait_until(lambda: vault.waiting == 0, "what was promised is written", 120)
-        assert vault.committed("b.md") == b"2\n"
-        sound(vault.root)
-
-
-# What fails
 
 
 def test_where_objects_cannot_be_written_nothing_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -423,17 +345,4 @@ def test_where_the_index_cannot_be_written_nothing_is_changed(tmp_path: Path) ->
         assert (begun(vault.root), vault.head(), vault.read(NOTE)) == ([], head, b"1\n")
         git(vault.root, "config", "--unset", "index.threads")
         put(vault, (NOTE, b"2\n"))
-        sound(vault.root)
-
-
-def test_many_small_packs_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with open_vault(tmp_path / "v") as vault:
-        for turn in range(4):
-            batch(vault, turn)
-        assert packs.packs(vault.git) == 4
-        assert not vault.tidy()
-        monkeypatch.setattr(packs, "PACKS", 3)
-        assert vault.tidy()
-        assert packs.packs(vault.git) == 1
-        assert vault.committed("t2/7.md") == b"2 7\n"
         sound(vault.root)

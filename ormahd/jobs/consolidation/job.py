@@ -225,10 +225,6 @@ def _make(ormah: Ormah, rows: Sequence[NodeRow], title: str | None, content: str
     except InvalidNote as exc:
         raise BadRequest(exc.message, hint=exc.hint) from exc
     path = ormah.place(node_id, type=kind, space=space, title=title, content=content, created=now)
-    if len({ormah.vault.attributes.filter_of(one) for one in (path, *(row.path for row in rows))}) > 1:
-        raise BadRequest(
-            "git runs some of them through a filter, as for what is encrypted, and not others, so they cannot become one"
-        )
     return _Made(node_id, path, title, content, data, about_self, space, now)
 
 

@@ -84,8 +84,6 @@ def why_apart(ormah: Ormah, one: NodeRow, other: NodeRow, *, across: bool = Fals
             return f"“{headline(row.title, row.content, 50)}” is outdated"
     if one.space != other.space and not across:
         return f"they belong to two spaces ({one.space or 'global'}, {other.space or 'global'})"
-    if ormah.vault.attributes.filter_of(one.path) != ormah.vault.attributes.filter_of(other.path):
-        return "git runs one of them through a filter, as for what is encrypted, and not the other"
     for edge in ormah.index.edges_of([one.id]):
         if other.id in {edge.source, edge.target} and edge.edge in APART:
             return APART[edge.edge]

@@ -127,7 +127,6 @@ class Ground:
         wait_until(
             lambda: self.git("status", "--porcelain") == "", lambda: f"clean: {self.git('status', '--porcelain')}"
         )
-        wait_until(lambda: house.call("admin.health").queued == 0, "what waited for git is written")
         wait_until(lambda: house.call("admin.health").index.fresh, "the index has followed")
 
     def expect(self, expected: State, what: str) -> None:
