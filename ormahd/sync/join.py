@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from msgspec import Struct, field
@@ -22,12 +22,13 @@ from ormahd.note.merge import merge_file
 from ormahd.vault.conflicts import ConflictVersions, drop, set_aside
 from ormahd.vault.create import CARD, Card, read_card
 from ormahd.vault.three_way import Joined, Pair, Version, changed, join, node_of, write
-from ormahd.vault.transaction import EXECUTABLE, LINK, REMOVED, SUBMODULE, PathChange, PathEntry, Transaction, is_local
+from ormahd.vault.transaction import PathChange, Transaction, is_local
 from ormahd.vault.vault import Vault
 from ormahd.vault.worktree import safe_path
 
-_ABSENT, _FILE = "000000", "100644"
-_REGULAR = {_ABSENT, _FILE, EXECUTABLE}
+_ABSENT = "000000"
+_FILES = {"100644", "100755"}
+"""Modes of regular files in a tree. A join brings no others in, such as links and submodules."""
 
 Line = tuple[str, str]
 """(mode, object id) of a path in a tree."""
@@ -35,14 +36,12 @@ Line = tuple[str, str]
 
 class Plan(Struct):
     """The planned join of the commit `other` to the commit `head`. `base`: their merge base, or None. `changes`:
-    `{key: (our version, wanted version)}` of the files that change here. `entries`: the symlinks, submodules and
-    executable bits that change here. `reasons`: sentences on choices between two changes."""
+    `{key: (our version, wanted version)}` of the files that change here. `reasons`: sentences on choices between two changes."""
 
     base: str | None
     head: str
     other: str
     changes: dict[str, Pair] = field(default_factory=dict)
-    entries: list[PathEntry] = field(default_factory=list)
     conflicts: list[ConflictVersions] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
 
@@ -69,20 +68,18 @@ def count(vault: Vault, commits: str, without: str | None) -> int:
 def card_of(vault: Vault, commit: str) -> Card | None:
     """Return the card of the vault in this commit; None: the commit has no card. Raises Unavailable, Incompatible."""
     line = vault.git.run("ls-tree", commit, "--", CARD).decode().split()
-    return read_card(vault.blob(line[2]), vault.root) if line and line[0] in {_FILE, EXECUTABLE} else None
+    return read_card(vault.blob(line[2]), vault.root) if line and line[0] in _FILES else None
 
 
 def check_files(vault: Vault, base: str | None, other: str) -> None:
-    """Raise Conflict when the other side has a file that must not be in a vault: one with an unsafe path, or one
-    that belongs to the running daemon."""
+    """Raise Conflict when the other side has a file that must not be in a vault: one with an unsafe path, one that
+    belongs to the running daemon, a link or a submodule."""
     for path, (_, (mode, _)) in _lines(vault, base, other).items():
         if mode == _ABSENT:
             continue
         try:
             safe_path(path)
-            folded = path.casefold()
-            ours = folded == ".ormah" or (folded.startswith(".ormah/") and mode in {LINK, SUBMODULE})
-            odd = is_local(path) or ours
+            odd = is_local(path) or path.casefold() == ".ormah" or mode not in _FILES
         except BadRequest:
             odd = True
         if odd:
@@ -128,7 +125,6 @@ def plan(vault: Vault, base: str | None, head: str, other: str) -> Plan:
         wanted[key] = settle(out, key, before, ours, theirs)
     part(vault, out, wanted)
     out.changes = {key: (now[key], wanted[key]) for key in wanted if now[key] != wanted[key]}
-    out.entries = link_entries(vault, out, wanted)
     return out
 
 
@@ -208,43 +204,6 @@ def part(vault: Vault, out: Plan, wanted: dict[str, Version | None]) -> None:
             out.reasons.append(f"{name}: both sides had a file {path}, and both are kept")
 
 
-def link_entries(vault: Vault, out: Plan, wanted: Mapping[str, Version | None]) -> list[PathEntry]:
-    """Return the symlinks, submodules and executable bits that the join brings in. Raises Conflict when both sides
-    changed a symlink or a submodule."""
-    files = {version.path for version in wanted.values() if version is not None}
-    return list(_entries(_lines(vault, out.base, out.head), _lines(vault, out.base, out.other), files))
-
-
-def _entries(
-    here: Mapping[str, tuple[Line, Line]], there: Mapping[str, tuple[Line, Line]], files: Iterable[str]
-) -> Iterable[PathEntry]:
-    """Yield the other side's changes to symlinks, submodules and executable bits. `here`, `there`: the differences of
-    each side from the merge base, as from `_lines`. `files`: the paths that files have after the join."""
-    known = set(files)
-    for path, (before, theirs) in there.items():
-        ours = here[path][1] if path in here else before
-        if theirs == ours:
-            continue
-        modes = {before[0], theirs[0], ours[0]}
-        if modes <= _REGULAR:
-            if theirs[0] != before[0] and theirs[0] != ours[0] and EXECUTABLE in modes and theirs[0] != _ABSENT:
-                stands = path in known or ours[0] != _ABSENT
-                if stands and (ours[0] in {before[0], _ABSENT} or theirs[0] == EXECUTABLE):
-                    yield PathEntry(path, theirs[0], None, None)
-        elif ours == before:
-            was = before[1] if before[0] in {LINK, SUBMODULE} else None
-            if theirs[0] in {LINK, SUBMODULE}:
-                yield PathEntry(path, theirs[0], theirs[1], was)
-            elif theirs[0] == _ABSENT:
-                yield PathEntry(path, REMOVED, None, was)
-        elif theirs != before:
-            raise Conflict(
-                f"{path} is a link or a submodule, and was changed on both sides; nothing was taken in",
-                hint="merge it with git: `git pull` in the vault",
-                data={"path": path},
-            )
-
-
 # ---------------------------------------------------------------- doing
 
 
@@ -274,7 +233,7 @@ def carry_out(
         with tx:
             write(tx, found.changes)
             _as_it_is(vault, tx)
-            tx.join(found.other, on=found.head, entries=found.entries)
+            tx.join(found.other, on=found.head)
     finally:
         if tx.committed is None and not vault.stands(tx.op):
             drop(vault.root, tx.op)

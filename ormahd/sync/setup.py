@@ -11,7 +11,7 @@ from ormahd.model.node import short_id
 from ormahd.note.edit import edit, retarget
 from ormahd.note.read import parse
 from ormahd.note.values import Note, NoteKind, NoteLink
-from ormahd.sync.join import Plan, check_files, link_entries, part, settle
+from ormahd.sync.join import Plan, check_files, part, settle
 from ormahd.vault.create import CARD, SELF_TEXT, UNNAMED, Card
 from ormahd.vault.three_way import Version, changed
 from ormahd.vault.vault import Vault
@@ -50,7 +50,6 @@ def plan_setup(vault: Vault, head: str, other: str, card: Card) -> Plan:
             out.reasons.append(f"{merged.path}: both vaults' notes on the person became one")
     part(vault, out, wanted)
     out.changes = {key: (here.get(key), wanted[key]) for key in wanted if here.get(key) != wanted[key]}
-    out.entries = link_entries(vault, out, wanted)
     return out
 
 

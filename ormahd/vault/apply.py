@@ -24,7 +24,6 @@ from ormahd.model.change import Committed
 from ormahd.process.disk import Flusher, sync_directory
 from ormahd.vault.conflicts import late_save
 from ormahd.vault.intents import IntentFile, Intents, WriteIntent
-from ormahd.vault.transaction import check, settle
 from ormahd.vault.worktree import Displaced, Worktree, Write
 
 DAEMON = Signature("ormahd", "ormahd@localhost")
@@ -71,14 +70,6 @@ class Builder:
                 if step.data is None
                 else TreeEntry(FILE if old is None else old.mode, self._objects.add_blob(step.data, fresh))
             )
-        for entry in intent.entries:
-            path = os.fsencode(entry.path)
-            file = changes[path] if path in changes else self._objects.find(root, path, fresh)
-            oid = entry.oid or (file.oid if file is not None else None)
-            if entry.removed:
-                changes[path] = None
-            elif oid is not None:
-                changes[path] = TreeEntry(entry.mode.encode(), oid)
         return changes
 
     def _commit(
@@ -292,8 +283,7 @@ class Applier:
         self.at("placed")
 
     def _check(self, intent: WriteIntent, root: str | None) -> None:
-        """Raise Conflict when HEAD has a file, symlink or submodule in the place of a folder that the op needs, when
-        the folder has another file in the place of a symlink or submodule that the op brings in, or when a file that
+        """Raise Conflict when HEAD has a file, symlink or submodule in the place of a folder that the op needs, or when a file that
         the op commits without writing it was changed since the op was decided: a git process that held index.lock
         before us (`git stash`, `git checkout`) may have replaced it."""
         for step in intent.steps:
@@ -301,19 +291,6 @@ class Applier:
                 self.objects.passable(root, os.fsencode(step.path))
             if step.base == step.data and (found := self.worktree.read(step.path)) != step.data:
                 raise Displaced(step.path, found)
-        if intent.entries:
-            freed = {step.path for step in intent.steps if step.data is None}
-            check(self.worktree, intent.entries, freed, self._target)
-
-    def settle(self, intent: WriteIntent) -> None:
-        """Make the symlinks, submodules and executable bits in the folder match `intent.entries`, which were
-        committed."""
-        settle(self.worktree, intent.entries, self._target)
-
-    def _target(self, oid: str) -> bytes | None:
-        """Return the target of the symlink with this blob id; None when the id is that of a submodule's commit, which
-        is not in this repository."""
-        return self.git.read(oid, "blob") if self.git.resolve(f"{oid}^{{blob}}") else None
 
     @staticmethod
     def _writes(intent: WriteIntent) -> list[tuple[int, Write]]:
@@ -403,7 +380,7 @@ class Applier:
                 outcome = self._move(placed, made, sorted(folders))
                 folders = set()
                 if outcome is Moved.YES:
-                    self._publish(placed, made)
+                    self._publish(made)
                     return None
             finally:
                 made.drop()
@@ -449,12 +426,10 @@ class Applier:
         except OrmahError:
             return True
 
-    def _publish(self, placed: Sequence[_Placed], made: _Next) -> None:
+    def _publish(self, made: _Next) -> None:
         """Replace git's index with the one that has the new commits' files, after the branch has moved."""
         self.objects.drop_replaced()
         try:
-            for one in placed:
-                self.settle(one.op.intent)
             made.index.publish()
         except (OSError, GitFailed) as exc:
             raise _Interrupted(f"git's index cannot be written: {exc}") from exc

@@ -19,7 +19,6 @@ from msgspec import Struct, ValidationError, convert, to_builtins
 from ormahd.model.change import ChangedFile, Kind, Stat, sha256
 from ormahd.process import own_files
 from ormahd.process.disk import make_folder, write_durably
-from ormahd.vault.transaction import PathEntry
 
 FOLDER = ".ormah/intent"
 HEADER = "ormah-intent 1"
@@ -58,8 +57,6 @@ class WriteIntent(Struct, frozen=True):
     joins: str | None = None
     """The commit whose history the op joins: it becomes the second parent of the op's commit, or (fast-forward) is that
     commit."""
-    entries: tuple[PathEntry, ...] = ()
-    """Links, submodules and executable bits that the op brings in."""
 
     @property
     def name(self) -> str:

@@ -43,7 +43,6 @@ def finish(applier: Applier, said: list[str]) -> str | None:
 def _complete(applier: Applier, intent: WriteIntent) -> list[str]:
     """Bring git's index and the folder in line with the op's commit, to which HEAD had moved."""
     said = []
-    applier.settle(intent)
     _complete_index(applier, intent)
     for number, step in enumerate(intent.steps):
         write = Write(step.path, step.old, step.data, intent.token(number))
@@ -65,8 +64,6 @@ def _complete_index(applier: Applier, intent: WriteIntent) -> None:
         was = None if step.base is None else applier.git.oid("blob", step.base)
         if known.get(path) != (entry and entry.oid) and known.get(path) in {was, None}:
             changes[path] = entry
-    for line in intent.entries:
-        changes[os.fsencode(line.path)] = applier.objects.find(root, os.fsencode(line.path))
     if changes:
         NextIndex(applier.git, changes).publish()
 

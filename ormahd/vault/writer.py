@@ -214,7 +214,6 @@ class Writer:
         text = tx.message([wish.node_id for wish in tx.wishes.values() if wish.node_id])
         return WriteIntent(
             tx.op, tx.kind, tx.source, text.split("\n", 1)[0], text, tx.person, self._clock(), tuple(steps), tx.joins,
-            tx.entries,
         )  # fmt: skip
 
     def _withdraw(self, op: Queued) -> bool:

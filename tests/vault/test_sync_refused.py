@@ -202,7 +202,7 @@ def test_a_tree_that_no_git_would_write_is_refused(two: Two, name: str, mode: st
 )
 def test_what_belongs_to_the_running_daemon_is_refused(two: Two, path: str) -> None:
     one, other = two
-    other.git("update-index", "--add", "--cacheinfo", f"100644,{other.vault.blob_id(path, FILES['a.md'])},{path}")
+    other.git("update-index", "--add", "--cacheinfo", f"100644,{other.vault.git.oid('blob', FILES['a.md'])},{path}")
     other.git("commit", "-qm", "bad")
     other.git("push", "-q")
     before = one.files(), one.vault.head()

@@ -86,10 +86,8 @@ def test_a_look_alike_is_not_the_note_that_moved(vault: Vault) -> None:
     store(vault, PATH, ONE, text)
     commit = by_hand(vault, {PATH: None, "twin.md": note(TWO, text)})
     assert how(vault.versions.changed(commit)) == [(None, "twin.md"), (PATH, None)]
-    assert vault.versions.of_node(commit, ONE) == Changed(PATH, vault.blob_id(PATH, note(ONE, text)), None, None)
-    assert vault.versions.of_node(commit, TWO) == Changed(
-        None, None, "twin.md", vault.blob_id("twin.md", note(TWO, text))
-    )
+    assert vault.versions.of_node(commit, ONE) == Changed(PATH, vault.git.oid("blob", note(ONE, text)), None, None)
+    assert vault.versions.of_node(commit, TWO) == Changed(None, None, "twin.md", vault.git.oid("blob", note(TWO, text)))
     assert vault.versions.of_node(commit, uuid(0x33333333)) is None
 
 
