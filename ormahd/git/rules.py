@@ -23,6 +23,8 @@ _NO_RULE: Final = {
 }
 """{attribute: values (in lower case) with which git leaves the content of a file alone}. Where `text` is none of these,
 `eol` and `core.autocrlf` may count too."""
+PIPE: Final = -1
+"""The size that counts for an attributes file that is a named pipe."""
 State = tuple[tuple[str, int, int, int], ...]
 
 
@@ -46,10 +48,12 @@ class ConversionRules:
         with self._lock:
             states = {path: self._state(path) for path in paths}
             unknown = [path for path, state in states.items() if state and self._known.get(path, ((),))[0] != state]
-            for path, rule in self._ask(unknown).items():
+            piped = {path for path in unknown if any(size == PIPE for _, _, size, _ in states[path])}
+            rules = dict.fromkeys(piped, "a pipe in the place of .gitattributes")  # git would block on it
+            for path, rule in (self._ask([one for one in unknown if one not in piped]) | rules).items():
                 self._known[path] = states[path], rule
-            rules = {path: self._known[path][1] for path, state in states.items() if state}
-        return {path: rule for path, rule in rules.items() if rule is not None}
+            found = {path: self._known[path][1] for path, state in states.items() if state}
+        return {path: rule for path, rule in found.items() if rule is not None}
 
     def _state(self, path: str) -> State:
         """Return (file, mtime, size, inode) of each attributes file that applies to a path; () if that is only the
@@ -65,8 +69,9 @@ class ConversionRules:
                 found = os.stat(file)
             except OSError:
                 continue
-            if not stat.S_ISREG(found.st_mode) or not self._is_own(file, found.st_size):
-                state.append((file, found.st_mtime_ns, found.st_size, found.st_ino))
+            size = PIPE if stat.S_ISFIFO(found.st_mode) else found.st_size
+            if not stat.S_ISREG(found.st_mode) or not self._is_own(file, size):
+                state.append((file, found.st_mtime_ns, size, found.st_ino))
         return tuple(state)
 
     def _is_own(self, file: str, size: int) -> bool:

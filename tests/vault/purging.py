@@ -81,7 +81,7 @@ def forget_today(vault: Vault, found: PurgeSurvey) -> None:
     tree = vault.tree()
     with vault.transaction("Purge: a memory was removed", kind=Kind.PURGE, source="person") as tx:
         for path, oid in tree.items():
-            data = vault.blob(oid, path)
+            data = vault.blob(oid)
             if oid in found.drop:
                 tx.remove(path, node_id=None, expect=sha(data))
             elif found.forgotten.mentions(data):

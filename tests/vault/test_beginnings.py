@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.errors import VaultBusy
 from ormahd.model.change import Kind
 from ormahd.vault.create import LINES
 from ormahd.vault.merge_driver import command, install
@@ -106,17 +105,6 @@ def test_what_begins_no_lines_makes_one_commit(vault: Vault) -> None:
     put(vault, (MONTH, lines("b")))
     remove(vault, MONTH)
     assert len(subjects(vault)) == before + 4
-
-
-def test_with_git_held_by_somebody_else_the_lines_are_promised_as_they_are(vault: Vault) -> None:
-    lock = vault.git.git_dir / "index.lock"
-    lock.write_text("")
-    with pytest.raises(VaultBusy):
-        put(vault, (MONTH, lines("a")))
-    lock.unlink()
-    vault.recover()
-    assert vault.committed(MONTH) == lines("a")
-    sound(vault.root)
 
 
 def test_two_machines_begin_the_same_file(vault: Vault, tmp_path: Path) -> None:

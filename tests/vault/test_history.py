@@ -152,27 +152,6 @@ def test_a_node_that_is_gone_is_found_in_the_history(vault: Vault) -> None:
         find_node(vault, "%%%%")
 
 
-def test_only_what_touches_the_vaults_folder_in_a_larger_repository(tmp_path: Path) -> None:
-    top = tmp_path / "repo"
-    (top / "notes").mkdir(parents=True)
-    (top / "notes/mine.md").write_text("mine")
-    git(tmp_path, "init", "-q", str(top))
-    (top / "code.py").write_text("1")
-    git(top, "add", "-A")
-    git(top, "commit", "-qm", "theirs, both")
-    with open_vault(top / "notes") as vault:
-        (top / "code.py").write_text("2")
-        git(top, "commit", "-qam", "code only")
-        op = store(vault, "ormah/" + PATH, ONE, "a")
-        (top / "code.py").write_text("3")
-        git(top, "commit", "-qam", "code again")
-        assert [each.subject for each in list_ops(vault)] == [
-            "remember: a thing", "init: a vault for memories", "theirs, both"
-        ]  # fmt: skip
-        assert [each.op for each in list_ops(vault, node_id=ONE)] == [op]
-        assert find_op(vault, op).nodes == (ONE,)
-
-
 def test_the_whole_life_of_a_note_that_was_dropped_in_is_found_under_all_its_names(tmp_path: Path) -> None:
     house = House(tmp_path / "vault")
     house.write("Rivers.md", "about rivers\n")

@@ -95,22 +95,6 @@ def test_what_names_nothing(days: Callable[[], tuple[Vault, list[str]]]) -> None
         find_standing(vault, "2020-01-01", NOW)
 
 
-def test_a_commit_from_before_the_vault(tmp_path: Path) -> None:
-    top = tmp_path / "repo"
-    top.mkdir()
-    git(top, "init", "-q")
-    (top / "code.py").write_text("1")
-    git(top, "add", "-A")
-    git(top, "commit", "-qm", "code")
-    before = git(top, "rev-parse", "HEAD")
-    (top / "notes").mkdir()
-    with open_vault(top / "notes") as vault:
-        put(vault, ("ormah/a.md", b"text"))
-        with pytest.raises(NotFound, match="not there yet"):
-            find_standing(vault, before, NOW)
-        assert find_standing(vault, "HEAD", NOW).commit == vault.head()
-
-
 def test_a_branch_that_was_merged_later_was_not_known_before(tmp_path: Path) -> None:
     """By time the line of HEAD counts: what another machine wrote in the meantime came with the merge."""
     now = [START]

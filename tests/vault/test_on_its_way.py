@@ -192,9 +192,6 @@ def test_what_may_be_in_the_history_already_is_looked_at(slow: Slow) -> None:
     assert house.vault.writes(step.path, step.data)
     assert not house.vault.writes(step.path, step.data + b"!")
     assert not house.vault.writes(slow.path, step.data)
-    op.uncertain = True
-    assert not house.vault.writes(step.path, step.data)
-    op.uncertain = False
     slow.go_on.set()
     writer.join()
     assert not house.vault.writes(step.path, step.data)

@@ -180,20 +180,6 @@ def test_a_large_commit_is_read_once_and_what_is_remembered_is_bounded(
     assert versions.changed(small[-1]) is versions.changed(small[-1])
 
 
-def test_only_the_vaults_folder_of_a_larger_repository(tmp_path: Path) -> None:
-    top = tmp_path / "repo"
-    (top / "notes").mkdir(parents=True)
-    git(tmp_path, "init", "-q", str(top))
-    with open_vault(top / "notes") as vault:
-        store(vault, "ormah/a.md", ONE, "a")
-        (top / "notes/ormah/a.md").write_bytes(note(ONE, "b"))
-        (top / "code.md").write_text("1")
-        git(top, "add", "-A")
-        git(top, "commit", "-qm", "both")
-        assert how(vault.versions.changed(git(top, "rev-parse", "HEAD"))) == [("ormah/a.md", "ormah/a.md")]
-        assert [op.subject for op in list_ops(vault, node_id=ONE)] == ["both", "remember: a thing"]
-
-
 def test_links_and_executables(vault: Vault) -> None:
     (vault.root / "run.md").write_bytes(note(ONE, "a"))
     (vault.root / "run.md").chmod(0o755)
