@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
-import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -117,17 +115,6 @@ def test_the_command_says_which_state_it_was(known: tuple[House, dict[str, Any]]
     assert "history begins at" in house.ctl("recall", "x", "--as-of", "2020-01-01").stderr
 
 
-def test_progress_is_told_while_a_state_is_brought_back(known: tuple[House, dict[str, Any]]) -> None:
-    house, _ = known
-    recall(house, "garden", "HEAD~1")
-    seen: list[str] = []
-    with house.connect() as connection:
-        connection.call(
-            "agent.recall", {"query": "garden", "as_of": "old"}, on_progress=lambda one: seen.append(one.stage)
-        )
-    assert seen[:1] == ["copying"]
-
-
 def test_by_date_the_last_commit_before_its_end_and_ages_as_of_then(house: House) -> None:
     """A past of days: commits dated by the test, the latest in 2026."""
     house.start()
@@ -168,43 +155,6 @@ def test_by_date_the_last_commit_before_its_end_and_ages_as_of_then(house: House
         recall(house, "bees", "2024-02-01")
     shown = house.ctl("recall", "bees", "--as-of", "2024-03-01", env={"TZ": "UTC"})
     assert "as of 2024-03-01 23:59" in shown.stderr
-
-
-def test_a_killed_daemon_leaves_no_state_behind(house: House) -> None:
-    house.start()
-    op = remember(house, "The garden has apple trees.").op
-    recall(house, "garden", op)
-    assert list((house.index_dir / "as-of").iterdir())
-    house.kill()
-    house.start()
-    place = house.index_dir / "as-of"
-    assert not place.exists() or not list(place.iterdir())
-    assert recall(house, "garden", op).results
-    assert house.stop() == 0
-    assert not list(place.iterdir()), "nor does one that stops"
-
-
-def test_others_are_answered_while_a_state_is_brought_back(house: House) -> None:
-    """More questions about the past at once than there are places for them; today's questions and writes pass by."""
-    house.start()
-    lines = "\n".join(json.dumps({"content": f"thing {number} of the garden and the harbour"}) for number in range(600))
-    house.json("import", "-", input=lines)
-    asked = [f"HEAD~{number % 2}" for number in range(8)]
-    done: list[str] = []
-
-    def ask(as_of: str) -> None:
-        recall(house, "garden", as_of)
-        done.append(as_of)
-
-    threads = [threading.Thread(target=ask, args=(as_of,)) for as_of in asked]
-    for thread in threads:
-        thread.start()
-    for number in range(10):
-        assert recall(house, "harbour").results
-        remember(house, f"written meanwhile, number {number}")
-    for thread in threads:
-        thread.join(120)
-    assert sorted(done) == sorted(asked)
 
 
 def test_the_past_is_searched_by_meaning_with_a_real_model() -> None:

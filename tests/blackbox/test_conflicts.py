@@ -83,20 +83,6 @@ def test_from_two_beliefs_to_one_and_back(house: House) -> None:
     assert house.call("agent.insights").evolutions == []
 
 
-def test_git_revert_takes_it_back_too(house: House) -> None:
-    told(house, FRIDAYS, 90)
-    told(house, TUESDAYS, 3)
-    notes = house.notes()
-    house.json("jobs", "run", "conflict_detector")
-    (proposal,) = house.call("agent.proposals").proposals
-    house.call("agent.resolve_proposal", proposal_id=proposal.id, action="approved")
-    assert house.notes() != notes
-    house.git("revert", "--no-edit", "HEAD")
-    walk_home(house)
-    assert house.notes() == notes
-    assert len(found(house, "deploys of the shop")) == 2
-
-
 def test_what_contradicts_is_there_however_many_answer(house: House) -> None:
     when = datetime.now(UTC).isoformat()  # of one moment, so that none of them is the newer one of two
     lines = [

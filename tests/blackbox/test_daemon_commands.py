@@ -16,12 +16,6 @@ def test_version(house: House):
     assert ormahd(house, "--version").stdout == f"ormahd {__version__} (protocol {PROTOCOL})\n"
 
 
-def test_a_wrong_command_is_usage(house: House):
-    done = ormahd(house, "rnu")
-    assert done.returncode == 2
-    assert "rnu" in done.stderr
-
-
 def test_config_show_says_where_each_setting_comes_from(house: House):
     file = house.home / "c.toml"
     file.write_text("[whisper]\nmax_nodes = 30\n")
@@ -98,10 +92,6 @@ def test_check_finds_what_is_wrong_with_notes_and_changes_nothing(house: House):
     text = ormahd(house, "check").stdout
     assert "error: broken.md:" in text
     assert "mend: " in text
-
-
-def test_check_works_beside_a_running_daemon(daemon: House):
-    assert ormahd(daemon, "check").returncode == 0
 
 
 def test_doctor_examines_while_the_daemon_is_down_and_defers_to_it_while_it_runs(house: House):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -149,15 +148,6 @@ def test_the_second_signal_ends_it_at_once(quick: House):
     assert quick.call("admin.health").status
 
 
-def test_a_killed_daemon_leaves_a_stale_socket_that_the_next_one_replaces(house: House):
-    house.start()
-    made = house.call("agent.remember", content="kept over a kill")
-    house.kill()
-    assert house.socket.exists()
-    house.start()
-    assert house.call("agent.get", node_id=made.node_id).content == "kept over a kill"
-
-
 def test_a_second_daemon_is_refused_and_the_first_goes_on(daemon: House):
     done = ormahd(daemon, "run")
     assert done.returncode == 69
@@ -181,16 +171,6 @@ def test_what_keeps_it_from_starting_is_one_sentence_and_a_hint(house: House, ar
     done = ormahd(house, "run", *args, env=env)
     assert done.returncode == status
     assert words in (done.stderr if "no configuration" in words else complaint(done))
-
-
-def test_a_file_in_the_sockets_place_stays_and_the_vault_is_free_again(quick: House):
-    quick.socket.write_text("precious")
-    done = ormahd(quick, "run")
-    assert done.returncode == 2
-    assert "left alone" in complaint(done)
-    assert quick.socket.read_text() == "precious"
-    quick.socket.unlink()
-    quick.start()
 
 
 def test_running_requests_are_finished_before_it_stops(quick: House):
@@ -284,52 +264,6 @@ def test_systemd_hears_how_it_is(house: House):
         del house.settings["NOTIFY_SOCKET"], house.settings["WATCHDOG_USEC"]
 
 
-def test_under_a_supervisor_it_stays_in_the_foreground(house: House):
-    with notifications(house.home / "notify") as heard:
-        env = house.env | {"NOTIFY_SOCKET": str(house.home / "notify")}
-        process = subprocess.Popen([sys.executable, "-m", "ormahd", "run", "--detach"], env=env, cwd=house.home)
-        said = ""
-        while "READY=1" not in said:
-            said += heard.recv(4096).decode()
-        assert process.poll() is None
-        assert house.call("admin.health").pid == process.pid
-        process.terminate()
-        assert process.wait(120) == 0
-
-
-def test_the_first_connection_starts_it(house: House):
-    tool = "/usr/bin/systemd-socket-activate"
-    if not os.access(tool, os.X_OK):
-        pytest.skip("no systemd-socket-activate here")
-    given = [f"--setenv={name}={value}" for name, value in house.env.items()]
-    with (house.home / "stderr").open("wb") as stderr:
-        process = subprocess.Popen(
-            [tool, f"--listen={house.socket}", *given, sys.executable, "-m", "ormahd", "run"],
-            cwd=house.home, stdout=stderr, stderr=stderr,
-        )  # fmt: skip
-    try:
-        wait_until(house.socket.exists, "systemd to listen")
-        assert not house.vault.exists(), "nothing runs before somebody asks"
-
-        def connected() -> wire.ClientConnection | None:
-            with contextlib.suppress(wire.Unavailable):  # its path is there a moment before it listens
-                return wire.connect(house.socket)
-            return None
-
-        with wait_until(connected, "systemd to take a connection") as connection:
-            assert connection.call("hello", timeout=120).version == __version__
-            health = connection.call("admin.health", timeout=120)
-        assert health.pid == process.pid, "it is the process that was activated"
-        assert health.socket == str(house.socket)
-        process.terminate()
-        assert process.wait(120) == 0
-        assert house.socket.exists(), "the socket is systemd's"
-        house.socket.unlink()
-    finally:
-        process.kill()
-        process.wait()
-
-
 # ---------------------------------------------------------------- the socket, running
 
 
@@ -346,21 +280,6 @@ def test_a_socket_file_that_somebody_removes_comes_back(daemon: House):
         wait_until(daemon.socket.exists, "the socket to come back")
         wait_until(lambda: not known.call("admin.health").warnings, "the warning to go")
     assert daemon.call("hello").phase == "ready"
-
-
-def test_many_idle_connections_are_carried(daemon: House):
-    idle = [daemon.connect() for _ in range(20)]
-    for connection in idle:
-        connection.call("hello")
-    before = daemon.call("admin.health").threads  # the lane has its own by now: what comes after is of connections
-    for connection in [daemon.connect() for _ in range(100)]:
-        connection.call("hello")
-        idle.append(connection)
-    health = daemon.call("admin.health")
-    assert health.clients == 121
-    assert health.threads <= before + 8
-    for connection in idle:
-        connection.close()
 
 
 # ---------------------------------------------------------------- the log

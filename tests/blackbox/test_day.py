@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from ormahd.errors import Conflict
 from tests.bench import corpus
 from tests.house import House, wait_until
@@ -191,20 +189,3 @@ def test_what_the_daemon_holds_at_noon_it_holds_in_the_evening(house: House, tmp
     assert evening["threads"] <= noon["threads"] + 4, (noon, evening)
     assert evening["descriptors"] <= noon["descriptors"] + 16, (noon, evening)
     assert evening["kb"] <= noon["kb"] * 1.1 + NOTE_KB * new, (noon, evening, new)
-
-
-@pytest.mark.soak
-def test_after_the_first_5000_calls_50000_take_no_more_than_a_fifth(house: House, tmp_path: Path) -> None:
-    house.plainly = True
-    house.start()
-    house.ctl("import", str(corpus.write(tmp_path / "notes.jsonl", 500)), timeout=300)
-    called = live(house, 5_000)
-    assert called.keys() >= METHODS
-    early, notes = at_rest(house), house.call("admin.health").nodes
-    print(f"after 5,000 calls: {early['kb'] // 1024} MB, {dict(called)}")
-    for calls in range(5_000, 50_000, 5_000):
-        called += live(house, 5_000, part=calls // 5_000)
-        now, new = at_rest(house), house.call("admin.health").nodes - notes
-        print(f"after {calls + 5_000:,} calls: {now['kb'] // 1024} MB, {new} memories more")
-        assert now["kb"] <= 1.2 * early["kb"] + NOTE_KB * new, (calls, early, now, new)
-    assert called.total() > 45_000, "the rest are new connections, and what had nothing to be asked about yet"

@@ -6,13 +6,11 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ormahd.model.strength import STRENGTH_FILE
-from tests.blackbox.tours import edit_by_hand, edited, head, path_of, walk_home
+from tests.blackbox.tours import head, path_of, walk_home
 from tests.house import House, open_house
 
 OLD: list[dict[str, Any]] = [
@@ -82,29 +80,3 @@ def test_it_fades_answers_still_and_comes_back(daemon: House) -> None:
     assert kinds == [("promote", "job:decay_manager"), ("decay", "job:decay_manager"), ("import", "person")]
     assert run(daemon)["proposals"] == 0
     walk_home(daemon)
-
-
-def test_taken_back_by_command_and_by_git_with_later_edits_in_between(daemon: House) -> None:
-    ids = fill(daemon)
-    before = daemon.notes()
-    paths = {title: path_of(daemon, node_id) for title, node_id in ids.items()}
-    run(daemon)
-    ops = {op["subject"]: op for op in daemon.json("history", "--job", "decay_manager")}
-    edit_by_hand(daemon, [paths["Printer"], paths["Kettle"]])
-    assert daemon.ctl("undo", ops["Fade: Printer"]["op"]).returncode == 0
-    daemon.git("revert", "--no-edit", ops["Fade: Kettle"]["commit"])
-    walk_home(daemon)
-    after = daemon.notes()
-    assert after == before | {paths[title]: edited(before[paths[title]]) for title in ("Printer", "Kettle")}
-    assert run(daemon)["proposals"] == 0, "who takes it back wants it"
-
-
-def test_a_run_of_everything_ends_and_one_more_has_nothing_to_fade(daemon: House) -> None:
-    fill(daemon)
-    for _ in range(3):
-        rans = {ran["job"]: ran for ran in daemon.json("jobs", "run", "all")}
-        assert [ran for ran in rans.values() if ran.get("error")] == []
-    assert (rans["importance_scorer"]["proposals"], rans["decay_manager"]["proposals"]) == (0, 0)
-    lines = Path(daemon.vault, STRENGTH_FILE).read_text().splitlines()
-    assert len(lines) == len(OLD) + 1
-    assert len({json.loads(line)["machine"] for line in lines}) == 1

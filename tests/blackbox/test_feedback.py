@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import sqlite3
 from collections.abc import Iterator
 
 import pytest
@@ -130,53 +129,6 @@ def test_said_outright_it_passes_the_gate_for_that_prompt() -> None:
         assert injected(house, "who deployed the orchestra on a Tuesday") == []
 
 
-def test_the_same_again_is_the_first_answer(house: House) -> None:
-    node = remember(house, STAGING)
-    said = whisper(house)
-    first = judge(house, node, event=said.event)
-    at = head(house)
-    again = judge(house, node, event=said.event)
-    assert (again.counted, again.commit, again.event, again.signal) == (False, None, first.event, 1)
-    assert head(house) == at
-    both = judge(house, node, event=said.event, source="implicit")
-    assert both.counted, "inferred and said outright are two judgements"
-    assert len(lines(house)) == 2
-    whisper(house)
-    assert judge(house, node).counted, "another whisper is another question"
-    assert len(lines(house)) == 3
-    house.json("undo", first.op or "")
-    assert judge(house, node, event=said.event).counted, "taken back, it can be said again"
-
-
-def test_useful_is_used_once_a_whisper(house: House) -> None:
-    node = remember(house, STAGING)
-    said = whisper(house)
-
-    def uses() -> int:
-        with sqlite3.connect(f"file:{house.state / 'state.sqlite3'}?mode=ro", uri=True) as db:
-            count: int = db.execute(
-                "SELECT count(*) FROM access WHERE node_id = ? AND how = 'feedback'", (node,)
-            ).fetchone()[0]
-            return count
-
-    judge(house, node, -1, event=said.event)
-    assert uses() == 0
-    for source in ("explicit", "implicit"):
-        judge(house, node, 1, event=said.event, source=source)
-        assert uses() == 1
-    judge(house, node, -1, event=said.event)
-    judge(house, node, 1, event=said.event)
-    assert uses() == 1
-
-
-def test_the_same_request_has_one_answer(house: House) -> None:
-    node = remember(house, STAGING)
-    whisper(house)
-    first = judge(house, node, request_id="r1")
-    assert judge(house, node, request_id="r1") == first
-    assert len(lines(house)) == 1
-
-
 # ------------------------------------------------------------------------------------------------ which memory
 
 
@@ -209,14 +161,6 @@ def test_names_that_lead_nowhere_or_to_several(shared: House) -> None:
     for wrong in ({"signal": 0}, {"signal": 2}, {"signal": 1, "source": "guess"}):
         with pytest.raises(BadRequest):
             shared.call("agent.feedback", node_id=twins[0], **wrong)
-
-
-def test_a_memory_that_was_forgotten_meanwhile(shared: House) -> None:
-    node = remember(shared, "Xylophones are lent to the school in winter.")
-    whisper(shared, "xylophones are lent to the school")
-    shared.json("forget", node)
-    with pytest.raises(NotFound, match="not in the vault any more"):
-        judge(shared, node[:8])
 
 
 def test_without_a_session_there_is_nothing_to_judge(shared: House) -> None:
@@ -257,20 +201,6 @@ def test_the_command(shared: House) -> None:
     assert shared.ctl("history", node[:8]).returncode == 0
 
 
-def test_the_denominator_of_silence(house: House) -> None:
-    remember(house, STAGING)
-    node = whisper(house).nodes[0].id
-    whisper(house, "??")
-    whisper(house, "thanks!")
-    judge(house, node)
-    found = house.json("status", "--verbose")["stats"]["whisper"]
-    assert (found["prompts"], found["spoken"], sum(found["silent"].values())) == (3, 1, 2)
-    assert (found["useful"], found["not_useful"], found["idle"]) == (1, 0, 0)
-    shown = house.ctl("status", "--verbose").stdout
-    assert "3 prompts" in shown
-    assert "judged useful 1, not useful 0" in shown
-
-
 # ------------------------------------------------------------------------------------------------ the review loop
 
 
@@ -296,16 +226,3 @@ def test_the_first_whisper_of_a_session_asks_about_what_was_held_back() -> None:
         assert (done.review, done.event) == (True, earlier.event)
         assert house.json("status", "--verbose")["stats"]["whisper"]["answered"] == 1
         assert score(house, held, "who runs the smoke tests of production") > 0.15
-
-
-def test_no_question_where_none_is_wished() -> None:
-    with open_house(
-        ORMAH_WHISPER_EXPLORATION="false", ORMAH_WHISPER_REVIEW="false", ORMAH_WHISPER_INJECTION_GATE="0.75"
-    ) as house:
-        house.start()
-        remember(house, FLY)
-        remember(house, "Kayaks are stored in the boathouse.")
-        assert whisper(house, "who runs the smoke tests of production").silence == "gate"
-        said = whisper(house, "where are kayaks stored in the boathouse")
-        assert said.nodes
-        assert said.review is None

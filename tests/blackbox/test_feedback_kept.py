@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +12,7 @@ from ormahd.model.chance import after_feedback
 from tests.blackbox import judging
 from tests.blackbox.judging import FLY, PROMPT, STAGING, judge, lines, remember, score, whisper
 from tests.blackbox.two_houses import level, two_houses
-from tests.house import House, open_house, wait_until
+from tests.house import House, open_house
 
 house = judging.house
 
@@ -116,37 +113,3 @@ def test_the_prompts_text_is_written_where_it_is_wished(commit: bool) -> None:
             file for root in (house.vault, house.home / "state_home") for file in root.rglob("*") if file.is_file()
         ]
         assert [str(file) for file in everything if key.encode() in file.read_bytes()] == []
-
-
-def test_lines_of_another_model_or_of_nobody(house: House) -> None:
-    node = remember(house, STAGING)
-    plain = score(house, node)
-    judge(house, node)
-    file: Path = next((house.vault / ".ormah/feedback").iterdir())
-    line = json.loads(file.read_text())
-    assert score(house, node) == pytest.approx(after_feedback(plain, 0.15), abs=1e-4)
-    foreign = line | {"model": "another", "vector": base64.b64encode(bytes(range(1, 9))).decode()}
-    file.write_text(json.dumps(foreign) + "\nno judgement at all\n")
-    assert score(house, node) == pytest.approx(plain, abs=1e-6)
-    assert house.json("status", "--verbose")["stats"]["whisper"]["idle"] == 1
-    findings = house.json("doctor", status=1)["findings"]
-    assert [(one["level"], one["line"]) for one in findings if "feedback" in (one["path"] or "")] == [
-        ("warning", 2),
-        ("info", None),
-    ]
-    # the log still knows its prompt: embedded anew at the next start
-    file.write_text(json.dumps(foreign) + "\n")
-    house.restart()
-    wait_until(lambda: score(house, node) > plain + 0.1, "it is embedded anew")
-    assert house.json("doctor")["findings"] == []
-    # the log is gone
-    assert house.stop() == 0
-    shutil.rmtree(house.state)
-    house.start()
-    assert score(house, node) == pytest.approx(plain, abs=1e-6)
-    assert [one["level"] for one in house.json("doctor")["findings"]] == ["info"]
-    # its prompt was committed with it, by a machine that does so
-    file.write_text(json.dumps(foreign | {"prompt": PROMPT, "signal": -1}) + "\n")
-    house.restart()
-    wait_until(lambda: score(house, node) < plain - 0.1, "it is embedded anew")
-    assert house.json("status", "--verbose")["stats"]["whisper"]["idle"] == 0

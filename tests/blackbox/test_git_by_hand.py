@@ -59,16 +59,10 @@ def both(hand: Hand, node_id: str) -> None:
     assert hand.house.call("agent.recall", query="ferry").results[0].id == node_id
 
 
-def test_merge(hand: Hand) -> None:
+@pytest.mark.parametrize("words", [("merge", "--no-edit", "side"), ("cherry-pick", "side")], ids=" ".join)
+def test_merge_and_cherry_pick(hand: Hand, words: tuple[str, ...]) -> None:
     node_id = two_sides(hand)
-    hand.git("merge", "--no-edit", "side")
-    both(hand, node_id)
-
-
-@HELPER_IN_THE_SOAK
-def test_cherry_pick(hand: Hand) -> None:
-    node_id = two_sides(hand)
-    hand.git("cherry-pick", "side")
+    hand.git(*words)
     both(hand, node_id)
 
 
@@ -113,18 +107,6 @@ def test_stash_pop(hand: Hand) -> None:
 
 
 @HELPER_IN_THE_SOAK
-def test_several_reverts_in_one_go(hand: Hand) -> None:
-    node_id, commit = overlapping(hand)
-    other, again = overlapping(hand)
-    hand.leave()
-    hand.git("revert", "--no-edit", commit, again)
-    for one in (node_id, other):
-        assert (hand.note(one).title, set(hand.note(one).tags)) == ("Ferry", {"sea", "travel"})
-    hand.follow()
-    assert [op["undone_by"] is not None for op in hand.house.json("history")[:8]].count(True) == 2
-
-
-@HELPER_IN_THE_SOAK
 def test_an_op_that_was_reverted_and_picked_again_is_one_op(hand: Hand) -> None:
     node_id, commit = overlapping(hand)
     op = hand.house.json("history")[1]["op"]
@@ -136,15 +118,3 @@ def test_an_op_that_was_reverted_and_picked_again_is_one_op(hand: Hand) -> None:
     assert hand.house.json("history", "show", op[:20])["commit"] == hand.head()
     assert hand.house.ctl("undo", op[:20]).returncode == 0
     assert (hand.note(node_id).title, set(hand.note(node_id).tags)) == ("Ferry", {"sea", "travel"})
-
-
-@HELPER_IN_THE_SOAK
-def test_a_revert_that_is_not_committed_by_git(hand: Hand) -> None:
-    node_id, commit = overlapping(hand)
-    hand.leave()
-    hand.git("revert", "--no-commit", commit)
-    assert hand.note(node_id).title == "Ferry"
-    hand.git("commit", "-qm", "as it was")
-    hand.follow()
-    hand.as_indexed(node_id)
-    assert hand.git("log", "-1", "--format=%s").strip() == "as it was"

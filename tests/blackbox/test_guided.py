@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.blackbox.terminal import typed
 from tests.house import House, open_house, wait_until
 
 SETTINGS = {
@@ -113,7 +109,11 @@ def test_what_cannot_be_is_refused_before_anything_is_changed(fresh: House) -> N
 def test_a_person_answers_six_questions_at_most(fresh: House) -> None:
     shown, status = typed(
         fresh,
-        [
+        "setup",
+        "--deadline",
+        "9000",
+        columns=80,
+        answers=[
             ("Connect which?", "cursor, vscode"),
             ("A folder", "~/Memories"),
             ("A space for", "owls"),
@@ -135,42 +135,6 @@ def test_a_person_answers_six_questions_at_most(fresh: House) -> None:
     assert [one.name for one in (fresh.home / "Notes").iterdir()] == ["Owl.md"]
     assert (fresh.home / "Notes" / "Owl.md").read_text() == "Owls see at night.\n"
     assert fresh.json("recall", "--type", "person")[-1]["title"] == "Ada Byrne"
-
-
-def typed(house: House, answers: list[tuple[str, str]]) -> tuple[str, int]:
-    """What `ormahctl setup` shows on a terminal of 80 columns where each question gets its answer, and its status."""
-    ours, theirs = pty.openpty()
-    env = house.env | {"TERM": "xterm-256color", "COLUMNS": "80"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ormahctl", "setup", "--deadline", "9000"],
-        stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=house.home, start_new_session=True,
-    )  # fmt: skip
-    os.close(theirs)
-    shown: list[bytes] = []
-
-    def read() -> None:
-        try:
-            while piece := os.read(ours, 4096):
-                shown.append(piece)
-        except OSError:  # Linux: the other end is closed
-            pass
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    begun = 0
-    for question, answer in answers:
-        wait_until(
-            lambda question=question, begun=begun: (
-                question.encode() in b"".join(shown)[begun:] or process.poll() is not None
-            ),
-            f"the question {question!r}",
-        )
-        begun = len(b"".join(shown))
-        os.write(ours, answer.encode() + b"\n")
-    status = process.wait(120)
-    reader.join(120)
-    os.close(ours)
-    return b"".join(shown).decode(), status
 
 
 def test_a_setting_is_checked_before_it_is_written(fresh: House) -> None:

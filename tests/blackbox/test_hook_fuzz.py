@@ -6,14 +6,12 @@ import json
 import random
 import subprocess
 import sys
-import threading
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ormahd.rpc import wire
 from ormahd.vault.merge_driver import SHIM
 from tests.examples import examples
 from tests.house import House
@@ -103,13 +101,6 @@ def test_what_is_whispered_for_a_good_one(shared: House) -> None:
 
 
 @pytest.mark.parametrize("number", range(len(STRANGE)))
-def test_strange_stdin_through_the_process(shared: House, number: int) -> None:
-    harness, event = EVENTS[number % len(EVENTS)]
-    for one, name in ((harness, event), EVENTS[0]):
-        valid(shim(shared, one, name, STRANGE[number]), name)
-
-
-@pytest.mark.parametrize("number", range(len(STRANGE)))
 def test_strange_stdin_straight_at_the_socket(shared: House, number: int) -> None:
     with shared.connect() as connection:
         for harness, event in EVENTS:
@@ -174,28 +165,3 @@ def test_json_of_any_types(shared: House, said: dict[str, Any], number: int) -> 
     given = json.dumps(said, ensure_ascii=number % 2 == 0).encode("utf-8", "surrogatepass")
     with shared.connect() as connection:
         valid(connection.hook(body(harness, event, given), 60.0), event)
-
-
-def test_many_at_once(shared: House) -> None:
-    failed: list[BaseException] = []
-
-    def client(number: int) -> None:
-        try:
-            chance = random.Random(number)
-            with wire.connect(shared.socket) as connection:
-                for turn in range(30):
-                    harness, event = chance.choice(EVENTS)
-                    data = json.dumps(
-                        GOOD | {"session_id": f"many-{number % 2}", "prompt": f"which database {turn}?"}
-                    ).encode()
-                    given = chance.choice([data, data, STRANGE[chance.randrange(40)]])
-                    valid(connection.hook(body(harness, event, given), 60.0), event)
-        except BaseException as exc:  # noqa: BLE001 - told to the test
-            failed.append(exc)
-
-    threads = [threading.Thread(target=client, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failed

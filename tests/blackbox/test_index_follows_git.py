@@ -72,55 +72,6 @@ def changed(house: House) -> tuple[str, str]:
     return node_id, before
 
 
-def test_reset_hard_to_an_older_commit(house: House) -> None:
-    node_id, before = changed(house)
-    later = remember(house, "A later thought about marmalade.")
-    git(house, "reset", "-q", "--hard", before)
-    followed(house, "ferry", NOON)
-    followed(house, "marmalade", None)
-    git(house, "reset", "-q", "--hard", "ORIG_HEAD")
-    followed(house, "ferry", NIGHT)
-    followed(house, "marmalade", "A later thought about marmalade.")
-    assert house.call("agent.get", node_id=later).content.endswith("marmalade.")
-    assert house.call("agent.get", node_id=node_id).content == NIGHT
-
-
-def test_switch_and_back(house: House) -> None:
-    node_id, before = changed(house)
-    git(house, "switch", "-qc", "older", before)
-    followed(house, "ferry", NOON)
-    house.call("agent.update", node_id=node_id, content=DAWN)
-    assert git(house, "log", "-1", "--format=%s", "older").startswith("Update")
-    git(house, "switch", "-q", "main")
-    followed(house, "ferry", NIGHT)
-    git(house, "switch", "-q", "older")
-    followed(house, "ferry", DAWN)
-
-
-def test_checkout_of_a_file(house: House) -> None:
-    node_id, before = changed(house)
-    path = file_of(house, node_id).relative_to(house.vault).as_posix()
-    git(house, "checkout", "-q", before, "--", path)
-    wait_until(lambda: words(house, "ferry")[:1] == [NOON], "found")
-    wait_until(lambda: git(house, "status", "--porcelain") == "", "a person's change is committed")
-    followed(house, "ferry", NOON)
-    git(house, "checkout", "-q", "--", path)
-    followed(house, "ferry", NOON)
-
-
-def test_stash(house: House) -> None:
-    changed(house)
-    house.stop()
-    file = next(f for f in house.vault.rglob("*.md") if "ferry" in f.name)
-    file.write_text(file.read_text().replace("midnight", "dawn"))
-    git(house, "stash", "-q")
-    house.start()
-    followed(house, "ferry", NIGHT)
-    git(house, "stash", "pop", "-q")
-    wait_until(lambda: git(house, "status", "--porcelain") == "", "a person's change is committed")
-    followed(house, "ferry", DAWN)
-
-
 def test_amended_and_rebased_history(house: House) -> None:
     node_id, before = changed(house)
     file = file_of(house, node_id)
@@ -237,32 +188,19 @@ def resolve(house: House, path: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("end", ["--continue", "--abort"])
-def test_a_rebase_in_progress(house: House, end: str) -> None:
+@pytest.mark.parametrize("doing", ["rebase", "merge"])
+def test_a_rebase_or_merge_in_progress(house: House, doing: str, end: str) -> None:
     node_id, path = fork(house)
-    git(house, "rebase", "side", status=1)
-    is_waited_for(house, "a rebase is under way", node_id, path)
+    git(house, doing, "side", status=1)
+    is_waited_for(house, f"a {doing} is under way", node_id, path)
     if end == "--continue":
         resolve(house, path, "The ferry leaves twice.")
-    git(house, "rebase", end)
-    followed_text = "The ferry leaves twice." if end == "--continue" else NIGHT
-    wait_until(lambda: words(house, "ferry")[:1] == [followed_text], "the end of it is found")
+    git(house, doing, end)
+    text = "The ferry leaves twice." if end == "--continue" else NIGHT
+    wait_until(lambda: words(house, "ferry")[:1] == [text], "the end of it is found")
     went_on(house)
-    followed(house, "ferry", followed_text)
+    followed(house, "ferry", text)
     assert words(house, "marmalade")[:1] == ["Only here: the marmalade."]
-
-
-@pytest.mark.parametrize("end", ["--continue", "--abort"])
-def test_a_merge_in_progress(house: House, end: str) -> None:
-    node_id, path = fork(house)
-    git(house, "merge", "side", status=1)
-    is_waited_for(house, "a merge is under way", node_id, path)
-    if end == "--continue":
-        resolve(house, path, "The ferry leaves twice.")
-    git(house, "merge", end)
-    followed_text = "The ferry leaves twice." if end == "--continue" else NIGHT
-    wait_until(lambda: words(house, "ferry")[:1] == [followed_text], "the end of it is found")
-    went_on(house)
-    followed(house, "ferry", followed_text)
 
 
 def test_a_daemon_that_starts_into_a_rebase(house: House) -> None:

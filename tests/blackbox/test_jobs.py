@@ -6,19 +6,16 @@ import json
 import signal
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
 
-from ormahd.jobs.timetable import CATCH_UP_S
-from ormahd.note.read import parse
 from ormahd.state.runs import Runs
 from ormahd.state.state import State
-from tests.blackbox.tours import head, path_of, walk_home
-from tests.blackbox.two_houses import level, two_houses
-from tests.house import House, open_house, save, wait_until
+from tests.blackbox.tours import head, walk_home
+from tests.house import House, open_house, wait_until
 from tests.vault.git_house import kinds_since
 
 ORDER = [
@@ -77,16 +74,6 @@ def of_type(house: House, kind: str = "merge") -> dict[str, Any]:
     return found
 
 
-def say(house: House, node_id: str, old: str, new: str) -> None:
-    """A person has a memory say something else, in an editor."""
-    file = house.vault / path_of(house, node_id)
-    text = file.read_text()
-    assert old in text
-    save(file, text.replace(old, new))
-    wait_until(lambda: house.json("show", node_id)["content"].strip() == new.strip(), "the edit is taken in")
-    walk_home(house)
-
-
 # Jobs
 
 
@@ -115,23 +102,6 @@ def test_the_jobs_in_their_order_and_what_a_run_says(house: House) -> None:
     assert all(row["last_run"] and row["last_error"] is None and row["run_count"] == 3 for row in rows.values())
     table = house.ctl("jobs").stdout
     assert all(name in table for name in ORDER)
-
-
-def test_names_and_usage(house: House) -> None:
-    for words, status, says in (
-        (["run", "nope"], 3, "there is no job 'nope'"), (["run"], 2, "jobs run takes the NAME of one job"),
-        (["pause", "nope"], 3, "there is no job"), (["--force"], 2, "belong to: jobs run NAME"),
-    ):  # fmt: skip
-        done = house.ctl("jobs", *words)
-        assert (done.returncode, done.stdout) == (status, "")
-        assert says in done.stderr
-    for words, status, says in (
-        (["approve"], 2, "approve ID..."), (["approve", "abcd"], 3, "there is no proposal abcd"),
-        (["reject", "x*"], 2, "is no proposal's id"),
-    ):  # fmt: skip
-        done = house.ctl("review", *words)
-        assert (done.returncode, done.stdout) == (status, ""), words
-        assert says in done.stderr
 
 
 def test_a_pause_outlives_the_daemon_and_is_told(house: House) -> None:
@@ -176,23 +146,6 @@ def test_a_job_that_failed_is_told_until_it_runs_well(house: House) -> None:
     assert "ormahctl jobs run auto_linker" in doctor.stdout
     run(house, "auto_linker")
     assert house.ctl("doctor").stdout == "all is well\n"
-
-
-def test_what_was_missed_while_the_machine_was_off_is_due_soon_after_the_start() -> None:
-    with open_house() as house:
-        house.start()
-        same(house, 1)
-        assert all(row["last_run"] is None and row["next_run"] for row in house.json("jobs"))
-        house.stop()
-        state = State(house.state, clock=lambda: datetime.now(UTC))
-        with state.transaction() as db:
-            db.execute("UPDATE job_run SET begun = ?", ((datetime.now(UTC) - timedelta(days=3)).isoformat(),))
-        state.close()
-        begun = datetime.now(UTC) - timedelta(seconds=1)
-        house.start()
-        soon = timedelta(seconds=CATCH_UP_S)
-        for row in house.json("jobs"):
-            assert begun < datetime.fromisoformat(row["next_run"]) - soon <= datetime.now(UTC), row
 
 
 # In the middle of a run
@@ -271,90 +224,6 @@ def test_a_proposal_is_listed_with_its_evidence_approved_and_undone(house: House
     assert house.notes() == before
     assert of_type(house)["id"] == found["id"], "undone, it is open again"
     walk_home(house)
-
-
-def test_approved_and_reverted_by_hand_with_later_edits(house: House) -> None:
-    old, new = alike(house)
-    one, two = alike(house, "other")
-    run(house, "duplicate_merger")
-    first, second = proposals(house)
-    done = house.json("review", "approve", first["id"])
-    before = {parse(data, path).id: parse(data, path).content for path, data in house.notes().items()}
-    kept = next(node for node in first["source_nodes"] if node in before)
-    say(house, kept, before[kept], before[kept] + "\n\nAnd never before ten.")
-    house.git("revert", "--no-edit", done[0]["commit"])
-    walk_home(house)
-    found = {parse(data, path).id: parse(data, path).content for path, data in house.notes().items()}
-    assert {old, new, one, two} <= found.keys()
-    assert "And never before ten." in found[kept]
-    assert house.call("admin.verify").ok
-    assert [row["id"] for row in proposals(house)] == [second["id"]], "the other one waits still"
-    assert [row["status"] for row in proposals(house, "all") if row["id"] == first["id"]] == ["stale"]
-
-
-def test_rejected_for_good(house: House) -> None:
-    alike(house)
-    alike(house, "other")
-    run(house, "duplicate_merger")
-    ids = [row["short_id"] for row in proposals(house)]
-    start, before = head(house), house.notes()
-    done = house.json("review", "reject", *ids)
-    assert [one["status"] for one in done] == ["rejected", "rejected"]
-    assert made_since(house, start) == ["feedback", "feedback"]
-    assert house.notes() == before
-    assert house.ctl("review").stdout == "nothing waits for you\n"
-    walk_home(house)
-    house.stop()
-    for file in house.state.iterdir():
-        file.unlink()
-    house.start()
-    assert run(house, "duplicate_merger")["duplicate_merger"]["asked"] == 0
-    assert proposals(house, "all") == []
-
-
-def test_one_that_cannot_be_decided_on_keeps_no_other_from_it(house: House) -> None:
-    alike(house)
-    run(house, "duplicate_merger")
-    done = house.ctl("review", "reject", "beef", of_type(house)["id"])
-    assert done.returncode == 3
-    assert "rejected; it is not proposed again" in done.stdout
-    assert "there is no proposal beef" in done.stderr
-
-
-def test_a_memory_that_says_something_else_makes_it_stale(house: House) -> None:
-    old, new = alike(house)
-    run(house, "duplicate_merger")
-    found = of_type(house)
-    other = "Payments are deployed by hand now, by whoever is on call"
-    say(house, old, OLD, other)
-    start = head(house)
-    done = house.ctl("review", "approve", found["id"])
-    assert done.returncode == 4
-    assert "is stale: one of its memories says something else by now" in done.stderr
-    assert head(house) == start
-    assert [row["status"] for row in proposals(house, "all")] == ["stale"]
-    say(house, old, other, OLD)
-    assert of_type(house)["id"] == found["id"]
-    assert path_of(house, new) in house.notes()
-
-
-@pytest.mark.soak  # the suite has ten minutes
-def test_decided_on_one_machine_it_is_not_asked_on_the_other() -> None:
-    with two_houses(ORMAH_JOBS_ENABLED="false") as (one, two, bare):
-        one.json("sync", "setup", str(bare))
-        two.json("sync", "setup", str(bare), "--yes")
-        alike(one)
-        level(one, two)
-        for house in (one, two):
-            run(house, "duplicate_merger")
-            assert len(proposals(house)) == 1
-        one.json("review", "reject", of_type(one)["id"])
-        level(one, two)
-        assert proposals(two) == []
-        (row,) = proposals(two, "all")
-        assert (row["status"], row["resolved_by"]) == ("rejected", "person")
-        assert two.ctl("review", "approve", row["id"]).returncode == 4
-        assert run(two, "duplicate_merger")["duplicate_merger"]["asked"] == 0
 
 
 def test_an_agent_decides_in_its_own_name_and_once_for_a_request(house: House) -> None:

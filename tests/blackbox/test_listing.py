@@ -56,18 +56,6 @@ def test_archived_and_outdated_memories_are_listed_and_marked(house: House) -> N
     assert first.endswith("We use Subversion  outdated")
 
 
-@pytest.mark.parametrize("command", [("recall",), ("recall", "tea"), ("whisper",)])
-def test_an_unknown_space_is_met_with_the_one_that_was_meant(house: House, command: tuple[str, ...]) -> None:
-    done = house.ctl(*command, "--space", "shop-fronted")
-    assert done.stderr.endswith("note: no memory is in a space 'shop-fronted'; did you mean shop-frontend?\n")
-
-
-def test_a_new_space_that_is_much_like_another_is_pointed_out(house: House) -> None:
-    done = house.ctl("remember", "Something of a mistyped project", "--space", "shop-fronttend")
-    assert "it is the first memory of the space 'shop-fronttend'; if you meant shop-frontend: " in done.stderr
-    assert "first memory" not in house.ctl("remember", "Another one", "--space", "shop-frontend").stderr
-
-
 def test_the_log_says_what_was_whispered_to_whom_and_why_nothing(house: House) -> None:
     asked = f"{TEXT}?"
     for prompt in (asked, "thanks"):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from ormahd.rpc import wire
@@ -144,32 +142,6 @@ def test_one_op_and_all_that_it_did(lived: tuple[House, dict[str, Any]]) -> None
         assert "error:" in failed.stderr
 
 
-def test_an_import_is_listed_up_to_a_limit_and_its_run_is_found(lived: tuple[House, dict[str, Any]]) -> None:
-    house, _ = lived
-    lines = "\n".join(json.dumps({"content": f"imported thing {number}"}) for number in range(120))
-    run = house.json("import", "-", input=lines)["run"]
-    ops = [msgspec.to_builtins(op) for op in house.call("history.list", run=run).ops]
-    assert {op["kind"] for op in ops} == {"import"}
-    assert sum(len(op["nodes"]) for op in ops) == 120
-    largest = max(ops, key=lambda op: len(op["nodes"]))
-    shown = house.ctl("history", "show", largest["op"], "-n", "5")
-    assert f"{len(largest['nodes'])} files changed" in shown.stdout
-    assert shown.stdout.count("added   ") == 5
-    assert "more are not shown" in shown.stderr
-    found = house.call("history.show", op=largest["op"], limit=5)
-    assert (len(found.notes), found.total) == (5, len(largest["nodes"]))
-
-
-def test_a_person_who_commits_a_revert_is_told_of(lived: tuple[House, dict[str, Any]]) -> None:
-    house, _ = lived
-    op = remember(house, "A passing thought about bees.").op
-    house.git("revert", "--no-edit", "HEAD")
-    indexed(house)
-    revert = house.git("rev-parse", "HEAD").strip()
-    assert house.call("history.show", op=op).undone_by == revert
-    assert house.call("history.show", op=revert).notes[0].change == "removed"
-
-
 # ---------------------------------------------------------------- merges and audit
 
 
@@ -212,24 +184,6 @@ def test_merges_are_told_by_the_history(house: House) -> None:
     assert row.undone_by == undone.commit
     assert row.undone_at == house.call("history.show", op=undone.commit).time
     assert house.call("agent.get", node_id=loser.node_id).content == "uv is a fast installer for Python."
-
-
-def test_a_merge_that_left_the_keepers_file_as_it_was_names_it(house: House) -> None:
-    house.start()
-    keeper = remember(house, "uv installs Python packages quickly.", title="uv is quick")
-    loser = remember(house, "uv is a fast installer for Python.", title="uv is fast")
-    removed = path_of(house, loser.node_id)
-    house.stop()
-    removed.unlink()
-    nodes = " ".join((keeper.node_id, loser.node_id))
-    commit_by_hand(
-        house, "merge: two notes on uv became one\n\n"
-        f"Ormah-Op: 01m7y3vhpvbpqyz29cgv4ykf0q\nOrmah-Kind: merge\nOrmah-Source: job:duplicate_merger\nOrmah-Nodes: {nodes}"
-    )  # fmt: skip
-    house.start()
-    house.call("agent.update", node_id=keeper.node_id, title="Speed of uv")
-    (row,) = house.call("agent.merges").merges
-    assert (row.kept, row.kept_title, row.removed) == (keeper.node_id, "uv is quick", loser.node_id)
 
 
 def test_audit_has_the_originals_operations_with_what_was_there_before(daemon: House) -> None:

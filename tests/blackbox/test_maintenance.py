@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import random
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -112,57 +111,6 @@ def test_a_receipt_outlives_the_daemon(daemon: House) -> None:
     assert handed_out(daemon).summary == "There is nothing to judge."
 
 
-def test_of_two_agents_the_first_stands(daemon: House) -> None:
-    ids = fill(daemon)
-    receipt = handed_out(daemon).receipt
-    assert handed_out(daemon).receipt == receipt
-    ways = [("receipts", "receipts too"), ("receipts too", "receipts")]
-    ended: list[MaintenanceResult | wire.OrmahError] = []
-
-    def settle(keep: str, remove: str) -> None:
-        try:
-            merges = [{"keep_id": ids[keep], "remove_id": ids[remove]}]
-            ended.append(daemon.call("agent.maintenance", agent=keep, receipt=receipt, merges=merges))
-        except wire.OrmahError as exc:
-            ended.append(exc)
-
-    threads = [threading.Thread(target=settle, args=way) for way in ways]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    (stands,) = [one for one in ended if isinstance(one, MaintenanceResult)]
-    (late,) = [one for one in ended if isinstance(one, wire.OrmahError)]
-    assert isinstance(late, Conflict)
-    assert counts(stands).merges == 1
-    left = [
-        name
-        for way in ways[:1]
-        for name in way
-        if ids[name] in json.dumps(daemon.json("recall", "receipts till", "-n", "9"))
-    ]
-    assert len(left) == 1
-
-
-def test_git_revert_takes_back_what_an_agent_judged_with_later_edits(daemon: House) -> None:
-    ids = fill(daemon)
-    keep, remove = pair(handed := handed_out(daemon), ids, "harbour", "harbour too")
-    done: MaintenanceResult = daemon.call(
-        "agent.maintenance", receipt=handed.receipt, merges=[{"keep_id": keep, "remove_id": remove}],
-        edges=[{"source_id": one.node_a.id, "target_id": one.node_b.id, "edge_type": "supports"}
-               for one in (handed.link_candidates or ())[:1]],
-    )  # fmt: skip
-    (commit,) = [
-        one for one in done.commits or () if "Ormah-Kind: merge" in daemon.git("log", "-1", "--format=%B", one)
-    ]
-    daemon.ctl("update", keep[:8], "--tag", "ferry")
-    daemon.git("revert", "--no-edit", commit)
-    wait_until(lambda: daemon.ctl("show", remove[:8]).returncode == 0, "the removed memory is back")
-    assert daemon.json("show", keep[:8])["tags"] == ["ferry"]
-    assert daemon.json("show", remove[:8])["content"].strip() == TEXTS["harbour too"]
-    wait_until(lambda: daemon.ctl("verify").returncode == 0, "the kept memory is read again too")
-
-
 def test_the_command(daemon: House) -> None:
     ids = fill(daemon)
     handed = daemon.json("maintenance")
@@ -199,48 +147,6 @@ def test_the_command(daemon: House) -> None:
         wrong = daemon.ctl("maintenance", *words, input=given)
         assert wrong.returncode == 2, wrong.stderr
         assert "Traceback" not in wrong.stderr
-
-
-def test_it_comes_to_an_end(daemon: House) -> None:
-    """An agent that judges whatever it is handed, now well and now badly, is handed nothing in the end."""
-    chance = random.Random(5)
-    nouns = ["till", "oven", "ferry", "pump", "garden", "harbour", "bread", "router"]
-    lines = [
-        {"content": f"The {chance.choice(nouns)} {chance.choice(nouns)} starts at {number} for the {chance.choice(nouns)}.",
-         "type": chance.choice(["fact", "preference"]), "space": "shop"}
-        for number in range(16)
-    ]  # fmt: skip
-    assert daemon.ctl("import", "-", input="\n".join(map(json.dumps, lines))).returncode == 0
-    wait_until(lambda: not daemon.call("admin.health").degraded, "all memories have their vectors")
-    rounds = 0
-    while (handed := daemon.json("maintenance"))["summary"] != "There is nothing to judge.":
-        rounds += 1
-        assert rounds < 60
-        pairs = {
-            batch: [(one["node_a"]["id"], one["node_b"]["id"]) for one in handed[batch] if chance.random() < share]
-            for batch, share in (("link_candidates", 0.7), ("merge_candidates", 0.3), ("conflict_candidates", 0.3))
-        }
-        kinds = ["supports", "part_of", "depends_on", "related_to", "contradicts", "none", "loves"]
-        results = {
-            "receipt": handed["receipt"],
-            "edges": [{"source_id": a, "target_id": b, "edge_type": chance.choice(kinds)} for a, b in pairs["link_candidates"]],
-            "merges": [{"keep_id": a, "remove_id": b} for a, b in pairs["merge_candidates"]],
-            "conflicts": [{"source_id": a, "target_id": b, "kind": "tension"} for a, b in pairs["conflict_candidates"]],
-            "consolidations": [
-                {"node_ids": [one["id"] for one in cluster], "content": "\n".join(one["content"] for one in cluster), "type": "fact"}
-                for cluster in handed["consolidation_clusters"] if chance.random() < 0.5
-            ],
-        }  # fmt: skip
-        done = daemon.json("maintenance", "apply", "-", input=json.dumps(results))
-        assert done["status"] == "applied"
-    assert rounds > 1
-    assert daemon.json("verify")["ok"]
-    daemon.git("fsck", "--strict")
-
-
-def test_without_anything_to_judge(daemon: House) -> None:
-    done = daemon.ctl("maintenance")
-    assert (done.returncode, done.stdout) == (0, "There is nothing to judge.\n")
 
 
 def test_maintenance_due_is_said_once_a_session(house: House) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import threading
 from collections import Counter
 
 import pytest
 
-from tests.house import House, wait_until
+from tests.house import House
 
 
 def contents(house: House) -> Counter[str]:
@@ -68,28 +65,6 @@ def test_the_same_memory_from_many_at_once_is_one(daemon: House) -> None:
     assert len(ids) == 12
     assert len(set(ids)) == 1
     assert contents(daemon)["the one and only"] == 1
-
-
-def test_an_import_that_is_killed_is_run_again(daemon: House) -> None:
-    file = daemon.home / "many.jsonl"
-    lines = [json.dumps({"content": f"imported thing {n}", "type": "fact"}) + "\n" for n in range(3000)]
-    file.write_text("".join(lines))
-    command = [sys.executable, "-m", "ormahctl", "import", str(file)]
-    with subprocess.Popen(command, env=daemon.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        wait_until(lambda: daemon.call("admin.health").nodes > 300, "a part is in")
-        daemon.kill()
-        assert process.wait(120) != 0
-    daemon.start()
-    there = daemon.call("admin.health").nodes
-    assert 0 < there < 3000, "killed in the middle"
-    count = min(there + 300, 3000)  # more of the same shows no more
-    file.write_text("".join(lines[:count]))
-    daemon.ctl("import", str(file))
-    assert {f"imported thing {n}" for n in range(count)} <= set(contents(daemon))
-    assert max(contents(daemon).values()) == 1
-    again = daemon.json("import", str(file))
-    assert (again["added"], again["skipped"]) == (0, count)
-    assert daemon.git("status", "--porcelain") == ""
 
 
 def test_a_request_id_gives_the_first_answer_again(daemon: House) -> None:

@@ -165,12 +165,6 @@ def test_a_gateway_that_cannot_start_is_an_error_and_no_silence(house: House) ->
     assert found["result"]["serverInfo"]["name"] == "ormah"
 
 
-def test_a_gateway_that_dies_at_its_start_says_why(house: House) -> None:
-    (house.home / "s.gateway").mkdir()
-    (found,) = answers(house, HELLO)
-    assert "is no socket" in found["error"]["message"]
-
-
 def test_what_the_agent_cancelled_is_not_waited_for(shared: House) -> None:
     call = {
         "jsonrpc": "2.0",

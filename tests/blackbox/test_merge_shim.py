@@ -111,11 +111,6 @@ def test_a_child_merges_where_no_daemon_is_and_leaves_nothing(place: Place) -> N
     assert os.listdir(place.home / "runtime_dir") == []
 
 
-def test_a_command_of_an_older_version_works(place: Place) -> None:
-    assert place.shim(given=("--git", "12345")).returncode == MERGED
-    assert merged(place)
-
-
 def test_the_childs_answers_are_those_of_the_daemon(place: Place) -> None:
     done = place.shim(theirs=note("11111111-6d0a-4c1e-9a55-0a52b0f4f9d1"))
     assert done.returncode == REFUSED
@@ -126,21 +121,6 @@ def test_the_childs_answers_are_those_of_the_daemon(place: Place) -> None:
     assert b"both sides changed content" in done.stderr
     assert parse(place.result(), PATH).tags == ("b",)
     assert parse((place.folder / "B").read_bytes(), PATH).content == "three"
-
-
-def test_many_at_once_are_all_answered(place: Place) -> None:
-    done: dict[str, subprocess.CompletedProcess[bytes]] = {}
-
-    def one(tag: str) -> None:
-        done[tag] = place.shim(tag=tag)
-
-    threads = [threading.Thread(target=one, args=(str(number),)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert {tag: (one.returncode, one.stderr) for tag, one in done.items()} == dict.fromkeys(done, (MERGED, b""))
-    assert all(merged(place, tag) for tag in done)
 
 
 def test_a_child_that_cannot_start_leaves_the_file_to_git(place: Place) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import pty
 import signal
 import subprocess
 import threading
@@ -16,6 +14,7 @@ import pytest
 from ormahd.errors import OrmahError
 from ormahd.rpc import wire
 from tests.blackbox.purging import TITLE, WORDS, holding, sound, told
+from tests.blackbox.terminal import typed
 from tests.house import House, open_house, wait_until
 
 
@@ -59,17 +58,6 @@ def test_it_is_nowhere_and_the_house_goes_on(house: House) -> None:
     sound(house)
 
 
-def test_a_memory_that_was_forgotten_before(house: House) -> None:
-    going, _ = told(house)
-    house.json("forget", going)
-    shown = house.ctl("forget", "--purge", going, "--dry-run")
-    assert "(forgotten already)" in shown.stdout
-    house.json("forget", "--purge", going, "--yes")
-    assert holding(house, *WORDS, going, going[:8]) == []
-    assert house.ctl("forget", "--purge", going, "--yes").returncode == 3
-    sound(house)
-
-
 def test_a_dry_run_changes_nothing(house: House) -> None:
     going, _ = told(house)
     head, refs = house.git("rev-parse", "HEAD"), house.git("for-each-ref")
@@ -91,8 +79,8 @@ def test_it_asks_first(house: House) -> None:
     refused = house.ctl("forget", "--purge", going)
     assert refused.returncode == 2
     assert "--yes" in refused.stderr
-    for answer, status in ((b"n\n", 1), (b"y\n", 0)):
-        out, code = typed(house, answer, "forget", "--purge", going)
+    for answer, status in (("n", 1), ("y", 0)):
+        out, code = typed(house, "forget", "--purge", going, answers=[("?", answer)])
         assert code == status, out
         assert "Purge it?" in out
         assert ("nothing was changed" in out) == (status == 1)
@@ -101,42 +89,12 @@ def test_it_asks_first(house: House) -> None:
 
 def test_a_secret_that_is_asked_for_on_the_terminal(house: House) -> None:
     node = house.json("remember", "The cellar's word is Sesam-Oeffne and the guard knows it.", "--title", "Guard")["id"]
-    out, code = typed(house, b"Sesam-Oeffne\n", "forget", "--purge", "--text", "-", "--yes")
+    out, code = typed(house, "forget", "--purge", "--text", "-", "--yes", answers=[("(not shown)", "Sesam-Oeffne")])
     assert code == 0, out
     assert "Sesam" not in out
     assert house.json("show", node)["content"] == "The cellar's word is (purged) and the guard knows it."
     assert holding(house, "Sesam-Oeffne") == []
     sound(house)
-
-
-def typed(house: House, answer: bytes, *args: str) -> tuple[str, int]:
-    """`ormahctl` on a terminal, with something typed; what was shown, and the exit status."""
-    controller, terminal = pty.openpty()
-    process = subprocess.Popen([*house_ctl(), *args], stdin=terminal, stdout=terminal, stderr=terminal, env=house.env)
-    os.close(terminal)
-    shown: list[bytes] = []
-
-    def read() -> None:
-        try:
-            while piece := os.read(controller, 4096):
-                shown.append(piece)
-        except OSError:  # the other end is closed
-            pass
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    wait_until(lambda: process.poll() is not None or b"?" in b"".join(shown) or b"(not shown)" in b"".join(shown), "it")
-    os.write(controller, answer)
-    code = process.wait(120)
-    reader.join(120)
-    os.close(controller)
-    return b"".join(shown).decode(), code
-
-
-def house_ctl() -> list[str]:
-    import sys
-
-    return [sys.executable, "-m", "ormahctl"]
 
 
 @pytest.mark.parametrize(
@@ -167,34 +125,6 @@ def test_the_self_node_cannot_be_purged(house: House) -> None:
     done = house.ctl("forget", "--purge", node, "--yes")
     assert done.returncode == 2
     assert "self node" in done.stderr
-
-
-def test_commits_by_hand_are_rewritten_too(house: House) -> None:
-    going, staying = told(house)
-    path = house.json("show", staying)["path"]
-    house.git("commit", "--allow-empty", "-qm", "mine")
-    house.json("forget", "--purge", going, "--yes")
-    assert holding(house, *WORDS, going) == []
-    assert "mine" in house.git("log", "--format=%s").splitlines()
-    assert (house.vault / path).exists()
-    sound(house)
-
-
-def test_a_persons_unfinished_work_is_theirs(house: House) -> None:
-    going, staying = told(house)
-    path = house.vault / house.json("show", staying)["path"]
-    (house.vault / "drafts").mkdir()
-    (house.vault / ".git/info").mkdir(exist_ok=True)
-    (house.vault / ".git/info/exclude").write_text("/drafts/\n")
-    (house.vault / "drafts/mine.txt").write_text(f"about the zebrafish, {going}\n")
-    path.write_bytes(path.read_bytes() + b"\nA person's line.\n")
-    done = house.json("forget", "--purge", going, "--yes")
-    assert [left["path"] for left in done["left"]] == ["drafts/mine.txt"]
-    assert house.git("status", "--porcelain") == ""
-    assert (house.vault / "drafts/mine.txt").read_text() == f"about the zebrafish, {going}\n"
-    assert path.read_text().endswith("A person's line.\n")
-    assert going[:8] not in path.read_text()
-    wait_until(lambda: "A person's line." in house.json("show", staying)["content"], "the edit is taken in")
 
 
 def remote(house: House) -> Path:
@@ -237,19 +167,6 @@ def test_nor_does_one_with_a_remote_that_was_pushed_to_by_hand(house: House) -> 
     assert house.ctl("sync").returncode == 0
     assert holding(house, *WORDS, going) != []  # the fetch brought old objects along; nothing leads to them
     house.json("forget", "--purge", going, "--yes")
-    assert holding(house, *WORDS, going) == []
-    sound(house)
-
-
-def test_a_remote_that_never_got_it_is_not_named(house: House) -> None:
-    house.json("remember", "A memory that goes to the remote.")
-    assert house.ctl("sync", "setup", str(remote(house)), "--yes").returncode == 0
-    going, _ = told(house)
-    assert house.json("forget", "--purge", going, "--dry-run")["remotes"] == []
-    done = house.ctl("forget", "--purge", going, "--yes")
-    assert done.returncode == 0, done.stderr
-    assert "old history" not in done.stderr
-    assert house.json("sync")["pushed"] > 0
     assert holding(house, *WORDS, going) == []
     sound(house)
 

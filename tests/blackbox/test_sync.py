@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -144,27 +141,6 @@ def test_the_machine_whose_words_lost_is_told_and_takes_them_back(machines: tupl
     level(one, two)
 
 
-def test_words_that_were_changed_again_are_not_taken_back(machines: tuple[House, House, Path]) -> None:
-    one, two, _ = machines
-    node = one.json("remember", "The lunch is at noon")["id"]
-    level(one, two)
-    one.json("update", node, "--content", "The lunch is at one")
-    two.json("update", node, "--content", "The lunch is at two")
-    one.json("sync")
-    two.json("sync")
-    assert one.json("sync")["replaced"]
-    one.json("update", node, "--content", "The lunch is at three")
-    done = one.ctl("sync", "--take-back", node)
-    assert done.returncode == 4
-    assert "content was changed again since the sync; nothing was changed" in done.stderr
-    kept = two.ctl("sync", "--take-back", node)
-    assert kept.returncode == 2
-    assert "nothing of this machine was replaced there" in kept.stderr
-    for house in (one, two):
-        house.json("sync", "--resolve", node)
-    level(one, two)
-
-
 def test_forgotten_here_and_edited_there(machines: tuple[House, House, Path]) -> None:
     one, two, _ = machines
     node = one.json("remember", "The spare key is under the pot")["id"]
@@ -179,18 +155,6 @@ def test_forgotten_here_and_edited_there(machines: tuple[House, House, Path]) ->
     for house in (one, two):
         if house.json("review")["conflicts"]:
             assert house.ctl("sync", "--resolve", node[:8]).returncode == 0
-
-
-def test_a_person_pulls_and_pushes_in_between(machines: tuple[House, House, Path]) -> None:
-    one, two, _ = machines
-    one.json("remember", "Pulled by hand on the other machine")
-    two.json("remember", "Pushed by hand from the other machine")
-    one.json("sync")
-    two.git("pull", "--no-rebase", "--no-edit", "-q")
-    two.git("push", "-q")
-    wait_until(lambda: found(two, "pulled by hand"), "the pull is indexed")
-    level(one, two)
-    assert found(one, "pushed by hand")
 
 
 def test_undo_of_what_came_from_elsewhere(machines: tuple[House, House, Path]) -> None:
@@ -240,45 +204,6 @@ def test_a_remote_that_refuses_says_why(machines: tuple[House, House, Path]) -> 
     assert one.ctl("sync").returncode == 0
     told = json.loads(one.ctl("--json", "doctor").stdout)["findings"]
     assert not any("GH013" in found["what"] for found in told)
-
-
-def test_a_file_in_the_way_is_named_and_left(machines: tuple[House, House, Path]) -> None:
-    one, two, _ = machines
-    (one.vault / "plan.txt").write_text("theirs")
-    one.git("add", "plan.txt")
-    one.git("commit", "-qm", "a plan")
-    one.json("sync")
-    (two.vault / "plan.txt").write_text("mine")
-    before = two.git("rev-parse", "HEAD")
-    done = two.ctl("sync")
-    assert done.returncode == 4
-    assert "plan.txt is in the way" in done.stderr
-    assert (two.vault / "plan.txt").read_text() == "mine"
-    assert two.git("rev-parse", "HEAD") == before
-    (two.vault / "plan.txt").unlink()
-    level(one, two)
-    assert (two.vault / "plan.txt").read_text() == "theirs"
-
-
-def test_an_edit_under_way_is_waited_for(machines: tuple[House, House, Path]) -> None:
-    one, two, _ = machines
-    node = one.json("remember", "first line\n\nlast line")["id"]
-    level(one, two)
-    one.json("update", node, "--content", "first line, changed elsewhere\n\nlast line")
-    one.json("sync")
-    two.settings["ORMAH_VAULT_QUIET_SECONDS"] = "1"  # longer than a busy machine keeps us from writing on
-    two.restart()
-    file = two.vault / two.json("show", node)["path"]
-    data, end = file.read_text(), time.monotonic() + 1.5
-    syncing = subprocess.Popen([sys.executable, "-m", "ormahctl", "sync"], env=two.env, cwd=two.home)
-    while time.monotonic() < end:
-        file.write_text(data.replace("last line", f"last line {end - time.monotonic():.2f}"))
-    assert syncing.wait(120) == 0
-    del two.settings["ORMAH_VAULT_QUIET_SECONDS"]
-    two.restart()
-    assert file.read_text().count("changed elsewhere") == 1
-    level(one, two)
-    assert one.json("show", node)["content"].startswith("first line, changed elsewhere\n\nlast line ")
 
 
 def test_notes_that_a_remote_should_not_have_sent(machines: tuple[House, House, Path]) -> None:

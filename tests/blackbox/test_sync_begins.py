@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import pty
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.blackbox.terminal import typed
 from tests.blackbox.two_houses import found, level, run_git, two_houses
 from tests.house import House, open_house, wait_until
 
@@ -135,27 +133,10 @@ def test_on_a_terminal_it_asks_before_it_joins() -> None:
         node = one.json("remember", "A memory of the other machine")["id"]
         one.json("sync", "setup", str(bare))
         before = two.git("for-each-ref"), (two.vault / ".git/config").read_bytes()
-        assert _answered(two, "n", "sync", "setup", str(bare)) == 1
+        assert typed(two, "sync", "setup", str(bare), answers=[("[y/N]", "n")])[1] == 1
         assert (two.git("for-each-ref"), (two.vault / ".git/config").read_bytes()) == before
-        assert _answered(two, "y", "sync", "setup", str(bare)) == 0
+        assert typed(two, "sync", "setup", str(bare), answers=[("[y/N]", "y")])[1] == 0
         assert two.json("show", node)["id"] == node
-
-
-def _answered(house: House, answer: str, *words: str) -> int:
-    """Run a command on a terminal, answer its one question, and return its exit status."""
-    leader, follower = pty.openpty()
-    command = [sys.executable, "-m", "ormahctl", *words]
-    asking = subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower, env=house.env, cwd=house.home)
-    os.close(follower)
-    said = b""
-    while b"[y/N]" not in said:
-        said += os.read(leader, 4096)
-    os.write(leader, answer.encode() + b"\n")
-    with contextlib.suppress(OSError):  # Linux says so when the other end is closed
-        while os.read(leader, 4096):
-            pass
-    os.close(leader)
-    return asking.wait(120)
 
 
 def _vaults(house: House, place: str) -> set[str]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
-from pathlib import Path
 
 import pytest
 
 from ormahd.model.change import Kind
 from ormahd.rpc import wire
 from tests.blackbox import undoing
-from tests.blackbox.tours import as_job, changed, edited, head, path_of, remember, walk_home
+from tests.blackbox.tours import as_job, changed, head, path_of, remember, walk_home
 from tests.blackbox.two_houses import level, two_houses
 from tests.blackbox.undoing import refused, untouched, update
 from tests.house import House, wait_until
@@ -49,19 +47,6 @@ def test_what_came_back_and_how_to_bring_it_back_again(house: House) -> None:
     subjects = [op["subject"] for op in house.json("history", node) if op["kind"] == "undo"]
     assert subjects == ["Undo: Update: Red kettle", "Redo: Update: Red kettle", "Undo: Update: Red kettle"]
     walk_home(house)
-
-
-def test_an_agents_undo_has_its_name(house: House) -> None:
-    node = remember(house, "A cup is an agent's")
-    op = update(house, node, tier="core")
-    done = house.call("history.undo", ops=[op], agent="claude-code")
-    assert house.git("show", "-s", "--format=%an", done.undone[0].commit).strip() == "agent:claude-code"
-
-
-def test_the_same_request_is_one_undo(house: House) -> None:
-    op = update(house, remember(house, "Asked twice by one client"), tier="core")
-    first = house.call("history.undo", ops=[op], request_id="undo-once")
-    assert house.call("history.undo", ops=[op], request_id="undo-once") == first
 
 
 # Force, removal, and ours after theirs
@@ -124,12 +109,6 @@ def test_a_look_alike_never_receives_anothers_change(house: House) -> None:
     walk_home(house)
 
 
-def test_nothing_is_left_of_what_was_taken_back_by_hand(house: House) -> None:
-    done = house.call("agent.remember", content="Remembered and then forgotten")
-    house.call("agent.forget", node_id=done.node_id)
-    refused(house, done.op, status=4, says="nothing of it is left to undo")
-
-
 def test_a_move_is_taken_back_only_from_where_it_led(house: House) -> None:
     node = remember(house, "A note on the move", title="Mover")
     walk_home(house)
@@ -143,49 +122,6 @@ def test_a_move_is_taken_back_only_from_where_it_led(house: House) -> None:
     house.json("undo", head(house))
     house.json("undo", moved)
     assert path_of(house, node) == old
-    walk_home(house)
-
-
-def test_lines_of_feedback_are_taken_out_of_what_grew_since(house: House) -> None:
-    path = ".ormah/feedback/2026-11.jsonl"
-    one, two = (json.dumps({"id": f"f{number}", "signal": 1}).encode() + b"\n" for number in (1, 2))
-    first = as_job(house, Kind.FEEDBACK, {path: one})
-    second = as_job(house, Kind.FEEDBACK, {path: one + two})
-    file = house.vault / path
-    house.json("undo", first)
-    assert file.read_bytes() == two
-    house.json("undo", second)
-    assert file.read_bytes() == b""
-    house.json("undo", head(house))
-    assert file.read_bytes() == two
-    third = as_job(house, Kind.STRENGTH, {".ormah/other.jsonl": one})
-    house.json("undo", third)
-    assert not (house.vault / ".ormah/other.jsonl").exists()
-    walk_home(house)
-
-
-def test_a_merge_of_two_histories_goes_back_to_the_first(house: House) -> None:
-    """What sync does: the result is the base, its first parent is wanted."""
-    node, other = remember(house, "Synced from elsewhere", title="Synced"), remember(house, "Changed here meanwhile")
-    walk_home(house)
-    branch = house.git("branch", "--show-current").strip()
-    house.stop()
-    house.git("switch", "-qc", "elsewhere")
-    file = house.vault / path_of(house, node)
-    file.write_bytes(edited(file.read_bytes()))
-    house.git("commit", "-qam", "there")
-    house.git("switch", "-q", branch)
-    here = house.vault / path_of(house, other)
-    here.write_bytes(here.read_bytes() + b"\nhere\n")
-    house.git("commit", "-qam", "here")
-    before = house.notes()
-    trailers = "Ormah-Op: 01m7zzzzzzzzzzzzzzzzzzzzz0\nOrmah-Kind: sync\nOrmah-Source: system:self"
-    house.git("merge", "-q", "--no-ff", "-m", f"Sync: one note\n\n{trailers}", "elsewhere")
-    house.start()
-    walk_home(house)
-    (done,) = house.json("undo", "01m7zzzzzzzzzzzzzzzzzzzzz0")["undone"]
-    assert done["nodes"] == [node]
-    assert house.notes() == before
     walk_home(house)
 
 
@@ -210,16 +146,6 @@ def test_undo_merge_is_for_merges(house: House) -> None:
 
 
 # Beside restarts, others, and other things in the repository
-
-
-def test_after_a_restart_it_is_all_the_same(house: House) -> None:
-    node = remember(house, "Before the restart", title="Before")
-    op = update(house, node, title="After")
-    house.restart()
-    assert house.json("undo", op)["undone"][0]["nodes"] == [node]
-    house.git("fsck", "--strict", "--no-dangling")
-    walk_home(house)
-    assert Path(house.vault, path_of(house, node)).read_bytes().count(b"title: Before") == 1
 
 
 def test_many_at_once_undo_one_op_once(house: House) -> None:

@@ -10,7 +10,7 @@ from ormahd.model.node import Tier
 from ormahd.note.read import parse
 from tests.blackbox import undoing
 from tests.blackbox.tours import as_job, changed, head, path_of, remember, walk_home
-from tests.blackbox.undoing import refused, update
+from tests.blackbox.undoing import update
 from tests.house import House
 
 house = undoing.house
@@ -51,24 +51,6 @@ def test_of_several_the_one_that_conflicts_is_left_alone_and_named(house: House)
     assert told.returncode == 4
     assert "undone " in told.stdout
     assert "1 change was left alone, because of later ones" in told.stderr
-    walk_home(house)
-
-
-def test_everything_since_a_mark_with_what_was_undone_meanwhile(house: House) -> None:
-    node = remember(house, "Back and forth", title="Before")
-    walk_home(house)
-    before, mark = house.notes(), head(house)
-    op = update(house, node, title="After")
-    undo = house.json("undo", op)["undone"][0]["commit"]
-    redo = house.json("undo", undo)["undone"][0]["commit"]
-    house.json("undo", op)
-    refused(house, op, undo, status=4, says="undone already")
-    ops = [each["commit"] for each in house.json("history", "--limit", "4")]
-    assert set(ops) > {op, undo, redo}
-    done = house.json("undo", *ops)
-    assert [each["op"] for each in done["undone"]] == ops
-    assert house.notes() == before
-    assert house.git("diff", "--stat", mark, "HEAD") == ""
     walk_home(house)
 
 
