@@ -169,7 +169,7 @@ def test_admin(web: Web) -> None:
 
 
 def test_ingest(web: Web) -> None:
-    said = "User: Remember that we always deploy the shop on Mondays.\n\nAssistant: noted\n"
+    said = "User: Remember that the shop is deployed on Mondays.\n\nAssistant: noted\n"
     looked = web.ask("POST", "/ingest/conversation?dry_run=true", {"content": said})
     assert (looked["status"], looked["extracted"]) == ("dry_run", len(looked["memories"]))
     found = web.ask("POST", "/ingest/conversation", {"content": said, "agent_id": "test"})

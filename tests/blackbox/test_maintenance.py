@@ -128,10 +128,10 @@ def test_the_command(daemon: House) -> None:
     file.write_text(json.dumps({"results": results}))
     done = daemon.ctl("maintenance", "apply", str(file))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("applied: 0 links, 0 conflicts, 1 merge, 0 consolidations; 1 skipped\nrun ")
+    assert done.stdout.startswith("applied: 0 links, 0 conflicts, 1 merge, 0 consolidations; 1 skipped\n")
     assert done.stderr == "refused: merges[1] x: remove_id: is missing\n"
     assert "Ormah-Source: person" in daemon.git("log", "-1", "--format=%B")
-    run = done.stdout.splitlines()[1].split()[1]
+    run = done.stdout.split("ormahctl undo --run ")[1].strip()
     assert daemon.ctl("undo", "--run", run).returncode == 0
     assert daemon.ctl("show", ids["oven too"]).returncode == 0
 

@@ -143,7 +143,7 @@ def test_a_daemon_that_is_down_is_started() -> None:
         (found,) = [path for path in socket.iterdir() if path.name.endswith(".sock")]
         house.settings["ORMAH_SOCKET"] = str(found)
         assert house.ctl("status").returncode == 0
-        assert "gateway" in house.ctl("status").stdout
+        assert "gateway" in house.ctl("status", "--verbose").stdout
         assert house.ctl("down").returncode == 0
         assert reach.status(found) is None
 
