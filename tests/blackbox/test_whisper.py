@@ -12,10 +12,8 @@ from typing import Any
 
 import pytest
 
-from ormahctl.commands.whisper import NAMES, NUMBERS
 from ormahd.api import WhisperResult
 from tests.house import House, open_house, wait_until
-from tests.surroundings import ROOT
 
 NOW = "2026-11-21T20:00:00Z"
 _SESSIONS = itertools.count()
@@ -173,18 +171,6 @@ def test_another_projects_memory_stays_there_unless_it_is_named(shop: House) -> 
     found = shop.call("agent.recall", query=prompt, space="shop", explain=True)
     assert found.trace["best_space"] == "robot"
     assert titles(whisper(shop, f"in the robot project, {prompt}", space="shop")) == ["The robot's battery"]
-
-
-def test_every_number_of_an_explanation_is_in_the_documentation(shop: House) -> None:
-    page = (ROOT / "docs" / "explain.md").read_text("utf-8")
-    told = shop.call("agent.recall", query="how do we deploy to staging last week", space="shop", explain=True)
-    whispered = whisper(shop, "how long does the battery of the arm last?", space="shop", explain=True)
-    assert isinstance(told.trace, dict)
-    assert isinstance(whispered.trace, dict)
-    names = {name for hit in told.results for name in hit.trace} | set(told.trace) | set(whispered.trace)
-    names |= {NAMES.get(name, name) for name in NUMBERS}
-    known = names - {"node_id", "candidates", "preferences"}
-    assert not {name for name in known if f"`{name}`" not in page}
 
 
 def test_global_memories_are_for_every_space(shop: House) -> None:
