@@ -73,9 +73,8 @@ def status(session: Session, verbose: bool) -> None:
         _line("whispers", f"last {render.moment(health.last_whisper)}, for {agent}")
     else:
         _line("whispers", "none yet")
-    if health.learning is not None:
-        why = health.learning.why
-        _line("learning", f"sessions are read by {health.learning.by}" if why is None else f"off: {render.line(why)}")
+    why = health.learning.why
+    _line("learning", f"sessions are read by {health.learning.by}" if why is None else f"off: {render.line(why)}")
     if health.sync is not None:
         _sync(health.sync)
     waiting = [
@@ -101,7 +100,7 @@ def _troubles(health: HealthResult) -> None:
         for wrong in one.troubles:
             since = f"{render.line(wrong.path)}: {render.line(wrong.why)}, since {render.moment(wrong.since)}"
             _line(CALLED.get(one.source, one.source), render.paint(since, "yellow"))
-    for source in health.learning.sources if health.learning else ():
+    for source in health.learning.sources:
         for error in source.errors:
             _line("learning", render.paint(render.line(error), "yellow"))
     for name, job in health.jobs.items():
@@ -126,8 +125,7 @@ def _details(health: HealthResult, *, starts: bool, gateway: Mapping[str, object
     index = health.index
     _line("index", f"{render.count(index.notes, 'note')}, {render.size(index.bytes)}")
     _line("model", render.line(index.model) + _served(health.embedding))
-    if health.vectors is not None:
-        _line("vectors", _searched(health.vectors))
+    _line("vectors", _searched(health.vectors))
     if gateway is not None:
         sessions = render.count(int(str(gateway["sessions"])), "session")
         _line("gateway", f"pid {gateway['pid']}, {sessions} of agents (MCP)")
@@ -153,7 +151,7 @@ def _details(health: HealthResult, *, starts: bool, gateway: Mapping[str, object
         state = HOOKS.get(one.state, one.state) if one.source == "hook" else one.state
         said = "; ".join([f"{render.line(state)}, {last}", *([", ".join(counts)] if counts else [])])
         _line(CALLED.get(one.source, one.source), said)
-    for source in health.learning.sources if health.learning else ():
+    for source in health.learning.sources:
         made = [f"{render.count(source.made, 'memory', 'memories')} this month"]
         made += [f"{number:,} {REFUSED.get(why, why)}" for why, number in source.refused.items()]
         made += [f"{render.count(source.waiting, 'session')} waiting"] if source.waiting else []

@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from msgspec import Meta
 
-from ormahd.api.base import LineNumber, NoParams, Params, Result
+from ormahd.api.base import LineNumber, Params, Result
 from ormahd.api.ingest import LearningHealth, SourceHealth
-from ormahd.api.jobs import JudgeHealth
-
-
-class JobHealth(Result):
-    last_run: str | None = None
-    last_success: str | None = None
-    last_error: str | None = None
-    last_error_time: str | None = None
-    run_count: int = 0
-    error_count: int = 0
-    last_duration_ms: float | None = None
-    paused: bool = False
-    running: bool = False
+from ormahd.api.jobs import JudgeHealth, TaskRow
 
 
 class IndexHealth(Result):
-    directory: str
     notes: int
     pending_vectors: int
     """Pieces of text that are not embedded yet."""
     bytes: int
     model: str
-    head: str | None
     fresh: bool
     """True if everything that was seen in the vault is indexed."""
 
@@ -86,10 +72,13 @@ class HealthResult(Result):
     degraded: list[str]
     busy: str | None
     watcher: str
+    learning: LearningHealth
+    """Who reads archived sessions for memories."""
+    vectors: VectorsHealth
     rss_mb: float
     threads: int
     clients: int
-    jobs: dict[str, JobHealth] = {}
+    jobs: dict[str, TaskRow] = {}
     proposals: int = 0
     """Proposals that wait for a person (`agent.proposals`)."""
     sync: SyncHealth | None = None
@@ -106,14 +95,10 @@ class HealthResult(Result):
     """Null if the log goes to stderr only (under systemd: to the journal)."""
     embedding: EmbeddingHealth | None = None
     """Null until the model is loaded."""
-    vectors: VectorsHealth | None = None
-    """Null if the daemon is of an older version without this field."""
     judge: JudgeHealth | None = None
     """Null if the jobs have no judge (`jobs.judge`)."""
     sources: list[SourceHealth] = []
     """The ways in by which Ormah learns by itself, and those that were ever used."""
-    learning: LearningHealth | None = None
-    """Who reads archived sessions for memories. Null if the daemon is of an older version without this field."""
 
 
 class WhisperStats(Result):
@@ -267,15 +252,3 @@ class PurgeResult(Result):
     op: str | None = None
     commit: str | None = None
     seconds: float = 0.0
-
-
-ADMIN: Final[dict[str, tuple[type[Params], type[Result]]]] = {
-    "admin.health": (NoParams, HealthResult),
-    "admin.stats": (NoParams, StatsResult),
-    "admin.rebuild": (NoParams, RebuildResult),
-    "admin.verify": (NoParams, VerifyResult),
-    "admin.doctor": (DoctorParams, DoctorResult),
-    "admin.import": (ImportParams, ImportResult),
-    "admin.export": (ExportParams, ExportResult),
-    "admin.purge": (PurgeParams, PurgeResult),
-}

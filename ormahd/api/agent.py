@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from msgspec import UNSET, UnsetType
 
@@ -391,18 +391,3 @@ class InsightsResult(Result):
     """`contradicts` edges, newest first, at most `limit`."""
     degraded: list[str] = []
     """`index` while the index may still lack memories of the vault: the answer is then not all of it."""
-
-
-AGENT: Final[dict[str, tuple[type[Params], type[Result]]]] = {
-    "agent.remember": (RememberParams, RememberResult),
-    "agent.recall": (RecallParams, RecallResult),
-    "agent.get": (NodeParams, NodeResult),
-    "agent.update": (UpdateParams, WriteResult),
-    "agent.forget": (ForgetParams, WriteResult),
-    "agent.outdated": (OutdatedParams, WriteResult),
-    "agent.connect": (ConnectParams, WriteResult),
-    "agent.undo_merge": (UndoMergeParams, UndoMergeResult),
-    "agent.merges": (MergesParams, MergesResult),
-    "agent.audit": (AuditParams, AuditResult),
-    "agent.insights": (InsightsParams, InsightsResult),
-}

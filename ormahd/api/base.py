@@ -253,11 +253,3 @@ class AssignSpaceResult(Result):
     space: str
     key: str
     """The key of the project."""
-
-
-LOOKING: Final[dict[str, tuple[type[Params], type[Result]]]] = {
-    "agent.list": (ListParams, ListResult),
-    "agent.whispers": (WhispersParams, WhispersResult),
-    "agent.spaces": (NoParams, SpacesResult),
-    "agent.assign_space": (AssignSpaceParams, AssignSpaceResult),
-}

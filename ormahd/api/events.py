@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Literal
 
 from msgspec import Struct
 
@@ -73,6 +73,3 @@ class MemoryEvent(Struct, kw_only=True, omit_defaults=True):
     phase: str | None = None
     degraded: list[str] | None = None
     warnings: list[str] | None = None
-
-
-EVENTS: Final[dict[str, tuple[type[Params], type[Result]]]] = {"events.subscribe": (SubscribeParams, SubscribeResult)}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from ormahd.api.base import Count, NoParams, Params, Result
+from ormahd.api.base import Count, Params, Result
 
 
 class HistoryParams(Params):
@@ -160,14 +158,6 @@ class UndoResult(Result):
     """The run of the undos, if there are several: undoing it redoes all of them."""
 
 
-HISTORY: Final[dict[str, tuple[type[Params], type[Result]]]] = {
-    "history.list": (HistoryParams, HistoryResult),
-    "history.show": (ShowOpParams, ShowOpResult),
-    "history.life": (LifeParams, LifeResult),
-    "history.undo": (UndoParams, UndoResult),
-}
-
-
 class ConflictItem(Result):
     """A version that a sync set aside until a person has looked at it."""
 
@@ -251,12 +241,3 @@ class TakeBackResult(Result):
     settled: list[ConflictItem]
     commits: list[str]
     waiting: int
-
-
-SYNC: Final[dict[str, tuple[type[Params], type[Result]]]] = {
-    "admin.sync": (NoParams, SyncResult),
-    "admin.sync_setup": (SyncSetupParams, SyncSetupResult),
-    "admin.sync_conflicts": (NoParams, ConflictsResult),
-    "admin.sync_resolve": (ResolveConflictParams, ResolveConflictResult),
-    "admin.sync_take_back": (ResolveConflictParams, TakeBackResult),
-}

@@ -315,15 +315,3 @@ class SessionsResult(Result):
     """The turns of the session that `session_id` names."""
     memories: list[LearnedMemory] = []
     """The memories that were made of it."""
-
-
-INGEST: Final[dict[str, tuple[type[Params], type[Result]]]] = {
-    "ingest.look": (IngestPathParams, IngestPathResult),
-    "ingest.sessions": (IngestFileParams, IngestedFile),
-    "ingest.conversation": (IngestConversationParams, IngestedFile),
-    "ingest.file": (IngestDocumentParams, IngestedDocument),
-    "ingest.past": (PastParams, PastResult),
-    "ingest.backfill": (BackfillParams, BackfillResult),
-    "ingest.sources": (SourcesParams, SourcesResult),
-    "agent.sessions": (SessionsParams, SessionsResult),
-}

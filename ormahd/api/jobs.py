@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from ormahd.api.base import NoParams, Params, Result
+from ormahd.api.base import Params, Result
 
 
 class TaskRow(Result):
@@ -17,7 +17,6 @@ class TaskRow(Result):
     last_run: str | None
     next_run: str | None
     paused: bool
-    paused_since: str | None
     running: bool
     last_error: str | None
     """Null if the last run succeeded."""
@@ -212,20 +211,6 @@ class JudgeTestResult(Result):
     tokens_left: int
 
 
-JOBS: Final[dict[str, tuple[type[Params], type[Result]]]] = {
-    "admin.judge_test": (NoParams, JudgeTestResult),
-    "admin.tasks": (NoParams, TasksResult),
-    "admin.run_task": (RunTaskParams, RunTaskResult),
-    "admin.run_all": (RunAllParams, RunAllResult),
-    "admin.pause": (TaskParams, PausedResult),
-    "admin.resume": (TaskParams, PausedResult),
-    "admin.pause_all": (NoParams, PausedResult),
-    "admin.resume_all": (NoParams, PausedResult),
-    "agent.proposals": (ProposalsParams, ProposalsResult),
-    "agent.resolve_proposal": (ResolveProposalParams, ResolveProposalResult),
-}
-
-
 class MaintenanceParams(Params):
     """Phase one: no parameters. Phase two: `receipt` and any of the five lists, either here or within `results`.
 
@@ -337,8 +322,3 @@ class MaintenanceResult(Result):
     run: str | UnsetType | None = UNSET
     """Id by which all changes can be undone at once; null if nothing was changed."""
     commits: list[str] | UnsetType = UNSET
-
-
-MAINTENANCE: Final[dict[str, tuple[type[Params], type[Result]]]] = {
-    "agent.maintenance": (MaintenanceParams, MaintenanceResult),
-}

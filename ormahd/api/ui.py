@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from ormahd.api.agent import InsightsParams, InsightsResult, NodeResult, RecallResult
+from ormahd.api.agent import NodeResult
 from ormahd.api.base import Count, Params, Result
 
 
@@ -81,11 +79,3 @@ class UiSearchParams(Params):
     types: list[str] | None = None
     tiers: list[str] | None = None
     tags: list[str] | None = None
-
-
-UI: Final[dict[str, tuple[type[Params], type[Result]]]] = {
-    "ui.graph": (GraphParams, GraphResult),
-    "ui.node": (GraphNodeParams, GraphNodeResult),
-    "ui.search": (UiSearchParams, RecallResult),
-    "ui.insights": (InsightsParams, InsightsResult),
-}

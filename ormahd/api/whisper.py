@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from msgspec import UNSET, UnsetType
 
@@ -91,9 +91,3 @@ class FeedbackResult(Result):
     stored: bool = False
     """True with `commit` null: git was busy; the judgement is durable, and its commit follows."""
     degraded: list[str] = []
-
-
-WHISPER: Final[dict[str, tuple[type[Params], type[Result]]]] = {
-    "agent.whisper": (WhisperParams, WhisperResult),
-    "agent.feedback": (FeedbackParams, FeedbackResult),
-}

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from ormahd.actions.amend import Caller
-from ormahd.actions.views import iso
-from ormahd.api import Finding, JobHealth, PausedResult, RunTaskResult
+from ormahd.api import Finding, PausedResult, RunTaskResult
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, OrmahError, Unavailable, VaultBusy, near
 from ormahd.jobs.clusters.job import AutoCluster
 from ormahd.jobs.conflicts.job import ConflictDetector, change_of
@@ -167,16 +166,6 @@ class Runner:
     def _paused(self) -> PausedResult:
         paused = self.runs.paused()
         return PausedResult([name for name in self.jobs if name in paused])
-
-    def health(self) -> dict[str, JobHealth]:
-        return {
-            task.name: JobHealth(
-                iso(task.past.last_run), iso(task.past.last_success), task.past.last_error, iso(task.past.last_error_time),
-                task.past.run_count, task.past.error_count, task.past.last_duration_ms, task.paused is not None,
-                task.running,
-            )
-            for task in self.tasks()
-        }  # fmt: skip
 
     def findings(self) -> Iterator[Finding]:
         """Yield what `doctor` reports: jobs that failed or are paused, and unreadable decisions on proposals."""

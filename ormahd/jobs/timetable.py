@@ -98,7 +98,7 @@ class Timetable:
         return TasksResult([
             TaskRow(
                 task.name, iso(task.past.last_run), iso(self.next_run(task.name)), task.paused is not None,
-                iso(task.paused), task.running, task.past.last_error, iso(task.past.last_success), task.past.run_count,
+                task.running, task.past.last_error, iso(task.past.last_success), task.past.run_count,
                 task.past.error_count, task.past.last_duration_ms,
             )
             for task in self.runner.tasks()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,7 +36,7 @@ from ormahd.actions.sync import setup, sync
 from ormahd.actions.transfer import export, import_lines
 from ormahd.actions.undo import take_in_conflict, undo, undo_merge
 from ormahd.actions.update import CLEARABLE, Update, update
-from ormahd.api import Link, RememberParams, UpdateParams
+from ormahd.api import UpdateParams
 from ormahd.errors import BadRequest, Incompatible, NotReady, Unavailable, fault
 from ormahd.ingest.bring_in import Propose, Touched, ingest, look
 from ormahd.ingest.intake import Intake
@@ -87,15 +87,6 @@ def space_named(named: str | UnsetType | None, detect: Callable[[], str | None])
     return detect() if isinstance(named, UnsetType) else check_space(named)
 
 
-def new_memory(params: RememberParams, space: str | None, caller: Caller) -> CreateNodeRequest:
-    """Return the request to store a memory in `space`. Raises BadRequest for invalid values."""
-    links = [*(asdict(link) for link in params.connections), *({"target": target} for target in params.links)]
-    # A space of null means "global on purpose"; a caller that works in no project leaves the space out
-    everywhere = {"global": space is None and not isinstance(params.space, UnsetType)}
-    source = params.source or caller.source
-    return checked(CreateNodeRequest, params, source=source, space=space, connections=links, **everywhere)
-
-
 def changes(params: UpdateParams) -> Update:
     """Return the update of a memory that the parameters describe. Raises BadRequest for values that a memory cannot have."""
     wished = {name: value for name in SET if (value := getattr(params, name)) is not UNSET}
@@ -116,13 +107,9 @@ def changes(params: UpdateParams) -> Update:
         clear,
         tuple(tags[: len(params.add_tags)]),
         tuple(tags[len(params.add_tags) :]),
-        tuple(link(one) for one in params.add_connections),
+        tuple(checked(LinkRequest, one) for one in params.add_connections),
         params.expect,
     )
-
-
-def link(given: Link) -> LinkRequest:
-    return checked(LinkRequest, given)
 
 
 Steps = Callable[[int, int, str], None]
@@ -147,19 +134,8 @@ class Parts(Struct, frozen=True):
 
 def handlers(parts: Parts) -> dict[str, Handler]:
     """Return {method: function that answers it} for all methods except `hello`."""
-    return (
-        _memories(parts)
-        | _lists(parts)
-        | _ui(parts)
-        | _house(parts)
-        | _history(parts)
-        | _jobs(parts)
-        | _sessions(parts)
-    )
-
-
-def _memories(parts: Parts) -> dict[str, Handler]:
-    ormah = parts.ormah
+    ormah, intake, jobs = parts.ormah, parts.intake, parts.timetable
+    runner, root = jobs.runner, ormah.vault.root
     return {
         "agent.remember": lambda p, caller, _: _remember(ormah, p, caller),
         "agent.recall": lambda p, caller, steps: _recall(ormah, p, caller, steps),
@@ -180,45 +156,36 @@ def _memories(parts: Parts) -> dict[str, Handler]:
         "agent.feedback": lambda p, caller, _: feedback(
             ormah, p.node_id, p.signal, caller, source=p.source, event=p.event
         ),
-    }
-
-
-def _lists(parts: Parts) -> dict[str, Handler]:
-    ormah = parts.ormah
-    return {
         "agent.list": lambda p, *_: lookup.newest(ormah, checked(Narrowing, p), p.limit),
         "agent.whispers": lambda p, *_: _whispers(ormah, p),
         "agent.spaces": lambda _, caller, __: projects.listed(ormah, caller),
         "agent.assign_space": lambda p, caller, _: _assign(ormah, p, caller),
-    }
-
-
-def _ui(parts: Parts) -> dict[str, Handler]:
-    ormah = parts.ormah
-    return {
+        "agent.sessions": lambda p, *_: sessions(ormah, p.session_id, p.limit),
+        "agent.proposals": lambda p, *_: runner.proposals.list(status=p.status, type=p.type, limit=p.limit),
+        "agent.resolve_proposal": lambda p, caller, _: runner.proposals.resolve(
+            p.proposal_id, p.action, caller, Approval(p.keep, p.content, p.title)
+        ),
+        "agent.maintenance": parts.maintenance.answer,
         "ui.graph": lambda p, *_: graph(ormah, checked(Narrowing, p), p.limit),
         "ui.node": lambda p, *_: graph_node(ormah, p.node_id),
         "ui.search": lambda p, *_: recall(ormah, checked(SearchQuery, p), space=None, touch=False),
         "ui.insights": lambda p, *_: insights(ormah, limit=p.limit, space=p.space),
-    }
-
-
-def _house(parts: Parts) -> dict[str, Handler]:
-    ormah, runner, judging = parts.ormah, parts.timetable.runner, parts.judging
-    return {
-        "admin.health": lambda *_: health(
-            ormah,
-            runner,
-            judging,
-            socket=parts.socket,
-            clients=parts.clients(),
-            sources=parts.intake.health(),
-            learning=parts.intake.extraction.health(),
-        ),
-        "admin.stats": lambda *_: admin.stats(ormah, parts.intake.month()),
+        "history.list": lambda p, *_: history(ormah, p),
+        "history.show": lambda p, *_: show_op(ormah, p.op, limit=p.limit),
+        "history.life": lambda p, *_: life(ormah, p),
+        "history.undo": lambda p, caller, steps: undo(ormah, p, caller, steps),
+        "ingest.look": lambda p, caller, steps: _look(parts, p, caller, steps),
+        "ingest.sessions": lambda p, caller, steps: _ingest(parts, p, caller, steps),
+        "ingest.conversation": lambda p, caller, steps: _conversation(parts, p, caller, steps),
+        "ingest.file": lambda p, caller, _: ingest_document(ormah, p, caller),
+        "ingest.sources": lambda p, *_: intake.sources.answer(reload=p.reload),
+        "ingest.past": lambda p, _, steps: past(ormah, p.folders, exact=p.exact, progress=steps),
+        "ingest.backfill": lambda p, *_: intake.backfill.answer(p.action, p.folders),
+        "admin.health": lambda *_: health(parts),
+        "admin.stats": lambda *_: admin.stats(ormah, intake.month()),
         "admin.rebuild": lambda _, __, steps: admin.rebuild(ormah, steps),
         "admin.verify": lambda _, __, steps: admin.verify(ormah, steps),
-        "admin.doctor": lambda p, _, steps: findings(ormah, runner, judging, parts.intake, fix=p.fix, progress=steps),
+        "admin.doctor": lambda p, _, steps: findings(ormah, runner, parts.judging, intake, fix=p.fix, progress=steps),
         "admin.import": lambda p, caller, steps: import_lines(
             ormah, p.lines, caller, first_line=p.first_line, run=p.run, progress=steps
         ),
@@ -228,37 +195,26 @@ def _house(parts: Parts) -> dict[str, Handler]:
         "admin.sync_setup": lambda p, caller, steps: setup(
             ormah, p.url, caller, steps, replace=p.replace, agreed=not p.ask
         ),
-        "admin.sync_conflicts": lambda *_: _conflicts(ormah),
-        "admin.sync_resolve": lambda p, *_: _resolve(ormah, p.name),
-        "admin.sync_take_back": lambda p, caller, _: take_in_conflict(ormah, p.name, caller),
-    }
-
-
-def _history(parts: Parts) -> dict[str, Handler]:
-    ormah = parts.ormah
-    return {
-        "history.list": lambda p, *_: history(ormah, p),
-        "history.show": lambda p, *_: show_op(ormah, p.op, limit=p.limit),
-        "history.life": lambda p, *_: life(ormah, p),
-        "history.undo": lambda p, caller, steps: undo(ormah, p, caller, steps),
-    }
-
-
-def _sessions(parts: Parts) -> dict[str, Handler]:
-    ormah, propose = parts.ormah, _proposing(parts)
-    return {
-        "ingest.look": lambda p, caller, steps: _kept(
-            ormah,
-            caller,
-            look_at(ormah, p, caller, progress=steps, propose=propose, foreseen=parts.intake.extraction.foreseeing()),
+        "admin.sync_conflicts": lambda *_: api.ConflictsResult(
+            [conflicts.item(one) for one in conflicts.waiting(root)]
         ),
-        "ingest.sessions": lambda p, caller, steps: _ingest(parts, p, caller, steps),
-        "ingest.conversation": lambda p, caller, steps: _conversation(parts, p, caller, steps),
-        "ingest.file": lambda p, caller, _: ingest_document(ormah, p, caller),
-        "ingest.sources": lambda p, *_: parts.intake.sources.answer(reload=p.reload),
-        "ingest.past": lambda p, _, steps: past(ormah, p.folders, exact=p.exact, progress=steps),
-        "ingest.backfill": lambda p, *_: parts.intake.backfill.answer(p.action, p.folders),
-        "agent.sessions": lambda p, *_: sessions(ormah, p.session_id, p.limit),
+        "admin.sync_resolve": lambda p, *_: api.ResolveConflictResult(
+            settled=[conflicts.item(one) for one in conflicts.resolve(root, p.name)],
+            waiting=len(conflicts.waiting(root)),
+        ),
+        "admin.sync_take_back": lambda p, caller, _: take_in_conflict(ormah, p.name, caller),
+        "admin.tasks": lambda *_: jobs.tasks(),
+        "admin.run_task": lambda p, _, steps: runner.run_whole(
+            runner.named(p.name, one=True), dry=p.dry_run, force=p.force, progress=steps
+        )[0],
+        "admin.run_all": lambda p, _, steps: api.RunAllResult(
+            runner.run_whole(runner.named("all"), dry=p.dry_run, force=p.force, progress=steps)
+        ),
+        "admin.pause": lambda p, *_: runner.pause(runner.named(p.name)),
+        "admin.resume": lambda p, *_: runner.resume(runner.named(p.name)),
+        "admin.pause_all": lambda *_: runner.pause(runner.named("all")),
+        "admin.resume_all": lambda *_: runner.resume(runner.named("all")),
+        "admin.judge_test": lambda *_: parts.judging.test(),
     }
 
 
@@ -271,11 +227,13 @@ def _proposing(parts: Parts) -> Propose:
     )
 
 
-def _kept(ormah: Ormah, caller: Caller, found: api.IngestPathResult) -> api.IngestPathResult:
-    """Return `found` unchanged. Raises BadRequest if `found` has conversations and `sessions.exclude` covers the
+def _look(parts: Parts, params: api.IngestPathParams, caller: Caller, steps: Steps) -> api.IngestPathResult:
+    """Return what is in the files at a path. Raises BadRequest for conversations if `sessions.exclude` covers the
     caller's folder."""
+    foreseen = parts.intake.extraction.foreseeing()
+    found = look_at(parts.ormah, params, caller, progress=steps, propose=_proposing(parts), foreseen=foreseen)
     if found.files:
-        _refuse_unkept(ormah, caller)
+        _refuse_unkept(parts.ormah, caller)
     return found
 
 
@@ -334,31 +292,15 @@ def _ingest(parts: Parts, params: api.IngestFileParams, caller: Caller, steps: S
     return out
 
 
-def _jobs(parts: Parts) -> dict[str, Handler]:
-    jobs, runner = parts.timetable, parts.timetable.runner
-    return {
-        "admin.tasks": lambda *_: jobs.tasks(),
-        "admin.run_task": lambda p, _, steps: _run(jobs, runner.named(p.name, one=True), p, steps).results[0],
-        "admin.run_all": lambda p, _, steps: _run(jobs, runner.named("all"), p, steps),
-        "admin.pause": lambda p, *_: runner.pause(runner.named(p.name)),
-        "admin.resume": lambda p, *_: runner.resume(runner.named(p.name)),
-        "admin.pause_all": lambda *_: runner.pause(runner.named("all")),
-        "admin.resume_all": lambda *_: runner.resume(runner.named("all")),
-        "agent.proposals": lambda p, *_: runner.proposals.list(status=p.status, type=p.type, limit=p.limit),
-        "agent.resolve_proposal": lambda p, caller, _: runner.proposals.resolve(
-            p.proposal_id, p.action, caller, Approval(p.keep, p.content, p.title)
-        ),
-        "admin.judge_test": lambda *_: parts.judging.test(),
-        "agent.maintenance": parts.maintenance.answer,
-    }
-
-
-# Actions of requests whose space is detected from the caller, or whose values the domain models check
-
-
 def _remember(ormah: Ormah, params: api.RememberParams, caller: Caller) -> api.RememberResult:
+    detected = isinstance(params.space, UnsetType)
     space = space_named(params.space, lambda: projects.settle(ormah, caller))
-    return remember(ormah, new_memory(params, space, caller), caller, replaces=params.replaces)
+    links = [*(asdict(link) for link in params.connections), *({"target": target} for target in params.links)]
+    # A space of null means "global on purpose"; a caller that works in no project leaves the space out
+    everywhere = {"global": space is None and not detected}
+    source = params.source or caller.source
+    request = checked(CreateNodeRequest, params, source=source, space=space, connections=links, **everywhere)
+    return remember(ormah, request, caller, replaces=params.replaces)
 
 
 def _recall(ormah: Ormah, params: api.RecallParams, caller: Caller, steps: Steps) -> api.RecallResult:
@@ -407,22 +349,6 @@ def _assign(ormah: Ormah, params: api.AssignSpaceParams, caller: Caller) -> api.
         raise BadRequest("a project's space has a name", hint="--global says of one memory that it is of no project")
     home = projects.assign(ormah, caller, space)
     return api.AssignSpaceResult(home.space, home.key)
-
-
-def _conflicts(ormah: Ormah) -> api.ConflictsResult:
-    return api.ConflictsResult([conflicts.item(one) for one in conflicts.waiting(ormah.vault.root)])
-
-
-def _resolve(ormah: Ormah, name: str) -> api.ResolveConflictResult:
-    root = ormah.vault.root
-    settled = [conflicts.item(one) for one in conflicts.resolve(root, name)]
-    return api.ResolveConflictResult(settled, len(conflicts.waiting(root)))
-
-
-def _run(
-    jobs: Timetable, names: Sequence[str], params: api.RunTaskParams | api.RunAllParams, steps: Steps
-) -> api.RunAllResult:
-    return api.RunAllResult(jobs.runner.run_whole(names, dry=params.dry_run, force=params.force, progress=steps))
 
 
 CAPABILITIES = ("json", "msgpack", "progress", "request_id")

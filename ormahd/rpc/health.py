@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ormahd import __version__
 from ormahd.actions import admin
+from ormahd.actions.admin import Progress
 from ormahd.actions.views import iso
-from ormahd.api import (
-    PROTOCOL,
-    DoctorResult,
-    HealthResult,
-    IndexHealth,
-    LearningHealth,
-    SourceHealth,
-    SyncHealth,
-    VectorsHealth,
-)  # fmt: skip
+from ormahd.api import PROTOCOL, DoctorResult, HealthResult, IndexHealth, SyncHealth, VectorsHealth
 from ormahd.git.remote import REMOTE
 from ormahd.index.rows import MEMORIES, Filter
 from ormahd.ingest.intake import Intake
@@ -33,31 +24,30 @@ from ormahd.state.whispers import SPOKEN
 from ormahd.vault import conflicts
 from ormahd.vectors.chroma import server_of
 
+if TYPE_CHECKING:
+    from ormahd.rpc.handlers import Parts
 
-def health(
-    ormah: Ormah, runner: Runner, judging: Judging, *, socket: Path, clients: int, sources: list[SourceHealth],
-    learning: LearningHealth,
-) -> HealthResult:  # fmt: skip
+
+def health(parts: Parts) -> HealthResult:
     """Return the health of the daemon. This reads from the index, so it fails if the index cannot be read."""
-    position, nodes = ormah.index.position, ormah.index.count(MEMORIES)
-    degraded, last = ormah.degraded(), whispers.last(ormah.state, spoken=SPOKEN)
+    ormah, index, runner = parts.ormah, parts.ormah.index, parts.timetable.runner
+    nodes, degraded, last = index.count(MEMORIES), ormah.degraded(), whispers.last(ormah.state, spoken=SPOKEN)
     waiting = len(conflicts.waiting(ormah.vault.root))
     return HealthResult(
         status="degraded" if degraded else "ok", phase=ormah.phase, version=__version__, protocol=PROTOCOL,
         pid=os.getpid(), uptime_seconds=round((datetime.now(UTC) - ormah.started).total_seconds(), 3),
-        vault=str(ormah.vault.root), vault_id=ormah.vault.id, socket=str(socket),
-        nodes=nodes, archived=len(ormah.index.ids(Filter(tiers=(Tier.ARCHIVAL,)))), index=IndexHealth(
-            directory=str(ormah.index.directory), notes=nodes, pending_vectors=ormah.index.pending(),
-            bytes=ormah.index.size(), model=ormah.settings.embedding.model, head=position,
-            fresh=position == ormah.vault.head(),
+        vault=str(ormah.vault.root), vault_id=ormah.vault.id, socket=str(parts.socket),
+        nodes=nodes, archived=len(index.ids(Filter(tiers=(Tier.ARCHIVAL,)))), index=IndexHealth(
+            notes=nodes, pending_vectors=index.pending(), bytes=index.size(), model=ormah.settings.embedding.model,
+            fresh=index.position == ormah.vault.head(),
         ), degraded=degraded,
         busy=ormah.vault.busy(), watcher=ormah.watcher_state(), rss_mb=admin.rss_mb(),
-        threads=threading.active_count(), clients=clients, jobs=runner.health(), sync=_sync(ormah, waiting),
+        threads=threading.active_count(), clients=parts.clients(), jobs={one.name: one for one in parts.timetable.tasks().tasks}, sync=_sync(ormah, waiting),
         warnings=[*ormah.warnings, *ormah.state.notices, *ormah.vault.notices()], proposals=runner.proposals.pending(), conflicts=waiting,
         last_whisper=None if last is None else iso(last.time), last_whisper_agent=None if last is None else last.agent,
-        embedding=None if ormah.index.embedder is None else ormah.index.embedder.served,
-        vectors=VectorsHealth(ormah.index.searched, server_of(ormah.settings.vectors.url), ormah.index.trouble),
-        judge=judging.health(), sources=sources, learning=learning,
+        embedding=None if index.embedder is None else index.embedder.served,
+        vectors=VectorsHealth(index.searched, server_of(ormah.settings.vectors.url), index.trouble),
+        judge=parts.judging.health(), sources=parts.intake.health(), learning=parts.intake.extraction.health(),
     )  # fmt: skip
 
 
@@ -71,13 +61,7 @@ def _sync(ormah: Ormah, waiting: int) -> SyncHealth | None:
 
 
 def findings(
-    ormah: Ormah,
-    runner: Runner,
-    judging: Judging,
-    intake: Intake,
-    *,
-    fix: bool,
-    progress: Callable[[int, int, str], None],
+    ormah: Ormah, runner: Runner, judging: Judging, intake: Intake, *, fix: bool, progress: Progress
 ) -> DoctorResult:
     """Return problems for a person to look at, worst first. With `fix`, first repair what needs no person's decision.
     `progress` is called with (done, total, stage)."""

@@ -4,10 +4,8 @@ The body is harness, event, directory and `ORMAH_SPACE`, each ended by a NUL, th
 (DESIGN section 7; the events of each harness: REFERENCE part G). The directory is the hook's working directory, or
 `project=` and the folder in which the session began, if the harness gives it.
 
-Harnesses cut strings in the middle of a character, write NaN, begin with a byte order mark or nest too deeply for a
-parser, mostly in fields that Ormah does not need. JSON that msgspec rejects is therefore read by `fields`, which takes
-only the fields it needs and matches the brackets and strings of all others. Only the prompt must have the right type;
-any other field of a wrong type counts as missing.
+Harnesses cut strings in the middle of a character, write NaN or begin with a byte order mark, so their JSON is read
+leniently. Only the prompt must have the right type; any other field of a wrong type counts as missing.
 
 The output is JSON or nothing. Claude Code, Codex and Gemini CLI accept the same: `hookSpecificOutput` with the event's
 name and `additionalContext`; Codex rejects any further key. Without output each harness continues as usual. Hooks fail
@@ -16,17 +14,15 @@ open: a frame that cannot be decoded gets an empty reply and one log line at deb
 
 from __future__ import annotations
 
+import json
 import logging
-import re
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
-from json import JSONDecoder
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-import msgspec
 from msgspec import Struct
 
 from ormahd.actions.amend import clean_name
@@ -44,75 +40,6 @@ from ormahd.whisper.greet import greet
 from ormahd.whisper.pipeline import UNHEARD, Whisper
 from ormahd.whisper.render import MARK, notice
 from ormahd.whisper.types import Asked
-
-_STRING: Final = JSONDecoder(strict=False)
-_KEY: Final = re.compile(r'[\s,]*(?=")')
-_COLON: Final = re.compile(r"\s*:\s*")
-_END: Final = re.compile(r"[\s,]*\}")
-_SCALAR: Final = re.compile(r'[^\s,\[\]{}"]+')
-_NESTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
-_WORDS: Final = {"null": None, "false": False, "true": True}
-
-
-def fields(body: bytes, wanted: Collection[str]) -> dict[str, Any]:
-    """Return those of the `wanted` fields that the JSON object `body` has. Strings, true, false and null become
-    Python values.
-
-    A number is returned as its text, an object or list as its opening bracket. Invalid UTF-8 becomes U+FFFD; escaped
-    lone surrogates stay in the strings. The time is linear in the length of `body`.
-
-    Raises:
-        ValueError: `body` is not an object, is truncated or has invalid syntax. The message quotes no text of it.
-    """
-    text = body.decode("utf-8-sig", "replace").strip()
-    if text[:1] != "{":
-        raise ValueError("no JSON object")
-    found: dict[str, Any] = {}
-    at = 1
-    while (key := _KEY.match(text, at)) is not None:
-        name, at = _string(text, key.end())
-        colon = _COLON.match(text, at)
-        if colon is None:
-            raise ValueError("a field without a value")
-        value, at = _value(text, colon.end())
-        if name in wanted:
-            found[name] = value
-    if _END.match(text, at) is None:
-        raise ValueError("it ends in the middle")
-    return found
-
-
-def _value(text: str, at: int) -> tuple[Any, int]:
-    """Return the JSON value that begins at `at`, converted as in `fields`, and the position after it."""
-    if text[at : at + 1] == '"':
-        return _string(text, at)
-    if text[at : at + 1] in ("{", "["):
-        return text[at], _behind(text, at)
-    scalar = _SCALAR.match(text, at)
-    if scalar is None:
-        raise ValueError("a field without a value")
-    return _WORDS.get(scalar[0], scalar[0]), scalar.end()
-
-
-def _string(text: str, at: int) -> tuple[str, int]:
-    try:
-        value, end = _STRING.raw_decode(text, at)
-    except ValueError:
-        raise ValueError("a text that does not end, or with a wrong escape") from None
-    return str(value), end
-
-
-def _behind(text: str, at: int) -> int:
-    """Return the position after the object or list that begins at `at`."""
-    depth = 0
-    for found in _NESTED.finditer(text, at):
-        if found[0] in ("{", "["):
-            depth += 1
-        elif found[0] in ("}", "]"):
-            depth -= 1
-            if depth == 0:
-                return found.end()
-    raise ValueError("it ends in the middle")
 
 
 class HookAct(Enum):
@@ -183,19 +110,7 @@ class Event(Struct, frozen=True):
     """Whether the event comes from a sub-agent, whose prompt was written by another agent."""
 
 
-class _Said(msgspec.Struct):
-    prompt: Any = None
-    session_id: Any = None
-    cwd: Any = None
-    transcript_path: Any = None
-    source: Any = None
-    agent_id: Any = None
-    last_assistant_message: Any = None
-    tool_input: Any = None
-
-
 _PROJECT: Final = "project="
-_DECODER: Final = msgspec.json.Decoder(_Said)
 
 
 def read(body: bytes) -> Event:
@@ -213,31 +128,32 @@ def read(body: bytes) -> Event:
     if act is None:
         raise BadRequest(f"no harness {harness[:40]!r} with an event {name[:40]!r}")
     try:
-        said = _DECODER.decode(parts[4])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        try:
-            said = _Said(**fields(parts[4], _Said.__struct_fields__))
-        except ValueError as exc:
-            raise BadRequest(f"what {harness} says of {name} cannot be read: {exc}") from None
-    if act is HookAct.PROMPT and not isinstance(said.prompt, str):
+        said = json.loads(parts[4].decode("utf-8-sig", "replace"), strict=False)
+    except (ValueError, RecursionError) as exc:
+        why = exc.msg if isinstance(exc, json.JSONDecodeError) else type(exc).__name__
+        raise BadRequest(f"what {harness} says of {name} cannot be read: {why}") from None
+    if not isinstance(said, dict):
+        raise BadRequest(f"what {harness} says of {name} is no JSON object")
+    prompt, ending, tool = said.get("prompt"), said.get("last_assistant_message"), said.get("tool_input")
+    if act is HookAct.PROMPT and not isinstance(prompt, str):
         raise BadRequest(f"{harness} says no prompt with {name}")
-    tool = said.tool_input if isinstance(said.tool_input, dict) else {}
+    tool = tool if isinstance(tool, dict) else {}
     project = cwd.removeprefix(_PROJECT) if cwd.startswith(_PROJECT) else ""
     return Event(
         harness=harness,
         name=name,
         act=act,
-        prompt=_whole(said.prompt) if isinstance(said.prompt, str) else "",
-        session_id=_text(said.session_id, NAME_CHARACTERS),
-        cwds=tuple(filter(None, (_text(said.cwd, PATH_CHARACTERS), "" if project else cwd))),
+        prompt=_whole(prompt) if isinstance(prompt, str) else "",
+        session_id=_text(said.get("session_id"), NAME_CHARACTERS),
+        cwds=tuple(filter(None, (_text(said.get("cwd"), PATH_CHARACTERS), "" if project else cwd))),
         project=_text(project, PATH_CHARACTERS),
         space=" ".join(space.split())[:NAME_CHARACTERS] or None,
-        transcript=_text(said.transcript_path, PATH_CHARACTERS),
-        source=_text(said.source, NAME_CHARACTERS),
-        ending=_whole(said.last_assistant_message) if isinstance(said.last_assistant_message, str) else "",
+        transcript=_text(said.get("transcript_path"), PATH_CHARACTERS),
+        source=_text(said.get("source"), NAME_CHARACTERS),
+        ending=_whole(ending) if isinstance(ending, str) else "",
         file=_text(tool.get("file_path", tool.get("notebook_path")), PATH_CHARACTERS),
         command=_text(tool.get("command"), COMMAND_CHARACTERS),
-        of_sub_agent=bool(said.agent_id),
+        of_sub_agent=bool(said.get("agent_id")),
     )
 
 
@@ -272,7 +188,7 @@ def context(event: str, text: str) -> bytes:
     if not text:
         return b""
     said = {"hookEventName": event, "additionalContext": fitting(text)}
-    return msgspec.json.encode({"hookSpecificOutput": said})
+    return json.dumps({"hookSpecificOutput": said}, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def fitting(text: str) -> str:

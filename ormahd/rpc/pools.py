@@ -1,6 +1,6 @@
 """Six thread pools for requests, so that a slow request never delays a quick one.
 
-- read: quick requests, with 8 threads (`Limits.threads`).
+- read: all other requests, which are quick, with 8 threads (`Limits.threads`).
 - whisper: whispers only, because a person's prompt waits for them.
 - write: writes, which wait for each other and perhaps for another git process.
 - bulk: requests that read the whole vault, such as rebuild and import; two at a time.
@@ -24,13 +24,6 @@ from ormahd.process import priority
 
 log = logging.getLogger("ormahd.pools")
 
-QUICK: Final = frozenset({
-    "hello", "agent.recall", "agent.get", "agent.list", "agent.whispers", "agent.spaces", "agent.sessions", "agent.insights", "agent.proposals", "agent.merges", "agent.audit",
-    "admin.health", "admin.stats", "admin.tasks", "admin.pause", "admin.resume", "admin.pause_all", "admin.resume_all",
-    "ui.graph", "ui.node", "ui.search", "ui.insights", "history.list", "history.show", "history.life", "events.subscribe", "merge",
-    "admin.sync_conflicts", "admin.sync_resolve", "admin.sync_take_back", "ingest.backfill", "ingest.sources",
-})  # fmt: skip
-"""Methods that take little time. Methods that are in no set also go to the read pool."""
 WHISPERING: Final = frozenset({"hook", "agent.whisper"})
 WRITING: Final = frozenset({
     "agent.remember", "agent.update", "agent.forget", "agent.outdated", "agent.connect", "agent.feedback",

@@ -23,7 +23,6 @@ class JobPast(Struct, frozen=True):
     last_success: datetime | None = None
     last_error: str | None = None
     """Error of the last run; None if it succeeded or was stopped."""
-    last_error_time: datetime | None = None
     run_count: int = 0
     error_count: int = 0
     last_duration_ms: float | None = None
@@ -99,7 +98,7 @@ class Runs:
         well = next((row for row in ran if row[1] is None), None)
         return JobPast(
             last_run=_time(ran[0][0]), last_success=_time(well[0]) if well else None,
-            last_error=None if ran[0][1] == STOPPED else ran[0][1], last_error_time=_time(wrong[0][0]) if wrong else None,
+            last_error=None if ran[0][1] == STOPPED else ran[0][1],
             run_count=len(ran), error_count=len(wrong), last_duration_ms=ran[0][2],
         )  # fmt: skip
 

@@ -214,13 +214,14 @@ def remembered(**changed: Any) -> api.RememberResult:
 
 
 def health(**changed: Any) -> api.HealthResult:
-    index = api.IndexHealth(
-        directory="/x", notes=3, pending_vectors=2, bytes=4_500_000, model="all-MiniLM-L6-v2", head="h", fresh=True
-    )
+    index = api.IndexHealth(notes=3, pending_vectors=2, bytes=4_500_000, model="all-MiniLM-L6-v2", fresh=True)
+    job = {"name": "j", "last_run": None, "next_run": None, "paused": False, "running": False, "last_error": "boom"}
+    job |= {"last_success": None, "run_count": 1, "error_count": 1, "last_duration_ms": None}
     fields: dict[str, Any] = {
         "status": "ok", "phase": "ready", "version": __version__, "protocol": 1, "pid": 1, "uptime_seconds": 120.0,
         "vault": "/home/x/vault", "vault_id": "v", "socket": "/s", "nodes": 3, "index": index, "degraded": ["vectors"],
-        "queued": 1, "busy": "a rebase", "watcher": "watching", "rss_mb": 230.4, "threads": 12, "clients": 1,
-        "warnings": ["the model differs\x1b"], "jobs": {"j": api.JobHealth(last_error="boom")},
+        "busy": "a rebase", "watcher": "watching", "rss_mb": 230.4, "threads": 12, "clients": 1,
+        "warnings": ["the model differs\x1b"], "jobs": {"j": api.TaskRow(**job)},
+        "vectors": api.VectorsHealth("memory", None, None), "learning": api.LearningHealth(by="rules"),
     }  # fmt: skip
     return api.HealthResult(**fields | changed)

@@ -41,7 +41,7 @@ def desk() -> Iterator[Desk]:
                 total_edges=0, by_edge={}, plain_files=0,
             ),
             "admin.tasks": api.TasksResult(tasks=[api.TaskRow(
-                name="conflict_detector", last_run="2026-11-21T20:00:00Z", last_duration_ms=12_000, run_count=1, paused=True, paused_since=None, error_count=0, last_error=None, last_success=None,
+                name="conflict_detector", last_run="2026-11-21T20:00:00Z", last_duration_ms=12_000, run_count=1, paused=True, error_count=0, last_error=None, last_success=None,
                 running=False, next_run="2026-11-22T20:00:00Z",
             )]),
             "admin.doctor": api.DoctorResult(findings=[api.Finding(level="warning", what=LONG, mend=LONG)]),
