@@ -50,7 +50,7 @@ def _shapes() -> Iterator[str]:
     yield SHAPES
     yield "```python"
     shapes = [one for one in vars(api).values() if isinstance(one, type) and issubclass(one, Struct)]
-    yield "\n\n".join(inspect.getsource(one).rstrip() for one in shapes if one is not Struct)
+    yield "\n\n\n".join(inspect.getsource(one).rstrip() for one in shapes if one is not Struct)
     yield "```"
 
 
