@@ -10,7 +10,7 @@ import os
 import random
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -53,11 +53,24 @@ class JobsHouse:
         self.home = home
         self.now = START
         self.questions = QUESTIONS
-        chosen = {"vault.path": str(home / "vault"), "embedding.model": "hashing", "vault.quiet_seconds": 0.0} | flags
+        self.settings = {
+            "vault.path": str(home / "vault"),
+            "embedding.model": "hashing",
+            "vault.quiet_seconds": 0.0,
+        } | flags
         if fresh and not any(name.startswith("vault.") for name in flags):
             fresh_vault.copy_to(home / "vault", "of jobs", _fresh)
-        self.ormah = Ormah.open(config.load(environ=dict(os.environ), flags=chosen), clock=self.clock)
+        self.open()
+
+    def open(self) -> None:
+        self.ormah = Ormah.open(config.load(environ=dict(os.environ), flags=self.settings), clock=self.clock)
         self.ormah.warm()
+
+    def again(self, **flags: Any) -> None:
+        """The daemon is stopped and started; `flags` are other settings, by their dotted keys."""
+        self.ormah.close()
+        self.settings |= flags
+        self.open()
 
     def clock(self) -> datetime:
         return self.now
@@ -158,7 +171,9 @@ class JobsHouse:
 
 
 @contextlib.contextmanager
-def open_jobs_house(*, seed: int | None = None, **flags: Any) -> Iterator[JobsHouse]:
+def open_jobs_house(
+    *, seed: int | None = None, made: Callable[..., JobsHouse] = JobsHouse, **flags: Any
+) -> Iterator[JobsHouse]:
     """`flags`: settings by their dotted keys. `seed`: ids are drawn by it, so that near ties fall as they did before."""
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="orm", ignore_cleanup_errors=True) as directory:
@@ -169,7 +184,7 @@ def open_jobs_house(*, seed: int | None = None, **flags: Any) -> Iterator[JobsHo
             if seed is not None:
                 drawn = lambda: uuid.UUID(int=chance.getrandbits(128), version=4)  # noqa: E731
                 until.enter_context(mock.patch("uuid.uuid4", drawn))
-            house = JobsHouse(home, fresh=seed is None, **flags)
+            house = made(home, fresh=seed is None, **flags)
             try:
                 yield house
             finally:

@@ -13,3 +13,10 @@ from tests.jobs_house import JobsHouse, open_jobs_house
 def house() -> Iterator[JobsHouse]:
     with open_jobs_house() as found:
         yield found
+
+
+@pytest.fixture
+def unlinked() -> Iterator[JobsHouse]:
+    """With no link that a test does not draw: a file of tests says `house = unlinked`."""
+    with open_jobs_house(**{"linking.similarity": 1.0}) as found:
+        yield found

@@ -1,7 +1,6 @@
 """Notes for tests of the index: made with the real codec, as files of a vault."""
 
 import hashlib
-import os
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -16,8 +15,6 @@ from ormahd.note.values import NoteLink
 from ormahd.note.write import compose
 from ormahd.settings import VectorSettings
 
-SERVER = "ORMAH_TEST_VECTORS_URL"
-"""The environment variable under which `test_index_server.py` has the tests of the index run on a Chroma server."""
 NOW = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)
 
 SAVED = 1_760_000_000
@@ -52,10 +49,8 @@ def apply(
 
 
 def open_index(directory: Path, *, attach: bool = False, salt: str = "", exact_pieces: int = 0) -> Index:
-    """An index that asks Chroma from the first vector on, unless `exact_pieces` says otherwise; on the server that `SERVER`
-    names, where it is set."""
-    vectors = VectorSettings(exact_pieces=exact_pieces, url=os.environ.get(SERVER))
-    index = Index.open(directory, vectors=vectors, clock=lambda: NOW)
+    """An index that asks Chroma from the first vector on, unless `exact_pieces` says otherwise."""
+    index = Index.open(directory, vectors=VectorSettings(exact_pieces=exact_pieces), clock=lambda: NOW)
     if attach:
         index.attach(Hashing(salt=salt))
     return index

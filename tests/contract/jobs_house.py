@@ -5,17 +5,13 @@ A job here is a real one (`jobs.job.Job`): it tags memories, one commit each, or
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ormahd import config
 from ormahd.actions.amend import Caller, see
 from ormahd.actions.remember import remember
 from ormahd.api import RunTaskResult
@@ -26,8 +22,7 @@ from ormahd.model.change import Kind
 from ormahd.model.node import CreateNodeRequest, ProposalType
 from ormahd.note.edit import edit
 from ormahd.ormah import Ormah
-from tests.surroundings import surroundings
-from tests.vault.git_house import git
+from tests.jobs_house import JobsHouse, open_jobs_house
 
 ME = Caller("person")
 
@@ -86,58 +81,31 @@ def change_of(ormah: Ormah, payload: Mapping[str, Any]) -> PlannedChange:
 CHANGES_OF: Mapping[ProposalType, ChangeOf] = dict.fromkeys(ProposalType, change_of)
 
 
-class House:
-    """One vault, one life of a daemon after the other."""
+class House(JobsHouse):
+    """One vault of a person, one life of a daemon after the other."""
 
     proposals_at_a_time = MAX_PROPOSALS
     max_share = MAX_SHARE
 
-    def __init__(self, home: Path, flags: Mapping[str, Any]) -> None:
-        self.home = home
-        self.now = datetime(2026, 11, 1, 9, tzinfo=UTC)
-        self._flags = {
-            "vault.path": str(home / "vault"),
-            "embedding.model": "hashing",
-            "vault.busy_wait_seconds": 0.1,
-            "vault.quiet_seconds": 0,
-        }
-        self._flags |= flags
-        self.ormah = self._open()
-
-    def _open(self) -> Ormah:
-        loaded = config.load(environ=dict(os.environ), flags=self._flags)
-        ormah = Ormah.open(loaded, clock=lambda: self.now)
-        ormah.warm()
-        return ormah
-
-    def again(self, **flags: Any) -> None:
-        """The daemon is stopped and started, `flags` are other settings."""
-        self.ormah.close()
-        self._flags |= {name.replace("__", "."): value for name, value in flags.items()}
-        self.ormah = self._open()
-
     @property
     def vault(self) -> Path:
-        return self.home / "vault"
+        return self.ormah.vault.root
 
-    def go(self, **by: float) -> None:
-        self.now += timedelta(**by)
-
-    def remember(self, content: str, **more: object) -> str:
+    def remember(self, content: str, **more: Any) -> str:
         request = CreateNodeRequest.model_validate({"content": content, "source": "person", "title": content, **more})
         return remember(self.ormah, request, ME).node_id
 
     def several(self, count: int) -> list[str]:
         return [self.remember(f"Memory number {number:02}") for number in range(count)]
 
-    def runner(self, *jobs: Job) -> Runner:
+    def runner_of(self, *jobs: Job) -> Runner:
         return Runner(
             self.ormah, jobs, changes_of=CHANGES_OF, proposals_at_a_time=self.proposals_at_a_time,
             max_share=self.max_share,
         )  # fmt: skip
 
-    def run(self, *jobs: Job, **more: Any) -> list[RunTaskResult]:
-        return self.runner(*jobs).run([job.name for job in jobs], **more)
+    def runs(self, *jobs: Job, **more: Any) -> list[RunTaskResult]:
+        return self.runner_of(*jobs).run([job.name for job in jobs], **more)
 
     @property
     def proposals(self) -> Proposals:
@@ -145,15 +113,6 @@ class House:
 
     def tags(self, node_id: str) -> tuple[str, ...]:
         return self.ormah.index.note(node_id).tags
-
-    def path(self, node_id: str) -> Path:
-        return self.vault / self.ormah.index.note(node_id).path
-
-    def git(self, *words: str) -> str:
-        return git(self.vault, *words)
-
-    def head(self) -> str:
-        return self.git("rev-parse", "HEAD")
 
     def files(self) -> dict[str, bytes]:
         """Everything below the vault but git's own, the lock and unfinished intents."""
@@ -170,14 +129,14 @@ class House:
 
 
 @contextmanager
-def open_house(patch: pytest.MonkeyPatch, **flags: Any) -> Iterator[House]:
-    with tempfile.TemporaryDirectory(prefix="orm") as directory:
-        home = Path(directory)
-        (home / ".gitconfig").write_text("[user]\n\tname = Ada Person\n\temail = ada@example.org\n")
-        for name, value in surroundings(home).items():
-            patch.setenv(name, value)
-        house = House(home, {name.replace("__", "."): value for name, value in flags.items()})
-        try:
-            yield house
-        finally:
-            house.ormah.close()
+def open_house(**flags: Any) -> Iterator[House]:
+    with open_jobs_house(made=House, **{"vault.busy_wait_seconds": 0.1, **flags}) as found:
+        assert isinstance(found, House)
+        yield found
+
+
+@pytest.fixture
+def house() -> Iterator[House]:
+    """For a file of tests that says `house = jobs_house.house`."""
+    with open_house() as found:
+        yield found

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-
-import pytest
 
 from ormahd.actions.amend import Caller
 from ormahd.actions.undo import undo
 from ormahd.actions.update import Update, update
 from ormahd.api import ProposalRow, UndoParams
 from ormahd.model.decision import FOLDER
-from tests.contract.jobs_house import ME, House, ask, asking, open_house
-
-
-@pytest.fixture
-def house(monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
-    """For a file of tests that says `house = proposing.house`."""
-    with open_house(monkeypatch) as found:
-        yield found
+from tests.contract.jobs_house import ME, House, ask, asking
 
 
 def propose(house: House, *ids: str, **more: object) -> int:
     """One run that asks; how many proposals are new."""
-    return house.run(asking(ask(house.ormah, *ids, **more)))[0].asked  # type: ignore[arg-type]
+    return house.runs(asking(ask(house.ormah, *ids, **more)))[0].asked  # type: ignore[arg-type]
 
 
 def only(house: House, status: str = "pending") -> ProposalRow:

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from ormahd.actions.outdated import forget
 from ormahd.actions.update import Update, update
 from ormahd.jobs.clusters.job import AutoCluster
 from ormahd.jobs.job import apply
 from ormahd.jobs.links.change import EdgeToAdd
 from ormahd.model.node import ABOUT_SELF, EdgeType, Tier
 from ormahd.note.read import parse
+from tests.contract.conftest import unlinked
 from tests.contract.linking import link
-from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
+from tests.jobs_house import AGENT, JobsHouse
 
 JOB = AutoCluster()
 S = EdgeType.SUPPORTS
 
 
-@pytest.fixture
-def house() -> Iterator[JobsHouse]:
-    with open_jobs_house(**{"linking.similarity": 1.0}) as found:
-        yield found
+house = unlinked
 
 
 def connect(house: JobsHouse, node_id: str, others: dict[str, float], *, inward: bool = False) -> None:
@@ -70,14 +66,6 @@ def test_given_these_neighbours_this_space(
     assert [house.row(other).space for other in others] == [space for space, _ in neighbours]
 
 
-def test_several_edges_to_one_neighbour_are_one_neighbour(house: JobsHouse) -> None:
-    (other,) = placed(house, "a")
-    node = house.remember("Nobody placed me")
-    for edge in (S, EdgeType.DEPENDS_ON, EdgeType.CONTRADICTS):
-        apply(house.ormah, link(house.ormah, [EdgeToAdd(node, other, edge)], subject="Link", body=""), AGENT, run=None)
-    assert house.run(JOB).proposals == 0
-
-
 def test_neighbours_that_are_outdated_have_no_say(house: JobsHouse) -> None:
     others = placed(house, "a", "a")
     node = house.remember("Nobody placed me")
@@ -100,15 +88,6 @@ def test_these_are_never_moved(house: JobsHouse, about: dict[str, Any]) -> None:
     before = house.data(node)
     assert house.run(JOB).proposals == 0
     assert house.data(node) == before
-
-
-def test_identity_without_a_tag_is_never_moved(house: JobsHouse) -> None:
-    others = placed(house, "a", "a")
-    node = house.remember("I live here", about_self=True)
-    connect(house, node, dict.fromkeys(others, 0.9))
-    house.type_into(node, "tags: [about_self]\n", "")
-    assert house.row(node).about_self is False
-    assert house.run(JOB).proposals == 0
 
 
 def test_the_self_node_is_never_moved(house: JobsHouse) -> None:
@@ -172,37 +151,6 @@ def test_one_commit_a_run_undone_note_by_note_and_not_made_again(house: JobsHous
     assert house.until_nothing_is_left(JOB)[0].proposals == 0, "taken back is taken back"
 
 
-@pytest.mark.parametrize("by_hand", [False, True])
-def test_undone_under_later_edits(house: JobsHouse, by_hand: bool) -> None:
-    others = placed(house, "a", "a")
-    node = house.remember("Nobody placed me")
-    connect(house, node, dict.fromkeys(others, 0.5))
-    before = house.data(node)
-    (commit,) = house.run(JOB).commits
-    house.type_into(node, "Nobody placed me", "Nobody placed me yet")
-    house.type_into(node, "confidence: 1.0\n", "confidence: 1.0\nmood: mine\n")
-    if by_hand:
-        house.revert(commit)
-    else:
-        house.undo(commit)
-    expected = before.replace(b"me\n", b"me yet\n").replace(b"confidence: 1.0\n", b"confidence: 1.0\nmood: mine\n")
-    assert house.data(node) == expected
-
-
-def test_a_note_under_a_persons_hands_waits(house: JobsHouse) -> None:
-    others = placed(house, "a", "a")
-    node, other = house.remember("Nobody placed me"), house.remember("Nor me")
-    for one in (node, other):
-        connect(house, one, dict.fromkeys(others, 0.5))
-    path = house.path(node)
-    path.write_text(path.read_text() + "And")
-    assert house.run(JOB).applied == 1
-    assert [house.row(one).space for one in (node, other)] == [None, "a"]
-    house.ormah.reconciler.scan()
-    house.run(JOB)
-    assert house.row(node).space == "a"
-
-
 def test_it_ends_also_where_one_move_leads_to_the_next(house: JobsHouse) -> None:
     chain = placed(house, "a", "a", *[None] * 4)
     for at in range(2, 6):
@@ -210,21 +158,3 @@ def test_it_ends_also_where_one_move_leads_to_the_next(house: JobsHouse) -> None
     runs = house.until_nothing_is_left(JOB)
     assert [ran.applied for ran in runs] == [1, 1, 1, 1, 0]
     assert {house.row(node).space for node in chain} == {"a"}
-
-
-def test_a_limit_is_kept_and_the_rest_comes_later(house: JobsHouse) -> None:
-    others = placed(house, "a", "a")
-    for at in range(23):
-        connect(house, house.remember(f"Nobody placed me {at}"), dict.fromkeys(others, 0.5))
-    first, second, last = house.until_nothing_is_left(JOB)
-    assert (first.more, second.more, last.proposals) == (True, False, 0)
-    assert "Give 20 memories" in first.planned[0]
-    assert "Give 3 memories" in second.planned[0]
-
-
-def test_what_was_forgotten_is_no_neighbour(house: JobsHouse) -> None:
-    others = placed(house, "a", "a")
-    node = house.remember("Nobody placed me")
-    connect(house, node, dict.fromkeys(others, 0.5))
-    forget(house.ormah, others[0], AGENT)
-    assert house.run(JOB).proposals == 0

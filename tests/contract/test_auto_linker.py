@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from ormahd.actions.transfer import import_lines
-from ormahd.jobs.job import PlannedChange
-from ormahd.jobs.links import job as auto_linker
-from ormahd.jobs.links.job import FEW, AutoLinker, candidates
+from ormahd.jobs.links.job import FEW, AutoLinker
 from ormahd.jobs.neighbours import NearMemories
 from ormahd.judge.port import JudgeGone, Linked, Pair
 from ormahd.model.node import EdgeType
-from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
+from tests.jobs_house import AGENT, JobsHouse
 from tests.jobs_judge import SECRET, Faults, ScriptedJudge
 
 JOB = AutoLinker()
 BOAT = "the blue boat in the old harbour has {} sails and one mast"
 """Two of these are near: 11 of 12 words are the same."""
-
-
-@pytest.fixture
-def house() -> Iterator[JobsHouse]:
-    with open_jobs_house() as found:
-        yield found
 
 
 @dataclass
@@ -136,16 +128,6 @@ def test_one_commit_that_a_person_understands(house: JobsHouse) -> None:
     assert house.until_nothing_is_left(JOB)[0].proposals == 0, "and once is enough"
 
 
-def test_a_dry_run_changes_nothing(house: JobsHouse) -> None:
-    store(house, boat("A", "two"), boat("B", "three"))
-    head, tree = house.head, house.tree
-    assert house.run(JOB, dry=True).planned == ["Link 1 pair of memories"]
-    judge = ScriptedJudge()
-    assert house.run(JOB, judge, dry=True).planned == ["Link 1 pair of memories"]
-    assert (house.head, house.tree) == (head, tree)
-    assert house.run(JOB, judge).applied == 1, "and it was not taken for looked at"
-
-
 def test_none_becomes_a_hub(house: JobsHouse) -> None:
     ids = store(house, *(boat(f"N{at}", f"{at} white") for at in range(12)))
     house.until_nothing_is_left(JOB)
@@ -170,37 +152,6 @@ def test_a_changed_text_is_looked_at_again(house: JobsHouse) -> None:
     assert edges(house, ids) == {"Bread related_to A"}
 
 
-def test_more_than_a_run_may_draw_waits_for_the_next(house: JobsHouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auto_linker, "MOST", 4)
-    ids = store(house, *(
-        {"title": f"{word}{at}", "content": f"{word} {word}s {word}ing about {word}land {word}er number {at}"}
-        for word in ("boat", "goat", "moat", "coat", "float", "throat", "oat") for at in range(2)
-    ))  # fmt: skip
-    runs = house.until_nothing_is_left(JOB)
-    assert [ran.more for ran in runs] == [True, False, False]
-    assert all(len(ran.commits) == 1 for ran in runs[:-1])
-    assert len(edges(house, ids)) == 7
-
-
-def test_a_limit_below_what_there_is(house: JobsHouse) -> None:
-    store(house, *(boat(f"N{at}", f"{at} white") for at in range(10)))
-    (change, *_) = JOB.plan(house.turn(limit=5))
-    assert isinstance(change, PlannedChange)
-    assert change.weight <= 5
-
-
-def test_a_note_under_a_persons_hands_waits_and_the_rest_is_linked(house: JobsHouse) -> None:
-    ids = boats_and_bread(house)
-    path = house.path(ids["B"])
-    path.write_text(path.read_text() + "And")
-    ran = house.run(JOB)
-    assert (ran.applied, ran.skipped) == (1, 1)
-    assert edges(house, ids) == {"Rye related_to Bread"}
-    house.ormah.reconciler.scan()
-    house.run(JOB)
-    assert edges(house, ids) == {"Rye related_to Bread", "B related_to A"}
-
-
 def test_undone_by_command_it_stays_undone(house: JobsHouse) -> None:
     ids = boats_and_bread(house)
     before = house.tree
@@ -211,22 +162,6 @@ def test_undone_by_command_it_stays_undone(house: JobsHouse) -> None:
     house.undo(ran.commits[0])
     assert house.tree == before
     assert house.until_nothing_is_left(JOB)[0].proposals == 0
-
-
-@pytest.mark.parametrize("by_hand", [False, True])
-def test_undone_under_later_edits(house: JobsHouse, by_hand: bool) -> None:
-    ids = store(house, boat("A", "two"), boat("B", "three"), BREAD)
-    before = house.data(ids["B"])
-    (commit,) = house.run(JOB).commits
-    house.type_into(ids["B"], "the blue boat", "the big blue boat")
-    house.type_into(ids["A"], "confidence: 1.0\n", "confidence: 1.0\nmood: mine\n")
-    if by_hand:
-        house.revert(commit)
-    else:
-        house.undo(commit)
-    assert edges(house, ids) == set()
-    assert house.data(ids["B"]) == before.replace(b"the blue boat", b"the big blue boat")
-    assert b"mood: mine\n" in house.data(ids["A"])
 
 
 # With a judge
@@ -281,46 +216,6 @@ def test_a_judge_that_is_gone_leaves_everything_open(house: JobsHouse) -> None:
     assert edges(house, ids) == {"B supports A"}
 
 
-def test_a_judges_budget() -> None:
-    with open_jobs_house() as house:
-        house.questions = 3
-        ids = store(house, *(
-            {"title": f"{word}{at}", "content": f"{word} {word}s {word}ing about {word}land {word}er number {at}"}
-            for word in ("boat", "goat", "moat", "coat", "float") for at in range(2)
-        ))  # fmt: skip
-        judge = Links(
-            says={
-                f"{word}1 {word}0": Linked(EdgeType.SUPPORTS, "") for word in ("boat", "goat", "moat", "coat", "float")
-            }
-        )
-        runs = house.until_nothing_is_left(JOB, judge)
-        assert judge.calls == [3, 2]
-        assert runs[0].more
-        assert len(edges(house, ids)) == 5
-
-
-def test_a_budget_below_what_one_memory_asks() -> None:
-    with open_jobs_house() as house:
-        house.questions = 1
-        ids = store(house, boat("A", "two"), boat("B", "three"), boat("C", "four"))
-        yes = Linked(EdgeType.SUPPORTS, "")
-        house.until_nothing_is_left(JOB, Links(says={"C A": yes, "C B": yes, "B A": yes}))
-        assert edges(house, ids) == {"C supports A", "C supports B", "B supports A"}
-
-
-def test_an_answer_whose_note_was_being_edited_is_kept(house: JobsHouse) -> None:
-    ids = store(house, boat("A", "two"), boat("B", "three"))
-    judge = Links(says={"B A": Linked(EdgeType.SUPPORTS, "yes")})
-    path = house.path(ids["A"])
-    text = path.read_bytes()
-    path.write_bytes(text + b"And")
-    assert house.run(JOB, judge).skipped == 1
-    path.write_bytes(text)
-    house.ormah.reconciler.scan()
-    assert house.run(JOB, judge).applied == 1
-    assert (edges(house, ids), judge.calls) == ({"B supports A"}, [1])
-
-
 def test_hostile_answers_harm_nothing(house: JobsHouse) -> None:
     ids = store(house, *(boat(f"N{at}", f"{at} white") for at in range(8)))
     judge = ScriptedJudge(faults=Faults(malformed=0.7, wrong=0.2))
@@ -339,22 +234,3 @@ def test_hostile_answers_harm_nothing(house: JobsHouse) -> None:
 
 
 # For two-phase maintenance
-
-
-def test_candidates_are_what_nobody_was_asked_about(house: JobsHouse) -> None:
-    store(house, boat("A", "two"), boat("B", "three"), BREAD)
-    (pair,) = candidates(house.turn())
-    assert (pair.a.title, pair.b.title) == ("B", "A")
-    assert 0.65 <= pair.score <= 1
-    assert len(list(candidates(house.turn()))) == 1, "asking is not answering"
-    house.run(JOB, Links(says={"B A": Linked(None, "no")}))
-    assert list(candidates(house.turn())) == []
-
-
-def test_neighbours_searched_together_are_those_searched_alone(house: JobsHouse) -> None:
-    ids = list(store(house, BREAD, *(boat(f"N{at}", f"{at} white") for at in range(40))).values())
-    together, alone = NearMemories(house.ormah.index), NearMemories(house.ormah.index)
-    together.ahead(ids)
-    for node_id in ids:
-        assert together.of(node_id) == alone.of(node_id)
-        assert together.of(node_id)

@@ -17,7 +17,7 @@ from ormahd.ingest.bring_in import take
 from ormahd.ingest.readers import codex
 from ormahd.ingest.readers.turns import Reading
 from ormahd.ormah import Ormah
-from tests.contract.test_excluded_folders import opened
+from tests.contract.archiving import opened
 from tests.examples import examples
 
 NUMBERS = itertools.count(1)
@@ -103,18 +103,3 @@ def test_any_order_of_events_gives_what_reading_all_gives(ormah: Ormah, steps: l
             assert found == expected
         elif step == "read":
             assert expected.items() <= found.items()
-
-
-def test_only_the_last_exchange_is_read_again(ormah: Ormah) -> None:
-    rollout = Rollout(Path(ormah.vault.root).parent)
-    for number in range(1, 8):
-        rollout.do("ask")
-        assert rollout.read(ormah) == (2 if number == 1 else 4), "the last exchange, and what is new"
-    rollout.do("begin")
-    assert rollout.read(ormah) == 3
-    rollout.do("end")
-    assert rollout.read(ormah) == 2
-    assert len(archived(ormah, rollout)) == 16
-    rollout.do("back")
-    assert rollout.read(ormah) == 12, "what was taken back needs the whole file"
-    assert len(archived(ormah, rollout)) == 12

@@ -61,28 +61,6 @@ def test_opened_in_the_archive_it_comes_back(house: JobsHouse) -> None:
     assert house.run(DecayManager()).applied == 1
 
 
-def test_it_does_not_matter_who_runs_first(house: JobsHouse) -> None:
-    node_id = archived(house)
-    opened(house, node_id)
-    assert house.run(ImportanceScorer()).applied == 1
-    assert house.run(DecayManager()).applied == 1
-    assert tier(house, node_id) is Tier.WORKING
-    house.go(days=14 * spread(node_id) + 0.1)
-    assert house.run(DecayManager()).proposals == 0, "its stability is more than the first one"
-    house.go(days=9)
-    assert house.run(DecayManager()).applied == 1
-
-
-def test_a_second_use_within_a_day_brings_back_too(house: JobsHouse) -> None:
-    """It does not strengthen, because the first one did; it is a use nevertheless."""
-    node_id = archived_by_a_person(house)
-    assert house.run(ImportanceScorer()).applied == 1
-    opened(house, node_id)
-    assert house.run(ImportanceScorer()).applied == 1
-    assert house.run(DecayManager()).applied == 1
-    assert tier(house, node_id) is Tier.WORKING
-
-
 @pytest.mark.parametrize("folded", [False, True])
 def test_what_had_faded_and_is_whispered_comes_back(house: JobsHouse, folded: bool) -> None:
     node_id = archived(house)

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
 
 from ormahd.actions.amend import PERSON, Caller
-from ormahd.jobs.conflicts.job import ConflictDetector, candidates, change_of
+from ormahd.jobs.conflicts.job import ConflictDetector, change_of
 from ormahd.jobs.job import apply
-from ormahd.jobs.runner import Runner
 from ormahd.judge.port import Contrast, Duplicate, JudgeGone, Linked, Pair, ShownMemory, Summary
-from ormahd.model.node import EdgeType, ProposalType
+from ormahd.model.node import EdgeType
 from ormahd.state import proposals as book
-from tests.jobs_house import JobsHouse, open_jobs_house
+from tests.contract.conftest import unlinked
+from tests.jobs_house import JobsHouse
 from tests.jobs_judge import Faults, ScriptedJudge
-from tests.vault.git_house import kinds_since
 
 JOB = ConflictDetector()
 FRIDAYS, TUESDAYS = "Deploys of the shop happen on Fridays", "Deploys of the shop happen on Tuesdays"
 
 
-@pytest.fixture
-def house() -> Iterator[JobsHouse]:
-    with open_jobs_house(**{"linking.similarity": 1.0}) as found:
-        yield found
+house = unlinked
 
 
 @dataclass
@@ -135,18 +131,6 @@ def test_a_changed_memory_is_a_new_question(house: JobsHouse) -> None:
     assert house.run(JOB).proposals == 0
 
 
-def test_a_dry_run_changes_nothing(house: JobsHouse) -> None:
-    two(house)
-    tree = house.tree
-    for judge in (None, Says(EVOLVED)):
-        first, second = house.run(JOB, judge, dry=True), house.run(JOB, judge, dry=True)
-        assert first.planned == second.planned
-        assert len(first.planned) == 1
-    assert house.tree == tree
-    assert pending(house) == []
-    assert house.run(JOB).proposals == 1, "and what was only looked at is still to be done"
-
-
 def test_who_is_outdated_already_or_connected_is_left_alone(house: JobsHouse) -> None:
     newer, older = two(house)
     house.update(older, valid_until=house.ormah.moment())
@@ -160,48 +144,10 @@ def test_who_is_outdated_already_or_connected_is_left_alone(house: JobsHouse) ->
     assert runner.run([JOB.name])[0].proposals == 0
 
 
-def test_at_most_so_many_in_a_run_and_all_in_the_end(house: JobsHouse) -> None:
-    things = [f"{a}{b}" for a in ("Anchor", "Bottle", "Candle", "Drawer", "Engine", "Feather") for b in ("wood", "stone", "glass", "iron", "paper")]  # fmt: skip
-    for port in (8080, 9090):
-        for thing in things:
-            house.remember(f"The {thing} of the {thing}house at {thing}ton listens on port {port}", space=thing)
-        house.go(days=3)
-    runs = house.until_nothing_is_left(JOB)
-    assert [ran.proposals for ran in runs] == [25, 5, 0]
-    assert runs[0].more
-    assert len(set(pending(house))) == 30
-
-
 def test_a_series_is_no_conflict(house: JobsHouse) -> None:
     for number in (10, 20, 30, 40, 50):
         house.remember(f"The limit of the bucket is {number} percent", space="shop")
     assert house.run(JOB).proposals == 0
-    assert house.run(JOB).proposals == 0
-
-
-def test_approved_it_is_done_rejected_it_is_not_asked_again(house: JobsHouse) -> None:
-    newer, older = two(house)
-    house.run(JOB)
-    runner = Runner(house.ormah, [JOB], None, {ProposalType.CONFLICT: change_of})
-    (shown,) = runner.proposals.list().proposals
-    head = house.head
-    runner.proposals.resolve(shown.id, "approved", Caller(PERSON))
-    made = kinds_since(house.ormah.vault.root, head)
-    assert [kind for kind in made if kind != "init"] == ["conflict"], "beside the empty file of decisions"
-    assert house.found("deploys of the shop") == [newer]
-    assert house.row(older).valid_until is not None
-    house.undo(house.head)
-    assert house.row(older).valid_until is None
-
-    a = house.remember("The office is in Malmö", title="Office")
-    house.go(days=2)
-    b = house.remember("The office is in Lund", title="Office")
-    assert house.run(JOB).proposals == 1
-    (shown,) = [one for one in runner.proposals.list().proposals if set(one.source_nodes) == {a, b}]
-    runner.proposals.resolve(shown.id, "rejected", Caller(PERSON))
-    with house.ormah.state.transaction() as db:
-        db.execute("DELETE FROM looked")
-        db.execute("DELETE FROM verdict")
     assert house.run(JOB).proposals == 0
 
 
@@ -265,53 +211,6 @@ def test_an_open_question_is_asked_again_another_day(house: JobsHouse) -> None:
     assert house.run(JOB, Says(EVOLVED)).applied == 1
 
 
-def test_a_persons_edit_while_the_judge_thinks_drops_the_change(house: JobsHouse) -> None:
-    _, older = two(house)
-
-    @dataclass
-    class Slow(Says):
-        def conflicts(self, pairs: Sequence[Pair]) -> Sequence[Contrast | None]:
-            house.type_into(older, "Fridays", "Fridays and holidays")
-            return super().conflicts(pairs)
-
-    ran = house.run(JOB, Slow(EVOLVED))
-    assert ran.applied == 0
-    assert house.row(older).valid_until is None
-    again = Says(NONE)
-    house.run(JOB, again)
-    assert len(again.asked) == 1, "another text is another question"
-
-
-def test_a_verdict_over_the_limit_is_carried_out_the_next_time_without_asking() -> None:
-    judge = Says(TENSE)
-    with open_jobs_house(**{"jobs.max_changes": 1, "linking.similarity": 1.0}) as small:
-        for thing in ("anchor", "bottle", "candle"):
-            for port in (8080, 9090):
-                small.remember(f"The {thing} service listens on port {port}", space=thing)
-                small.go(days=2)
-        runs = small.until_nothing_is_left(JOB, judge)
-    assert [ran.applied for ran in runs] == [1, 1, 1, 0]
-    assert len(judge.asked) == 3
-
-
-def test_the_judge_is_asked_no_more_than_it_may_be_the_likeliest_first() -> None:
-    with open_jobs_house(**{"linking.similarity": 1.0}) as house:
-        house.questions = 2
-        for number in range(8):
-            house.remember(f"The anchor service has a page about topic {number} and its history", space="shop")
-        newer, older = two(house)
-        judge = Says(NONE)
-        house.run(JOB, judge)
-        assert len(judge.asked) == 2
-        assert judge.asked[0] == frozenset((newer, older))
-        before = 0
-        while len(judge.asked) > before:
-            before = len(judge.asked)
-            house.run(JOB, judge)
-        assert len(judge.asked) == len(set(judge.asked)), "nothing is asked twice"
-        assert len(judge.asked) > 10
-
-
 def test_of_three_each_is_superseded_once(house: JobsHouse) -> None:
     ids = []
     for day in ("Fridays", "Tuesdays", "Mondays"):
@@ -341,16 +240,6 @@ def test_the_self_node_is_in_conflict_with_nothing(house: JobsHouse) -> None:
     assert house.run(JOB).proposals == 0
     assert house.run(JOB, judge).proposals == 0
     assert judge.asked == []
-
-
-def test_candidates_for_an_agent_are_those_that_nobody_judged(house: JobsHouse) -> None:
-    newer, older = two(house)
-
-    (pair,) = candidates(house.turn())
-    assert {pair.a.id, pair.b.id} == {newer, older}
-    assert len(list(candidates(house.turn()))) == 1, "to be handed out is not to be judged"
-    house.run(JOB, Says(NONE))
-    assert list(candidates(house.turn())) == []
 
 
 @pytest.mark.parametrize("seed", range(6))

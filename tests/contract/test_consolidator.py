@@ -10,12 +10,12 @@ import pytest
 
 from ormahd.actions.connect import connect
 from ormahd.actions.outdated import outdated
-from ormahd.jobs.consolidation.job import TAG, Consolidator, clusters
+from ormahd.jobs.consolidation.job import TAG
 from ormahd.judge.port import JudgeGone, ShownMemory, Summary
 from ormahd.model.node import EdgeType, NodeType, Tier
-from tests.contract.consolidating import JOB, Says, deploys, near, united, whole
-from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
-from tests.jobs_judge import Faults, ScriptedJudge
+from tests.contract.consolidating import JOB, Says, deploys, near, united
+from tests.jobs_house import AGENT, JobsHouse
+from tests.jobs_judge import ScriptedJudge
 
 # ---------------------------------------------------------------- what is planned
 
@@ -113,14 +113,6 @@ def test_runs_until_nothing_is_left_end(house: JobsHouse) -> None:
     assert house.ormah.verify() == []
 
 
-def test_at_most_so_many_a_run(house: JobsHouse) -> None:
-    one_a_run = Consolidator(max_clusters=1)
-    for space in ("one", "two"):
-        for name in "ab":
-            house.remember(**near(f"{name}{space}", space=space))
-    assert [house.run(one_a_run, ScriptedJudge()).applied for _ in range(3)] == [1, 1, 0]
-
-
 def test_what_is_denied_is_remembered_and_what_is_open_is_asked_again(house: JobsHouse) -> None:
     ids = deploys(house)
     judge = Says()
@@ -151,37 +143,3 @@ def test_a_judge_that_goes_away_ends_the_asking_and_nothing_else(house: JobsHous
 
     assert house.run(JOB, Short()).error is None
     assert house.run(JOB, ScriptedJudge()).applied == 1
-
-
-def test_a_dry_run_changes_nothing(house: JobsHouse) -> None:
-    deploys(house)
-    tree, head, judge = house.tree, house.head, Says(says=whole)
-    for _ in range(2):
-        ran = house.run(JOB, judge, dry=True)
-        assert ran.planned == ["Consolidate: 3 memories became “Payments deploys”"]
-        assert (ran.applied, ran.commits) == (0, [])
-    assert (house.tree, house.head) == (tree, head)
-    assert house.run(JOB, judge).applied == 1
-
-
-def test_clusters_for_an_agent_are_those_that_the_job_would_ask_about(house: JobsHouse) -> None:
-    ids = deploys(house)
-    others = [house.remember(**near(name)) for name in "ab"]
-    turn = house.turn()
-    found = [[one.id for one in cluster] for cluster in clusters(turn)]
-    assert sorted(map(sorted, found)) == sorted(map(sorted, [ids, others]))
-    assert all(one.content == house.row(one.id).content for cluster in clusters(turn) for one in cluster)
-
-
-def test_a_seeded_judge_says_the_same_twice() -> None:
-    faults = Faults(wrong=0.2, malformed=0.2, open=0.2, slow=0.1, gone=0.1)
-    said = []
-    for _ in range(2):
-        with open_jobs_house(seed=7) as house:
-            for space in ("one", "two", "three", "four"):
-                for name in "abcd":
-                    house.remember(**near(f"{name}{space}", space=space))
-            judge = ScriptedJudge(3, faults)
-            house.until_nothing_is_left(JOB, judge)
-            said.append((judge.asked, judge.did))
-    assert said[0] == said[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -14,9 +14,7 @@ from ormahd.actions.outdated import outdated
 from ormahd.jobs.conflicts import job as conflict_detector
 from ormahd.jobs.duplicates import job as duplicates
 from ormahd.jobs.duplicates.change import from_payload
-from ormahd.jobs.duplicates.job import DuplicateMerger, candidates
-from ormahd.jobs.job import RunContext
-from ormahd.jobs.neighbours import NearMemories
+from ormahd.jobs.duplicates.job import DuplicateMerger
 from ormahd.jobs.proposals import Proposals
 from ormahd.judge.port import Duplicate, JudgeGone, Pair
 from ormahd.model.node import EdgeType, NodeType, ProposalType
@@ -37,12 +35,6 @@ class Judge(ScriptedJudge):
     def duplicates(self, pairs: Sequence[Pair]) -> Sequence[Duplicate | None]:
         self.asked_about += pairs
         return [self.answer(pair) for pair in pairs]
-
-
-@pytest.fixture
-def house() -> Iterator[JobsHouse]:
-    with open_jobs_house() as found:
-        yield found
 
 
 def proposals(house: JobsHouse) -> list[book.StoredProposal]:
@@ -172,15 +164,6 @@ def test_the_preview_loses_nothing_and_is_what_approval_makes(house: JobsHouse) 
     assert house.run(JOB).planned == []
 
 
-def test_a_rejected_proposal_does_not_come_back(house: JobsHouse) -> None:
-    two(house, "The docs are built with pandoc and node on the build machine", "To build the docs pandoc and node are on the build machine")  # fmt: skip
-    house.run(JOB)
-    (row,) = proposals(house)
-    Proposals(house.ormah, {ProposalType.MERGE: from_payload}).resolve(row.id, "rejected", Caller("person"))
-    assert house.run(JOB).planned == []
-    assert proposals(house) == []
-
-
 def test_a_family_is_asked_about_once_at_a_time(house: JobsHouse) -> None:
     words = ["are built with", "get built by", "can be built with", "have been built by"]
     for said in words:
@@ -276,43 +259,6 @@ def test_an_open_answer_and_a_judge_that_is_gone_are_asked_again(house: JobsHous
     judge.answer = says(True)
     assert house.run(JOB, judge).applied == 1
     assert len(judge.asked_about) == 3
-
-
-def test_questions_have_a_budget() -> None:
-    with open_jobs_house() as house:
-        house.questions = 1
-        two(house, *ALIKE)
-        two(house, "The garden at 7 is watered by the green pump of the house", "The garden at 7 gets watered by the green pump of the house", title="Garden")  # fmt: skip
-        judge = Judge(answer=says(False))
-        house.run(JOB, judge)
-        assert len(judge.asked_about) == 1
-        house.run(JOB, judge)
-        assert len(judge.asked_about) == 2
-
-
-def test_what_was_edited_while_the_judge_thought_is_left_alone(house: JobsHouse) -> None:
-    one, _ = two(house, *ALIKE)
-
-    def edited(_: Pair) -> Duplicate:
-        house.update(one, content=f"{DEPLOY} at 9, or at 10 these days")
-        return Duplicate(True, None, None, "")
-
-    assert house.run(JOB, Judge(answer=edited)).applied == 0
-    assert house.row(one).content.endswith("these days")
-
-
-def test_candidates_for_an_agent(house: JobsHouse) -> None:
-    one, other = two(house, *ALIKE)
-    house.remember("Tea is served at four in the garden", title="Tea")
-    runner = house.runner([JOB])
-
-    def found() -> list[Pair]:
-        turn = RunContext(house.ormah, runner.verdicts, NearMemories(house.ormah.index), None, "run", house.now, False, lambda: False, lambda *_: None)  # fmt: skip
-        return list(candidates(turn))
-
-    (pair,) = found()
-    assert ({pair.a.id, pair.b.id}, round(pair.score, 2) > 0.85) == ({one, other}, True)
-    assert [one.score for one in found()] == [pair.score], "as long as nobody has judged"
 
 
 PARTED = (

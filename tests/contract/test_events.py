@@ -49,16 +49,6 @@ def test_events_come_once_and_in_order_to_every_reader():
     assert [one.id for one in heard[0]] == [events.id_of(number) for number in range(1, 801)]
 
 
-def test_json_gets_json():
-    events = stream()
-    with serving(events=events) as server, Raw(server.path) as raw:
-        raw.json({"id": "w", "method": "events.subscribe"})
-        assert raw.reply() == {"id": "w", "result": {"last": events.id_of(0), "refetch": False}}
-        events.publish("whisper", nodes=["n"], silence=None)
-        told = {"id": events.id_of(1), "time": "2026-11-27T20:00:00.000Z", "event": "whisper", "nodes": ["n"]}
-        assert raw.reply() == {"id": "w", "event": told}
-
-
 def test_a_reader_goes_on_where_it_stopped():
     events = stream()
     for number in range(5):
@@ -128,17 +118,6 @@ def test_a_reader_that_stops_is_dropped_and_nothing_waits_for_it():
         until(lambda: server.counts["dropped"] == 1)
 
 
-def test_other_calls_on_the_connection_are_answered():
-    events = stream()
-    with serving(events=events) as server, Raw(server.path) as raw:
-        raw.json({"id": 1, "method": "events.subscribe"})
-        assert raw.reply()["id"] == 1
-        raw.json({"id": 2, "method": "hello"})
-        assert raw.reply()["result"]["phase"] == "ready"
-        events.publish("write")
-        assert raw.reply()["event"]["event"] == "write"
-
-
 def test_subscriptions_are_limited_and_given_back():
     events = stream()
     with serving(events=events) as server:
@@ -180,15 +159,6 @@ def test_after_a_purge_everything_is_fetched_again():
         with connect(server.path) as reader:
             assert subscribe(reader, after=known).refetch
             assert reader.next_event(0.05) is None, "nothing of it is told again"
-
-
-def test_events_with_many_ids_are_kept_in_smaller_number():
-    events = stream(4_096)
-    for _ in range(1_000):
-        events.publish("write", nodes=["x"] * 100)
-    kept = next(count for count in range(1_000, 0, -1) if events.after(1_000 - count) is not None)
-    assert kept == 400
-    assert [number for number, _ in events.after(998) or []] == [999, 1_000]
 
 
 def test_health_is_told_when_it_changes():

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from ormahd.actions.feedback import feedback
 from ormahd.actions.lookup import whispered
 from ormahd.actions.projects import is_unkept
 from ormahd.actions.remember import remember
-from ormahd.config import load
 from ormahd.errors import NotFound
 from ormahd.ingest import bring_in
 from ormahd.ingest.by_agent import AgentReading
@@ -26,28 +24,16 @@ from ormahd.rpc.hooks import Hooks
 from ormahd.sessions.excluded import is_excluded
 from ormahd.state import whispers
 from ormahd.whisper.pipeline import Whisper
+from tests.contract import archiving
 from tests.extraction_house import transcript
-from tests.surroundings import surroundings
 
 CODE_NAME = "ostrichfeather"
 PROMPT = f"when does the ferry to the island leave, for the {CODE_NAME} plan?"
 
 
-@contextmanager
-def opened(home: Path, exclude: str = "") -> Iterator[Ormah]:
-    environ = surroundings(home) | {
-        "ORMAH_VAULT": str(home / "vault"), "ORMAH_EMBEDDING_MODEL": "hashing", "ORMAH_WHISPER_NUDGE_INTERVAL": "0",
-    }  # fmt: skip
-    if exclude:
-        environ["ORMAH_SESSIONS_EXCLUDE"] = exclude
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in environ.items():
-            patch.setenv(name, value)
-        found = Ormah.open(load(None, environ))
-        try:
-            yield found
-        finally:
-            found.close()
+def opened(home: Path, exclude: str = "") -> AbstractContextManager[Ormah]:
+    variables = {"ORMAH_WHISPER_NUDGE_INTERVAL": "0", "ORMAH_SESSIONS_EXCLUDE": exclude}
+    return archiving.opened(home, variables={name: value for name, value in variables.items() if value})
 
 
 def hooked(hooks: Hooks, event: str, cwd: str, **said: Any) -> str:

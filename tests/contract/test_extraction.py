@@ -25,7 +25,6 @@ from ormahd.jobs.runner import CHANGES_OF
 from ormahd.model.node import CreateNodeRequest
 from ormahd.ormah import Ormah
 from tests.extraction_house import ID, SAID, contents, opened, transcript
-from tests.house import wait_until
 
 PERSON = Caller(agent="person")
 LATER = datetime(2026, 11, 3, 9, 0, tzinfo=UTC)
@@ -157,19 +156,6 @@ def test_what_was_taken_away_does_not_come_back(tmp_path: Path, way: str) -> Non
         refused = {name: one.refused for name, one in Extraction(ormah).sources().items()}
         # turns that were purged are not even archived
         assert refused == ({} if way == "purge" else {"claude-code": {"forgotten": 2}})
-
-
-def test_a_deleted_file_is_noted_at_once(ormah: Ormah, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ormahd.ingest.extraction.LOOK_S", 3600.0)
-    take(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", SAID[:1]))
-    extraction = Extraction(ormah)
-    extraction.start()
-    try:
-        wait_until(lambda: contents(ormah), "the memory")
-        take_away(ormah, "by hand")
-        wait_until(lambda: list((ormah.vault.root / ".ormah" / "forgotten").glob("*")), "its tombstone", 20)
-    finally:
-        assert extraction.stop(120)
 
 
 def test_an_undone_forgetting_lets_it_be(ormah: Ormah, tmp_path: Path) -> None:

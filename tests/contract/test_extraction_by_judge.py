@@ -86,17 +86,6 @@ def test_a_judge_that_comes_after_the_rules_reads_everything(tmp_path: Path) -> 
         assert len(prompts(server.folder)) == 1
 
 
-def test_a_fact_that_no_note_can_hold_holds_up_no_other(tmp_path: Path) -> None:
-    merge = "\n<<<<<<< HEAD\nport = 80\n=======\nport = 81\n>>>>>>> other"
-    with court(tmp_path) as (ormah, extraction, server):
-        take(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", keeping((FACTS[0], merge, FACTS[1]), between=1)))
-        assert extraction.settle() == 2
-        assert contents(ormah) == sorted(FACTS[:2])
-        found = extraction.sources()["claude-code"]
-        assert (found.refused, found.waiting, found.errors) == ({"unfit": 1}, 0, [])
-        assert len(prompts(server.folder)) == 1
-
-
 def test_a_dry_run_asks_nobody(tmp_path: Path) -> None:
     with court(tmp_path) as (ormah, extraction, server):
         transcript(tmp_path / "t" / f"{ID}.jsonl", keeping())

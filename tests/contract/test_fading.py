@@ -11,8 +11,7 @@ import pytest
 from ormahd.actions.amend import Caller
 from ormahd.actions.recall import recall
 from ormahd.actions.transfer import import_lines
-from ormahd.errors import BadRequest, Conflict, NotFound
-from ormahd.jobs.decay.job import DecayManager, ImportanceScorer, bring_back, fade, leave_core
+from ormahd.jobs.decay.job import DecayManager, ImportanceScorer
 from ormahd.jobs.job import Edit, PlannedChange, apply
 from ormahd.model import strength
 from ormahd.model.change import Kind
@@ -67,12 +66,6 @@ def recalled_on_day_10(house: JobsHouse) -> str:
     """Among the first of a recall: a weak use."""
     node_id = fact(house)
     house.ormah.state.glance([node_id], how="recall", session_id="s", at=house.now + timedelta(days=10))
-    return node_id
-
-
-def whispered_on_day_10(house: JobsHouse) -> str:
-    node_id = fact(house)
-    house.ormah.state.glance([node_id], how="whisper", session_id="s", at=house.now + timedelta(days=10))
     return node_id
 
 
@@ -195,8 +188,6 @@ def important(house: JobsHouse) -> str:
         (judged_useful_on_day_10, 10, 13.9, False),
         (recalled_on_day_10, 10, 13.9, False),
         (recalled_on_day_10, 10, 14.1, True),  # its lease began anew, and is no longer for it
-        (whispered_on_day_10, 10, 13.9, False),
-        (whispered_on_day_10, 10, 14.1, True),
         (recalled_every_day, 13, 14.1, True),  # importance is below 0.5 by then
         (changed_by_an_agent, 10, 13.9, False),
         (changed_by_an_agent, 10, 14.1, True),
@@ -300,31 +291,6 @@ def test_once_a_day_and_session_and_not_for_what_is_found_further_down(house: Jo
     assert len(house.ormah.state.accesses()) == 9
 
 
-def test_the_least_alive_go_first_and_the_limit_holds() -> None:
-    with open_jobs_house(**{"jobs.max_changes": 2, "decay.idle_share": 1.0}) as house:
-        ids = []
-        for number in range(5):
-            ids.append(house.remember(f"Number {number} of five, each on its own thing"))
-            house.go(days=1)
-        house.go(days=200)
-        runs = house.until_nothing_is_left(DecayManager())
-        assert [ran.applied for ran in runs] == [2, 2, 1, 0]
-        subjects = house.git("log", "--reverse", "--format=%s", "--grep=Ormah-Kind: decay").splitlines()
-        assert subjects == [f"Fade: Number {number} of five, each on its own thing" for number in range(5)]
-        assert {tier(house, node_id) for node_id in ids} == {Tier.ARCHIVAL}
-
-
-def test_days_are_settings() -> None:
-    with open_jobs_house(**{"decay.days": 200.0, "decay.idle_share": 1.0}) as house:
-        node_id = important(house)
-        house.go(days=100 * spread(node_id) + 0.1)
-        house.run(ImportanceScorer())
-        assert house.run(DecayManager()).applied == 0
-        house.go(days=100 * spread(node_id))
-        assert house.run(DecayManager()).applied == 1
-        assert tier(house, node_id) is Tier.ARCHIVAL
-
-
 # One commit, and the way back
 
 
@@ -398,36 +364,4 @@ def test_what_came_by_hand_has_its_days_from_when_it_came(house: JobsHouse, monk
     assert sorted(ran.planned) == ["Fade: committed", "Fade: dropped"]
 
 
-def test_an_edit_committed_by_hand_counts(house: JobsHouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    node_id = fact(house)
-    house.go(days=22)
-    path = house.path(node_id)
-    path.write_text(path.read_text().replace("third", "fourth"))
-    monkeypatch.setenv("GIT_COMMITTER_DATE", house.now.isoformat())
-    house.git("-c", "user.name=A", "-c", "user.email=a@b.c", "commit", "-qam", "moved up")
-    house.ormah.reconciler.scan()
-    assert house.run(DecayManager()).proposals == 0
-    house.go(days=22)
-    assert house.run(DecayManager()).applied == 1
-
-
 # The builders
-
-
-def test_what_cannot_be_moved_is_refused(house: JobsHouse) -> None:
-    node_id, core = fact(house), other(house)
-    me = house.ormah.vault.self_id
-    for build, wrong in ((fade, core), (bring_back, node_id), (leave_core, node_id)):
-        with pytest.raises(Conflict, match="not "):
-            build(house.ormah, wrong, reason="why")
-    for build in (fade, leave_core):
-        with pytest.raises(BadRequest, match="self node"):
-            build(house.ormah, me, reason="why")
-    with pytest.raises(NotFound):
-        fade(house.ormah, "00000000-0000-4000-8000-000000000000", reason="why")
-    change = fade(house.ormah, node_id, reason="why", body="because")
-    assert (change.subject, change.body) == ("Fade: Printer", "why\nbecause")
-    house.type_into(node_id, "kitchen", "stairs")
-    with pytest.raises(Conflict, match="edited meanwhile"):
-        apply(house.ormah, change, JOB, run=None)
-    assert tier(house, node_id) is Tier.WORKING

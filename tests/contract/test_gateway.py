@@ -16,17 +16,14 @@ import anyio.to_thread
 import pytest
 
 from ormahctl.gateway import host, reach
-from ormahctl.gateway.daemon import CallingAgent, DaemonLink
+from ormahctl.gateway.daemon import DaemonLink
 from ormahctl.gateway.host import Gateway
 from ormahctl.gateway.listen import enter
-from ormahctl.gateway.opening import LARGEST, read_opening
+from ormahctl.gateway.opening import LARGEST
 from ormahctl.setup import standing
-from ormahctl.shim import gateway, pump
+from ormahctl.shim import gateway
 from ormahd import __version__
-from ormahd.api import RecallParams, RecallResult
-from ormahd.rpc.wire import BadRequest, Conflict, Unavailable
-from tests.contract.serving import Answers, serving
-from tests.house import wait_until
+from ormahd.rpc.wire import BadRequest, Conflict
 
 LONG = 600.0
 SHORT = 0.05
@@ -117,16 +114,6 @@ def test_there_is_one(place: Path) -> None:
     enter(place, None).close()
 
 
-def test_a_path_that_is_too_long_is_named(place: Path) -> None:
-    far = place.with_name("s" * 100)
-    with pytest.raises(BadRequest, match="too long"):
-        enter(far, None)
-    with pytest.raises(OSError, match="too long"):
-        gateway.connect(os.fspath(far))
-    with pytest.raises(Unavailable, match="too long"):
-        reach.order(far, "status", {})
-
-
 def test_what_is_no_socket_is_left_alone(place: Path) -> None:
     file = Path(gateway.address(os.fspath(place)))
     file.write_text("a person's")
@@ -167,43 +154,9 @@ def test_it_retires_when_its_socket_is_taken_away(place: Path) -> None:
     during(place, lambda _: None, rest=1.0, first=Path(gateway.address(os.fspath(place))).unlink)
 
 
-def test_pump_and_gateway_agree_on_the_opening() -> None:
-    frame = pump.opening()
-    assert frame[:1] == b"p"
-    assert len(frame) == 5 + int.from_bytes(frame[1:5], "big")
-    found = read_opening(frame[5:])
-    assert found is not None
-    assert found.cwd == os.getcwd()
-    assert read_opening(frame[5:] + b"\0more") is None
-    assert read_opening(b"") is None
-
-
 def test_without_a_gateway_a_command_that_only_looks_starts_none(place: Path) -> None:
     assert reach.status(place) is None
     assert list(place.parent.iterdir()) == []
-
-
-def test_few_connections_are_kept_after_many_calls_at_once() -> None:
-    answers = Answers()
-    let = answers.gate("slow")
-    with serving(answers) as server:
-        link = DaemonLink(server.path)
-
-        async def recall() -> None:
-            await link.call(
-                "agent.recall", RecallParams(query="wait slow"), RecallResult, asker=CallingAgent("a"), timeout=120
-            )
-
-        async def many() -> None:
-            async with anyio.create_task_group() as tasks:
-                for _ in range(16):
-                    tasks.start_soon(recall)
-                await anyio.to_thread.run_sync(wait_until, lambda: server.clients == 16, "all of them")
-                let.set()
-
-        anyio.run(many)
-        wait_until(lambda: 0 < server.clients <= 8, "most are closed")
-        link.close()
 
 
 def test_doctor_names_one_of_another_version(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from pathlib import Path
-from typing import Any
-
-import anyio
-import anyio.lowlevel
 
 from ormahctl.gateway import reach
-from ormahctl.gateway.daemon import DaemonLink
 from ormahctl.gateway.host import Gateway
-from ormahctl.gateway.listen import enter
 from tests.contract.test_gateway import during, place
 
 __all__ = ["place"]
@@ -47,19 +40,3 @@ def test_the_routes_stay_open_where_it_is_wished(place: Path) -> None:
     during(place, act, rest=REST, first=opened)
     assert len(ports) == 3
     assert len(set(ports)) == 1
-
-
-def test_the_port_is_told_when_it_can_be_reached(place: Path) -> None:
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        """Answer nothing."""
-
-    async def told() -> None:
-        serving = Gateway(enter(place, None), DaemonLink(place))
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(serving.run)
-            await anyio.lowlevel.checkpoint()
-            port = await serving.serve(app)
-            with socket.create_connection(("127.0.0.1", port), timeout=120):  # before anything else runs
-                serving.end()
-
-    anyio.run(told)

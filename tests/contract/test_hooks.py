@@ -10,32 +10,21 @@ from typing import Any
 
 import pytest
 
-from ormahd.config import load
 from ormahd.errors import BadRequest
-from ormahd.ormah import Ormah
 from ormahd.process import priority
 from ormahd.rpc import hooks as hook_reply
 from ormahd.rpc.hooks import HARNESSES, HookAct, Hooks, Transcript, read
 from ormahd.rpc.pools import WHISPERERS
 from ormahd.rpc.wire import connect
 from ormahd.whisper.pipeline import Whisper
+from tests.contract.archiving import opened
 from tests.contract.serving import Answers, serving, until
-from tests.surroundings import surroundings
 
 
 @pytest.fixture
-def hooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hooks]:
-    environ = surroundings(tmp_path) | {
-        "ORMAH_VAULT": str(tmp_path / "vault"), "ORMAH_EMBEDDING_MODEL": "hashing",
-        "ORMAH_WHISPER_NUDGE_INTERVAL": "0",
-    }  # fmt: skip
-    for name, value in environ.items():
-        monkeypatch.setenv(name, value)
-    ormah = Ormah.open(load(None, environ))
-    try:
+def hooks(tmp_path: Path) -> Iterator[Hooks]:
+    with opened(tmp_path, variables={"ORMAH_WHISPER_NUDGE_INTERVAL": "0"}) as ormah:
         yield Hooks(Whisper.of(ormah))
-    finally:
-        ormah.close()
 
 
 def body(harness: str, event: str, space: str = "", **said: Any) -> bytes:
@@ -78,10 +67,6 @@ def test_every_so_many_prompts_the_transcript_is_handed_over(hooks: Hooks) -> No
             body("claude-code", "UserPromptSubmit", session_id="s", transcript_path="/t", prompt="/clear", agent_id="a")
         )
     assert handed == [Transcript("claude-code", "UserPromptSubmit", "s", "/t", "kiosk")] * 2
-
-
-def test_without_anybody_to_hand_over_to_nothing_happens(hooks: Hooks) -> None:
-    assert hooks.answer(body("codex", "Stop", session_id="s", transcript_path=None)) == b""
 
 
 def test_who_has_gone_was_told_nothing(hooks: Hooks) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pytest
 from ormahd.errors import NoRoom, NotReady, Unavailable
 from ormahd.index.database import Database
 from ormahd.process import own_files
-from ormahd.process.sql import DatabaseFault, fault_of
 
 
 @pytest.fixture
@@ -63,21 +61,6 @@ def test_where_no_file_can_be_it_is_refused_with_the_folders_name(tmp_path: Path
     (tmp_path / "file").write_text("")
     with pytest.raises(Unavailable, match=f"the index cannot be kept in {tmp_path}"):
         Database(tmp_path / "file" / "below" / "it")
-
-
-def test_errors_are_told_apart(tmp_path: Path) -> None:
-    noise = tmp_path / "noise"
-    noise.write_bytes(os.urandom(9000))
-
-    def error_of(select: str, name: str) -> sqlite3.Error:
-        with pytest.raises(sqlite3.Error) as caught:
-            sqlite3.connect(name, uri=True).execute(select)
-        return caught.value
-
-    assert fault_of(error_of("SELECT * FROM sqlite_schema", str(noise))) is DatabaseFault.DAMAGED
-    assert fault_of(error_of("SELECT * FROM gone", ":memory:")) is DatabaseFault.DAMAGED
-    assert fault_of(error_of("SELECT 1", f"file:{tmp_path}/gone?mode=rw")) is DatabaseFault.DAMAGED
-    assert fault_of(error_of("SELEC 1", ":memory:")) is DatabaseFault.OTHER
 
 
 def test_a_full_disk_is_named_and_the_next_write_is_tried(database: Database) -> None:

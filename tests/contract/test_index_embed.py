@@ -1,7 +1,6 @@
 """The real model: the vectors that sentence-transformers gives, its tokens beside them, and what happens without files."""
 
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -79,40 +78,6 @@ def test_a_long_question_keeps_its_beginning_and_its_end(embedder: Model) -> Non
     for word in ("pineapple", "helicopter"):
         assert embedder._tokenizer.encode(word, add_special_tokens=False).ids[0] in tokens
     assert len(tokens) <= embedder.window
-
-
-@pytest.mark.soak  # the suite has ten minutes
-def test_the_basis_is_found_again_after_the_index_is_deleted(embedder: Model, tmp_path: Path) -> None:
-    one = embedder._load_basis(tmp_path / "one")
-    kept = embedder._load_basis(tmp_path / "one")
-    other = embedder._load_basis(tmp_path / "other")
-    assert one.tobytes() == other.tobytes() == kept.tobytes()
-    (file,) = (tmp_path / "one").iterdir()
-    file.write_bytes(b"garbage")
-    assert embedder._load_basis(tmp_path / "one").tobytes() == one.tobytes()
-
-
-def test_many_threads_ask_while_one_embeds(embedder: Model) -> None:
-    expected = embedder.embed_query("what about tea?")
-    failures: list[BaseException] = []
-    stop = threading.Event()
-
-    def ask() -> None:
-        try:
-            while not stop.is_set():
-                found = embedder.embed_query("what about tea?")
-                assert np.allclose(found.vector, expected.vector, atol=1e-5)
-        except BaseException as error:  # noqa: BLE001  # a thread's failure is shown by the test
-            failures.append(error)
-
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    embedder.embed_documents(TEXTS)
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert not failures
 
 
 def test_missing_files_name_the_mend(tmp_path: Path) -> None:

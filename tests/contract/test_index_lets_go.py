@@ -53,34 +53,6 @@ def test_chroma_rests_while_nobody_needs_it(tmp_path: Path, monkeypatch: pytest.
     index.close()
 
 
-def test_chroma_waits_while_somebody_asks_but_not_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To open it, and to write to it, holds up whoever asks, and nobody needs it where all vectors are compared anyway."""
-    for name in ("REST_S", "QUIET_S"):
-        monkeypatch.setattr(vector_store, name, 0.02)
-    monkeypatch.setattr(vector_store, "LONGEST_S", 3600.0)
-    monkeypatch.setattr(
-        priority, "LATELY_S", 3600.0
-    )  # whoever asked once asks all the time, however busy this machine is
-    monkeypatch.setattr(priority, "_searched", 0.0)
-    priority.searched()
-    index = open_index(tmp_path / "index", attach=True, exact_pieces=1000)
-    apply(index, vault(50))
-    assert index.wait_filled(60)
-    active = index.indexer.active
-    assert active is not None
-    time.sleep(0.5)
-    assert active.chroma is None, "opened while somebody asked"
-    monkeypatch.setattr(priority, "LATELY_S", 0.0)
-    apply(index, vault(1, start=50))
-    until(lambda: active.chroma is not None)
-    active.rest()
-    monkeypatch.setattr(priority, "LATELY_S", 3600.0)
-    monkeypatch.setattr(vector_store, "LONGEST_S", 0.1)
-    apply(index, vault(1, start=51))
-    until(lambda: active.chroma is not None, "what is put off")
-    index.close()
-
-
 @pytest.fixture
 def given_back(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Set whenever memory is returned to the system."""
@@ -108,25 +80,6 @@ def test_memory_is_given_back_soon_after_many_were_embedded_ahead(
     assert not given_back.wait(0.5), "not after each memory"
     index.embed_ahead([(None, WORDS[3])], urgent=False)
     apply(index, vault(1, start=1))
-    assert given_back.wait(120)
-    index.close()
-
-
-def test_memory_is_given_back_now_and_then_while_one_question_follows_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given_back: threading.Event
-) -> None:
-    monkeypatch.setattr(indexer, "GIVE_BACK_S", 0.05)
-    index = start(tmp_path / "index")
-    apply(index, vault(50))
-    assert given_back.wait(120), "what was embedded is over"
-    given_back.clear()
-    monkeypatch.setattr(indexer, "GIVE_BACK_AGAIN_S", 0.05)
-    monkeypatch.setattr(indexer, "GIVE_BACK_CPU_S", 3600.0)
-    index.indexer.wake()
-    assert not given_back.wait(0.5), "where nothing was done there is nothing to return"
-    monkeypatch.setattr(indexer, "GIVE_BACK_CPU_S", 0.0)
-    monkeypatch.setattr(indexer, "SWEEP_S", 0.0)
-    index.indexer.wake()
     assert given_back.wait(120)
     index.close()
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import shutil
 import tempfile
 import threading
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +24,6 @@ from ormahd.model.node import Strength
 from tests.contract.index_notes import NOW, SAVED, apply, node_id, note, open_index, triples
 from tests.contract.test_index_rebuild import answers, dump, play, steps
 from tests.examples import examples
-from tests.house import wait_until
 
 
 class Told:
@@ -192,34 +189,6 @@ def test_it_is_dropped_when_nobody_asks(index: Index, monkeypatch: pytest.Monkey
     pasts.close()
 
 
-def test_texts_of_then_are_embedded_as_they_are_asked_about(index: Index) -> None:
-    """Those that share words with the question first; what is too much is found by its words, and that is said."""
-    apply(index, {f"n{number}.md": note(number, f"today {number}") for number in range(12)})
-    pasts = Snapshots(index, lambda: NOW)
-    then = {f"n{number}.md": note(number, f"yesterday {number}") for number in range(10)}
-    then |= {f"n{number}.md": note(number, f"clover {number}") for number in (10, 11)}
-    near = Hashing().embed_query("clover yesterday").vector
-    seen: list[Any] = []
-    with at(pasts, "one", Told(then)) as (past, _):
-        assert past.degraded == ["vectors"]
-        assert len(past.search_text("yesterday", 20)) == 10
-        assert past.search_vectors(near, 20) == []
-        past.fill(["clover"], lambda *step: seen.append(step), quick=True)
-        assert {one for one, _ in past.search_vectors(near, 20)} == {node_id(10), node_id(11)}
-        past.fill(["clover"], silent, quick=False, most=4)
-        assert len(past.search_vectors(near, 20)) == 6
-        past.fill(["nothing"], silent, quick=False, seconds=0.0)
-        past.fill(["nothing"], silent, quick=False, stopped=lambda: True)
-        assert (len(past.search_vectors(near, 20)), past.degraded) == (6, ["vectors"])
-    assert seen == [(0, 2, "embedding")]
-    with at(pasts, "two", Told(then)) as (past, _):
-        assert len(past.search_vectors(near, 20)) == 6, "today's index kept what was made"
-        past.fill([], silent, quick=False)
-        assert (len(past.search_vectors(near, 20)), past.degraded) == (12, [])
-    pasts.close()
-    assert index.verify() == []
-
-
 def test_without_a_model_words_answer_and_with_it_the_state_is_made_anew(tmp_path: Path) -> None:
     index = open_index(tmp_path / "index")
     apply(index, {"a.md": note(1, "alpha")})
@@ -242,27 +211,6 @@ def test_without_a_model_words_answer_and_with_it_the_state_is_made_anew(tmp_pat
     index.close()
 
 
-def test_a_file_with_conflict_markers_is_not_there_whatever_it_is_today(index: Index) -> None:
-    apply(index, {"a.md": note(1, "alpha today")})
-    pasts = Snapshots(index, lambda: NOW)
-    marked = note(1, "alpha") + b"<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n"
-    with at(pasts, "one", Told({"a.md": marked})) as (past, _):
-        assert past.known() == {}
-    pasts.close()
-
-
-def test_progress_is_told(index: Index) -> None:
-    apply(index, {})
-    pasts = Snapshots(index, lambda: NOW)
-    seen: list[Any] = []
-    count = pasts_module.BATCH + 10
-    with at(pasts, "one", Told({f"n{number}.md": note(number, str(number)) for number in range(count)}), seen=seen):
-        pass
-    assert seen[0] == (0, 0, "copying")
-    assert ("reading", pasts_module.BATCH) in [(stage, done) for done, total, stage in seen if total == count]
-    pasts.close()
-
-
 def test_a_full_disk_is_said_and_leaves_nothing(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     apply(index, {"a.md": note(1, "alpha")})
     pasts = Snapshots(index, lambda: NOW)
@@ -272,100 +220,3 @@ def test_a_full_disk_is_said_and_leaves_nothing(index: Index, monkeypatch: pytes
         pass
     assert folders(index) == []
     pasts.close()
-
-
-def test_closing_ends_a_build(index: Index) -> None:
-    apply(index, {})
-    pasts = Snapshots(index, lambda: NOW)
-    reading, closing = threading.Event(), threading.Event()
-    files = {f"n{number}.md": note(number, str(number)) for number in range(pasts_module.BATCH * 2)}
-
-    class Slow(Told):
-        def read(self, files: Sequence[tuple[str, str]]) -> Iterator[bytes]:
-            for at, found in enumerate(super().read(files)):
-                if at == 1:
-                    reading.set()
-                    assert closing.wait(120)
-                yield found
-
-    failed: list[BaseException] = []
-
-    def ask() -> None:
-        try:
-            with at(pasts, "one", Slow(files)):
-                pass
-        except Unavailable as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=ask)
-    thread.start()
-    assert reading.wait(120)
-    closer = threading.Thread(target=pasts.close)
-    closer.start()
-    wait_until(lambda: pasts._closed, "closing to begin")
-    closing.set()
-    thread.join(120)
-    closer.join(120)
-    assert [error.message for error in failed] == ["the daemon is stopping"]  # type: ignore[attr-defined]
-    assert folders(index) == []
-
-
-def test_several_ask_for_the_same_state_at_once(index: Index) -> None:
-    apply(index, {f"n{number}.md": note(number, f"text {number}") for number in range(50)})
-    pasts = Snapshots(index, lambda: NOW)
-    then = {f"n{number}.md": note(number, f"then {number}") for number in range(50)}
-    made: list[Told] = []
-    found: list[int] = []
-
-    def load() -> tuple[Told, Mapping[str, Strength]]:
-        made.append(Told(then))
-        return made[-1], {}
-
-    def ask() -> None:
-        with pasts.at("one", NOW, load, lambda *_: None) as (past, _):
-            found.append(len(past.search_text("then", 100)))
-
-    threads = [threading.Thread(target=ask) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    assert found == [50] * 6
-    assert len(made) == 1
-    pasts.close()
-
-
-@pytest.mark.parametrize("way_out", ["another state", "dropped", "closed", "a trial"])
-def test_a_state_that_is_let_go_leaves_no_memory_and_no_thread(index: Index, way_out: str) -> None:
-    """By itself: what is in a ring, and was left alone by the search for garbage meanwhile, would stay for good."""
-    apply(index, {f"n{number}.md": note(number, f"text {number}") for number in range(20)})
-    assert index.wait_filled(60)
-    pasts = Snapshots(index, lambda: NOW)
-    told = Told({f"n{number}.md": note(number, f"other {number}") for number in range(20)})
-    threads = threading.active_count()
-    gc.collect()
-    gc.freeze()
-    try:
-        if way_out == "a trial":
-            with pasts.trial({"n3.md": note(3, "three as it will be")}, NOW) as past:
-                assert past.search_text(["three"], 5)
-                kept = weakref.ref(past)
-        else:
-            with at(pasts, "one", told) as (past, _):
-                past.fill(["other"], silent, quick=False)
-                assert past.search_vectors(Hashing().embed_query("other 3").vector, 5)
-                assert past.search_text(["other"], 5)
-                kept = weakref.ref(past)
-        del past
-        gc.freeze()
-        if way_out == "another state":
-            with at(pasts, "two", told):
-                pass
-        elif way_out == "dropped":
-            pasts.drop()
-        pasts.close()
-        assert kept() is None
-        wait_until(lambda: threading.active_count() <= threads, "its threads have ended")
-    finally:
-        gc.unfreeze()
-        pasts.close()

@@ -64,42 +64,6 @@ def test_without_a_model(tmp_path: Path) -> None:
     index.close()
 
 
-def test_what_other_notes_have_is_not_embedded_again(tmp_path: Path) -> None:
-    index, _ = filled(tmp_path)
-    apply(index, {path(901): note(901, SECRET)})
-    apply(index, {}, [path(901)])
-    index.scour()
-    assert index.pending() == 0
-    index.close()
-
-
-def test_readers_go_on_meanwhile(tmp_path: Path) -> None:
-    import threading
-
-    index, _ = filled(tmp_path)
-    stop, faults = threading.Event(), []
-
-    def read() -> None:
-        try:
-            while not stop.is_set():
-                assert len(nearest(index, "only7")) == 5
-                assert index.count() == 50
-        except Exception as fault:  # noqa: BLE001 - handed on to the test's own thread
-            faults.append(fault)
-
-    threads = [threading.Thread(target=read) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for _ in range(3):
-        index.scour()
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert faults == []
-    assert holding(tmp_path) == []
-    index.close()
-
-
 def test_what_goes_while_it_is_embedded_leaves_no_embedding(tmp_path: Path) -> None:
     index = start(tmp_path)
     embedder = embedder_of(index)

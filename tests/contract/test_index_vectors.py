@@ -6,10 +6,8 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from ormahd.embedding import token_vectors
 from ormahd.embedding.embedder import DocumentVectors, Hashing, QueryVectors
 from ormahd.index.index import Index
 from ormahd.index.rows import Filter
@@ -296,44 +294,6 @@ def test_filters_widen_or_score_exactly(tmp_path: Path) -> None:
     assert len(rest) == 300
     assert not {one for one, _ in rest} & web
     assert index.search_vectors(vector, 5, Filter(spaces=("none",))) == []
-    index.close()
-
-
-def test_tokens_are_ready_for_maxsim(tmp_path: Path) -> None:
-    index = start(tmp_path / "index")
-    apply(
-        index,
-        {
-            path(1): note(1, "apple banana"),
-            path(2): note(2, "cherry apple date"),
-            path(3): note(3, long_text()),
-        },
-    )
-    assert index.wait_filled(60)
-    query = question("banana date")
-    tokens = index.tokens([node_id(2), node_id(1), node_id(9)], query.vector)
-    assert tokens is not None
-    assert tokens.ids == [node_id(2), node_id(1)]
-    assert tokens.offsets.tolist() == [0, 3, 5]
-    sims = token_vectors.cosines(tokens.packed, query.tokens).T
-    best = np.maximum.reduceat(sims, tokens.offsets[:-1], axis=1)
-    assert best[0, 1] > 0.97  # banana in note 1
-    assert best[1, 0] > 0.97  # date in note 2
-    assert best[0, 0] < 0.7
-    rarity = index.idf(question("apple banana unknown").token_ids)
-    assert rarity[0] < rarity[1] < rarity[2]
-    # of a long note only the pieces nearest to the question
-    hit = question("needle needle needle")
-    long = index.tokens([node_id(3)], hit.vector, pieces=2)
-    assert long is not None
-    assert token_vectors.cosines(long.packed, hit.tokens).max() > 0.97
-    assert long.offsets[-1] <= 2 * 256
-    vectors = index.vectors(node_id(3))
-    assert vectors is not None
-    assert len(vectors) > 4
-    assert index.cosines(hit.vector, [node_id(3)])[node_id(3)] == pytest.approx(
-        float((vectors @ hit.vector).max()), abs=1e-5
-    )
     index.close()
 
 

@@ -15,15 +15,12 @@ from ormahd.jobs.job import Done, PlannedChange, RunContext, Step
 from ormahd.jobs.runner import IndexUpdater
 from ormahd.model.change import Kind
 from ormahd.model.node import CreateNodeRequest
-from ormahd.state.runs import CUT_OFF, Runs
+from ormahd.state.runs import CUT_OFF
+from tests.contract import jobs_house
 from tests.contract.jobs_house import ME, House, Small, ask, asking, open_house, tag, tagging
 from tests.house import wait_until
 
-
-@pytest.fixture
-def house(monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
-    with open_house(monkeypatch) as found:
-        yield found
+house = jobs_house.house
 
 
 # One commit a change
@@ -31,8 +28,8 @@ def house(monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
 
 def test_each_change_is_a_commit_that_says_why_and_can_be_undone(house: House) -> None:
     ids = house.several(3)
-    before, start = house.files(), house.head()
-    (ran,) = house.run(tagging())
+    before, start = house.files(), house.head
+    (ran,) = house.runs(tagging())
     assert (ran.proposals, ran.applied, ran.skipped, ran.error, ran.more) == (3, 3, 0, None, False)
     assert ran.planned == [f"Tagged: Memory number {number:02}" for number in range(3)]
     made = house.git("rev-list", "--reverse", f"{start}..HEAD").split()
@@ -53,15 +50,6 @@ def test_each_change_is_a_commit_that_says_why_and_can_be_undone(house: House) -
     house.sound()
 
 
-def test_a_second_run_finds_nothing(house: House) -> None:
-    house.several(2)
-    house.run(tagging())
-    start = house.head()
-    (ran,) = house.run(tagging())
-    assert (ran.proposals, ran.applied, ran.commits) == (0, 0, [])
-    assert house.head() == start
-
-
 # Limits
 
 
@@ -76,14 +64,12 @@ def test_a_second_run_finds_nothing(house: House) -> None:
     ],
     ids=["commits", "commits, forced", "20 always", "a share", "a share, forced"],
 )
-def test_limits(
-    monkeypatch: pytest.MonkeyPatch, notes: int, most: int, share: float, force: bool, applied: int
-) -> None:
-    with open_house(monkeypatch, jobs__max_changes=most) as house:
+def test_limits(notes: int, most: int, share: float, force: bool, applied: int) -> None:
+    with open_house(**{"jobs.max_changes": most}) as house:
         house.max_share = share
         house.several(notes)
-        start = house.head()
-        (ran,) = house.run(tagging(), force=force)
+        start = house.head
+        (ran,) = house.runs(tagging(), force=force)
         assert ran.applied == len(ran.commits) == applied
         assert int(house.git("rev-list", "--count", f"{start}..HEAD")) == applied
         over = applied < notes
@@ -92,10 +78,10 @@ def test_limits(
         assert len(ran.planned) == applied, "what is over the limit would not be done"
 
 
-def test_the_next_runs_do_the_rest_and_then_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    with open_house(monkeypatch, jobs__max_changes=2) as house:
+def test_the_next_runs_do_the_rest_and_then_end() -> None:
+    with open_house(**{"jobs.max_changes": 2}) as house:
         house.several(5)
-        assert [house.run(tagging())[0].applied for _ in range(4)] == [2, 2, 1, 0]
+        assert [house.runs(tagging())[0].applied for _ in range(4)] == [2, 2, 1, 0]
 
 
 def test_a_change_of_many_parts_counts_for_all_of_them(house: House) -> None:
@@ -107,7 +93,7 @@ def test_a_change_of_many_parts_counts_for_all_of_them(house: House) -> None:
             change = tag(turn.ormah, node_id, "heavy")
             yield PlannedChange(change.kind, change.subject, change.body, change.edits, change.based_on, weight)
 
-    (ran,) = house.run(Small("heavy", plan))
+    (ran,) = house.runs(Small("heavy", plan))
     assert [bool(house.tags(one)) for one in ids] == [False, True, True, False]
     assert ran.dropped == [
         "Tagged: Memory number 00: more than a whole run may change (--force)", "Tagged: Memory number 03: over the limit of one run",
@@ -119,14 +105,14 @@ def test_a_change_of_many_parts_counts_for_all_of_them(house: House) -> None:
 
 def test_a_dry_run_changes_nothing(house: House) -> None:
     one, two = house.several(2)
-    runner = house.runner(tagging(), asking(ask(house.ormah, one, two)), IndexUpdater())
-    before, head, tables = house.files(), house.head(), _tables(house)
+    runner = house.runner_of(tagging(), asking(ask(house.ormah, one, two)), IndexUpdater())
+    before, head, tables = house.files(), house.head, _tables(house)
     ran = runner.run(list(runner.jobs), dry=True)
     assert [(each.proposals, each.asked, each.applied, each.commits) for each in ran] == [
         (2, 0, 0, []), (1, 1, 0, []), (0, 0, 0, []),
     ]  # fmt: skip
     assert ran[1].planned == ["proposal: Tag “Memory number 00” as asked"]
-    assert (house.files(), house.head(), _tables(house)) == (before, head, tables)
+    assert (house.files(), house.head, _tables(house)) == (before, head, tables)
 
 
 def _tables(house: House) -> list[str]:
@@ -145,13 +131,13 @@ def test_a_persons_edit_between_plan_and_commit_drops_that_one_change(house: Hou
         if number == 1:
             file.write_text(file.read_text() + "\nA person was here.\n")
 
-    (ran,) = house.run(tagging(then=edit))
+    (ran,) = house.runs(tagging(then=edit))
     assert (ran.applied, ran.skipped) == (2, 1)
     assert ran.dropped == [f"Tagged: Memory number 01: {file.relative_to(house.vault)} was edited meanwhile"]
     assert "A person was here." in file.read_text()
     assert [bool(house.tags(one)) for one in ids] == [True, False, True]
     house.ormah.reconciler.scan()
-    assert [ran.applied for ran in house.run(tagging())] == [1]
+    assert [ran.applied for ran in house.runs(tagging())] == [1]
     assert "A person was here." in file.read_text()
     assert house.tags(ids[1]) == ("met",)
 
@@ -173,7 +159,7 @@ def test_what_makes_no_sense_any_more_is_dropped_and_said(house: House) -> None:
             made[3].kind, made[3].subject, "", made[3].edits, made[3].based_on, done=lambda: told.append("done")
         )
 
-    (ran,) = house.run(Small("mixed", plan))
+    (ran,) = house.runs(Small("mixed", plan))
     assert (ran.proposals, ran.applied, ran.skipped, ran.error) == (4, 1, 3, None)
     assert [line.partition(": ")[2].split(" (")[0] for line in ran.dropped] == [
         f"Memory number 00: the note of {ids[0][:8]}", "it is the self node", "it is so already",
@@ -187,9 +173,9 @@ def test_nothing_is_begun_while_git_is_held(house: House) -> None:
 
     def hold(number: int) -> None:
         if number == 1:
-            marker.write_text(house.head() + "\n")
+            marker.write_text(house.head + "\n")
 
-    runner = house.runner(tagging(then=hold))
+    runner = house.runner_of(tagging(then=hold))
     (ran,) = runner.run(["tagger"])
     assert (ran.applied, ran.error) == (1, "git is held: a merge is under way; what is left waits for the next run")
     marker.unlink()
@@ -211,7 +197,7 @@ def test_a_job_that_fails_does_not_stop_the_others(house: House) -> None:
         yield Done()
 
     house.several(2)
-    runner = house.runner(Small("broken", broken), Small("refused", refused), tagging())
+    runner = house.runner_of(Small("broken", broken), Small("refused", refused), tagging())
     ran = runner.run(list(runner.jobs))
     assert [each.applied for each in ran] == [2, 0, 2]
     errors = ["a fault of its own: ZeroDivisionError('a fault')", "the model is not there", None]
@@ -224,40 +210,23 @@ def test_a_job_that_fails_does_not_stop_the_others(house: House) -> None:
 
 def test_the_record_outlives_the_daemon(house: House) -> None:
     house.several(2)
-    runner = house.runner(tagging())
+    runner = house.runner_of(tagging())
     assert (runner.tasks()[0].past.last_run, runner.tasks()[0].past.run_count) == (None, 0)
     house.go(hours=5)
     runner.run(["tagger"])
     ran = house.now
     house.go(hours=5)
     house.again()
-    past = house.runner(tagging()).tasks()[0].past
+    past = house.runner_of(tagging()).tasks()[0].past
     assert (past.last_run, past.last_success, past.last_error, past.run_count) == (ran, ran, None, 1)
 
 
 def test_a_run_that_was_cut_off_says_so(house: House) -> None:
-    runner = house.runner(tagging())
+    runner = house.runner_of(tagging())
     runner.runs.begin("run", "tagger")
     house.again()
-    past = house.runner(tagging()).tasks()[0].past
+    past = house.runner_of(tagging()).tasks()[0].past
     assert past.last_error == CUT_OFF
-
-
-def test_the_fault_of_a_run_reaches_who_asked(house: House) -> None:
-    runner = house.runner(tagging())
-    house.ormah.state.close()
-    with pytest.raises(Exception, match="closed database"):
-        runner.run(["tagger"])
-    house.ormah.state = type(house.ormah.state)(house.ormah.state.path.parent, clock=house.ormah.clock)
-
-
-def test_names(house: House) -> None:
-    runner = house.runner(tagging(), IndexUpdater())
-    assert runner.named("all") == ["tagger", "index_updater"]
-    assert runner.named("tagger") == ["tagger"]
-    for name in ("all", "nope"):
-        with pytest.raises(NotFound, match="there is no job"):
-            runner.named(name, one=True)
 
 
 # Pauses, one at a time, stopping
@@ -284,7 +253,7 @@ class Asked(threading.Thread):
 
     def __init__(self, house: House, *jobs: Small, runner: object = None, **more: bool) -> None:
         super().__init__(daemon=True)
-        self.runner = runner or house.runner(*jobs)
+        self.runner = runner or house.runner_of(*jobs)
         self.names, self.more = [job.name for job in jobs], more
         self.ran: list[RunTaskResult] = []
         self.error: Exception | None = None
@@ -304,11 +273,11 @@ class Asked(threading.Thread):
 
 def test_a_pause_outlives_the_daemon_and_a_job_that_is_named_runs_all_the_same(house: House) -> None:
     house.several(1)
-    runner = house.runner(tagging(), IndexUpdater())
+    runner = house.runner_of(tagging(), IndexUpdater())
     runner.pause(["tagger"])
     since = house.now
     house.again()
-    runner = house.runner(tagging(), IndexUpdater())
+    runner = house.runner_of(tagging(), IndexUpdater())
     assert [task.paused for task in runner.tasks()] == [since, None]
     assert [ran.job for ran in runner.run(["tagger", "index_updater"], by_itself=True)] == ["index_updater"]
     assert [ran.applied for ran in runner.run(["tagger"])] == [1]
@@ -319,7 +288,7 @@ def test_a_pause_outlives_the_daemon_and_a_job_that_is_named_runs_all_the_same(h
 def test_a_job_that_is_paused_while_it_runs_ends_after_the_change_it_is_at(house: House) -> None:
     house.several(3)
     thinking, after = Thinking(), tagging("after", "after")
-    runner = house.runner(thinking.job, after)
+    runner = house.runner_of(thinking.job, after)
     asked = Asked(house, thinking.job, after, runner=runner)
     thinking.reached()
     assert [task.running for task in runner.tasks()] == [True, False]
@@ -338,7 +307,7 @@ def test_a_job_that_is_paused_while_it_runs_ends_after_the_change_it_is_at(house
 def test_one_run_at_a_time_and_a_scan_beside_it(house: House) -> None:
     house.several(2)
     thinking, second, scan = Thinking(), tagging("second", "second"), IndexUpdater()
-    runner = house.runner(thinking.job, second, scan)
+    runner = house.runner_of(thinking.job, second, scan)
     one = Asked(house, thinking.job, runner=runner)
     thinking.reached()
     said: list[str] = []
@@ -355,7 +324,7 @@ def test_one_run_at_a_time_and_a_scan_beside_it(house: House) -> None:
 def test_stopping_ends_a_run_after_the_change_it_is_at(house: House) -> None:
     house.several(3)
     thinking, after = Thinking(), tagging("after", "after")
-    runner = house.runner(thinking.job, after)
+    runner = house.runner_of(thinking.job, after)
     asked = Asked(house, thinking.job, after, runner=runner)
     thinking.reached()
     waiting = Asked(house, after, runner=runner)
@@ -368,7 +337,7 @@ def test_stopping_ends_a_run_after_the_change_it_is_at(house: House) -> None:
     assert isinstance(waiting.error, Unavailable)
     house.again()
     house.sound()
-    assert [ran.applied for ran in house.run(tagging("thinker", "thinker"))] == [2], "the next life does the rest"
+    assert [ran.applied for ran in house.runs(tagging("thinker", "thinker"))] == [2], "the next life does the rest"
 
 
 def test_nobody_waits_for_a_job_that_thinks(house: House) -> None:
@@ -382,16 +351,3 @@ def test_nobody_waits_for_a_job_that_thinks(house: House) -> None:
     assert [ran.applied for ran in asked.end()] == [2]
     assert [house.tags(one) for one in ids] == [("thinker",)] * 2
     house.sound()
-
-
-def test_what_is_remembered_of_runs(house: House) -> None:
-    runs = Runs(house.ormah.state)
-    runs.born(["a"])
-    assert runs.latest("a") == house.now
-    assert runs.latest("never heard of") is None
-    for number in range(600):
-        house.go(hours=1)
-        runs.begin(f"run{number}", "a")
-        runs.end(f"run{number}", "a", error=None, proposals=1, applied=1, skipped=0, commits=[], milliseconds=1.0)
-    assert runs.past("a").run_count <= 501
-    assert runs.latest("a") == house.now

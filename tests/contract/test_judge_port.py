@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from ormahd.judge import make
-from ormahd.judge.asking import Asker, JudgeQuestion, Unusable
+from ormahd.judge.asking import Asker
 from ormahd.judge.model_judge import WHOLE, ModelJudge
 from ormahd.judge.own_sessions import MARK, is_own_session
 from ormahd.judge.port import JudgeGone, Pair, ShownMemory
@@ -79,28 +80,30 @@ class Bench:
         return {one.kind: one.reason for one in self.log.troubles()}
 
 
-@pytest.fixture(params=["command", "openai"])
-def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
-    with served(tmp_path) as server:
-        found = Bench(tmp_path, request.param, server)
+@contextmanager
+def benches(folder: Path, kind: str) -> Iterator[Bench]:
+    with served(folder) as server:
+        found = Bench(folder, kind, server)
         yield found
         found.state.close()
+
+
+@pytest.fixture(params=["command", "openai"])
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+    with benches(tmp_path, request.param) as found:
+        yield found
 
 
 @pytest.fixture
 def endpoint(tmp_path: Path) -> Iterator[Bench]:
-    with served(tmp_path) as server:
-        found = Bench(tmp_path, "openai", server)
+    with benches(tmp_path, "openai") as found:
         yield found
-        found.state.close()
 
 
 @pytest.fixture
 def program(tmp_path: Path) -> Iterator[Bench]:
-    with served(tmp_path) as server:
-        found = Bench(tmp_path, "command", server)
+    with benches(tmp_path, "command") as found:
         yield found
-        found.state.close()
 
 
 def shown(content: str, title: str | None = None, **more: Any) -> ShownMemory:
@@ -178,13 +181,6 @@ def test_a_judge_that_is_always_rude_is_left_alone(bench: Bench) -> None:
     assert bench.same() == [True, False]
 
 
-def test_an_answer_of_nothing_is_none(bench: Bench) -> None:
-    bench.behaves("nothing")
-    with pytest.raises(JudgeGone, match=r"nothing|empty"):
-        bench.same()
-    assert "down" in bench.troubles()
-
-
 # ---------------------------------------------------------------- silence
 
 
@@ -220,21 +216,6 @@ def test_a_judge_that_fails_is_named_and_left_alone(kind: str, mode: str, reason
         assert bench.same() == [True, False]
         assert bench.log.troubles() == []
         bench.state.close()
-
-
-def test_pauses_grow_up_to_an_hour(endpoint: Bench) -> None:
-    endpoint.behaves("denied")
-    pauses = []
-    for _ in range(9):
-        with pytest.raises(JudgeGone):
-            endpoint.same()
-        until = endpoint.asker.left_alone_until
-        assert until is not None
-        pauses.append((until - endpoint.now).total_seconds() / 60)
-        endpoint.now = until
-    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
-    (trouble,) = endpoint.log.troubles()
-    assert (trouble.since, trouble.times) == (DAY, 9)
 
 
 def test_a_stop_ends_a_call_at_once(bench: Bench) -> None:
@@ -453,28 +434,6 @@ def test_an_agents_headless_mode_is_read(program: Bench, agent: str, monkeypatch
 # ---------------------------------------------------------------- the endpoint
 
 
-def test_a_clock_that_was_set_back_leaves_no_judge_alone_for_ever(endpoint: Bench) -> None:
-    endpoint.behaves("denied")
-    with pytest.raises(JudgeGone):
-        endpoint.same()
-    endpoint.behaves("honest")
-    endpoint.go(days=-30)
-    assert endpoint.same() == [True, False]
-
-
-def test_another_judge_begins_without_the_troubles_of_the_one_before(endpoint: Bench) -> None:
-    endpoint.log.about("openai one")
-    endpoint.behaves("denied")
-    with pytest.raises(JudgeGone):
-        endpoint.same()
-    spent = endpoint.log.spent("2026-11-21")
-    endpoint.log.about("openai one")
-    assert endpoint.troubles().keys() == {"down"}
-    endpoint.log.about("openai two")
-    assert endpoint.troubles() == {}
-    assert endpoint.log.spent("2026-11-21") == spent
-
-
 def test_the_endpoint_is_asked_with_a_schema_and_a_key(endpoint: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     file = endpoint.folder / "key"
@@ -512,33 +471,19 @@ def test_an_endpoint_without_schemas_is_asked_without(endpoint: Bench) -> None:
     assert ["response_format" in body for _, _, body in endpoint.server.requests] == [True, False, False]
 
 
-def test_an_open_question_of_any_number_of_items(endpoint: Bench) -> None:
-    """What extraction asks: an empty list is an answer, and a broken one keeps the batch."""
-    from ormahd.judge.model_judge import ContrastAnswer
-
-    question = JudgeQuestion("memories", "Find them.", [], ContrastAnswer)
-    assert endpoint.asker.ask(question) == ()
-    endpoint.behaves("prose")
-    with pytest.raises(Unusable):
-        endpoint.asker.ask(question)
+OWN_FOLDER = "ormah/3021d668-a75c-4acb-b620-59ac1f871c1d-0a1b2c3d/judge"
 
 
 @pytest.mark.parametrize(
-    "known",
+    ("known", "own"),
     [
-        {"cwd": "/home/a/.local/state/ormah/3021d668-a75c-4acb-b620-59ac1f871c1d-0a1b2c3d/judge"},
-        {"transcript": "/home/a/.claude/projects/-home-a--local-state-ormah-3021d668-a75c-4acb-b620-59ac1f871c1d-0a1b2c3d-judge/x.jsonl"},
-        {"text": f"{MARK}\nYou look after"}, {"environ": {"ORMAH_JUDGING": "1"}},
+        ({"cwd": f"/home/a/.local/state/{OWN_FOLDER}"}, True),
+        ({"transcript": f"/home/a/.claude/projects/-home-a--local-state-{OWN_FOLDER.replace('/', '-')}/x.jsonl"}, True),
+        ({"text": f"{MARK}\nYou look after"}, True), ({"environ": {"ORMAH_JUDGING": "1"}}, True),
+        ({}, False), ({"cwd": "/home/a/judge"}, False), ({"cwd": "/home/a/src/ormah/judge"}, False),
+        ({"text": f"what is {MARK}?"}, False), ({"environ": {"ORMAH_SPACE": "x"}}, False),
+        ({"transcript": "/home/a/.claude/projects/-home-a-src-ormah-judge/x.jsonl"}, False),
     ],
 )  # fmt: skip
-def test_the_judges_own_sessions_are_known_by_each_sign(known: dict[str, Any]) -> None:
-    assert is_own_session(**known)
-
-
-@pytest.mark.parametrize(
-    "known",
-    [{}, {"cwd": "/home/a/judge"}, {"cwd": "/home/a/src/ormah/judge"}, {"text": f"what is {MARK}?"}, {"environ": {"ORMAH_SPACE": "x"}},
-     {"transcript": "/home/a/.claude/projects/-home-a-src-ormah-judge/x.jsonl"}],
-)  # fmt: skip
-def test_other_sessions_are_not(known: dict[str, Any]) -> None:
-    assert not is_own_session(**known)
+def test_the_judges_own_sessions_are_known_by_each_sign(known: dict[str, Any], own: bool) -> None:
+    assert is_own_session(**known) is own

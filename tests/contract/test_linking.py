@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ormahd.errors import BadRequest, Conflict, NotFound, OrmahError
+from ormahd.errors import BadRequest, NotFound, OrmahError
 from ormahd.jobs.job import apply
 from ormahd.jobs.links.change import MAX_REASON, Draft, EdgeToAdd
 from ormahd.model.node import ABOUT_SELF, EdgeType, LinkRequest
@@ -129,23 +129,6 @@ def test_a_secret_in_a_reason_is_taken_out(house: JobsHouse) -> None:
     drawn(house, EdgeToAdd(a, b, S, 0.5, f"the token is {token}"))
     assert token.encode() not in house.data(a)
     assert b"the token is" in house.data(a)
-
-
-def test_a_note_that_is_being_edited_is_left_alone(house: JobsHouse) -> None:
-    a, b, c = three(house)
-    for node_id in (a, b):
-        path = house.path(node_id)
-        path.write_text(path.read_text() + "And")
-        for wish in (EdgeToAdd(a, b, S), EdgeToAdd(c, node_id, S)):
-            with pytest.raises(Conflict, match="edited meanwhile"):
-                drawn(house, wish)
-        house.ormah.reconciler.scan()
-    change = link(house.ormah, [EdgeToAdd(a, b, S), EdgeToAdd(c, b, S)], subject="Late", body="")
-    house.type_into(b, "And", "And so on")
-    head = house.head
-    with pytest.raises(Conflict):
-        apply(house.ormah, change, AGENT, run=None)
-    assert house.head == head
 
 
 def test_edges_that_a_person_wrote_in_the_same_note_stay(house: JobsHouse) -> None:

@@ -10,12 +10,9 @@ from datetime import datetime, timedelta
 import pytest
 
 from ormahd.actions.amend import Caller
-from ormahd.actions.outdated import forget
-from ormahd.actions.update import Update, update
 from ormahd.api import MaintenanceResult
 from ormahd.errors import Conflict, NotFound, OrmahError
 from ormahd.jobs.maintenance.issue import CLUSTERS, CONFLICTS, LINKS, MERGES, size
-from ormahd.text.quoting import shortened
 from tests.contract import maintenance_house
 from tests.contract.maintenance_house import AGENT, START, House, batches, edge, merge
 
@@ -50,27 +47,6 @@ def test_who_asks_while_a_receipt_is_open_gets_the_same(two: House) -> None:
     assert (again.receipt, batches(again)) == (first.receipt, batches(first))
 
 
-def test_what_changed_meanwhile_is_not_shown_again(two: House) -> None:
-    first = two.maintenance().hand_out()
-    update(two.ormah, two.ids["uv"], Update({"content": "Packages come from the distribution."}), AGENT)
-    again = two.maintenance().hand_out()
-    assert again.receipt == first.receipt
-    assert not [one for one in batches(again)[MERGES] if two.ids["uv"] in (one["node_a"]["id"], one["node_b"]["id"])]
-    assert len(batches(again)[MERGES]) == 3
-
-
-def test_a_receipt_with_nothing_left_makes_room(two: House) -> None:
-    first = two.maintenance().hand_out()
-    for name in ("uv", "a", "b", "c", "x"):
-        forget(two.ormah, two.ids[name], AGENT)
-    two.told("z", "The shop is closed on Sundays.")
-    two.found[LINKS] = [("y", "z")]
-    two.found[MERGES] = two.found[CONFLICTS] = two.found[CLUSTERS] = []
-    again = two.maintenance().hand_out()
-    assert again.receipt != first.receipt
-    assert len(batches(again)[LINKS]) == 1
-
-
 def test_nothing_to_judge_is_a_receipt_too(house: House) -> None:
     handed = house.maintenance().hand_out()
     assert handed.summary == "There is nothing to judge."
@@ -96,26 +72,6 @@ def test_the_payload_has_a_ceiling(house: House, text: str) -> None:
                 assert node["cut"]
                 assert node["content"].endswith(" …")
                 assert len(node["title"]) <= 160
-
-
-def test_clusters_keep_their_texts_whole_beside_full_pairs(house: House) -> None:
-    names = [f"m{number}" for number in range(16)]
-    for number, name in enumerate(names):
-        house.told(name, f"{number} " + "The till prints receipts. " * 25)
-    pairs: list[tuple[str, ...]] = [tuple(two) for two in itertools.combinations(names, 2)][:8]
-    house.found.update({LINKS: pairs, CONFLICTS: pairs, MERGES: pairs})
-    house.found[CLUSTERS] = [tuple(names[at : at + 4]) for at in (0, 4, 8, 12)]
-    handed = house.maintenance().hand_out()
-    assert size(batches(handed)) <= 40_000
-    assert len(batches(handed)[CLUSTERS]) >= 3
-    assert not any(node["cut"] for one in batches(handed)[CLUSTERS] for node in one)
-
-
-def test_a_cut_is_between_words() -> None:
-    assert shortened("one two three", 13) == "one two three"
-    assert shortened("one two three four", 12) == "one two …"
-    assert shortened("one two three four", 16) == "one two three …"
-    assert shortened("x" * 30, 12) == "x" * 10 + " …"
 
 
 # ---------------------------------------------------------------- receipts

@@ -61,18 +61,6 @@ def test_edits_of_different_fields_come_back_as_one_note():
     assert data == edit(changed(title="uv"), PATH, set={"tags": ["b"]})
 
 
-def test_a_rule_that_chose_is_told():
-    with serving() as server:
-        mark, words, data = cut(
-            ask(server, request(PATH.encode(), BASE, changed(tier="core"), changed(tier="archival")))
-        )
-    assert mark == b"="
-    assert words.startswith(f"ormah: {PATH}: ")
-    assert words.endswith("\n")
-    assert "tier" in words
-    assert b"tier: core" in data
-
-
 def test_a_conflict_names_its_fields_and_gives_both_sides_with_the_rest_merged():
     ours, theirs = changed(title="quick", source="agent:y"), changed(title="swift", source="agent:z", tags=["b"])
     with serving() as server:
@@ -91,12 +79,6 @@ def test_another_notes_version_is_refused(which: int):
     assert (mark, data) == (b"x", b"")
     assert "97acbe8e" in words
     assert "11111111" in words
-
-
-def test_added_on_both_sides_is_a_merge_without_a_base():
-    with serving() as server:
-        mark, _, data = cut(ask(server, request(PATH.encode(), b"", BASE, changed(tags=["a", "b"]))))
-    assert (mark, data) == (b"=", changed(tags=["a", "b"]))
 
 
 def test_what_is_no_note_merges_as_text_and_lines_of_ours_as_a_set():

@@ -12,7 +12,7 @@ from ormahd.actions.amend import Caller
 from ormahd.actions.connect import connect
 from ormahd.actions.looking_back import merges
 from ormahd.actions.outdated import outdated
-from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound
+from ormahd.errors import BadRequest, InvalidNote, NotFound
 from ormahd.jobs.duplicates.change import from_payload, keeper, merge
 from ormahd.jobs.duplicates.job import taken_back
 from ormahd.jobs.job import apply
@@ -106,12 +106,6 @@ def test_the_keeper_stays_and_takes_in_tags_tier_and_certainty(kitchen: Kitchen)
     assert house.git("rev-list", "--count", "HEAD~1..HEAD") == "1"
 
 
-def test_a_text_of_a_judge_is_the_keepers_then(kitchen: Kitchen) -> None:
-    kitchen.merge(title="The kettle", content="The blue kettle holds two litres.\n")
-    row = kitchen.house.row(kitchen.keep)
-    assert (row.title, row.content) == ("The kettle", "The blue kettle holds two litres.")
-
-
 def test_a_title_is_taken_over_where_there_was_none(kitchen: Kitchen) -> None:
     kitchen.house.update(kitchen.keep, title=None)
     kitchen.merge()
@@ -140,20 +134,6 @@ def test_edges_of_both_are_united_in_both_directions(kitchen: Kitchen) -> None:
     }  # fmt: skip
     (one,) = [edge for edge in kitchen.house.ormah.index.edges_of([stove]) if edge.target == stove]
     assert one.created == created[stove], "the earlier creation"
-
-
-@pytest.mark.parametrize("first", ["theirs", "ours"])
-def test_what_holds_both_ways_is_drawn_once(kitchen: Kitchen, first: str) -> None:
-    stove = kitchen.others["stove"]
-    if first == "theirs":
-        kitchen.link(stove, EdgeType.RELATED_TO, kitchen.keep, 0.3)
-        kitchen.link(kitchen.gone, EdgeType.RELATED_TO, stove, 0.9, "near")
-    else:
-        kitchen.link(kitchen.keep, EdgeType.RELATED_TO, stove, 0.3)
-        kitchen.link(stove, EdgeType.RELATED_TO, kitchen.gone, 0.9, "near")
-    kitchen.merge()
-    ends = ("stove", "related_to", "keep") if first == "theirs" else ("keep", "related_to", "stove")
-    assert kitchen.edges() == {(*ends, 0.9, "near")}
 
 
 def test_links_in_texts_lead_to_the_keeper_and_read_as_before(kitchen: Kitchen) -> None:
@@ -239,20 +219,6 @@ def test_what_cannot_be_one(kitchen: Kitchen) -> None:
     with pytest.raises(BadRequest, match="without text"):
         merge(house.ormah, kitchen.keep, kitchen.gone, content=" \n", reason="", body="")
     assert house.head == head
-
-
-def test_what_became_impossible_meanwhile_changes_nothing(kitchen: Kitchen) -> None:
-    house = kitchen.house
-    change = merge(house.ormah, kitchen.keep, kitchen.gone, reason="", body="")
-    kitchen.link(kitchen.others["cup"], EdgeType.CONTRADICTS, kitchen.others["tap"])
-    apart = merge(house.ormah, kitchen.others["stove"], kitchen.others["cup"], reason="", body="")
-    kitchen.link(kitchen.others["tap"], EdgeType.CONTRADICTS, kitchen.others["stove"])
-    house.update(kitchen.gone, content="The kettle is red by now")
-    head = house.head
-    with pytest.raises(Conflict, match="edited meanwhile"):
-        apply(house.ormah, change, JOB, run=None)
-    assert apply(house.ormah, apart, JOB, run=None) is not None, "an edge of another note is no reason"
-    assert house.git("rev-list", "--count", f"{head}..HEAD") == "1"
 
 
 def test_a_neighbour_that_cannot_be_edited_safely_drops_the_merge(kitchen: Kitchen) -> None:

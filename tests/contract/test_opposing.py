@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -13,13 +13,10 @@ from ormahd.errors import BadRequest, Conflict, NotFound
 from ormahd.jobs.conflicts.job import evolution, tension
 from ormahd.jobs.job import PlannedChange, apply
 from ormahd.model.node import EdgeType
-from tests.jobs_house import AGENT, JobsHouse, open_jobs_house
+from tests.contract.conftest import unlinked
+from tests.jobs_house import AGENT, JobsHouse
 
-
-@pytest.fixture
-def house() -> Iterator[JobsHouse]:
-    with open_jobs_house(**{"linking.similarity": 1.0}) as found:
-        yield found
+house = unlinked
 
 
 def two(house: JobsHouse, days: float = 10) -> tuple[str, str]:
@@ -83,22 +80,6 @@ def test_taken_back_all_is_as_it_was(
     assert set(house.found("deploys happen")) == {newer, older}
 
 
-@pytest.mark.parametrize("take_back", [lambda house, op: house.undo(op), lambda house, op: house.revert()])
-def test_taken_back_with_later_edits_in_between(
-    house: JobsHouse, take_back: Callable[[JobsHouse, str], object]
-) -> None:
-    newer, older = two(house)
-    op = does(house, replaced(house, newer, older))
-    house.go(minutes=5)
-    house.type_into(older, "Deploys happen on Fridays", "Deploys happen on Fridays\n\nAnd in the evening.")
-    house.type_into(newer, "title: Day of deploys", "mood: mine\ntitle: Day of deploys")
-    take_back(house, op) if take_back.__code__.co_names[0] == "undo" else house.revert("HEAD~2")
-    assert house.ormah.index.edges(newer) == ([], [])
-    assert house.row(older).valid_until is None
-    assert "And in the evening." in house.row(older).content
-    assert b"mood: mine" in house.data(newer)
-
-
 def test_what_is_said_already_is_not_said_again(house: JobsHouse) -> None:
     newer, older = two(house)
     does(house, replaced(house, newer, older))
@@ -106,14 +87,6 @@ def test_what_is_said_already_is_not_said_again(house: JobsHouse) -> None:
     a, b = house.remember("The wall is red"), house.remember("The wall is blue")
     does(house, tension(house.ormah, a, b, reason="", body=""))
     assert apply(house.ormah, tension(house.ormah, b, a, reason="", body=""), AGENT, run=None) is None
-
-
-def test_what_was_outdated_before_keeps_its_reason(house: JobsHouse) -> None:
-    newer, older = two(house)
-    house.update(older, valid_until=house.ormah.moment(), outdated_reason="moved away")
-    does(house, replaced(house, newer, older))
-    assert house.row(older).outdated_reason == "moved away"
-    assert house.ormah.index.edges(newer)[0][0].target == older
 
 
 def test_what_makes_no_sense_is_refused(house: JobsHouse) -> None:
@@ -165,15 +138,6 @@ def test_only_a_person_replaces_who_the_user_is(house: JobsHouse) -> None:
     row = house.row(older)
     assert row.about_self
     assert any(edge.edge is EdgeType.DEFINES for edge in house.ormah.index.edges(older)[1]), "it stays what it was"
-
-
-def test_a_persons_edit_in_between_drops_the_change(house: JobsHouse) -> None:
-    newer, older = two(house)
-    change = replaced(house, newer, older)
-    house.type_into(older, "Fridays", "Fridays, mostly")
-    with pytest.raises(Conflict):
-        apply(house.ormah, change, AGENT, run=None)
-    assert house.row(older).valid_until is None
 
 
 @pytest.mark.parametrize(

@@ -76,14 +76,6 @@ def test_it_is_foretold_what_comes_and_nothing_is_done(tmp_path: Path) -> None:
         past(ormah, [], exact=False, progress=quiet)
 
 
-def test_large_files_alone_are_foretold_by_the_smallest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ormahd.ingest.past.LARGE", 10)
-    shelf(tmp_path, 3)
-    with opened(tmp_path) as ormah:
-        guess = past(ormah, [], exact=False, progress=quiet)
-        assert (guess.sessions, guess.turns, guess.cost.calls) == (3, 12, 3)
-
-
 def test_the_variables_of_the_agents_are_honoured(tmp_path: Path) -> None:
     found = paths.transcript_folders({"CLAUDE_CONFIG_DIR": "/c", "CODEX_HOME": "/x", "GEMINI_CLI_HOME": "/g"})
     assert found == [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from ormahd.actions.outdated import forget
 from ormahd.actions.purge import purge
 from ormahd.actions.views import iso
 from ormahd.api import PurgeParams
@@ -12,12 +11,12 @@ from ormahd.errors import Ambiguous, BadRequest, Conflict, NotFound, OrmahError
 from ormahd.model.decision import FOLDER
 from ormahd.model.node import ProposalType
 from ormahd.state import proposals as book
-from tests.contract import proposing
+from tests.contract import jobs_house
 from tests.contract.jobs_house import ME, House, ask, asking, open_house
 from tests.contract.proposing import lines as _lines
-from tests.contract.proposing import only, propose, resolve, say, statuses, take_back
+from tests.contract.proposing import only, propose, resolve, say, statuses
 
-house = proposing.house
+house = jobs_house.house
 
 
 # Kept once
@@ -25,9 +24,9 @@ house = proposing.house
 
 def test_what_is_listed(house: House) -> None:
     one, two = house.several(2)
-    head, before = house.head(), house.files()
+    head, before = house.head, house.files()
     assert propose(house, one, two) == 1
-    assert (house.head(), house.files()) == (head, before), "a proposal changes nothing"
+    assert (house.head, house.files()) == (head, before), "a proposal changes nothing"
     found = only(house)
     assert (found.type, found.status, found.source_nodes, found.resolved_by) == (
         ProposalType.MERGE,
@@ -73,8 +72,8 @@ def test_newest_first_of_a_status_and_type(house: House) -> None:
         house.proposals.list(type="link")
 
 
-def test_as_many_as_a_person_can_look_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    with open_house(monkeypatch) as house:
+def test_as_many_as_a_person_can_look_at() -> None:
+    with open_house() as house:
         house.proposals_at_a_time = 2
         ids = house.several(25)
         for node_id in ids[:5]:
@@ -85,16 +84,9 @@ def test_as_many_as_a_person_can_look_at(monkeypatch: pytest.MonkeyPatch) -> Non
         assert (found.pending, found.behind) == (5, 3)
         house.proposals.resolve(found.proposals[0].id, "rejected", ME)
         assert [one.source_nodes for one in house.proposals.list().proposals] == [[ids[2]], [ids[0]]]
-        (ran,) = house.run(asking(*(ask(house.ormah, one) for one in ids[5:])))
+        (ran,) = house.runs(asking(*(ask(house.ormah, one) for one in ids[5:])))
         assert (ran.asked, ran.more) == (16, True), "20 wait: the job stops there"
         assert "too many proposals wait" in ran.dropped[-1]
-
-
-def test_about_a_memory_that_is_gone_nothing_is_asked(house: House) -> None:
-    one, two = house.several(2)
-    planned = ask(house.ormah, one, two)
-    forget(house.ormah, two, ME)
-    assert house.run(asking(planned))[0].asked == 0
 
 
 # Stale
@@ -106,24 +98,12 @@ def test_a_memory_that_says_something_else_makes_it_stale_and_back_again_fresh(h
     proposal, head = only(house).id, None
     house.go(minutes=1)
     say(house, two, content="It says something else")
-    head = house.head()
+    head = house.head
     with pytest.raises(Conflict, match="is stale: one of its memories says something else by now") as caught:
         house.proposals.resolve(proposal, "approved", ME)
     assert caught.value.data["status"] == "stale"
-    assert (house.head(), statuses(house), house.tags(one)) == (head, ["stale"], ())
+    assert (house.head, statuses(house), house.tags(one)) == (head, ["stale"], ())
     say(house, two, content="Memory number 01")
-    assert statuses(house) == ["pending"]
-
-
-def test_a_memory_that_is_gone_makes_it_stale(house: House) -> None:
-    one, two = house.several(2)
-    propose(house, one, two)
-    gone = forget(house.ormah, two, ME)
-    assert statuses(house) == ["stale"]
-    with pytest.raises(Conflict, match=f"is stale: {two[:8]} is not there any more"):
-        house.proposals.resolve(house.proposals.list(status="stale").proposals[0].id, "rejected", ME)
-    assert gone.op is not None
-    take_back(house, gone.op)
     assert statuses(house) == ["pending"]
 
 
@@ -149,20 +129,6 @@ def test_ids(house: House) -> None:
     with pytest.raises(BadRequest, match="action is 'maybe'"):
         house.proposals.resolve("abcd1", "maybe", ME)
     assert book.find(house.ormah.state, "ABCD1").nodes == (two,)
-
-
-def test_old_ones_are_forgotten_and_those_that_wait_never(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(book, "KEPT", 3)
-    ids = house.several(6)
-    propose(house, ids[5])
-    for node_id in ids[:5]:
-        house.go(minutes=1)
-        propose(house, node_id)
-        (newest, *_) = house.proposals.list().proposals
-        house.proposals.resolve(newest.id, "rejected", ME)
-    propose(house, ids[5], ids[0])
-    assert sorted(statuses(house)) == ["pending", "pending", "rejected", "rejected", "rejected"]
-    assert propose(house, ids[0]) == 0, "what was decided stands in the vault"
 
 
 # Lines that somebody wrote, and a purge

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,15 +13,13 @@ from ormahd.jobs.job import Ask
 from ormahd.jobs.proposals import Approval, Proposals, StoreOutcome
 from ormahd.jobs.runner import CHANGES_OF
 from ormahd.model.node import EdgeType, ProposalType
-from tests.contract.jobs_house import ME, House, open_house
+from tests.contract import jobs_house
+from tests.contract.jobs_house import ME, House
 
 OLD, NEW = "The build needs Node 18.", "The build needs Node 22."
 
 
-@pytest.fixture
-def house(monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
-    with open_house(monkeypatch) as found:
-        yield found
+house = jobs_house.house
 
 
 class Two:
@@ -123,10 +120,10 @@ def test_a_persons_own_words_for_what_replaced_another(house: House) -> None:
 )
 def test_a_choice_that_makes_no_sense_changes_nothing(house: House, choice: dict[str, Any], said: str) -> None:
     two = Two(house, ProposalType.MERGE)
-    head = house.head()
+    head = house.head
     with pytest.raises(BadRequest, match=said):
         two.approve(**choice)
     (one,) = two.proposals.list().proposals
     with pytest.raises(BadRequest, match="not chosen from"):
         two.proposals.resolve(one.id, "reject", ME, Approval(keep="newer"))
-    assert house.head() == head
+    assert house.head == head

@@ -17,7 +17,7 @@ from ormahd.api import IngestedFile, PurgeParams
 from ormahd.ingest.bring_in import ingest
 from ormahd.ormah import Ormah
 from ormahd.sessions.purged import PurgedTurns
-from tests.contract.test_excluded_folders import opened
+from tests.contract.archiving import opened
 from tests.session_formats import FORMATS
 
 SAID = [

@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from ormahd.index.index import Index
 from ormahd.model.node import EdgeType, NodeType, SearchQuery, Strength, Tier
 from ormahd.note.values import NoteLink
 from ormahd.search.fuse import MAX_PER_SEED
 from ormahd.search.gather import Trace
 from ormahd.search.search import Hit, Ranked, Rules, rank
-from ormahd.search.shape import TITLE_BOOST
 from tests.contract.index_notes import NOW, apply, node_id, note, open_index
 
 LONG_AGO = NOW - timedelta(days=400)
@@ -201,19 +199,6 @@ def test_what_was_found_often_is_no_better_for_it_and_what_was_used_is(house: Ho
     assert scores[node_id(2)] > scores[node_id(1)]
 
 
-def test_a_title_lifts_but_never_to_a_tie(house: House) -> None:
-    house.put(0, "harbor light and harbor light", title="Harbor light")
-    house.put(1, "harbor light and harbor light", title="Harbor")
-    house.put(2, "harbor light and harbor light")
-    house.settle()
-    told = house.ask("harbor light").results
-    assert told[0].node_id == node_id(0)
-    assert told[0].trace["title"] == TITLE_BOOST
-    assert 1.0 >= told[0].score > told[1].score
-    for hit in house.ask(TEXT_ONLY).results:
-        assert hit.trace["title"] == 0.0
-
-
 def test_memories_of_one_conversation_vouch_for_each_other(house: House) -> None:
     talk = NOW - timedelta(days=100)
     best = house.put(0, "the harbor festival opens with fireworks", space="s", created=talk)
@@ -264,24 +249,3 @@ def test_the_user_is_found_by_i_and_me(house: House) -> None:
     house.put(1, "the server lives in a cellar")
     house.settle()
     assert ids(house.ask("where do I live", words_only=True))[0] == node_id(0)
-
-
-def test_an_incremental_index_and_a_rebuilt_one_rank_alike(house: House, tmp_path: Path) -> None:
-    for number in range(40):
-        house.put(number, f"harbor light {number} {'lamp ' * (number % 5)}", space="s" if number % 2 else None)
-        house.settle()
-    again = House(tmp_path / "again")
-    again.files = dict(reversed(house.files.items()))
-    again.settle()
-    try:
-        for query in ("harbor", "lamp 7", "where is the light?"):
-            assert [(hit.node_id, hit.score) for hit in house.ask(query).results] == [
-                (hit.node_id, hit.score) for hit in again.ask(query).results
-            ]
-    finally:
-        again.index.close()
-
-
-def test_nothing_stored_nothing_found(house: House) -> None:
-    assert house.ask("harbor").results == []
-    assert isinstance(house.index, Index)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from ormahd.actions.amend import PERSON, Caller
@@ -11,26 +9,22 @@ from ormahd.actions.lookup import get
 from ormahd.actions.recall import recall, recall_as_of
 from ormahd.actions.views import replaced_today
 from ormahd.api import RecallHit
-from ormahd.index.rows import Filter
 from ormahd.jobs.conflicts.job import ConflictDetector, change_of
 from ormahd.jobs.runner import Runner
 from ormahd.model.node import ProposalType, SearchQuery
-from ormahd.search.search import Rules, rank, replaced
 from ormahd.state import whispers
 from ormahd.state.whispers import Considered
 from ormahd.whisper.greet import greet
 from ormahd.whisper.review import pick
-from tests.jobs_house import JobsHouse, open_jobs_house
+from tests.contract.conftest import unlinked
+from tests.jobs_house import JobsHouse
 
 OLD, NEW = "Deploys of the shop happen on Fridays", "Deploys of the shop happen on Tuesdays now"
 QUESTION = "deploys of the shop happen on fridays"
 """The older memory's own words, so that the newer one would be second."""
 
 
-@pytest.fixture
-def house() -> Iterator[JobsHouse]:
-    with open_jobs_house(**{"linking.similarity": 1.0}) as found:
-        yield found
+house = unlinked
 
 
 def hits(house: JobsHouse, limit: int = 5, query: str = QUESTION) -> list[RecallHit]:
@@ -56,29 +50,6 @@ def test_the_newer_one_stands_first_and_the_older_one_is_marked(house: JobsHouse
 def test_the_newer_one_is_brought_in_where_the_limit_left_it_out(house: JobsHouse) -> None:
     newer, _ = two(house)
     assert [hit.id for hit in hits(house, limit=1)] == [newer]
-
-
-def test_a_caller_that_compares_by_itself_finds_the_newer_one_beyond_the_limit(house: JobsHouse) -> None:
-    newer, older = two(house)
-    query = SearchQuery(query=QUESTION, limit=1)
-    found = rank(
-        house.ormah.index,
-        query,
-        embed=house.ormah.embed_query,
-        space="shop",
-        now=house.now,
-        rules=Rules(),
-        renewed=False,
-    )
-    assert [(hit.node_id, hit.older_than) for hit in found.results] == [(older, None)]
-    assert replaced(house.ormah.index, [older], found.pool, Filter(alive_at=house.now)) == {older: newer}
-
-
-def test_the_order_in_which_they_were_stored_does_not_matter(house: JobsHouse) -> None:
-    newer = house.remember(NEW, space="shop")
-    earlier = house.now.replace(year=house.now.year - 1)
-    older = house.remember(OLD, space="shop", created=earlier)
-    assert [hit.id for hit in hits(house)] == [newer, older]
 
 
 def test_what_holds_beside_it_is_not_marked(house: JobsHouse) -> None:
@@ -110,29 +81,6 @@ def test_an_edit_is_seen_at_once(house: JobsHouse) -> None:
     newer, older = two(house)
     house.update(newer, content="Deploys of the bakery happen on Tuesdays")
     assert {hit.id: hit.older_than for hit in hits(house)} == {newer: None, older: None}
-
-
-def test_the_newest_of_three_stands_first(house: JobsHouse) -> None:
-    middle, oldest = two(house)
-    house.go(days=10)
-    newest = house.remember("Deploys of the shop happen on Mondays", space="shop")
-    found = hits(house)
-    assert found[0].id == newest
-    assert {hit.id: hit.older_than for hit in found} == {newest: None, middle: newest, oldest: newest}
-
-
-def test_the_numbers_of_the_trace_add_up(house: JobsHouse) -> None:
-    newer, older = two(house)
-    ranked = rank(
-        house.ormah.index, SearchQuery(query=QUESTION), embed=house.ormah.embed_query, space="shop", now=house.now,
-        rules=Rules(),
-    )  # fmt: skip
-    first, second = ranked.results
-    assert (first.node_id, second.node_id) == (newer, older)
-    assert first.trace["renewed"] == first.score
-    assert first.trace["path"][-1] == {"replaces": older}
-    assert second.trace["renewed"] == second.score
-    assert second.trace["older_than"] == newer
 
 
 CHAIN = ("The API listens on port 8080.", "The API listens on port 9090 now.", "The API listens on port 7070 now.")
@@ -202,17 +150,6 @@ def test_as_of_a_time_only_the_edits_until_then_count(house: JobsHouse) -> None:
     assert then(before) == {made_first: made_last, made_last: None}
     assert then(edited) == {made_first: None, made_last: made_first}
     assert then(house.head) == {made_first: made_last, made_last: None}
-
-
-def test_as_of_a_time_an_edit_counts_that_was_taken_back_later(house: JobsHouse) -> None:
-    made_last, made_first = two(house)
-    house.go(days=10)
-    house.update(made_first, content=EDITED)
-    edited = house.head
-    house.go(days=10)
-    house.undo(house.ormah.vault.oplog.view().entries[0].op or "")
-    found = recall_as_of(house.ormah, SearchQuery(query=QUESTION), edited, space="shop", progress=lambda *_: None)
-    assert {hit.id: hit.older_than for hit in found.results} == {made_first: None, made_last: made_first}
 
 
 def test_show_and_greeting_mark_it_and_the_review_leaves_it_alone(house: JobsHouse) -> None:

@@ -184,16 +184,6 @@ def test_the_newest_choice_of_what_replaces_a_memory_counts(house: JobsHouse, wa
         assert evolved(house, new) == set()
 
 
-def test_an_edge_that_was_connected_outlives_a_newer_choice(house: JobsHouse) -> None:
-    old, other = house.remember(OLD, space="shop"), store(house, "Node 20 is required to build the shop.").node_id
-    new = store(house, NEW).node_id
-    connect(house.ormah, other, old, AGENT, edge=EdgeType.EVOLVED_FROM, weight=0.9, reason=None, remove=False)
-    by(house, old, other)
-    by(house, old, new)
-    assert superseded(house, old, new)
-    assert evolved(house, other) == {old}
-
-
 def test_what_cannot_replace_is_refused_by_name_and_nothing_is_changed(house: JobsHouse) -> None:
     old = house.remember(OLD, space="shop")
     house.go(days=3)
@@ -267,11 +257,3 @@ def test_an_edge_that_was_connected_outlives_a_revoked_mark(house: JobsHouse) ->
     assert again(house, old).changed
     assert (evolved(house, new), evolved(house, third)) == ({old}, {old})
     assert not house.row(old).expired(house.now)
-
-
-def test_an_edge_that_a_person_gave_a_weight_since_is_theirs(house: JobsHouse) -> None:
-    old, new = house.remember(OLD, space="shop"), store(house, NEW).node_id
-    by(house, old, new)
-    connect(house.ormah, new, old, AGENT, edge=EdgeType.EVOLVED_FROM, weight=0.6, reason=None, remove=False)
-    assert again(house, old).changed
-    assert evolved(house, new) == {old}

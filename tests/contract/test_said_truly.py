@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,9 +10,8 @@ import pytest
 from ormahd.actions.amend import Caller
 from ormahd.actions.purge import purge
 from ormahd.actions.undo import undo
-from ormahd.actions.views import saying
 from ormahd.api import PurgeParams, UndoParams
-from ormahd.errors import Conflict, NotFound, OrmahError, Unavailable, VaultBusy
+from ormahd.errors import NotFound, VaultBusy
 from tests.jobs_house import JobsHouse, open_jobs_house
 
 PERSON = Caller("person")
@@ -84,22 +82,3 @@ def test_an_undo_of_several_says_how_many_were_undone(house: JobsHouse) -> None:
     assert len(caught.value.data["undone"]) == 1
     found = {node for node in nodes if node in house.found("bee number hive")}
     assert found == set(nodes[:2])
-
-
-ERRORS: list[tuple[OrmahError, str, str, str | None]] = [
-    (Conflict("a.md is held; nothing was changed", hint="wait"), "", "a.md is held; nothing was changed", "wait"),
-    (Conflict("a.md is held; nothing was changed", hint="wait"), "2 came", "a.md is held; 2 came", "wait"),
-    (Conflict("it was purged there; nothing was taken in"), "2 came", "it was purged there; 2 came", None),
-    (Unavailable("no room; nothing was changed, 0 MB free"), "2 came", "no room, 0 MB free; 2 came", None),
-    (NotFound("there is no note"), "2 came", "there is no note; 2 came", None),
-]
-
-
-@pytest.mark.parametrize(("error", "done", "message", "hint"), ERRORS)
-def test_what_was_done_stands_in_the_place_of_nothing(
-    error: OrmahError, done: str, message: str, hint: str | None
-) -> None:
-    with contextlib.suppress(OrmahError), saying(lambda: done, count=lambda: 2):
-        raise error
-    assert (error.message, str(error), error.hint) == (message, message, hint)
-    assert error.data == ({"count": 2} if done else {})

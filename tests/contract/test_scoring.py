@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,12 +18,6 @@ from ormahd.model.strength import INITIAL_STABILITY_DAYS, STRENGTH_FILE, importa
 from tests.jobs_house import JobsHouse, open_jobs_house
 
 SCORER = Caller("job:importance_scorer")
-
-
-@pytest.fixture
-def house() -> Iterator[JobsHouse]:
-    with open_jobs_house() as found:
-        yield found
 
 
 def planned(house: JobsHouse, run: str) -> list[PlannedChange]:
@@ -82,26 +74,6 @@ def test_time_alone_moves_importance_and_small_moves_are_not_worth_a_commit(hous
     assert house.row(node_id).strength.importance == pytest.approx(0.165, abs=0.003)
 
 
-def test_edges_of_both_directions_count(house: JobsHouse) -> None:
-    target = house.remember("A blue kettle")
-    source = house.remember(
-        "The kitchen of the old house", connections=[LinkRequest(target=target, edge=EdgeType.PART_OF)]
-    )
-    # said twice, of itself, and to nowhere: as the edges themselves are counted
-    name, own = house.path(target).stem, house.path(source).stem
-    house.type_into(source, "old house", f"old house [[{name}]] [[{name}]] [[{own}]] [[nowhere at all]]")
-    index = house.ormah.index
-    assert index.degrees() == Counter(end for edge in index.edges_of() for end in (edge.source, edge.target))
-    assert index.degrees().keys() == {target, source}
-    assert "nowhere at all" in house.row(source).content
-    house.run(ImportanceScorer())
-    assert (
-        house.row(target).strength.importance
-        == house.row(source).strength.importance
-        == importance(0, index.degrees()[target], 0)
-    )
-
-
 def test_uses_of_what_is_gone_are_forgotten(house: JobsHouse) -> None:
     node_id = house.remember("A blue kettle")
     house.ormah.state.asked(house.now)
@@ -149,19 +121,6 @@ def test_a_use_while_the_commit_is_made_waits_for_the_next(house: JobsHouse) -> 
     assert len(house.ormah.state.accesses()) == 1
     house.run(ImportanceScorer())
     assert house.row(node_id).strength.access_count == 2
-
-
-def test_it_waits_while_git_is_held(house: JobsHouse) -> None:
-    node_id = house.remember("A blue kettle")
-    get(house.ormah, node_id)
-    lock = house.ormah.vault.root / ".git" / "index.lock"
-    lock.touch()
-    ran = house.run(ImportanceScorer())
-    assert ran.error is not None
-    assert "uses were not folded in" in ran.error
-    lock.unlink()
-    assert house.run(ImportanceScorer()).applied == 1
-    assert house.row(node_id).strength.access_count == 1
 
 
 @pytest.mark.parametrize("how", ["undo", "revert"])
@@ -231,20 +190,6 @@ def test_the_least_important_leaves_core() -> None:
         assert "Core holds 6 memories, and 4 is its cap (tiers.core_cap)." in said
         assert "Ormah-Kind: decay\n" in said
         assert house.run(ImportanceScorer()).proposals == 0
-
-
-def test_whose_leaving_was_taken_back_stays_before_others() -> None:
-    with open_jobs_house(**{"tiers.core_cap": 2}) as house:
-        first = house.remember("A thing, the first")
-        house.go(days=5)
-        second = house.remember("A thing, the second")
-        for node_id in (first, second):
-            into_core(house, node_id)
-        commit = house.run(ImportanceScorer()).commits[-1]
-        assert in_core(house) == {house.ormah.vault.self_id, second}
-        house.undo(commit)
-        house.run(ImportanceScorer())
-        assert in_core(house) == {house.ormah.vault.self_id, first}
 
 
 def test_what_is_about_the_user_leaves_last_and_the_self_node_never() -> None:

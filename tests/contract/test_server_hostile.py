@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ormahd.rpc.wire import connect
-from tests.contract.serving import Answers, Raw, lively, serving, until
+from tests.contract.serving import Raw, lively, serving, until
 from tests.examples import examples
 
 
@@ -187,13 +187,6 @@ def test_a_frame_that_ends_too_early_is_named(server):
             assert raw.ended()
 
 
-def test_a_frame_in_single_bytes_is_read(server):
-    with Raw(server.path) as raw:
-        for byte in frame(b'{"id":1,"method":"hello"}'):
-            raw.sock.sendall(bytes([byte]))
-        assert raw.reply()["id"] == 1
-
-
 def test_a_client_that_takes_too_long_over_a_frame_is_dropped_and_one_that_rests_is_not():
     with serving(slow_seconds=0.2) as server, Raw(server.path) as resting, Raw(server.path) as slow:
         slow.sock.sendall(b"j\x00\x00")
@@ -223,18 +216,6 @@ def test_clients_that_never_read_hurt_only_themselves():
         assert lively(server.path)
         for raw in deaf:
             raw.close()
-
-
-def test_a_reader_of_progress_that_does_not_read_loses_progress_and_nothing_else():
-    answers = Answers()
-    with serving(answers) as server, Raw(server.path) as raw:
-        raw.json({"id": 1, "method": "agent.recall", "params": {"query": "steps 50000"}})
-        until(lambda: server.counts["requests"] == 1)
-        seen = 0
-        while "progress" in (reply := raw.reply()):
-            seen += 1
-        assert reply["result"]["text"] == "steps 50000"
-        assert seen <= 50_000
 
 
 def test_descriptors_that_run_out_stop_nothing_for_good():
@@ -293,25 +274,6 @@ def test_fuzz_calls(server, call):
         if "error" in reply:
             assert reply["error"]["code"] in {"bad_request", "not_found"}, reply
             assert reply["error"]["message"]
-
-
-def test_fuzz_changed_bytes(server):
-    chance = random.Random(11)
-    good = frame(
-        msgspec.msgpack.encode({"id": 1, "method": "agent.recall", "params": {"query": "q", "limit": 3}}), b"m"
-    )
-    for _ in range(300):
-        data = bytearray(good)
-        for _ in range(chance.randint(1, 4)):
-            data[chance.randrange(len(data))] = chance.randrange(256)
-        with Raw(server.path) as raw:
-            raw.sock.sendall(data)
-            raw.sock.shutdown(1)
-            kind, body = raw.read()
-            assert kind in {b"m", b"j", b"h"}
-            assert body or kind == b"h"
-    assert lively(server.path)
-    assert server.counts["faults"] == 0
 
 
 def test_many_hostile_clients_at_once_and_a_good_one_among_them():

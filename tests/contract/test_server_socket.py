@@ -7,14 +7,12 @@ import os
 import socket
 import stat
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ormahd.errors import BadRequest, Conflict
 from ormahd.rpc import sockets
-from ormahd.rpc.server import Server
 from ormahd.rpc.sockets import Listening, listen, release
 from tests.contract.serving import Raw, lively, serving, until
 from tests.house import save
@@ -30,18 +28,6 @@ def answers(place: Path) -> bool:
     with contextlib.suppress(OSError):
         return lively(place)
     return False
-
-
-@contextlib.contextmanager
-def taking(place: Path) -> Iterator[Server]:
-    """Another daemon in the place of the one that listens there, which may be quicker to make its file again."""
-    with contextlib.ExitStack() as stack:
-        while True:
-            place.unlink(missing_ok=True)
-            with contextlib.suppress(Conflict):
-                other = stack.enter_context(serving(at=place))
-                break
-        yield other
 
 
 def mode(path: Path) -> int:
@@ -179,13 +165,6 @@ def test_of_many_that_begin_at_once_over_a_stale_socket_one_listens(place):
         assert not place.exists()
 
 
-def test_stopping_removes_only_our_own_file(place):
-    with serving(at=place):
-        place.unlink()
-        place.write_text("somebody else's")
-    assert place.read_text() == "somebody else's"
-
-
 def test_stopping_leaves_the_socket_of_the_next_daemon(place):
     with serving(at=place):
         place.unlink()
@@ -225,14 +204,6 @@ def test_a_place_that_was_taken_is_reported_until_it_is_free_and_then_taken_back
         place.unlink()
         until(lambda: not server.warnings())
         until(lambda: answers(place))
-
-
-def test_a_place_that_another_daemon_took_is_left_to_it(place):
-    with serving(at=place) as server, taking(place) as other:
-        until(lambda: any("already running" in warning for warning in server.warnings()))
-        assert other.clients == 0 or lively(place)
-        assert lively(place)
-        assert not other.warnings()
 
 
 def test_a_socket_that_was_handed_over_is_not_removed(place, tmp_path):

@@ -12,12 +12,10 @@ import pytest
 from ormahd import paths
 from ormahd.actions.amend import Caller
 from ormahd.actions.purge import purge
-from ormahd.actions.sessions import PASSAGE, passage, recall_sessions
+from ormahd.actions.sessions import PASSAGE, passage
 from ormahd.api import PurgeParams
 from ormahd.ingest.capture import Capture
-from ormahd.model.node import SearchQuery
 from ormahd.ormah import Ormah
-from ormahd.sessions.passages import PassageVectors
 from tests.contract.archiving import SHOP, answered, archived, asked, bring, found, opened, written
 from tests.house import wait_until
 
@@ -89,24 +87,3 @@ def test_sessions_leave_after_their_days(tmp_path: Path) -> None:
         wait_until(lambda: not archived(ormah), "an archive without the session")
         assert capture.stop(120)
         assert found(ormah, "cents") == []
-
-
-def test_vectors_of_passages_are_kept_for_the_next_question_and_bounded(ormah: Ormah, tmp_path: Path) -> None:
-    bring(ormah, written(tmp_path / "t.jsonl", *SHOP))
-    ormah.warm()
-    first = recall_sessions(ormah, SearchQuery(query="round half even"))
-    kept = ormah.sessions.passages
-    size = kept.size
-    assert size > 0
-    again = recall_sessions(ormah, SearchQuery(query="round half even"))
-    assert (again.exchanges, kept.size) == (first.exchanges, size)
-    purge(ormah, PurgeParams(texts=["Round half even."]), Caller("person", None), lambda *_: None)
-    assert kept.size == 0
-    assert ormah.index.embedder is not None
-    few = PassageVectors(most=5_000)
-    for number in range(50):
-        texts = [f"passage number {number}"]
-        few.keep("m", texts, ormah.index.embedder.embed_documents(texts))
-        assert few.known("m", texts).keys() == {0}
-        assert few.size <= 5_000
-    assert few.known("m", ["passage number 0"]) == few.known("other", ["passage number 49"]) == {}

@@ -465,19 +465,6 @@ def test_an_answer_that_the_file_never_got_is_archived_as_the_hook_told_it(
     assert [text for _, text in archived(ormah)].count("Done.") == 2
 
 
-def test_a_hook_says_that_an_open_answer_is_whole(
-    ormah: Ormah, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(capture_module, "SETTLES", 0.2)
-    growing = answered(1, "Done.")
-    growing["message"]["stop_reason"] = None
-    file = written(tmp_path / "t.jsonl", *SHOP[:3], growing)
-    with capturing(ormah) as capture:
-        capture.hear("claude-code", "s1", str(file), "Done.")
-        wait_until(lambda: len(archived(ormah)) == 4, "the whole answer")
-    assert bring(ormah, written(file, *SHOP)).added == 0
-
-
 def test_an_open_answer_is_looked_at_again_when_the_session_rests(
     ormah: Ormah, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

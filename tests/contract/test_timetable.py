@@ -10,9 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ormahd.jobs import timetable as timetable_module
 from ormahd.jobs.runner import Runner
-from ormahd.jobs.timetable import CATCH_UP_S, Timetable
+from ormahd.jobs.timetable import Timetable
 from ormahd.state.runs import STOPPED, Runs
 from tests.contract.jobs_house import CHANGES_OF, House, Small, open_house, tagging
 from tests.house import wait_until
@@ -21,8 +20,8 @@ HOURS = {"index_updater": 1, "auto_linker": 24, "decay_manager": 24}
 
 
 @pytest.fixture
-def house(monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
-    with open_house(monkeypatch) as found:
+def house() -> Iterator[House]:
+    with open_house() as found:
         found.now = datetime.now(UTC)
         yield found
 
@@ -45,17 +44,6 @@ def last_ran(house: House, name: str, ago: timedelta, error: str | None = None) 
         f"run-{ago.total_seconds()}", name, error=error, proposals=0, applied=0, skipped=0, commits=[], milliseconds=1.0
     )
     house.now = now
-
-
-def test_the_times_are_told_while_the_daemon_is_still_warming(house: House) -> None:
-    house.several(1)
-    last_ran(house, "decay_manager", timedelta(days=2))
-    runner = Runner(house.ormah, jobs([]), changes_of=CHANGES_OF)
-    timetable = Timetable(runner, house.ormah.settings.jobs)
-    assert all(row.next_run for row in timetable.tasks().tasks if row.name in HOURS)
-    due = timetable.next_run("decay_manager")
-    assert due is not None
-    assert timedelta(0) < due - datetime.now(UTC) <= timedelta(seconds=CATCH_UP_S)
 
 
 def test_a_fresh_vault_has_nothing_to_catch_up(house: House) -> None:
@@ -135,7 +123,7 @@ def test_not_while_paused_and_then_once(house: House) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "due"), [({"jobs__enabled": False}, []), ({"jobs__nightly_hours": 0}, ["index_updater"])]
+    ("flags", "due"), [({"jobs.enabled": False}, []), ({"jobs.nightly_hours": 0}, ["index_updater"])]
 )
 def test_never_by_themselves(house: House, flags: dict[str, object], due: list[str]) -> None:
     house.again(**flags)
@@ -149,29 +137,3 @@ def test_never_by_themselves(house: House, flags: dict[str, object], due: list[s
     assert timetable.stop(120)
     assert ran == due[: len(ran)]
     assert len(runner.named("all")) == 3
-
-
-def test_a_fault_does_not_end_it(
-    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """One that is none of a job's: the record cannot be written."""
-    monkeypatch.setattr(timetable_module, "LOOK_S", 0.05)
-    house.several(1)
-    for name in ("index_updater", "auto_linker"):
-        last_ran(house, name, timedelta(days=3))
-    ran: list[str] = []
-    runner, timetable = make(house, ran)
-    runner.pause(["auto_linker"])
-    rename(house, "run", "moved")
-    timetable.start()
-    wait_until(lambda: "maintenance failed" in caplog.text, "it says so")
-    rename(house, "moved", "run")
-    assert ran == []
-    runner.resume(["auto_linker"])
-    wait_until(lambda: ran == ["auto_linker"], "the next one runs")
-    assert timetable.stop(120)
-
-
-def rename(house: House, column: str, to: str) -> None:
-    with house.ormah.state.transaction() as db:
-        db.execute(f"ALTER TABLE job_run RENAME COLUMN {column} TO {to}")

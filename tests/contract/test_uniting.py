@@ -14,7 +14,6 @@ from ormahd.jobs.job import apply
 from ormahd.judge.port import ShownMemory, Summary
 from ormahd.model.node import ABOUT_SELF, EdgeType, NodeType, Tier
 from ormahd.note.read import parse
-from ormahd.search.gather import Trace
 from tests.contract.consolidating import DEPLOYS, JOB, Says, deploys, near, united, whole
 from tests.jobs_house import AGENT, JobsHouse
 from tests.jobs_judge import SECRET, ScriptedJudge
@@ -61,19 +60,6 @@ def test_the_new_memory_answers_for_its_sources_and_they_are_still_found(house: 
             assert node_id in house.found(query, space="shop")
 
 
-def test_the_sources_stand_behind_it_and_the_numbers_add_up(house: JobsHouse) -> None:
-    ids = deploys(house)
-    house.run(JOB, Says(says=whole))
-    (new,) = united(house)
-    found = house.recall("Payments deploy veto", space="shop", explain=True).results
-    assert found[0].id == new
-    assert {hit.id for hit in found[1:]} == set(ids)
-    for hit in found:
-        trace = Trace(hit.id, {name: value for name, value in hit.trace.items() if isinstance(value, float)})
-        assert trace.recompute() == hit.score
-    assert found[1].trace["part"] < 1.0
-
-
 def test_who_the_user_is_stays_who_the_user_is(house: JobsHouse) -> None:
     ids = [
         house.remember("The user lives in Dublin, near the canal.", title="Home", about_self=True, tags=["place"]),
@@ -103,7 +89,6 @@ REFUSED = {
     "a name is lost": lambda cluster: whole(cluster, content=whole(cluster).content.replace("Ana", "somebody")),
     "nothing is said": lambda cluster: whole(cluster, content=" \n "),
     "more than they said": lambda cluster: whole(cluster, content=whole(cluster).content + " and so on" * 200),
-    "a megabyte": lambda cluster: whole(cluster, content=whole(cluster).content + "x" * 1_000_000),
     "a secret": lambda cluster: whole(cluster, content=whole(cluster).content + f" Token: {SECRET}"),
     "a secret in the title": lambda cluster: whole(cluster, title=f"Token {SECRET}"),
     "a NUL": lambda cluster: whole(cluster, content=whole(cluster).content + "\0"),
@@ -149,10 +134,6 @@ WISHES: dict[str, tuple[Callable[[JobsHouse, list[str]], dict[str, Any]], type[O
     "the self node": (lambda h, ids: {"node_ids": [ids[0], h.ormah.vault.self_id]}, BadRequest, "self node"),
     "core": (lambda h, ids: {"node_ids": [ids[0], h.remember("Core.", tier=Tier.CORE)]}, BadRequest, "in core"),
     "another space": (lambda h, ids: {"node_ids": [ids[0], h.remember("Other.", space="x")]}, BadRequest, "different"),
-    "no type": (lambda h, ids: {"type": "musing"}, BadRequest, "'musing' is no type"),
-    "nothing said": (lambda h, ids: {"content": ""}, BadRequest, "empty"),
-    "a megabyte": (lambda h, ids: {"content": "x" * 1_000_000}, BadRequest, "1000000 characters"),
-    "a secret": (lambda h, ids: {"content": SECRET}, BadRequest, "a secret"),
 }  # fmt: skip
 
 
@@ -194,18 +175,6 @@ def test_a_person_who_edits_while_the_judge_thinks_wins(house: JobsHouse) -> Non
     assert "Flux" in house.row(united(house)[0]).content
 
 
-def test_a_person_who_edits_before_the_commit_wins(house: JobsHouse) -> None:
-    ids = deploys(house)
-    change = consolidate(house.ormah, ids, title="T payments deploy", content=whole(
-        [ShownMemory(i, NodeType.FACT, "shop", t, c, house.now) for i, (t, c) in zip(ids, DEPLOYS, strict=True)]
-    ).content or "", type="fact", reason="r", body="b")  # fmt: skip
-    house.path(ids[0]).write_bytes(house.data(ids[0]) + b"\nMore.\n")
-    with pytest.raises(Conflict, match="edited meanwhile"):
-        apply(house.ormah, change, AGENT, run=None)
-    house.ormah.reconciler.scan()
-    assert united(house) == []
-
-
 # ---------------------------------------------------------------- taking it back
 
 
@@ -225,34 +194,6 @@ def test_taken_back_the_sources_are_what_they_were_byte_for_byte(house: JobsHous
     assert united(house) == []
     assert house.ormah.verify() == []
     assert house.run(JOB, Says(says=whole)).proposals == 0, "what was taken back is not done again"
-
-
-@pytest.mark.parametrize("by", ["undo", "revert"])
-def test_taken_back_after_later_edits_the_edits_stay(house: JobsHouse, by: str) -> None:
-    ids = deploys(house)
-    before = texts(house, ids)
-    house.run(JOB, Says(says=whole))
-    commit = house.head
-    house.type_into(ids[0], "at 14:00", "at 15:00")
-    house.type_into(ids[1], "title: Payments deploy tool", "title: Payments deploy tool\nmine: kept")
-    late = house.remember("Deploys were late.", title="Late", space="shop", tags=["x"])
-    house.undo(commit) if by == "undo" else house.revert(commit)
-    assert house.data(ids[0]) == before[0].replace(b"at 14:00", b"at 15:00")
-    assert b"mine: kept" in house.data(ids[1])
-    assert house.data(ids[2]) == before[2]
-    assert {house.row(one).tier for one in ids} == {Tier.WORKING}
-    assert house.row(late).title == "Late"
-    assert house.ormah.verify() == []
-
-
-def test_the_note_reads_back_as_it_was_meant(house: JobsHouse) -> None:
-    deploys(house)
-    house.run(JOB, Says(says=whole))
-    (new,) = united(house)
-    note = parse(house.data(new), house.row(new).path)
-    assert note.problems == ()
-    assert note.confidence == 1.0
-    assert [link.edge for link in note.links] == [EdgeType.DERIVED_FROM] * 3
 
 
 # ---------------------------------------------------------------- spaces, certainty

@@ -12,33 +12,29 @@ from ormahd.actions.update import Update, update
 from ormahd.api import Difference
 from ormahd.jobs.runner import IndexUpdater, Runner
 from ormahd.model.node import CreateNodeRequest
-from tests.contract import proposing
+from tests.contract import jobs_house
 from tests.contract.jobs_house import ME, House
 from tests.jobs_house import open_jobs_house
 
-house = proposing.house
+house = jobs_house.house
 STAGES = ("the database", "files", "words", "links", "vectors", "Chroma")
 
 
-def write(house: House, what: str, ids: list[str]) -> None:
-    if what == "remember":
-        remember(house.ormah, CreateNodeRequest(content="Written while the index is compared, said nobody."), ME)
-    elif what == "update":
-        update(house.ormah, ids[0], Update({"content": "Changed while the index is compared."}), ME)
-    else:
-        forget(house.ormah, ids[1], ME)
+def write(house: House, ids: list[str]) -> None:
+    remember(house.ormah, CreateNodeRequest(content="Written while the index is compared, said nobody."), ME)
+    update(house.ormah, ids[0], Update({"content": "Changed while the index is compared."}), ME)
+    forget(house.ormah, ids[1], ME)
 
 
-@pytest.mark.parametrize("what", ["remember", "update", "forget"])
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_write_passes_at_each_stage_and_is_no_difference(house: House, stage: str, what: str) -> None:
+def test_a_write_passes_at_each_stage_and_is_no_difference(house: House, stage: str) -> None:
     ids = house.several(4)
     assert house.ormah.index.wait_filled(60, settled=True)
     seen: list[str] = []
 
     def progress(_done: int, _total: int, said: str) -> None:
         if said == stage and stage not in seen:
-            writer = threading.Thread(target=write, args=(house, what, ids), daemon=True)
+            writer = threading.Thread(target=write, args=(house, ids), daemon=True)
             writer.start()
             writer.join(120)
             assert not writer.is_alive(), f"a write at {stage} waited for the comparison"
@@ -67,8 +63,7 @@ def test_what_does_differ_is_found_while_somebody_writes(house: House) -> None:
     assert times > 1, "it was looked at again"
 
 
-@pytest.mark.parametrize("what", ["remember", "update", "forget"])
-def test_a_write_passes_while_the_folder_is_scanned(house: House, what: str) -> None:
+def test_a_write_passes_while_the_folder_is_scanned(house: House) -> None:
     """The scan that `jobs run index_updater` makes says how far it is, and what is written meanwhile is found after it."""
     ids = house.several(4)
     for number in range(3):
@@ -79,7 +74,7 @@ def test_a_write_passes_while_the_folder_is_scanned(house: House, what: str) -> 
         if said != "index_updater: files":
             return
         if not seen:
-            writer = threading.Thread(target=write, args=(house, what, ids), daemon=True)
+            writer = threading.Thread(target=write, args=(house, ids), daemon=True)
             writer.start()
             writer.join(120)
             assert not writer.is_alive(), "a write waited for the scan"

@@ -9,25 +9,20 @@ import pytest
 
 from ormahd.actions.amend import Caller
 from ormahd.actions.remember import remember
-from ormahd.config import load
 from ormahd.model.node import CreateNodeRequest, NodeType
 from ormahd.ormah import Ormah
 from ormahd.state import whispers
 from ormahd.whisper.pipeline import Whisper
 from ormahd.whisper.types import Asked, Silence
-from tests.surroundings import surroundings
+from tests.contract.archiving import opened
 
 PERSON = Caller("person", None)
 
 
 @pytest.fixture
-def ormah(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ormah]:
-    environ = surroundings(tmp_path) | {"ORMAH_VAULT": str(tmp_path / "vault"), "ORMAH_EMBEDDING_MODEL": "hashing"}
-    for name, value in environ.items():
-        monkeypatch.setenv(name, value)
-    found = Ormah.open(load(None, environ))
-    yield found
-    found.close()
+def ormah(tmp_path: Path) -> Iterator[Ormah]:
+    with opened(tmp_path) as found:
+        yield found
 
 
 def store(ormah: Ormah, content: str, kind: NodeType = NodeType.FACT) -> str:
