@@ -143,18 +143,6 @@ def test_what_stays_in_the_archive(
     assert tier(house, node_id) is Tier.ARCHIVAL
 
 
-def test_related_is_no_successor_nor_is_one_that_is_gone_itself(house: JobsHouse) -> None:
-    node_id = archived(house)
-    successor(house, node_id, EdgeType.RELATED_TO)
-    late = successor_of = house.remember(
-        "Printers moved", title="Late", connections=[LinkRequest(target=node_id, edge=EdgeType.EVOLVED_FROM)]
-    )
-    house.update(successor_of, valid_until=house.ormah.moment())
-    opened(house, node_id)
-    assert house.run(DecayManager()).applied == 1
-    assert tier(house, late) is Tier.WORKING
-
-
 def test_archived_it_is_found_when_nothing_nearer_answers(house: JobsHouse) -> None:
     node_id = archived(house)
     assert house.found("printer on the third floor") == [node_id]

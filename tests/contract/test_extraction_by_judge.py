@@ -95,9 +95,7 @@ def test_a_dry_run_asks_nobody(tmp_path: Path) -> None:
         assert (found.memories, found.unread, prompts(server.folder)) == (0, 1, [])
 
 
-@pytest.mark.parametrize(
-    "mode", ["broken", "limited", "page", "hang", "redirect", "endless", "half", "schema", "braces", "huge", "prose"]
-)
+@pytest.mark.parametrize("mode", ["broken", "limited", "hang", "endless", "half", "schema", "prose"])
 def test_nothing_is_lost_while_the_judge_is_no_use(tmp_path: Path, mode: str) -> None:
     with court(tmp_path, ORMAH_JUDGE_TIMEOUT_SECONDS="1" if mode in {"hang", "endless"} else "120") as (
         ormah,

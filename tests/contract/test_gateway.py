@@ -172,3 +172,13 @@ def test_doctor_names_one_of_another_version(place: Path, monkeypatch: pytest.Mo
 
     during(place, act)
     assert [one for one in standing.findings(None, place) if "gateway" in one.what] == [], "it rests"
+
+
+def test_the_routes_are_closed_after_a_rest(place: Path) -> None:
+    def opened_twice() -> None:
+        first = reach.order(place, "web", {}, start=False)
+        again = reach.order(place, "web", {}, start=False)
+        assert again["port"] == first["port"]
+        assert again["link"] != first["link"]
+
+    during(place, lambda _: None, rest=1.0, first=opened_twice)  # ends by itself

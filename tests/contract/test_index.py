@@ -183,14 +183,6 @@ def test_two_files_with_one_id(index: Index) -> None:
     assert index.note(A).path == "zz.md"
 
 
-def test_equal_memories_are_found(index: Index) -> None:
-    apply(index, {"a.md": note(1, "Same text.", space="web", title="T")})
-    assert index.equal("web", NodeType.FACT, "T", "Same text.") == A
-    for other in [(None, "fact", "T"), ("web", "goal", "T"), ("web", "fact", None)]:
-        assert index.equal(other[0], NodeType(other[1]), other[2], "Same text.") is None
-    assert index.equal("web", NodeType.FACT, "T", "same text.") is None
-
-
 def test_filters(index: Index) -> None:
     apply(index, {
         "a.md": note(1, "x", space="web", tags=["Red", "blue"]), "b.md": note(2, "x", tier=Tier.CORE),
@@ -304,10 +296,3 @@ def test_reading_goes_on_while_writing(tmp_path: Path) -> None:
     assert index.wait_filled(30, settled=True)
     assert index.verify(triples(files)) == []
     index.close()
-
-
-def test_use_counts_at_once(index: Index) -> None:
-    apply(index, {"a.md": note(1, "boat")})
-    assert index.candidates([A])[A].strength == Strength()
-    index.set_strength({A: Strength(access_count=3)})
-    assert index.candidates([A])[A].strength.access_count == 3

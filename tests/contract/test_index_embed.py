@@ -11,7 +11,6 @@ from ormahd.embedding import token_vectors
 from ormahd.embedding.model import Model
 from ormahd.errors import Unavailable
 from ormahd.settings import EmbeddingSettings
-from tests import models
 from tests.contract.models_as_folders import published
 
 TEXTS = [
@@ -96,5 +95,3 @@ def test_without_the_extra_another_model_says_what_to_install(tmp_path: Path, mo
         choose.load(EmbeddingSettings(model=str(published())), tmp_path / "models")
     assert "sentence-transformers" in unavailable.value.message
     assert "install ormah[torch]" in (unavailable.value.hint or "")
-    with models.made_once(tmp_path / "usual"):
-        assert choose.load(EmbeddingSettings(), tmp_path / "usual").embed_query("tea").vector.shape == (384,)

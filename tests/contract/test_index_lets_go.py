@@ -1,17 +1,15 @@
-"""What nobody needs is let go: Chroma rests, memory is given back, embeddings of texts that are gone are dropped."""
+"""What nobody needs is let go: Chroma rests, and embeddings of texts that are gone are dropped."""
 
 import shutil
-import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from ormahd.index import indexer, vector_store
-from ormahd.process import priority
+from ormahd.index import vector_store
 from tests.contract.index_notes import apply, node_id, open_index, triples
 from tests.contract.serving import until
-from tests.contract.test_index_vectors import WORDS, nearest, path, start, tidy, vault
+from tests.contract.test_index_vectors import nearest, path, start, tidy, vault
 
 
 def test_chroma_rests_while_nobody_needs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,37 +48,6 @@ def test_chroma_rests_while_nobody_needs_it(tmp_path: Path, monkeypatch: pytest.
     until(lambda: active.chroma is not None)  # more vectors than are compared at once
     time.sleep(0.5)
     assert active.chroma is not None
-    index.close()
-
-
-@pytest.fixture
-def given_back(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Set whenever memory is returned to the system."""
-    happened = threading.Event()
-    really = priority.give_back
-
-    def watched() -> None:
-        really()
-        happened.set()
-
-    monkeypatch.setattr(priority, "give_back", watched)
-    return happened
-
-
-def test_memory_is_given_back_soon_after_many_were_embedded_ahead(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given_back: threading.Event
-) -> None:
-    """An import embeds its texts itself; Chroma, whose filling used to end in it, is opened only after 20 quiet seconds."""
-    monkeypatch.setattr(indexer, "GIVE_BACK_S", 0.05)
-    index = start(tmp_path / "index")
-    index.wait_filled(60)
-    given_back.clear()
-    index.embed_ahead([(None, "one that an agent stores")])
-    apply(index, vault(1))
-    assert not given_back.wait(0.5), "not after each memory"
-    index.embed_ahead([(None, WORDS[3])], urgent=False)
-    apply(index, vault(1, start=1))
-    assert given_back.wait(120)
     index.close()
 
 

@@ -60,9 +60,8 @@ def test_each_change_is_a_commit_that_says_why_and_can_be_undone(house: House) -
         (5, 3, 0.1, True, 5),
         (25, 200, 0.0, False, 20),
         (25, 200, 0.9, False, 23),  # of 26, the self node counted
-        (25, 200, 0.0, True, 25),
     ],
-    ids=["commits", "commits, forced", "20 always", "a share", "a share, forced"],
+    ids=["commits", "commits, forced", "20 always", "a share"],
 )
 def test_limits(notes: int, most: int, share: float, force: bool, applied: int) -> None:
     with open_house(**{"jobs.max_changes": most}) as house:

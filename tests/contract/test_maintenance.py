@@ -55,7 +55,7 @@ def test_nothing_to_judge_is_a_receipt_too(house: House) -> None:
     assert (done.run, done.commits, done.refused) == (None, [], [])
 
 
-@pytest.mark.parametrize("text", ["word " * 4_000, "x" * 20_000, '"\n\\' * 7_000, "\u65e5\u672c\u8a9e\u3002" * 5_000])
+@pytest.mark.parametrize("text", ["word " * 4_000, "\u65e5\u672c\u8a9e\u3002" * 5_000])
 def test_the_payload_has_a_ceiling(house: House, text: str) -> None:
     names = [f"m{number}" for number in range(12)]
     for number, name in enumerate(names):

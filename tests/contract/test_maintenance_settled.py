@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from ormahd.jobs.maintenance.issue import CLUSTERS, CONFLICTS, LINKS, MERGES
 from ormahd.model.node import EdgeType
 from tests.contract import maintenance_house
 from tests.contract.maintenance_house import AGENT, House, batches, counts, edge, merge
+from tests.tables import rows
 
 house = maintenance_house.house
 two = maintenance_house.two
@@ -93,31 +95,15 @@ def unite(**changed: Any) -> dict[str, Any]:
     return {"node_ids": ["a", "b", "c"], "content": text, "type": "fact"} | changed
 
 
-WRONG: list[tuple[str, str, Any, str, str]] = [
-    ("edges", "an unknown id", edge(target_id="11111111-2222-4333-8444-555555555555"), "1111", "not issued with this receipt"),
-    ("consolidations", "an unknown id", unite(node_ids=["a", "b", "nobody"]), "nobody", "not issued with this receipt"),
-    ("conflicts", "an unknown id", GOOD | {"source_id": "*"}, "*", "not issued with this receipt"),
-    ("edges", "no pair", edge(source_id="uv", target_id="a"), "uv", "not issued as a pair"),
-    ("edges", "the same memory twice", edge(target_id="a"), "a", "the same memory twice"),
-    ("consolidations", "of two clusters", unite(node_ids=["a", "x"]), "a", "different clusters"),
-    ("consolidations", "one memory", unite(node_ids=["a"]), "a", "at least 2"),
-    ("consolidations", "six memories", unite(node_ids=["a"] * 6), "a", "at most 5"),
-    ("consolidations", "empty text", unite(content="  \n"), "a", "empty"),
+WRONG: list[tuple[Any, ...]] = [
+    *rows(Path(__file__).with_suffix(".toml"), "wrong"),
     ("consolidations", "longer than what it sums up", unite(content="The till. " * 200), "a", "more than what it sums up"),
     ("consolidations", "a secret", unite(content=f"The till's key is {SECRET}."), "a", "secret"),
-    ("consolidations", "not found in their place", unite(content="Nothing of this kind."), "a", "among the first 3"),
     ("merges", "a megabyte", merge(content=LONG), "a", "content:"),
     ("merges", "made up", merge(content="The till prints. " * 60), "a", "characters"),
-    ("merges", "a NUL", merge(content="The till\x00prints"), "a", "NUL"),
     ("merges", "half a character", merge(content="The till \ud800"), "a", "surrogate"),
-    ("merges", "no loser", {"keep_id": "a"}, "a", "remove_id:"),
     ("merges", "a megabyte of id", merge(keep_id="a" * 1_000_000), "a" * 100, "keep_id:"),
-    ("merges", "no map", "a", "", "no map"),
-    ("edges", "an edge that is none", edge(edge_type="destroys"), "a", "edge_type:"),
-    ("edges", "who the user is", edge(edge_type="defines"), "a", "edge_type:"),
-    ("edges", "without weight", edge(weight=0), "a", "weight:"),
     ("edges", "no number", edge(weight=float("nan")), "a", "weight:"),
-    ("conflicts", "a kind that is none", {"source_id": "uv", "target_id": "also uv", "kind": "war"}, "uv", "kind:"),
 ]  # fmt: skip
 
 

@@ -160,7 +160,7 @@ def test_show_and_greeting_mark_it_and_the_review_leaves_it_alone(house: JobsHou
     assert get(house.ormah, newer).older_than is None
     said = greet(
         house.ormah.index, space="shop", self_id=house.ormah.vault.self_id, known=(), now=house.now,
-        settings=house.ormah.settings.whisper, replaced=lambda ids: replaced_today(house.ormah, ids),
+        replaced=lambda ids: replaced_today(house.ormah, ids),
     )  # fmt: skip
     assert f"older than {newer[:8]}" in said.text
     for held in (older, newer):

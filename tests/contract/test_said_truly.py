@@ -53,7 +53,7 @@ def test_a_purge_that_is_stopped_says_what_it_did_and_the_way_back(house: JobsHo
     assert f"revert {house.head[:8]}" in caught.value.hint
     house.revert(house.head)
     assert house.found("red door") == [node]
-    done = purge(house.ormah, PurgeParams(node_id=node, rewrite_foreign=True), PERSON, lambda *_: None)
+    done = purge(house.ormah, PurgeParams(node_id=node), PERSON, lambda *_: None)
     assert done.op is not None
     with pytest.raises(NotFound):
         house.row(node)

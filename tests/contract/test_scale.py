@@ -44,5 +44,3 @@ def test_another_model_is_measured_once(tmp_path: Path) -> None:
     made = file.stat().st_mtime_ns
     assert choose.load(settings, directory).embed_query("two").scale == found
     assert file.stat().st_mtime_ns == made
-    file.write_text("{")
-    assert choose.load(settings, directory).embed_query("three").scale == found

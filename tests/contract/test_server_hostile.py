@@ -9,6 +9,7 @@ import random
 import resource
 import struct
 import threading
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from ormahd.rpc.wire import connect
 from tests.contract.serving import Raw, lively, serving, until
 from tests.examples import examples
+from tests.tables import rows
 
 
 @pytest.fixture(scope="module")
@@ -102,47 +104,7 @@ def test_a_body_that_cannot_be_answered_by_id_ends_the_connection(server, data, 
     assert reply["error"]["hint"]
 
 
-@pytest.mark.parametrize(
-    ("call", "field", "word"),
-    [
-        ({}, "method", "is missing"),
-        ({"method": 5}, "method", "expected text, got a whole number"),
-        ({"method": None}, "method", "expected text"),
-        ({"method": "agent.recal"}, "method", "there is no 'agent.recal'"),
-        ({"method": "x" * 4000}, "method", "there is no"),
-        ({"method": "hello", "params": []}, "", "expected a map, got a list"),
-        ({"method": "hello", "params": 5}, "", "expected a map, got a whole number"),
-        ({"method": "hello", "params": {"nonsense": 1}}, "nonsense", "there is no such field"),
-        ({"method": "agent.recall"}, "query", "is missing"),
-        ({"method": "agent.recall", "params": {"query": 5}}, "query", "expected text, got a whole number"),
-        (
-            {"method": "agent.recall", "params": {"query": "q", "limit": "10"}},
-            "limit",
-            "expected a whole number, got text",
-        ),
-        (
-            {"method": "agent.recall", "params": {"query": "q", "limit": 1.5}},
-            "limit",
-            "expected a whole number, got a number",
-        ),
-        (
-            {"method": "agent.recall", "params": {"query": "q", "types": [1]}},
-            "types[0]",
-            "expected text, got a whole number",
-        ),
-        ({"method": "agent.recall", "params": {"query": "a\0b"}}, "query", "NUL"),
-        ({"method": "agent.remember", "params": {"content": "c", "tags": ["a", "\0"]}}, "tags[1]", "NUL"),
-        (
-            {"method": "agent.remember", "params": {"content": "c", "connections": [{}]}},
-            "connections[0].target",
-            "missing",
-        ),
-        ({"method": "history.list", "params": {"limit": 10**18}}, "limit", "expected a whole number of at most "),
-        ({"method": "history.list", "params": {"limit": -1}}, "limit", "expected a whole number of at least "),
-        ({"method": "hello", "cwd": "/a\0b"}, "cwd", "matching regex"),
-        ({"method": "hello", "agent": 7}, "agent", "expected text"),
-    ],
-)
+@pytest.mark.parametrize(("call", "field", "word"), rows(Path(__file__).with_suffix(".toml"), "wrong_calls"))
 def test_a_wrong_call_with_an_id_is_answered_by_it_and_the_connection_lives(server, call, field, word):
     with Raw(server.path) as raw:
         for send in (raw.json, raw.msgpack):

@@ -100,12 +100,12 @@ def test_while_nobody_asks_nothing_is_forgotten(life: Life) -> None:
     assert life.resting() == {True: Counter(), False: Counter()}
 
 
-def test_a_whisper_does_not_fail_where_its_use_cannot_be_noted(life: Life, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_whisper_does_not_fail_where_the_state_is_damaged(life: Life, caplog: pytest.LogCaptureFixture) -> None:
     with life.house.ormah.state.transaction() as db:
         db.execute("DROP TABLE access")
         db.execute("DROP TABLE active_day")
     assert life.prompt(0) == [life.ids[0]]
-    assert "could not be noted as used" in caplog.text
+    assert "was begun anew" in caplog.text
 
 
 def test_a_whisper_that_is_only_looked_at_uses_nothing(life: Life) -> None:
