@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,12 @@ PROMPT = "how do we deploy the payment service"
 
 class House(JobsHouse):
     """Whispers as the pipeline logs them."""
+
+    def remember(self, content: str, **more: Any) -> str:
+        """All of one moment, so that none replaces another."""
+        node_id = super().remember(content, **more)
+        self.go(seconds=-1)
+        return node_id
 
     def whisper(self, *considered: Considered, prompt: str = PROMPT, space: str | None = None) -> str:
         query = self.ormah.embed_query(prompt)
