@@ -264,22 +264,17 @@ class NewLineFiles:
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
         self._lock = threading.Lock()
-        self._complete = False
-        """Whether the files of `LINES` are known to exist."""
 
     def before(self, tx: Transaction) -> None:
-        """Commit the JSON-lines files that `tx` would create, as empty files. Until all files of `LINES` exist, also
-        commit those that an older vault lacks. Does nothing while another program holds git's locks; `tx` then
-        creates its files itself."""
+        """Commit the JSON-lines files that `tx` would create, as empty files. Does nothing while another program holds
+        git's locks."""
         if tx.kind in RESTORING:
             return
         filled = {path for path, wish in tx.wishes.items() if is_lines(path) and wish.data and wish.expect is None}
-        if not filled and self._complete:
+        if not filled:
             return
         with self._lock:
-            whole = self._vault.read(CARD) is not None  # not on a checked-out branch that holds no vault
-            common = LINES if whole and not self._complete else ()
-            missing = sorted(path for path in filled.union(common) if self._vault.read(path) is None)
+            missing = sorted(path for path in filled if self._vault.read(path) is None)
             if missing and self._vault.busy():
                 return
             if missing:
@@ -288,6 +283,5 @@ class NewLineFiles:
                 ) as begun:
                     for path in missing:
                         begun.put(path, b"", node_id=None, expect=None)
-            self._complete = self._complete or bool(common)
-            for path in filled.intersection(missing):
+            for path in missing:
                 tx.wishes[path] = replace(tx.wishes[path], expect=sha256(b""))

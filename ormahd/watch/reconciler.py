@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -48,6 +48,7 @@ from ormahd.watch.scan import (
     ScanAborted,
     ScanResult,
     WalkResult,
+    behind,
     below,
     differs,
     homes,
@@ -223,12 +224,13 @@ class Reconciler:
         if self.behind():
             return set(paths)
         tree = self.look.tree(self.vault.head())
-        found = {path: self.vault.read(path) for path in paths}
-        return {
-            path
-            for path, data in found.items()
-            if data is not None and self.vault.git.oid("blob", data) != tree.get(path)
-        }
+        found = set()
+        for path in paths:
+            with suppress(OSError):  # one that may not be read counts as in HEAD
+                data = self.vault.read(path)
+                if data is not None and self.vault.git.oid("blob", data) != tree.get(path):
+                    found.add(path)
+        return found
 
     def problems(self, *, fresh: bool = False) -> list[dict[str, Any]]:
         """Return what `doctor` is to say about the vault's files: dicts {level, what, path, line, mend}.
@@ -249,7 +251,8 @@ class Reconciler:
     def files(self) -> Iterator[tuple[str, bytes, FileState]]:
         """Yield (path, bytes, state) of every file as the index should have it, for `rebuild` and `verify`.
 
-        Of a file with conflict markers, or with changes that are not committed yet, the version in HEAD is yielded.
+        Of a file with conflict markers, or with changes that are not committed yet, the version in HEAD is yielded,
+        and of one that may not be read.
         """
         with self._scanning:
             self._walked = self.vault.head()
@@ -264,6 +267,9 @@ class Reconciler:
                     file = self._read(met, tree)
                     ought = [] if file is None else list(self._indexed(file, tree))
                 yield from ought
+            for path in sorted(guard.refused & tree.keys() | behind(found, tree, self.excluded)):
+                data = self.vault.blob(tree[path])
+                yield path, data, FileState(path, 0, 0, 0, sha256(data))
 
     def _indexed(self, file: File, tree: Mapping[str, str]) -> Iterator[tuple[str, bytes, FileState]]:
         """Yield (path, bytes, state) of the file as the index should have it; nothing if it should not have it."""

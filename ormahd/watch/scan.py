@@ -177,6 +177,17 @@ def unseen(found: WalkResult, tree: Iterable[str], known: Collection[str], exclu
     ]  # fmt: skip
 
 
+def behind(found: WalkResult, tree: Iterable[str], excluded: Excluded) -> set[str]:
+    """Return the paths of HEAD (`tree`) that are notes, and at or above which the walk passed something by: they are
+    not deleted."""
+    shielded = below(found.passed_by)
+    return {
+        path for path in tree
+        if shielded(path) and path not in found.present and is_note_name(path.rpartition("/")[2])
+        and excluded.by_name(path) is None
+    }  # fmt: skip
+
+
 class _Walker:
     def __init__(self, root: Path, known: Mapping[str, FileState], excluded: Excluded, doubted: set[str]) -> None:
         self.root = root

@@ -5,7 +5,7 @@
 
 The first run asks the whisper each prompt and keeps the evidence of all candidates in FILE, which takes some minutes; later
 runs only fit, which takes seconds and gives the same table. Without the shared directory (`../shared/bench`) there is
-nothing to fit on, and it says so. `--write` writes the table, and the plot in `tests/quality`.
+nothing to fit on, and it says so. `--write` writes the table.
 
 A candidate is right as the gate's benchmark counts: a dialogue's turn if it is of a session that holds a turn with the
 answer, a fact if it is planted for the question, a memory if the set names it. Each set also has prompts for which
@@ -166,8 +166,8 @@ def _of(one: Judged, there: Any) -> Judged:
     return Judged(one.evidence[there], one.relevance[there], one.right[there], one.fold[there])
 
 
-def report(title: str, some: Mapping[str, Judged], chances: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    """Print the calibration of each set and of all together; returns the latter's chances, right ones and weights."""
+def report(title: str, some: Mapping[str, Judged], chances: Mapping[str, Any]) -> None:
+    """Print the calibration of each set and of all together."""
     print(title)
     for name, one in some.items():
         print(" ", calibration.table(name, chances[name], one.right))
@@ -176,17 +176,15 @@ def report(title: str, some: Mapping[str, Judged], chances: Mapping[str, Any]) -
         np.concatenate([np.full(len(one.right), 1.0 / len(one.right)) for one in some.values()]),
     )  # fmt: skip
     print(" ", calibration.table("all", *pooled))
-    return pooled
 
 
 def main(args: list[str]) -> None:
-    written = f"{TABLE.name} and the plot {calibration.PLOT.name}"
-    chosen = fit.options(args, __doc__, evidence="ormah-relevance-evidence.npz", written=written)
+    chosen = fit.options(args, __doc__, evidence="ormah-relevance-evidence.npz", written=TABLE.name)
     if not fit.gathered(chosen, gather_all, "the relevance"):
         return
     some = kept(chosen.evidence)
     chances, every = held_folds(some)
-    pooled = report("held folds", some, chances)
+    report("held folds", some, chances)
     now = relevance.fitted()
     shipped = np.array([now.weights[one] for one in WITNESSES])
     report("shipped table", some, {name: _chance(one, shipped, now.base) for name, one in some.items()})
@@ -198,9 +196,6 @@ def main(args: list[str]) -> None:
     if chosen.write:
         counts = {name: len(one.right) for name, one in some.items()}
         fit.write_table(TABLE, counts, base, dict(zip(WITNESSES, weights.tolist(), strict=True)))
-        drawn = {name: (chances[name], one.right) for name, one in some.items()}
-        calibration.PLOT.write_text(calibration.draw(drawn, pooled))
-        print(f"written: {calibration.PLOT}")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
@@ -34,18 +35,29 @@ def garbled(file: Path, chance: random.Random) -> None:
         opened.write(chance.randbytes(max(file.stat().st_size, 100)))
 
 
-def removed(file: Path, _: random.Random) -> None:
-    file.unlink(missing_ok=True)
+def removed(file: Path, _: random.Random | None = None) -> None:
+    if file.is_dir() and not file.is_symlink():
+        shutil.rmtree(file, ignore_errors=True)  # the daemon may be putting things into it
+    else:
+        file.unlink(missing_ok=True)
+
+
+def instead(file: Path, make: Callable[[], object]) -> None:
+    """Have something else at its place; the daemon may be mending that already."""
+    for _ in range(1000):
+        removed(file)
+        with contextlib.suppress(OSError):
+            make()
+            return
+    raise AssertionError(f"{file} cannot be replaced")
 
 
 def folder(file: Path, _: random.Random) -> None:
-    removed(file, _)
-    (file / "inside").mkdir(parents=True)
+    instead(file, lambda: (file / "inside").mkdir(parents=True))
 
 
 def fifo(file: Path, _: random.Random) -> None:
-    removed(file, _)
-    os.mkfifo(file)
+    instead(file, lambda: os.mkfifo(file))
 
 
 def link(file: Path, _: random.Random) -> None:

@@ -5,66 +5,17 @@ from __future__ import annotations
 
 import random
 import sqlite3
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Iterator
 
 import pytest
 
-from ormahd.errors import NotReady
 from tests.crash.damage import DAMAGE
-from tests.house import House, open_house, wait_until
-
-T = TypeVar("T")
-
-
-@dataclass
-class Told:
-    """A house, and what was acknowledged in it."""
-
-    house: House
-    memories: dict[str, str] = field(default_factory=dict)
-
-    def remember(self) -> None:
-        number = len(self.memories)
-        name = f"keeper{number}"
-        done = answered(
-            lambda: self.house.call(
-                "agent.remember", content=f"the harbour's lamp {number} is kept by {name}", title=name
-            )
-        )
-        self.memories[done.node_id] = name
-
-    def check_sound(self) -> None:
-        self.remember()
-        house = self.house
-        wait_until(lambda: answered(lambda: house.call("admin.verify")).ok, "the index is the vault's", 120)
-        for node_id, name in self.memories.items():
-            assert name in answered(lambda one=node_id: house.call("agent.get", node_id=one)).content  # type: ignore[misc]
-        found = house.call("agent.recall", query=name)
-        assert node_id in {one.id for one in found.results}
-        assert house.git("status", "--porcelain") == ""
-
-
-def answered(ask: Callable[[], T]) -> T:
-    """What is answered once the index is made anew; until then, nothing but that is said."""
-
-    def once() -> list[T]:
-        try:
-            return [ask()]
-        except NotReady:
-            return []
-
-    return wait_until(once, "an answer", 120)[0]  # type: ignore[no-any-return]
+from tests.crash.memories import Told, telling
 
 
 @pytest.fixture(scope="module")
 def told() -> Iterator[Told]:
-    with open_house() as house:
-        house.start()
-        told = Told(house)
-        for _ in range(12):
-            told.remember()
+    with telling(12) as told:
         yield told
 
 
@@ -86,7 +37,7 @@ def test_a_damaged_file_loses_no_memory(told: Told, name: str, kind: str, when: 
         DAMAGE[kind](file, random.Random(f"{name} {kind} {when}"))
     if when == "before":
         house.start()
-    told.check_sound()
+    told.settled()
 
 
 def test_rows_that_another_program_changed_are_found_by_verify_and_made_again_by_rebuild(told: Told) -> None:
@@ -96,12 +47,7 @@ def test_rows_that_another_program_changed_are_found_by_verify_and_made_again_by
     db.close()
     assert not house.call("admin.verify").ok
     house.call("admin.rebuild")
-    told.check_sound()
-
-
-def findings(house: House) -> str:
-    found: Any = house.call("admin.doctor").findings
-    return "\n".join(f"{one.path} {one.what} {one.mend}" for one in found)
+    told.settled()
 
 
 def test_status_and_doctor_name_the_state_that_was_set_aside(told: Told) -> None:
@@ -111,7 +57,7 @@ def test_status_and_doctor_name_the_state_that_was_set_aside(told: Told) -> None
     house.start()
     aside = house.state / "state.sqlite3.damaged"
     assert "it was set aside as state.sqlite3.damaged" in str(house.call("admin.health").warnings)
-    assert str(aside) in findings(house)
+    assert str(aside) in told.findings()
     aside.unlink()
     house.restart()
-    assert "set aside" not in findings(house)
+    assert "set aside" not in told.findings()

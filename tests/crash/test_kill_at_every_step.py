@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from ormahd.git import oplog
 from ormahd.model.change import Kind
 from ormahd.vault.vault import Vault
-from tests.crash.strides import STRIDE, numbered
+from tests.crash.strides import STRIDE, killed_at, numbered, save
 from tests.vault.git_house import git, open_vault, put, remove, sha, sound
 
 KEEPER, LOSER, NEW = "s/fact/2026-11/keeper.md", "s/fact/2026-10/loser.md", "t/fact/2026-11/new.md"
-
-
-@pytest.fixture(autouse=True)
-def git_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "gitconfig").write_text("[user]\n\tname = Ada Example\n\temail = ada@example.org\n")
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
 
 
 def scenario(vault: Vault, acknowledge: Callable[[str], None]) -> None:
@@ -48,21 +37,6 @@ STATES = [
 ]
 
 
-def in_a_child(work: Callable[[], None]) -> int:
-    """Run `work` in a forked process; its wait status."""
-    child = os.fork()
-    if child == 0:
-        try:
-            work()
-        except BaseException:  # noqa: BLE001 - the child must end here, whatever happens
-            import traceback
-
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
-    return os.waitpid(child, 0)[1]
-
-
 def begin(root: Path) -> None:
     with open_vault(root) as vault:
         put(vault, (KEEPER, b"keeper 1\n"), (LOSER, b"loser\n"))
@@ -75,24 +49,6 @@ def steps_of(root: Path, work: Callable[[Vault, Callable[[str], None]], None]) -
     return seen
 
 
-def killed_at(root: Path, number: int, log: Path) -> None:
-    """The scenario in a child that kills itself at the step `number`; the log gets what was acknowledged."""
-    count = 0
-
-    def at(step: str) -> None:
-        nonlocal count
-        if count == number:
-            os.kill(os.getpid(), signal.SIGKILL)
-        count += 1
-
-    def acknowledge(what: str) -> None:
-        with open(log, "a") as file:
-            file.write(what + "\n")
-
-    status = in_a_child(lambda: scenario(open_vault(root, at=at), acknowledge))
-    assert os.WIFSIGNALED(status)
-
-
 @STRIDE
 def test_every_step(tmp_path: Path, stride: int) -> None:
     begin(tmp_path / "dry")
@@ -102,7 +58,12 @@ def test_every_step(tmp_path: Path, stride: int) -> None:
         root, log = tmp_path / f"v{number}", tmp_path / f"log{number}"
         begin(root)
         log.touch()
-        killed_at(root, number, log)
+
+        def acknowledge(what: str, log: Path = log) -> None:
+            with open(log, "a") as file:
+                file.write(what + "\n")
+
+        killed_at(number, lambda at, root=root, told=acknowledge: scenario(open_vault(root, at=at), told))  # type: ignore[misc]
         acknowledged = len(log.read_text().split())
         with open_vault(root, recover=False) as vault:
             said = vault.recover()
@@ -129,17 +90,11 @@ def test_a_persons_save_in_the_moment_of_the_crash_is_kept(tmp_path: Path, strid
     for number, step in numbered(steps, stride):
         root = tmp_path / f"v{number}"
         begin(root)
-        count = 0
-
-        def at(_: str, root: Path = root, number: int = number) -> None:
-            nonlocal count
-            if count == number:
-                (root / "save").write_bytes(b"the person's\n")
-                os.replace(root / "save", root / KEEPER)
-                os.kill(os.getpid(), signal.SIGKILL)
-            count += 1
-
-        assert os.WIFSIGNALED(in_a_child(lambda root=root, at=at: edit(open_vault(root, at=at), lambda _: None)))
+        killed_at(
+            number,
+            lambda at, root=root: edit(open_vault(root, at=at), lambda _: None),  # type: ignore[misc]
+            lambda root=root: save(root, KEEPER, b"the person's\n"),  # type: ignore[misc]
+        )
         with open_vault(root) as vault:
             texts = [vault.read(KEEPER)] + [
                 path.read_bytes() for path in (root / ".ormah/conflicts").rglob("*") if path.is_file()
@@ -154,15 +109,7 @@ def test_a_crash_while_the_vault_is_made(tmp_path: Path, stride: int) -> None:
     open_vault(tmp_path / "dry", at=steps.append).close()
     for number, step in numbered(steps, stride):
         root = tmp_path / f"v{number}"
-        count = 0
-
-        def at(_: str, number: int = number) -> None:
-            nonlocal count
-            if count == number:
-                os.kill(os.getpid(), signal.SIGKILL)
-            count += 1
-
-        assert os.WIFSIGNALED(in_a_child(lambda root=root, at=at: open_vault(root, at=at).close()))
+        killed_at(number, lambda at, root=root: open_vault(root, at=at).close())  # type: ignore[misc]
         with open_vault(root) as vault:
             assert len([path for path in vault.tree() if "/person/" in path]) == 1, step
             assert git(root, "rev-list", "--count", "HEAD") == "1", step

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,20 +12,12 @@ from ormahd.sync.join import card_of
 from ormahd.sync.setup import plan_setup
 from ormahd.vault.conflicts import waiting
 from ormahd.vault.create import find_card
-from tests.crash.strides import STRIDE, numbered
+from tests.crash.strides import STRIDE, killed_at, numbered, save
 from tests.vault.git_house import git, open_vault, sound
 from tests.vault.observed import uuid
-from tests.vault.sync_house import Machine, note, two_machines
+from tests.vault.sync_house import A, B, C, Machine, note, two_machines
 
-A, B, C = uuid(0x1A2B3C4D), uuid(0x2B2B2B2B), uuid(0x3C3C3C3C)
 FILES = {"a.md": note("one\n\ntwo", A), "b.md": note("bees", B), "plain.txt": b"1\n2\n3\n"}
-
-
-@pytest.fixture(autouse=True)
-def git_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "gitconfig").write_text("[user]\n\tname = Ada Example\n\temail = ada@example.org\n")
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
 
 
 def there(one: Machine) -> None:
@@ -80,24 +70,6 @@ def join(machine: Machine, kind: str) -> None:
         machine.vault.become(card)
 
 
-def killed(root: Path, kind: str, number: int) -> None:
-    child = os.fork()
-    if child == 0:
-        count = 0
-
-        def at(_: str) -> None:
-            nonlocal count
-            if count == number:
-                os.kill(os.getpid(), signal.SIGKILL)
-            count += 1
-
-        try:
-            join(Machine(open_vault(root, at=at)), kind)
-        finally:
-            os._exit(1)
-    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
-
-
 @pytest.mark.parametrize(("kind", "begin"), [("follow", follow), ("merge", merge), ("setup", setup)])
 @STRIDE
 def test_every_step(tmp_path: Path, stride: int, kind: str, begin: Callable[[Path], None]) -> None:
@@ -120,7 +92,7 @@ def test_every_step(tmp_path: Path, stride: int, kind: str, begin: Callable[[Pat
     assert len(steps) > 10
     for number, step in numbered(steps, stride):
         root = fresh(f"v{number}")
-        killed(root, kind, number)
+        killed_at(number, lambda at, root=root: join(Machine(open_vault(root, at=at)), kind))  # type: ignore[misc]
         with open_vault(root, recover=False) as vault:
             said = vault.recover()
             here = f"killed at step {number} ({step}): {said}"
@@ -152,23 +124,11 @@ def test_a_persons_save_in_the_moment_of_the_crash_takes_the_join_back(tmp_path:
     for number, step in numbered(steps, stride):
         root = tmp_path / f"v{number}"
         shutil.copytree(start, root, symlinks=True)
-        child = os.fork()
-        if child == 0:
-            count = 0
-
-            def at(_: str, root: Path = root, number: int = number) -> None:
-                nonlocal count
-                if count == number:
-                    (root / "save").write_bytes(note("the person's", A))
-                    os.replace(root / "save", root / "a.md")
-                    os.kill(os.getpid(), signal.SIGKILL)
-                count += 1
-
-            try:
-                join(Machine(open_vault(root, at=at)), "merge")
-            finally:
-                os._exit(1)
-        assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+        killed_at(
+            number,
+            lambda at, root=root: join(Machine(open_vault(root, at=at)), "merge"),  # type: ignore[misc]
+            lambda root=root: save(root, "a.md", note("the person's", A)),  # type: ignore[misc]
+        )
         with open_vault(root) as vault:
             texts = [vault.read("a.md") or b"", *(f.read_bytes() for f in (root / ".ormah/conflicts").rglob("*.md"))]
             assert any(b"the person's" in text for text in texts), (number, step)

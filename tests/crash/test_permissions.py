@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from ormahd.errors import InvalidNote, OrmahError, Unavailable
 from tests import without_rights
+from tests.crash.memories import Told
 from tests.house import House, open_house, wait_until
 
 pytestmark = pytest.mark.skipif(
@@ -22,43 +22,16 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@dataclass
-class Told:
-    """A house, and the memories that were acknowledged in it: those of one folder, and one in another."""
+def scan(told: Told) -> None:
+    told.house.call("admin.run_task", name="index_updater")
 
-    house: House
-    memories: dict[str, str] = field(default_factory=dict)
 
-    def remember(self, space: str | None = None) -> str:
-        name = f"keeper{len(self.memories)}"
-        done = self.house.call("agent.remember", content=f"the lamp of {name} burns oil", title=name, space=space)
-        self.memories[done.node_id] = name
-        return str(done.node_id)
-
-    def path(self, node_id: str) -> Path:
-        return self.house.vault / self.house.call("agent.get", node_id=node_id).path
-
-    def all_are_found(self) -> None:
-        for node_id, name in self.memories.items():
-            assert name in self.house.call("agent.get", node_id=node_id).content
-            assert node_id in {one.id for one in self.house.call("agent.recall", query=name).results}
-
-    def findings(self) -> str:
-        return "\n".join(f"{one.path} {one.what} {one.mend}" for one in self.house.call("admin.doctor").findings)
-
-    def scan(self) -> None:
-        self.house.call("admin.run_task", name="index_updater")
-
-    def settled(self) -> None:
-        """As if nothing had been."""
-        house = self.house
-        wait_until(lambda: house.call("hello").phase == "ready", "it is ready")
-        self.scan()
-        self.remember()
-        self.all_are_found()
-        wait_until(lambda: house.call("admin.verify").ok, lambda: str(house.call("admin.verify")), 60)
-        wait_until(lambda: "Permission denied" not in self.findings(), self.findings, 60)
-        assert house.git("status", "--porcelain") == ""
+def settled(told: Told) -> None:
+    """As if nothing had been."""
+    wait_until(lambda: told.house.call("hello").phase == "ready", "it is ready")
+    scan(told)
+    told.settled()
+    wait_until(lambda: "Permission denied" not in told.findings(), told.findings, 60)
 
 
 @pytest.fixture(scope="module")
@@ -117,17 +90,17 @@ def test_what_may_not_be_read_is_no_deletion(told: Told, what: str, when: str) -
     with locked(0o600 if "listed" in what else 0, note if what == "a note" else note.parent):
         if when == "before":
             house.start()
-        told.scan()
+        scan(told)
         told.all_are_found()
         with pytest.raises(InvalidNote, match=r"cannot be read: Permission denied; nothing was changed") as refused:
             house.call("agent.update", node_id=node, content="other words")
         assert "readable for the user that runs the daemon" in (refused.value.hint or "")
         assert note.relative_to(house.vault).as_posix().rpartition("/")[0] in told.findings()
         assert house.call("admin.verify").ok
-        told.scan()
+        scan(told)
         assert "Permission denied" in told.findings()
         assert house.git("rev-parse", "HEAD") == head
-    told.settled()
+    settled(told)
     assert not [path for path in house.index_dir.iterdir() if "damaged" in path.name], "a sound index was set aside"
 
 
@@ -143,7 +116,7 @@ def test_an_index_is_made_of_what_was_committed_where_the_file_may_not_be_read(t
             told.house.call("admin.rebuild")
         told.all_are_found()
         assert told.house.call("admin.verify").ok
-    told.settled()
+    settled(told)
 
 
 READ_ONLY: dict[str, Callable[[House], list[Path]]] = {
@@ -161,7 +134,7 @@ def test_where_nothing_can_be_written_reading_goes_on(told: Told, what: str) -> 
     paths = READ_ONLY[what](house)
     head, notes = house.git("rev-parse", "HEAD"), house.notes()
     with locked(0o500, *paths):
-        told.scan()
+        scan(told)
         told.all_are_found()
         with pytest.raises(OrmahError) as refused:
             house.call("agent.remember", content="what cannot be kept")
@@ -170,7 +143,7 @@ def test_where_nothing_can_be_written_reading_goes_on(told: Told, what: str) -> 
         assert "writable" in (refused.value.hint or "")
         assert f"nothing can be written in {house.vault}" in told.findings()
         assert (house.git("rev-parse", "HEAD"), house.notes()) == (head, notes)
-    told.settled()
+    settled(told)
     assert "cannot be kept" not in told.findings()
 
 
@@ -187,4 +160,4 @@ def test_a_start_where_nothing_can_be_written_says_so_in_one_sentence(told: Told
         assert "hint: make the folder writable" in str(ended.value)
         assert "Traceback" not in str(ended.value)
     house.start()
-    told.settled()
+    settled(told)

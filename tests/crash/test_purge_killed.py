@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,19 +10,12 @@ import pytest
 
 from ormahd.note.forgetting import Forgotten
 from ormahd.purge import purge
-from tests.crash.test_kill_at_every_step import in_a_child
+from tests.crash.strides import die, dies
 from tests.vault.git_house import git, open_vault, put, sound
 from tests.vault.observed import House
 from tests.vault.purging import GOING, STAYING, WORDS, everything, forget_today, nobody, purge_all, silent, told
 
 STEPS = ["purge-written", "purge-exchanged", "purge-removed"]
-
-
-@pytest.fixture(autouse=True)
-def git_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "gitconfig").write_text("[user]\n\tname = Ada Example\n\temail = ada@example.org\n")
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
 
 
 def begin(root: Path) -> None:
@@ -62,14 +53,6 @@ def purging(root: Path, at: Callable[[str], None]) -> None:
     at("purge-done")
 
 
-def killed_at(root: Path, step: str) -> None:
-    def at(now: str) -> None:
-        if now == step:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    assert os.WIFSIGNALED(in_a_child(lambda: purging(root, at))), step
-
-
 def holds(root: Path) -> list[str]:
     left = everything(root / ".git").lower()
     return [word for word in (*WORDS, GOING) if word.lower().encode() in left]
@@ -79,7 +62,7 @@ def holds(root: Path) -> list[str]:
 def test_every_step(tmp_path: Path, template: Path, step: str) -> None:
     root = tmp_path / step
     old = copy(template, root)
-    killed_at(root, step)
+    assert dies(lambda: purging(root, lambda now: die() if now == step else None))
     kept = step == "purge-written"
 
     # as a person's git finds it, before anything was mended
@@ -112,12 +95,12 @@ def test_killed_while_the_history_is_written_anew(tmp_path: Path, template: Path
     def work() -> None:
         def progress(done: int, _total: int, stage: str) -> None:
             if stage == "writing the history anew":
-                os.kill(os.getpid(), signal.SIGKILL)
+                die()
 
         vault = open_vault(root)
         purge.rewrite(vault, Forgotten(GOING), nobody, progress)
 
-    assert os.WIFSIGNALED(in_a_child(work))
+    assert dies(work)
     with open_vault(root, recover=False) as vault:
         assert any("before it changed the history: repeat it" in sentence for sentence in vault.recover())
         assert refs(root) == old

@@ -38,7 +38,6 @@ from tests.quality.sets import memory
 
 BINS = 10
 FOLDS = 5
-PLOT = Path(__file__).with_name("calibration.svg")
 
 
 @dataclass(frozen=True)
@@ -195,52 +194,6 @@ def table(name: str, chance: Any, right: Any, weight: Any = None) -> str:
     """Return a set's calibration as a line: the error, and for each interval told → right (number)."""
     cells = "  ".join(f"{told:.2f}→{true:.2f} ({number})" for told, true, _, number in bins(chance, right, weight))
     return f"{name:12} error {calibration_error(chance, right, weight):.4f}  {cells}"
-
-
-COLOURS = ("#1b6ca8", "#c8553d", "#3d8361", "#7a4fa3", "#b08900", "#555555", "#0f9d9d")
-FEWEST = 20
-"""Candidates of an interval below which a set's point is not drawn: its share would be chance."""
-
-
-def draw(sets: Mapping[str, tuple[Any, Any]], pooled: tuple[Any, Any, Any]) -> str:
-    """Return a reliability diagram as SVG: for each set (chances, right) a line, and all together, each set weighted alike."""
-    left, top, size = 60, 50, 400
-
-    def at(told: float, true: float) -> str:
-        return f"{left + told * size:.1f},{top + (1 - true) * size:.1f}"
-
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="720" height="{size + 110}" font-family="sans-serif" font-size="13">',
-        f'<rect width="720" height="{size + 110}" fill="white"/>',
-        f'<text x="{left}" y="28" font-size="16">Of the memories with this relevance, how many belong to the prompt?</text>',
-        f'<rect x="{left}" y="{top}" width="{size}" height="{size}" fill="none" stroke="#999"/>',
-    ]
-    for tick in range(0, 11, 2):
-        x, y = left + tick / 10 * size, top + (1 - tick / 10) * size
-        lines.append(f'<text x="{x:.1f}" y="{top + size + 18}" text-anchor="middle">{tick / 10:g}</text>')
-        lines.append(f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{tick * 10} %</text>')
-    lines.append(f'<text x="{left + size / 2:.0f}" y="{top + size + 42}" text-anchor="middle">relevance</text>')
-    first, last = at(0, 0).split(","), at(1, 1).split(",")
-    lines.append(
-        f'<line x1="{first[0]}" y1="{first[1]}" x2="{last[0]}" y2="{last[1]}" stroke="#999" stroke-dasharray="5 4"/>'
-    )
-    drawn: list[tuple[str, Any, Any, Any, str, float]] = [
-        (name, chance, right, None, COLOURS[number % len(COLOURS)], 1.2) for number, (name, (chance, right)) in enumerate(sets.items())
-    ]  # fmt: skip
-    drawn.append(("all, each set alike", *pooled, "black", 3.0))
-    for number, (name, chance, right, weight, colour, wide) in enumerate(drawn):
-        points = [(told, true) for told, true, _, many in bins(chance, right, weight) if many >= FEWEST]
-        path = " ".join(at(*point) for point in points)
-        lines.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="{wide}"/>')
-        for point in points:
-            x, y = at(*point).split(",")
-            lines.append(f'<circle cx="{x}" cy="{y}" r="{wide + 1:.1f}" fill="{colour}"/>')
-        y = top + 20 + 22 * number
-        error = calibration_error(chance, right, weight)
-        lines.append(f'<text x="{left + size + 20}" y="{y}" fill="{colour}">{name}: error {error:.3f}</text>')
-    y = top + 40 + 22 * len(drawn)
-    lines.append(f'<text x="{left + size + 20}" y="{y}" fill="#555">dashed: what is told is true</text>')
-    return "\n".join([*lines, "</svg>", ""])
 
 
 def main() -> None:

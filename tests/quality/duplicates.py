@@ -13,13 +13,14 @@ import json
 import random
 import re
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ormahd.text.sameness import Same, same
-from tests.quality.sets import memory
+from tests.quality.sets import memory, rows
 
 CORPUS = Path(__file__).parent / "corpus"
 ROUNDS = 12
@@ -41,10 +42,7 @@ class Pair:
 def texts() -> list[Words]:
     found: list[Words] = []
     for half in ("dev", "held"):
-        for line in (CORPUS / f"{half}-memories.tsv").read_text("utf-8").splitlines():
-            if line and not line.startswith("#"):
-                *_, title, content = line.split("\t")
-                found.append((title or None, content))
+        found += [(row[-2] or None, row[-1]) for row in rows(CORPUS / f"{half}-memories.tsv")]
     return found + [(text.title, text.content) for text in memory()[0]]
 
 
@@ -92,10 +90,6 @@ def _both(pairs: dict[str, str]) -> Change:
     return _by(pairs | {new: old for old, new in pairs.items()})
 
 
-def _listed(words: str) -> list[str]:
-    return words.split()
-
-
 def _turned(text: str, draw: random.Random) -> str:
     """Two names change places; an article in capitals is none, nor is the same name in another case."""
     found = re.search(r"\b(?!The\b)([A-Z]\w+)\b(.{3,40}?)\b(?!The\b)([A-Z]\w+)\b", text)
@@ -104,28 +98,8 @@ def _turned(text: str, draw: random.Random) -> str:
     return f"{text[: found.start()]}{found[3]}{found[2]}{found[1]}{text[found.end() :]}"
 
 
-MONTHS = _listed("January February March April June July August September October November December")
-DAYS = _listed("Monday Tuesday Wednesday Thursday Friday Saturday Sunday")
-UNITS = _listed("MB GB KB TB ms seconds minutes hours days weeks months years meters kilometers percent euros dollars")
-FUNCTION = {
-    "is": "is not",
-    "are": "are not",
-    "was": "was not",
-    "has": "has not",
-    "can": "cannot",
-    "must": "must not",
-    "will": "will not",
-    "runs": "never runs",
-    "uses": "never uses",
-    "with": "without",
-    "never": "always",
-    "all": "no",
-    "before": "after",
-    "more": "less",
-    "on": "off",
-    "first": "last",
-    "only": "not only",
-}
+WORDS = tomllib.loads(Path(__file__).with_name("duplicates.toml").read_text("utf-8"))
+NAMES, NOUNS = WORDS["names"].split(), WORDS["nouns"].split()
 
 SAME: dict[str, Change] = {
     "case": lambda text, draw: draw.choice(
@@ -144,62 +118,23 @@ SAME: dict[str, Change] = {
     "other article": lambda text, draw: _one(
         text, r"(?<=\w )(?:the|a|an) (?=[a-z])", draw, lambda place: "a " if place[0] == "the " else "the "
     ),
-    "contraction": _both(
-        {
-            "is not": "isn't",
-            "are not": "aren't",
-            "do not": "don't",
-            "does not": "doesn't",
-            "cannot": "can't",
-            "it is": "it's",
-            "that is": "that's",
-            "must not": "mustn't",
-            "we are": "we're",
-        }
-    ),
-    "spelling": _both(
-        {
-            "color": "colour",
-            "behavior": "behaviour",
-            "center": "centre",
-            "canceled": "cancelled",
-            "organized": "organised",
-            "license": "licence",
-            "gray": "grey",
-        }
-    ),
+    "contraction": _both(WORDS["contraction"]),
+    "spelling": _both(WORDS["spelling"]),
     "hyphen": lambda text, draw: _one(text, r"(?<=[a-z])-(?=[a-z])", draw, lambda _: " "),
-    "numeral": _by({"two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "ten": "10"}),
+    "numeral": _by(WORDS["numeral"]),
     "dash": lambda text, draw: _one(text, r"[:;](?= )", draw, lambda _: draw.choice([" \u2014", " -"])),
 }
 """What the rule is to see through."""
 
 OTHER_WORDS: dict[str, Change] = {
-    "synonym": _by(
-        {
-            "uses": "makes use of",
-            "runs": "is run",
-            "because": "since",
-            "must": "has to",
-            "need": "require",
-            "needs": "requires",
-            "every": "each",
-            "begins": "starts",
-            "fast": "quick",
-            "bigger": "larger",
-            "and": "as well as",
-            "gets": "receives",
-            "shows": "displays",
-            "whole": "entire",
-        }
-    ),
+    "synonym": _by(WORDS["synonym"]),
     "filler": lambda text, draw: _one(
         text, r"(?<=[a-z]) (?=[a-z])", draw, lambda _: draw.choice([" also ", " really ", " in fact "])
     ),
     "typo": lambda text, draw: _one(
         text, r"[a-z]{7,}", draw, lambda place: place[0][:3] + place[0][4] + place[0][3] + place[0][5:]
     ),
-    "tense": _by({"runs": "ran", "uses": "used", "is": "was", "are": "were", "comes": "came", "sends": "sent"}),
+    "tense": _by(WORDS["tense"]),
     "order": lambda text, draw: re.sub(r"^([^.;]{12,}?), ([^.;,]{12,})\.$", lambda two: f"{two[2]}, {two[1]}.", text),
     "sentence": lambda text, draw: f"{text} This was noted in passing.",
 }
@@ -214,12 +149,12 @@ DIFFERENT: dict[str, Change] = {
         text, r"(?<=\d)[.,](?=\d)|(?<=\d)(?=\d)", draw, lambda place: "" if place[0] else "."
     ),
     "sign": lambda text, draw: _one(text, r"(?<![\w.-])(?=\d)", draw, lambda _: draw.choice(["-", ">", "<", "~", "$"])),
-    "numeral": _swap(_listed("two three four five six seven eight nine ten eleven twelve")),
-    "month": _swap(MONTHS),
-    "day": _swap(DAYS),
-    "unit": _swap(UNITS),
-    "negation": _by(FUNCTION),
-    "denial": _by({"not": "", "never": "", "no": "", "without": "with", "cannot": "can", "isn't": "is", "don't": "do"}),
+    "numeral": _swap(WORDS["numbers"].split()),
+    "month": _swap(WORDS["months"].split()),
+    "day": _swap(WORDS["days"].split()),
+    "unit": _swap(WORDS["units"].split()),
+    "negation": _by(WORDS["negation"]),
+    "denial": _by(WORDS["denial"]),
     "name": lambda text, draw: _one(
         text, r"(?<=[a-z,] )[A-Z][a-z]{2,}", draw, lambda place: draw.choice([n for n in NAMES if n != place[0]])
     ),
@@ -264,12 +199,6 @@ TITLES: dict[str, Change] = {
     "title's word": lambda text, draw: f"{text} {draw.choice(NOUNS)}",
     "title's no": lambda text, draw: f"No {text[:1].lower()}{text[1:]}",
 }
-NAMES = _listed(
-    "Ada Tomás Bruno Lisbon Redis Postgres Kafka Berlin Typst Drizzle Hetzner Klarna Inês Okta Sentry Grafana"
-)
-NOUNS = _listed(
-    "server client table column window session button report worker branch bucket handler folder printer sensor"
-)
 
 
 def pairs(sources: Sequence[Words], rounds: int = ROUNDS) -> list[Pair]:

@@ -17,9 +17,33 @@ from msgspec import Struct
 from ormahd.text.secrets import redact
 
 HERE = Path(__file__).parent
-WORDS = ("apple", "river", "candle", "orbit", "velvet", "hammer", "island", "jungle", "kitten", "lemon", "mirror", "needle", "ocean",
-         "pepper", "quartz", "rocket", "saddle", "tunnel", "umbrella", "violin", "walnut", "yellow", "zebra", "anchor")  # fmt: skip
-LETTERS = (
+WORDS = [
+    "apple",
+    "river",
+    "candle",
+    "orbit",
+    "velvet",
+    "hammer",
+    "island",
+    "jungle",
+    "kitten",
+    "lemon",
+    "mirror",
+    "needle",
+    "ocean",
+    "pepper",
+    "quartz",
+    "rocket",
+    "saddle",
+    "tunnel",
+    "umbrella",
+    "violin",
+    "walnut",
+    "yellow",
+    "zebra",
+    "anchor",
+]
+LETTERS = [
     "swordfish",
     "mongoose",
     "dragonfly",
@@ -30,8 +54,8 @@ LETTERS = (
     "hunter",
     "Sunflower",
     "qwertz",
-)
-STEMS = ("Sunflower", "hunter", "Kranich", "maple", "Otter", "thunder", "Winter", "pickle", "Zebra", "lantern")
+]
+STEMS = ["Sunflower", "hunter", "Kranich", "maple", "Otter", "thunder", "Winter", "pickle", "Zebra", "lantern"]
 
 
 class Figures(Struct, frozen=True):
@@ -67,15 +91,8 @@ def planted_cases() -> list[tuple[str, list[str]]]:
 
 def clean_texts() -> list[str]:
     texts = list(_lines("secrets_clean.txt"))
-    for name in (
-        "memory.tsv",
-        "affinity.tsv",
-        "conflicts.tsv",
-        "intents.tsv",
-        "corpus/dev-memories.tsv",
-        "corpus/held-memories.tsv",
-    ):
-        for line in _lines(name):
+    for name in ("memory", "affinity", "conflicts", "intents", "corpus/dev-memories", "corpus/held-memories"):
+        for line in _lines(f"{name}.tsv"):
             texts += [cell for cell in line.split("\t") if cell.count(" ") >= 3]
     return list(dict.fromkeys(texts))
 

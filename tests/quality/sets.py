@@ -27,6 +27,13 @@ LIBRARIES = (
 LEAST_WORDS, MOST_WORDS = 200, 800
 
 
+def rows(file: Path, columns: int | None = None) -> list[list[str]]:
+    """The cells of each line of a set; `columns`: as many has each."""
+    found = [line.split("\t") for line in file.read_text("utf-8").splitlines() if line and not line.startswith("#")]
+    assert all(columns in (None, len(row)) for row in found), file
+    return found
+
+
 @dataclass(frozen=True)
 class Text:
     key: str
@@ -42,11 +49,9 @@ class Question:
 
 def memory() -> tuple[list[Text], list[Question]]:
     texts, questions = [], []
-    for line in MEMORY.read_text("utf-8").splitlines():
-        if line and not line.startswith("#"):
-            key, _, title, content, asked = line.split("\t")
-            texts.append(Text(key, title, content))
-            questions += [Question(one.strip(), key) for one in asked.split(" | ") if one.strip()]
+    for key, _, title, content, asked in rows(MEMORY):
+        texts.append(Text(key, title, content))
+        questions += [Question(one.strip(), key) for one in asked.split(" | ") if one.strip()]
     return texts, questions
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ormahd.model.node import NodeType
+from tests.quality.sets import rows
 
 HERE = Path(__file__).parent
 OWN = HERE / "facts_own.tsv"
@@ -42,8 +43,7 @@ class Pair:
 def own() -> list[Pair]:
     """Written by this model's author, by kind."""
     found = []
-    for line in _lines(OWN):
-        label, kind, language, a, title, content, b, other_title, other = line.split("\t")
+    for label, kind, language, a, title, content, b, other_title, other in rows(OWN):
         found.append(
             Pair("own", label, kind, language, _memory(None, a, title, content), _memory(None, b, other_title, other))
         )
@@ -53,8 +53,7 @@ def own() -> list[Pair]:
 def dev() -> list[Pair]:
     """The half of the changed facts that may be tuned on, less pairs of two spaces, which nobody compares."""
     found = []
-    for line in _lines(DEV):
-        row = line.split("\t")
+    for row in rows(DEV):
         if row[4] != row[9] and "." not in (row[4], row[9]):
             continue
         found.append(Pair("dev", row[1], row[2], row[3], _memory(row[4], *row[6:9]), _memory(row[9], *row[11:14])))
@@ -64,8 +63,7 @@ def dev() -> list[Pair]:
 def minimal() -> list[Pair]:
     """Pairs that differ in one place (`conflicts.tsv`)."""
     found = []
-    for line in _lines(HERE / "conflicts.tsv"):
-        label, kind, title, content, other_title, other = line.split("\t")
+    for label, kind, title, content, other_title, other in rows(HERE / "conflicts.tsv"):
         found.append(
             Pair("minimal", "replaced" if label == "conflict" else "both", kind, "en", _memory(None, kind, title, content),
                  _memory(None, kind, other_title, other))
@@ -79,8 +77,7 @@ def bystanders(least: float) -> list[Pair]:
     some = [("dev", one) for pair in dev() for one in (pair.older, pair.newer)]
     partner = {a: b for pair in dev() for a, b in ((pair.older, pair.newer), (pair.newer, pair.older))}
     for half in ("dev", "held"):
-        for line in _lines(HERE / "corpus" / f"{half}-memories.tsv"):
-            _, _, kind, space, _, title, content = line.split("\t")
+        for _, _, kind, space, _, title, content in rows(HERE / "corpus" / f"{half}-memories.tsv"):
             if not kind.endswith("outdated"):
                 some.append((half + " corpus", _memory(space, kind.partition("/")[0], title, content)))
     vectors = embed([one for _, one in some])
@@ -135,10 +132,6 @@ def embed(memories: Sequence[Memory]) -> Any:
         made = model().embed_documents([one.content for one in some], [one.title for one in some])
         _vectors.update(zip(some, (one.vector for one in made), strict=True))
     return np.stack([_vectors[one] for one in memories])
-
-
-def _lines(file: Path) -> list[str]:
-    return [line for line in file.read_text("utf-8").splitlines() if line and not line.startswith("#")]
 
 
 def _memory(space: str | None, kind: str, title: str, content: str) -> Memory:

@@ -17,6 +17,7 @@ import pytest
 from ormahd.api import WhisperResult
 from ormahd.errors import NotFound
 from tests.house import House, open_house, wait_until
+from tests.quality.sets import rows
 
 FILE = Path(__file__).with_name("affinity.tsv")
 TIMES = 3
@@ -40,26 +41,12 @@ class Set:
 
 
 def read() -> Set:
-    rows = [line.split("\t") for line in FILE.read_text("utf-8").splitlines() if line and not line.startswith("#")]
+    lines = rows(FILE)
     return Set(
-        tuple((row[1], row[2], row[3], row[4]) for row in rows if row[0] == "memory"),
-        tuple(Judged(row[1], row[2], tuple(row[3].split(" | "))) for row in rows if row[0] == "judged"),
-        tuple(row[1] for row in rows if row[0] == "unrelated"),
+        tuple((row[1], row[2], row[3], row[4]) for row in lines if row[0] == "memory"),
+        tuple(Judged(row[1], row[2], tuple(row[3].split(" | "))) for row in lines if row[0] == "judged"),
+        tuple(row[1] for row in lines if row[0] == "unrelated"),
     )
-
-
-@dataclass(frozen=True)
-class Figures:
-    """Over the paraphrases: the judged memory's mean reciprocal rank among what was injected, the share of paraphrases that
-    injected it, that injected it first; and how many of them are like the judged prompt to feedback."""
-
-    rank: float
-    injected: float
-    first: float
-    spoken_of: int
-
-    def __str__(self) -> str:
-        return f"{self.rank:.3f} | {self.injected:.2f} | {self.first:.2f}"
 
 
 class Stand:
@@ -98,22 +85,14 @@ class Stand:
                 counted += done.counted
         return counted
 
-    def figures(self) -> Figures:
-        places, spoken_of = [], 0
-        for one in self.given.judged:
-            for paraphrase in one.paraphrases:
-                said = self.whisper(paraphrase)
-                found = self.injected(said)
-                places.append(found.index(one.key) + 1 if one.key in found else 0)
-                assert isinstance(said.trace, dict)
-                spoken_of += any(
-                    row["node_id"] == self.ids[one.key] and row.get("affinity") for row in said.trace["candidates"]
-                )
-        count = len(places)
-        return Figures(
-            sum(1 / place for place in places if place) / count, sum(place > 0 for place in places) / count,
-            sum(place == 1 for place in places) / count, spoken_of,
-        )  # fmt: skip
+    def rank(self) -> float:
+        """Mean reciprocal rank of the judged memories among what was injected for their paraphrases."""
+        places = []
+        for judged in self.given.judged:
+            for paraphrase in judged.paraphrases:
+                found = self.injected(self.whisper(paraphrase))
+                places.append(1 / (found.index(judged.key) + 1) if judged.key in found else 0.0)
+        return sum(places) / len(places)
 
     def unrelated(self) -> dict[str, list[str]]:
         return {prompt: self.injected(self.whisper(prompt)) for prompt in self.given.unrelated}
@@ -126,37 +105,16 @@ def stand() -> Iterator[Stand]:
         yield Stand(house, read())
 
 
-def test_three_judgements_teach_and_nothing_else_changes(stand: Stand, capsys: pytest.CaptureFixture[str]) -> None:
+def test_three_judgements_teach_and_nothing_else_changes(stand: Stand) -> None:
     given = stand.given
     assert len(given.judged) >= 20
-    assert all(len(one.paraphrases) == 2 for one in given.judged)
     assert len(given.unrelated) >= 40
-    before, elsewhere = stand.figures(), stand.unrelated()
-    assert before.spoken_of == 0
+    before, elsewhere = stand.rank(), stand.unrelated()
+    assert sum(map(bool, elsewhere.values())) >= 20, "those that are answered show that nothing moves"
     asked = stand.ask()
-    useful = stand.judge(asked, 1)
-    after, elsewhere_after = stand.figures(), stand.unrelated()
-    useless = stand.judge(asked, -1)
-    against, elsewhere_against = stand.figures(), stand.unrelated()
-    with capsys.disabled():
-        print()
-        print(f"{len(given.judged)} memories judged, {useful // TIMES} of them candidates; {2 * len(given.judged)} paraphrases, "
-              f"{after.spoken_of} of them like the judged prompt to feedback")  # fmt: skip
-        print("judgements | mean reciprocal rank | injected | first")
-        for name, found in (("none", before), (f"{TIMES} positive", after), (f"{TIMES} negative", against)):
-            print(f"{name} | {found}")
-        changed = [
-            sum(elsewhere[prompt] != one[prompt] for prompt in elsewhere)
-            for one in (elsewhere_after, elsewhere_against)
-        ]
-        answered = sum(bool(found) for found in elsewhere.values())
-        print(
-            f"unrelated: {len(elsewhere)}, answered {answered}, top {TOP} changed: positive {changed[0]}, negative {changed[1]}"
-        )
-    assert useful == useless
-    assert useful >= TIMES * 20
-    assert after.rank > before.rank + 0.05
-    assert against.rank < before.rank - 0.05
-    assert elsewhere_after == elsewhere
-    assert elsewhere_against == elsewhere
-    assert sum(bool(found) for found in elsewhere.values()) >= 20, "those that are answered show that nothing moves"
+    assert stand.judge(asked, 1) >= TIMES * 20
+    assert stand.rank() > before + 0.05
+    assert stand.unrelated() == elsewhere
+    assert stand.judge(asked, -1) >= TIMES * 20
+    assert stand.rank() < before - 0.05
+    assert stand.unrelated() == elsewhere

@@ -20,14 +20,10 @@ from ormahd.whisper.by_words import weights
 from ormahd.whisper.choose import COMPANIONS
 from ormahd.whisper.named import unknown_names
 from tests.contract.index_notes import NOW
-from tests.quality.sets import Text
+from tests.quality.sets import Text, rows
 from tests.quality.test_floors import Stand
 
-ROWS = [
-    line.split("\t")
-    for line in Path(__file__).with_name("exact.tsv").read_text("utf-8").splitlines()
-    if line and not line.startswith("#")
-]
+ROWS = rows(Path(__file__).with_name("exact.tsv"))
 TEXTS = [Text(row[3], row[4] or None, row[5]) for row in ROWS if row[0] == "memory"]
 ASKED = [row[1:] for row in ROWS if row[0] == "asked"]
 UNKNOWN = [row for row in ROWS if row[0] == "unknown"]
@@ -51,13 +47,13 @@ def relevances(stand: Stand, prompt: str) -> dict[str, float]:
         now=NOW,
         rules=Rules(),
     )
-    rows = stand.index.notes([hit.node_id for hit in found.results], connections=False)
+    notes = stand.index.notes([hit.node_id for hit in found.results], connections=False)
     terms = query_terms(prompt)
     weighed = gather.PromptEvidence(
         len(TEXTS), stems(terms), weights(stand.index, prompt, stand.model.embed_query),
         tuple(unknown_names(stand.index, prompt)), len(terms),
     )  # fmt: skip
-    return {one.id: one.relevance for one in gather._candidates(found.results, rows, "", weighed)}
+    return {one.id: one.relevance for one in gather._candidates(found.results, notes, "", weighed)}
 
 
 def test_a_whisper_brings_the_memory_with_the_name_and_no_look_alike(stand: Stand) -> None:

@@ -10,6 +10,7 @@ from ormahd.embedding.embedder import Embedder
 from ormahd.whisper.hear import hear
 from ormahd.whisper.intents import Archetypes, small_talk
 from ormahd.whisper.types import Asked, Before, Intent
+from tests.quality.sets import rows
 
 PROMPTS = Path(__file__).with_name("intents.tsv")
 NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
@@ -25,8 +26,7 @@ FLOORS = {"dev": 0.80, "held": 0.65}
 
 
 def labelled() -> list[tuple[str, Intent, str]]:
-    lines = [line.split("\t") for line in PROMPTS.read_text("utf-8").splitlines() if not line.startswith("#")]
-    return [(group, Intent(kind), prompt) for group, kind, prompt in lines]
+    return [(group, Intent(kind), prompt) for group, kind, prompt in rows(PROMPTS, 3)]
 
 
 def test_kinds(model: Embedder) -> None:

@@ -14,14 +14,10 @@ from ormahd.search.gather import Trace
 from ormahd.search.search import Rules, rank
 from tests.contract.index_notes import NOW
 from tests.quality.facts import half_of
-from tests.quality.sets import Question, Text
+from tests.quality.sets import Question, Text, rows
 from tests.quality.test_floors import Stand
 
-ROWS = [
-    line.split("\t")
-    for line in Path(__file__).with_name("names.tsv").read_text("utf-8").splitlines()
-    if line and not line.startswith("#")
-]
+ROWS = rows(Path(__file__).with_name("names.tsv"))
 TEXTS = [Text(row[1], row[2] or None, row[3]) for row in ROWS if row[0] == "memory"]
 ASKED = [(row[1], Question(row[3], row[2])) for row in ROWS if row[0] == "asked"]
 

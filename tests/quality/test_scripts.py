@@ -13,14 +13,10 @@ from ormahd.embedding.embedder import Embedder
 from ormahd.embedding.reading import READABLE
 from ormahd.settings import WhisperSettings
 from ormahd.whisper.by_words import relevance_by_words, weights
-from tests.quality.sets import Text
+from tests.quality.sets import Text, rows
 from tests.quality.test_floors import Stand
 
-ROWS = [
-    line.split("\t")
-    for line in Path(__file__).with_name("scripts.tsv").read_text("utf-8").splitlines()
-    if line and not line.startswith("#")
-]
+ROWS = rows(Path(__file__).with_name("scripts.tsv"))
 ASKED = [(language, note, question) for language, note, question in ROWS if note != "-"]
 SMALL_TALK = [(language, said) for language, note, said in ROWS if note == "-"]
 UNREAD = frozenset(["ru", "el", "ar", "he", "hi", "zh", "ja", "ko", "th"])
@@ -69,8 +65,8 @@ def test_the_model_knows_which_languages_it_reads(model: Embedder) -> None:
 def test_the_gate_by_words_speaks_for_questions_and_not_for_small_talk(stand: Stand) -> None:
     def relevance(text: str) -> dict[str, float]:
         weighed = weights(stand.index, text, stand.model.embed_query)
-        rows = stand.index.notes(stand.ranked(text), connections=False)
-        return {node_id: relevance_by_words(row, weighed) for node_id, row in rows.items()} if weighed else {}
+        notes = stand.index.notes(stand.ranked(text), connections=False)
+        return {node_id: relevance_by_words(row, weighed) for node_id, row in notes.items()} if weighed else {}
 
     spoken = [said for _, said in SMALL_TALK if max(relevance(said).values(), default=0.0) >= GATE]
     assert len(spoken) <= 0.03 * len(SMALL_TALK), spoken

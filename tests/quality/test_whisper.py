@@ -1,34 +1,18 @@
 """Floors of the whisper on our own corpus, through a real daemon with the real model (definitions: README.md)."""
 
-from fnmatch import fnmatchcase
-
 import pytest
 
 from tests.quality import whisper
 
 
 def test_the_corpus_is_what_it_promises() -> None:
-    both = {half: (whisper.memories(half), whisper.prompts(half)) for half in whisper.HALVES}
-    prompts = [prompt for _, asked in both.values() for prompt in asked]
-    assert len(prompts) >= 150
-    assert len({prompt.category for prompt in prompts}) >= 8
-    for kept, asked in both.values():
-        keys = {one.key for one in kept}
-        assert len(keys) == len(kept)
+    for half in whisper.HALVES:
+        keys, asked = {one.key for one in whisper.memories(half)}, whisper.prompts(half)
         wanted = {key for prompt in asked for key in prompt.must}
         assert wanted <= keys
-        assert len(wanted) >= 6
         assert len(keys - wanted) >= 200
-        assert len({one.space for one in kept}) >= 4
-        assert {prompt.space for prompt in asked} <= {one.space for one in kept}
-        for prompt in asked:
-            for pattern in prompt.may:
-                assert any(fnmatchcase(key, pattern) for key in keys - prompt.must), (
-                    prompt.text,
-                    pattern,
-                )
-    of = {half: {prompt.text for prompt in asked} for half, (_, asked) in both.items()}
-    assert not of["dev"] & of["held"]
+        assert len(asked) >= 75
+        assert len({prompt.category for prompt in asked}) >= 8
 
 
 @pytest.mark.parametrize("half", whisper.HALVES)

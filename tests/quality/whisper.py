@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.house import House, open_house
+from tests.quality.sets import rows
 
 CORPUS = Path(__file__).with_name("corpus")
 HALVES: Final = ("dev", "held")
@@ -149,18 +150,18 @@ class Figures:
         return list(dict.fromkeys(one.prompt.category for one in self.answers))
 
     def table(self) -> str:
-        rows = ["category     prompts  silent  recall  precision    F1  suppressed"]
+        lines = ["category     prompts  silent  recall  precision    F1  suppressed"]
         for name in [*self.categories(), "all"]:
             part = self if name == "all" else self.of(name)
             silent = sum(one.prompt.silent for one in part.answers)
             spoken = silent < len(part.answers)
             numbers = f"{part.recall:6.3f}  {part.precision:9.3f}  {part.f1:.3f}" if spoken else " " * 24
             suppressed = f"{part.suppression:10.3f}" if silent else ""
-            rows.append(f"{name:<12} {len(part.answers):>7}  {silent:>6}  {numbers}  {suppressed}".rstrip())
-        return "\n".join([*rows, f"false injection {self.false_injection:.3f}, suppression {self.suppression:.3f}"])
+            lines.append(f"{name:<12} {len(part.answers):>7}  {silent:>6}  {numbers}  {suppressed}".rstrip())
+        return "\n".join([*lines, f"false injection {self.false_injection:.3f}, suppression {self.suppression:.3f}"])
 
     def misses(self) -> str:
-        rows = []
+        lines = []
         for one in self.answers:
             if one.missed or one.wrong:
                 found = " ".join(f"{key}={one.scores[key]:.2f}" for key in one.injected) or f"silence: {one.silence}"
@@ -168,8 +169,8 @@ class Figures:
                 where = (
                     f"{one.prompt.category}{'/' + one.prompt.kind if one.prompt.kind else ''} {one.prompt.space or '.'}"
                 )
-                rows.append(f"{what:<24} {where:<24} {one.prompt.text[:80]!r}\n{'':<25}{found}")
-        return "\n".join(rows)
+                lines.append(f"{what:<24} {where:<24} {one.prompt.text[:80]!r}\n{'':<25}{found}")
+        return "\n".join(lines)
 
 
 def share(part: int, whole: int) -> float:
@@ -178,52 +179,26 @@ def share(part: int, whole: int) -> float:
 
 def memories(half: str) -> list[Memory]:
     found = []
-    for number, row in enumerate(_rows(f"{half}-memories.tsv", 7), 1):
+    for number, row in enumerate(rows(CORPUS / f"{half}-memories.tsv", 7), 1):
         key, days, kind, space, tags, title, content = row
         type_, _, more = kind.partition("/")
         age = float(days) if days else 65 + zlib.crc32(key.encode()) % 300
         tier = more if more in {"core", "archival"} else "working"
-        found.append(
-            Memory(
-                key,
-                number,
-                NOW - timedelta(days=age),
-                type_,
-                tier,
-                more == "outdated",
-                None if space == "." else space,
-                tuple(tags.split(",")),
-                title,
-                content,
-            )
-        )
+        found.append(Memory(
+            key, number, NOW - timedelta(days=age), type_, tier, more == "outdated", None if space == "." else space,
+            tuple(tags.split(",")), title, content,
+        ))  # fmt: skip
     return found
 
 
 def prompts(half: str) -> list[Prompt]:
     found = []
-    for category, kind, session, space, must, may, text in _rows(f"{half}-prompts.tsv", 7):
+    for category, kind, session, space, must, may, text in rows(CORPUS / f"{half}-prompts.tsv", 7):
         wanted = frozenset() if must == "-" else frozenset(must.split(","))
-        found.append(
-            Prompt(
-                category,
-                kind,
-                session or None,
-                None if space == "." else space,
-                wanted,
-                tuple(filter(None, may.split(","))),
-                text,
-            )
-        )
+        found.append(Prompt(
+            category, kind, session or None, None if space == "." else space, wanted, tuple(filter(None, may.split(","))), text,
+        ))  # fmt: skip
     return found
-
-
-def _rows(name: str, columns: int) -> Iterator[list[str]]:
-    for number, line in enumerate((CORPUS / name).read_text("utf-8").splitlines(), 1):
-        if line and not line.startswith("#"):
-            row = line.split("\t")
-            assert len(row) == columns, f"{name}:{number}: {len(row)} columns, expected {columns}"
-            yield row
 
 
 @contextlib.contextmanager

@@ -35,12 +35,6 @@ def subjects(vault: Vault) -> list[str]:
     return git(vault.root, "log", "--format=%s").splitlines()
 
 
-def as_before(vault: Vault, *gone: str) -> None:
-    """The vault as an older version made it."""
-    git(vault.root, "rm", "-q", *gone)
-    git(vault.root, "commit", "-qm", "as it was")
-
-
 def test_every_vault_begins_with_its_files_of_lines(vault: Vault) -> None:
     assert subjects(vault) == ["init: a vault for memories"]
     assert {path: vault.committed(path) for path in LINES} == dict.fromkeys(LINES, b"")
@@ -53,10 +47,7 @@ def test_every_vault_begins_with_its_files_of_lines(vault: Vault) -> None:
         ".ormah/decisions/2026-12.jsonl", ".ormah/tombstones/2026-11.jsonl", ".ormah/anything.jsonl",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("older", [False, True], ids=["made by us", "made by an older version"])
-def test_git_revert_of_the_commit_that_filled_it_first(vault: Vault, path: str, older: bool) -> None:
-    if older:
-        as_before(vault, *LINES)
+def test_git_revert_of_the_commit_that_filled_it_first(vault: Vault, path: str) -> None:
     first = put(vault, (path, lines("a")), kind=Kind.STRENGTH)
     put(vault, (path, lines("a", "b")), kind=Kind.STRENGTH)
     assert first is not None
@@ -65,12 +56,7 @@ def test_git_revert_of_the_commit_that_filled_it_first(vault: Vault, path: str, 
     sound(vault.root)
 
 
-def test_a_vault_of_before_gets_them_with_its_next_commit_once(vault: Vault) -> None:
-    as_before(vault, *LINES)
-    put(vault, ("a.md", b"one"))
-    put(vault, ("b.md", b"two"))
-    assert subjects(vault)[:3] == ["remember: a thing", "remember: a thing", "init: empty files for lines"]
-    assert {path: vault.committed(path) for path in LINES} == dict.fromkeys(LINES, b"")
+def test_a_file_of_lines_that_a_person_removed_begins_again_with_its_next_line(vault: Vault) -> None:
     git(vault.root, "rm", "-q", STRENGTH)
     git(vault.root, "commit", "-qm", "not wanted")
     put(vault, ("a.md", b"three"))

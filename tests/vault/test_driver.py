@@ -6,7 +6,6 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,12 +19,6 @@ from tests.vault.git_house import git, open_vault
 from tests.vault.observed import House, uuid
 
 WANTED = command(Path("/nowhere/s"))
-
-
-@pytest.fixture
-def vault(tmp_path: Path) -> Iterator[Vault]:
-    with open_vault(tmp_path / "vault") as found:
-        yield found
 
 
 def set_up(vault: Vault) -> str:

@@ -26,30 +26,3 @@ def test_a_scan_ends_where_the_daemon_does_and_the_next_start_takes_the_rest(hou
     house.settle()
     notes = house.root.glob("[!.]*/**/*.md"), house.root.glob("*.md")
     assert set(house.index.rows) == {file.relative_to(house.root).as_posix() for file in itertools.chain(*notes)}
-
-
-def test_folders_of_what_is_in_the_history_are_no_question_to_git(house: House, monkeypatch) -> None:
-    """Asking about each costs git a look through its whole index: half a minute where years of notes lie in 20,000 folders."""
-    folders = [f"folder {number}" for number in range(20)]
-    for folder in folders:
-        house.write(f"{folder}/in/note.md", f"words of {folder}\n")
-    house.git("add", "-A")
-    house.git("commit", "-qm", "by hand")
-    house.write(".gitignore", "folder 3/\nprivate/\n")
-    house.write("private/note.md", "words that stay private\n")
-    house.write("plain/note.md", "words of a new folder\n")
-    asked: list[str] = []
-    ask = house.vault.is_ignored
-
-    def is_ignored(paths) -> set[str]:
-        paths = list(paths)
-        asked.extend(paths)
-        return ask(paths)
-
-    monkeypatch.setattr(house.vault, "is_ignored", is_ignored)
-    house.settle()
-    assert {"private", "plain"} <= set(asked)
-    assert not [path for path in asked if path.startswith("folder")]
-    assert house.index.find("words of folder 3") == ["folder 3/in/note.md"]
-    assert house.index.find("words of a new folder") == ["plain/note.md"]
-    assert house.index.find("words that stay private") == []

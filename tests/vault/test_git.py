@@ -5,22 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ormahd.errors import Unavailable
-from ormahd.git.process import GitFailed
 from ormahd.model.change import Kind
 from ormahd.vault.vault import Vault
-from tests.vault.git_house import children, git, open_vault, put, sound
-
-
-@pytest.fixture
-def vault(tmp_path: Path) -> Iterator[Vault]:
-    with open_vault(tmp_path / "vault") as vault:
-        yield vault
+from tests.vault.git_house import children, git, put, sound
 
 
 def test_the_child_sees_what_others_write_and_pack(vault: Vault) -> None:
@@ -73,16 +65,6 @@ def test_what_is_not_there(vault: Vault) -> None:
     assert vault.git.resolve("main") == vault.head()
     with pytest.raises(Unavailable, match="lacks the blob"):
         vault.blob("0" * 40)
-
-
-def test_commands_and_their_failures(vault: Vault) -> None:
-    assert vault.git.run("rev-parse", "HEAD").decode().strip() == vault.head()
-    assert vault.git.run("hash-object", "--stdin", input=b"x\n").decode().strip() == vault.git.oid("blob", b"x\n")
-    with pytest.raises(GitFailed, match="no-such-command") as caught:
-        vault.git.run("no-such-command")
-    assert caught.value.hint is not None
-    with pytest.raises(GitFailed):
-        list(vault.git.stream("log", "no-such-branch", "--"))
 
 
 def test_a_log_may_be_left_early(vault: Vault) -> None:
@@ -165,27 +147,6 @@ def test_a_vault_that_is_moved_away_is_named(vault: Vault, tmp_path: Path) -> No
     assert not vault.root.exists()
     os.rename(tmp_path / "elsewhere", vault.root)
     assert put(vault, ("a.md", b"b")) is not None
-    sound(vault.root)
-
-
-def test_a_full_disk_changes_nothing_and_is_an_error(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
-    import errno
-
-    from ormahd.git import objects as git_objects
-
-    def full(fd: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    put(vault, ("a.md", b"1"))
-    before = vault.head()
-    with monkeypatch.context() as patch:
-        patch.setattr(git_objects, "sync", full)
-        with pytest.raises(Unavailable, match="No space left"):
-            put(vault, ("a.md", b"2"), ("b/c.md", b"1"))
-    assert vault.head() == before
-    assert vault.read("a.md") == b"1"
-    assert not (vault.root / "b").exists()
-    assert put(vault, ("a.md", b"2")) is not None
     sound(vault.root)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,12 +18,6 @@ from tests.vault.observed import House, uuid
 
 ONE, TWO = uuid(0x1A2B3C4D), uuid(0x22222222)
 PATH = "work/fact/2026-11/fact_words_1a2b3c4d.md"
-
-
-@pytest.fixture
-def vault(tmp_path: Path) -> Iterator[Vault]:
-    with open_vault(tmp_path / "vault") as vault:
-        yield vault
 
 
 def note(node_id: str, text: str) -> bytes:

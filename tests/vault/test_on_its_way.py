@@ -179,20 +179,3 @@ def test_packing_waits_until_nobody_writes(slow: Slow) -> None:
     assert vault.wait_rested(3600.0, 0.1, stopping)  # its patience has an end
     stopping.set()
     assert not vault.wait_rested(3600.0, 3600.0, stopping)
-
-
-def test_what_may_be_in_the_history_already_is_looked_at(slow: Slow) -> None:
-    """After a branch that has moved under an index that could not be written: such an op may end without anybody being told."""
-    house = slow.house
-    slow.step = "placed"
-    writer = slow.write("on its way", TWO)
-    (op,) = house.vault._writer._queue
-    (step,) = op.intent.steps
-    assert step.data is not None
-    assert house.vault.writes(step.path, step.data)
-    assert not house.vault.writes(step.path, step.data + b"!")
-    assert not house.vault.writes(slow.path, step.data)
-    slow.go_on.set()
-    writer.join()
-    assert not house.vault.writes(step.path, step.data)
-    house.settle()

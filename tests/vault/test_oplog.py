@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import threading
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from ormahd.git.oplog import OpLog
 from ormahd.model.change import Kind
@@ -15,12 +12,6 @@ from ormahd.vault.history import find_op, list_ops
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import git, open_vault, put, ticking
 from tests.vault.observed import uuid
-
-
-@pytest.fixture
-def vault(tmp_path: Path) -> Iterator[Vault]:
-    with open_vault(tmp_path / "vault") as vault:
-        yield vault
 
 
 def op(vault: Vault, text: str, **options) -> str:
@@ -94,23 +85,6 @@ def test_two_lines_of_history_go_together_by_time(tmp_path: Path) -> None:
         assert undo is not None
         assert [entry.op for entry in view.entries[1:5]] == [undo.op, theirs.op, ours, base]
         assert find_op(vault, base).undone_by == undo.commit
-        as_read_anew(vault)
-
-
-def test_only_the_vaults_folder_counts(tmp_path: Path) -> None:
-    top = tmp_path / "repo"
-    (top / "notes").mkdir(parents=True)
-    git(tmp_path, "init", "-q", str(top))
-    (top / "code.py").write_text("1")
-    git(top, "add", "-A")
-    git(top, "commit", "-qm", "code")
-    with open_vault(top / "notes") as vault:
-        vault.oplog.view()
-        (top / "code.py").write_text("2")
-        git(top, "commit", "-qam", "code only")
-        made = put(vault, ("ormah/a.md", b"1"))
-        assert made is not None
-        assert [entry.op for entry in vault.oplog.view().entries[:-1]] == [made.op]
         as_read_anew(vault)
 
 

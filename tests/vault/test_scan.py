@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
-import threading
-import time
 import traceback
 from pathlib import Path
 
@@ -18,9 +14,8 @@ import pytest
 
 from ormahd.errors import Unavailable
 from ormahd.model.change import FileState
-from ormahd.process import priority
 from ormahd.vault.excluded import Excluded, template_folders
-from ormahd.watch.scan import MARKER, MAX_NOTE_BYTES, STRIDE, WalkResult, walk
+from ormahd.watch.scan import MARKER, WalkResult, walk
 
 
 def git_ignored(root: Path):
@@ -124,21 +119,6 @@ def test_tracked_files_are_never_ignored(folder: Folder) -> None:
     assert folder.walk().gone == []
 
 
-def test_links_pipes_and_sockets_are_not_opened(folder: Folder) -> None:
-    outside = folder.root.parent / "outside"
-    outside.mkdir()
-    (outside / "o.md").write_text("text")
-    os.symlink(outside / "o.md", folder.root / "link.md")
-    os.symlink(outside, folder.root / "folder")
-    os.mkfifo(folder.root / "pipe.md")
-    with contextlib.chdir(folder.root), socket.socket(socket.AF_UNIX) as listening:
-        listening.bind("socket.md")
-    found = folder.walk()
-    assert found.changed == {}
-    assert {path for path, _ in found.skipped} == {"link.md", "folder", "pipe.md", "socket.md"}
-    assert folder.walk(paths=["folder/o.md", "link.md", "pipe.md"]).changed == {}
-
-
 def test_a_note_replaced_by_a_link_counts_as_no_deletion(folder: Folder) -> None:
     file = folder.write("a.md", "text")
     folder.learn()
@@ -225,21 +205,6 @@ def test_some_paths_only(folder: Folder) -> None:
     assert folder.walk(paths=["b/3.md/odd"]).gone == []
 
 
-def test_odd_names_and_sizes(folder: Folder) -> None:
-    folder.write("Zürich 日本.md", "text")
-    folder.write("line\nbreak.md", "text")
-    with open(os.fsencode(folder.root) + b"/bad\xff.md", "wb") as file:
-        file.write(b"text")
-    folder.write("big.md", "")
-    os.truncate(folder.root / "big.md", MAX_NOTE_BYTES + 1)
-    found = folder.walk()
-    assert set(found.changed) == {"Zürich 日本.md", "line\nbreak.md"}
-    assert {why.split(":")[0] for _, why in found.skipped} == {"the name is not UTF-8", "too large"}
-    folder.learn()
-    os.truncate(folder.root / "line\nbreak.md", MAX_NOTE_BYTES + 1)
-    assert folder.walk().gone == []
-
-
 def test_the_template_of_dailies_and_unique_notes_is_one_file(folder: Folder) -> None:
     folder.write(".obsidian/daily-notes.json", '{"template": "Layouts/My day", "folder": "Daily"}')
     folder.write(".obsidian/zk-prefixer.json", '{"template": "/Zettel.md"}')
@@ -257,21 +222,3 @@ def test_template_settings_may_be_anything(tmp_path: Path) -> None:
     (settings / "templates.json").unlink()
     os.mkfifo(settings / "templates.json")
     assert template_folders(tmp_path) == {"templates"}
-
-
-def test_a_walk_lets_those_pass_who_go_first(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(priority, "LONGEST_S", 0.3)
-    for number in range(STRIDE):
-        folder.write(f"{number}.md", "")
-    took: list[float] = []
-
-    def look() -> None:
-        begun = time.monotonic()
-        assert len(folder.walk().changed) == STRIDE
-        took.append(time.monotonic() - begun)
-
-    with priority.first():
-        walking = threading.Thread(target=look)
-        walking.start()
-        walking.join()
-    assert took[0] >= 0.3

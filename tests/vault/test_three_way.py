@@ -1,8 +1,5 @@
 """Three states brought together: notes by id, other files by path, nothing lost in silence."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from ormahd.errors import Conflict
@@ -10,7 +7,7 @@ from ormahd.model.change import Kind
 from ormahd.note.write import compose
 from ormahd.vault.three_way import Version, changed, join, write
 from ormahd.vault.vault import Vault
-from tests.vault.git_house import START, git, open_vault
+from tests.vault.git_house import START, git
 from tests.vault.observed import uuid
 
 ONE, TWO = uuid(0x1A2B3C4D), uuid(0x22222222)
@@ -20,12 +17,6 @@ def note(text: str, node_id: str = ONE, **fields: object) -> bytes:
     given = {"type": "fact", "tier": "working", "space": None, "title": None, "tags": [], "source": "agent:test",
              "confidence": 1.0, "created": START, "updated": START} | fields  # fmt: skip
     return compose(id=node_id, content=text, **given)  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def vault(tmp_path: Path) -> Iterator[Vault]:
-    with open_vault(tmp_path / "vault") as vault:
-        yield vault
 
 
 def store(vault: Vault, files: dict[str, bytes | None]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,6 @@ from ormahd.git import oplog
 from ormahd.model.change import Committed, Kind
 from ormahd.vault.vault import Vault
 from tests.vault.git_house import git, node_of, open_vault, put, remove, sha, sound, ticking
-
-
-@pytest.fixture
-def vault(tmp_path: Path) -> Iterator[Vault]:
-    with open_vault(tmp_path / "vault") as vault:
-        yield vault
 
 
 def test_a_transaction_is_a_file_a_commit_and_a_clean_tree(vault: Vault) -> None:
@@ -198,12 +191,6 @@ def test_a_subject_alone_cannot_be_a_trailer() -> None:
     text = oplog.compose("Ormah-Op: x", "", op="0" * 26, kind=Kind.UPDATE, source="a\nOrmah-Kind: purge")
     assert oplog.parse(text).trailers["Ormah-Op"] == ("0" * 26,)
     assert oplog.parse(text).trailers["Ormah-Kind"] == ("update",)
-
-
-def test_a_huge_op_names_a_count_instead_of_its_nodes() -> None:
-    text = oplog.compose("x", "", op="0" * 26, kind=Kind.IMPORT, source="person", nodes=[str(i) for i in range(1001)])
-    assert oplog.parse(text).trailer("Ormah-Node-Count") == "1001"
-    assert oplog.parse(text).nodes == ()
 
 
 def test_ops_sort_by_time_also_when_the_clock_stands(tmp_path: Path) -> None:

@@ -59,20 +59,6 @@ def test_a_tree_of_ours_is_the_one_that_git_makes(tmp_path: Path, seed: int) -> 
             root = made if wanted else None
 
 
-def test_lines_in_memory_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ormahd.git import objects as git_objects
-
-    monkeypatch.setattr(git_objects, "LINES_KEPT", 50)
-    with open_vault(tmp_path / "v") as vault:
-        for number in range(60):
-            put(vault, (f"one/{number:03}.md", b"%d\n" % number))
-        objects = vault._objects
-        assert sum(map(len, objects._trees.values())) == objects._lines
-        assert vault.committed("one/007.md") == b"7\n"
-        assert len(objects._trees) == 1  # one of 60 lines is too many already
-        assert sum(map(len, objects._trees.values())) == objects._lines == 60
-
-
 def test_the_tree_that_is_kept_is_what_head_has(tmp_path: Path) -> None:
     house = House(tmp_path / "vault")
     look, vault = house.reconciler.look, house.vault

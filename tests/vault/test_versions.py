@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -13,18 +11,12 @@ from ormahd.model.change import Kind
 from ormahd.vault.history import find_node, list_ops
 from ormahd.vault.vault import Vault
 from ormahd.vault.versions import READ, Changed
-from tests.vault.git_house import git, open_vault, sha
+from tests.vault.git_house import git, sha
 from tests.vault.observed import uuid
 from tests.vault.test_history import note
 
 ONE, TWO = uuid(0x1A2B3C4D), uuid(0x22222222)
 PATH = "work/fact/2026-11/fact_words_1a2b3c4d.md"
-
-
-@pytest.fixture
-def vault(tmp_path: Path) -> Iterator[Vault]:
-    with open_vault(tmp_path / "vault") as vault:
-        yield vault
 
 
 def store(vault: Vault, path: str, node_id: str, text: str) -> str:
@@ -158,26 +150,6 @@ def test_an_import_too_large_to_name_its_notes(vault: Vault) -> None:
     found = vault.versions.of_node(tx.committed.commit, uuid(1000))
     assert found is not None
     assert found.path == f"w/fact_n_{1000:08x}.md"
-
-
-def test_a_large_commit_is_read_once_and_what_is_remembered_is_bounded(
-    vault: Vault, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ids = [uuid(0x50000000 + number) for number in range(120)]
-    large = by_hand(vault, {f"fact_x_{one[:8]}.md": note(one, "a") for one in ids})
-    versions = vault.versions
-    first = versions.changed(large)
-    assert versions.changed(large) is first
-    found = versions.of_node(large, ids[77])
-    assert found is not None
-    assert found.path == f"fact_x_{ids[77][:8]}.md"
-    monkeypatch.setattr("ormahd.vault.versions.FILES", 10)
-    small = [by_hand(vault, {"one.md": str(number).encode()}) for number in range(8)]
-    for commit in small:
-        assert [one.path for one in versions.changed(commit)] == ["one.md"]
-    assert versions.changed(large) == first
-    assert versions.changed(large) is not first, "larger than all that is remembered"
-    assert versions.changed(small[-1]) is versions.changed(small[-1])
 
 
 def test_links_and_executables(vault: Vault) -> None:

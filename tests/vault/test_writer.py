@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.errors import Conflict, Internal, Unavailable
+from ormahd.errors import Conflict, Unavailable
 from ormahd.git import objects as git_pack
 from ormahd.git import oplog
 from ormahd.git.repository import Git
@@ -143,37 +143,6 @@ def test_of_those_that_go_together_one_is_refused(tmp_path: Path) -> None:
         assert git(vault.root, "reflog", "-1", "--format=%gs") == f"ormah (remember): remember: {OTHERS - 1}"
         assert (begun(vault.root), children()) == ([], [])
         theirs.unlink()
-        sound(vault.root)
-
-
-def test_a_listener_cannot_write(tmp_path: Path) -> None:
-    """It runs in the writer's thread, which would wait for itself."""
-    errors: list[BaseException] = []
-
-    def listener(_: object) -> None:
-        try:
-            put(vault, ("b.md", b"2\n"))
-        except Internal as exc:
-            errors.append(exc)
-
-    with open_vault(tmp_path / "v") as vault:
-        vault.listen(listener)
-        put(vault, ("a.md", b"1\n"))
-        assert [type(error) for error in errors] == [Internal]
-        assert vault.read("b.md") is None
-        sound(vault.root)
-
-
-def test_a_listener_that_fails_harms_nobody(tmp_path: Path) -> None:
-    def fault(_: object) -> None:
-        raise RuntimeError("a fault of ours")
-
-    with open_vault(tmp_path / "v") as vault:
-        heard: list[Committed] = []
-        vault.listen(fault)
-        vault.listen(heard.extend)
-        done = [put(vault, ("a.md", b"1\n")), put(vault, ("a.md", b"2\n"))]
-        assert heard == done
         sound(vault.root)
 
 

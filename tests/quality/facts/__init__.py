@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast
 
 from tests.house import House, open_house
+from tests.quality.sets import rows
 
 FOLDER = Path(__file__).parent
 HALVES: Final = ("dev", "held")
@@ -191,7 +192,7 @@ class Figures:
         )
 
     def misses(self) -> str:
-        rows = []
+        lines = []
         known = {pair.ids: pair for pair in self.pairs}
         texts = {one.id: one for pair in self.pairs for one in (pair.older, pair.newer)}
         for pair in self.pairs:
@@ -205,13 +206,13 @@ class Figures:
             elif pair.label == "both" and not self.holds(pair):
                 wrong.append("MARKED" if pair in self.both_marked else "not among 3")
             if wrong:
-                rows.append(f"{pair.id} {pair.label} {pair.kind} {pair.language}: {', '.join(wrong)}")
-                rows += [f"    {_said(one)}" for one in (pair.older, pair.newer)]
+                lines.append(f"{pair.id} {pair.label} {pair.kind} {pair.language}: {', '.join(wrong)}")
+                lines += [f"    {_said(one)}" for one in (pair.older, pair.newer)]
         for what, two in [("CONFLICT", two) for two in self.conflicts] + [("MERGE", two) for two in self.merges]:
             if two not in known:
-                rows.append(f"a {what} of no pair")
-                rows += [f"    {_said(texts[one])}" if one in texts else f"    {one}" for one in sorted(two)]
-        return "\n".join(rows)
+                lines.append(f"a {what} of no pair")
+                lines += [f"    {_said(texts[one])}" if one in texts else f"    {one}" for one in sorted(two)]
+        return "\n".join(lines)
 
 
 def share(part: int, whole: int) -> float:
@@ -224,13 +225,9 @@ def half_of(pair_id: str) -> str:
 
 def pairs(half: str) -> list[Pair]:
     found = []
-    for number, line in enumerate((FOLDER / f"{half}.tsv").read_text("utf-8").splitlines(), 1):
-        if line.startswith("#"):
-            continue
-        row = line.split("\t")
-        assert len(row) == 16, f"{half}.tsv:{number}: {len(row)} columns, expected 16"
+    for row in rows(FOLDER / f"{half}.tsv", 16):
         key, label, kind, language = row[:4]
-        assert label in LABELS, f"{half}.tsv:{number}: {label}"
+        assert label in LABELS, row
         older, newer = _memory(key, "older", row[4:9]), _memory(key, "newer", row[9:14])
         questions = tuple(filter(None, row[14:]))
         found.append(Pair(key, cast("Label", label), kind, language, older, newer, questions))
@@ -307,5 +304,5 @@ def _proposed(house: House, job: str, kind: str) -> set[frozenset[str]]:
         assert done.error is None, done.error
         if not done.more:
             break
-    rows = house.call("agent.proposals", status="all", type=kind, limit=1_000).proposals
-    return {frozenset(row.source_nodes) for row in rows}
+    found = house.call("agent.proposals", status="all", type=kind, limit=1_000).proposals
+    return {frozenset(row.source_nodes) for row in found}

@@ -19,6 +19,7 @@ from typing import Any, Final, Literal, cast
 from tests.house import House, open_house, save
 from tests.quality.facts import half_of, share
 from tests.quality.month.clocked import CLOCK
+from tests.quality.sets import rows
 
 FOLDER = Path(__file__).parent
 HALVES: Final = ("dev", "held")
@@ -194,7 +195,7 @@ class Figures:
         )
 
     def misses(self) -> str:
-        rows = []
+        lines = []
         for one in self.answers:
             wrong = [] if one.right else ["wrong"]
             wrong += ["STALE FIRST"] if one.stale_first else []
@@ -202,14 +203,14 @@ class Figures:
             if wrong:
                 shown = " ".join(f"{key}*" if key in one.marked else key for key in one.shown) or f"({one.silence})"
                 wanted = ",".join(sorted(one.asked.must)) or "silence"
-                rows.append(f"{one.asked.id} {', '.join(wrong)}: {one.asked.text!r} wants {wanted}; {shown}")
-        return "\n".join(rows)
+                lines.append(f"{one.asked.id} {', '.join(wrong)}: {one.asked.text!r} wants {wanted}; {shown}")
+        return "\n".join(lines)
 
 
 @cache
 def memories() -> tuple[Memory, ...]:
     found = []
-    for key, day, old, kind, space, tags, title, content in _rows("memories.tsv", 8):
+    for key, day, old, kind, space, tags, title, content in rows(FOLDER / "memories.tsv", 8):
         type_, _, tier = kind.partition("/")
         found.append(
             Memory(
@@ -235,15 +236,8 @@ def asked(half: str | None = None) -> tuple[Asked, ...]:
 def more(half: str | None = None) -> tuple[Asked, ...]:
     """Coding prompts, and questions for two things, that are asked on day 1 only."""
     twice = [
-        Asked(
-            key,
-            kind,
-            None if space == "." else space,
-            frozenset(one.split(",")),
-            text,
-            frozenset(other.split(",")),
-        )
-        for key, space, one, other, text in _rows("two.tsv", 5)
+        Asked(key, kind, None if space == "." else space, frozenset(one.split(",")), text, frozenset(other.split(",")))
+        for key, space, one, other, text in rows(FOLDER / "two.tsv", 5)
         if half in (None, half_of(key))
         for kind in PAIRED
     ]
@@ -253,17 +247,9 @@ def more(half: str | None = None) -> tuple[Asked, ...]:
 def _read(name: str, half: str | None) -> tuple[Asked, ...]:
     every = [
         Asked(key, cast("Kind", kind), None if space == "." else space, frozenset(filter(None, must.split(","))), text)
-        for key, kind, space, must, text in _rows(name, 5)
+        for key, kind, space, must, text in rows(FOLDER / name, 5)
     ]
     return tuple(one for one in every if half in (None, one.half))
-
-
-def _rows(name: str, columns: int) -> Iterator[list[str]]:
-    for number, line in enumerate((FOLDER / name).read_text("utf-8").splitlines(), 1):
-        if line and not line.startswith("#"):
-            row = line.split("\t")
-            assert len(row) == columns, f"{name}:{number}: {len(row)} columns, expected {columns}"
-            yield row
 
 
 # -------------------------------------------------------------------- the days
