@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import click
 
 from ormahctl import render
 from ormahctl.session import Session, pass_session, who
+from ormahd import __version__
 
 FOR_A_PERSON: Final = "What a person needs"
 SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
@@ -71,27 +71,14 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
 _PLACES = {name: place for section in SECTIONS.values() for name, place in section.items()}
 
 
-VERSION_SECONDS = 2.0
-"""Seconds that `--version` waits for the daemon."""
-NARROW = 60
-"""In terminals with fewer columns, the help of an option is printed on a line below it."""
 HELP_COLUMNS = 80
-
-
-class Help(click.HelpFormatter):
-    """Formats help so that it fits terminals of any width."""
-
-    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
-        super().write_dl(rows, 12 if self.width < NARROW else col_max, col_spacing)
 
 
 class CommandContext(click.Context):
     """A click context that formats help to fit the terminal's width."""
 
-    formatter_class = Help
-
     def make_formatter(self) -> click.HelpFormatter:
-        return Help(width=min(HELP_COLUMNS, render.columns()) - 2)
+        return click.HelpFormatter(width=min(HELP_COLUMNS, render.columns()) - 2)
 
 
 class Verb(click.Command):
@@ -99,7 +86,7 @@ class Verb(click.Command):
     of options.
 
     `excludes`: groups of options; the first of a group may not be given together with any other of that group, such
-    as `("--revoke", "--reason", "--by")`. `needs`: {option: options of which at least one must be given with it}.
+    as `("--revoke", "--reason", "--by")`.
     """
 
     context_class = CommandContext
@@ -109,13 +96,11 @@ class Verb(click.Command):
         *args: Any,
         example: str = "",
         excludes: Sequence[Sequence[str]] = (),
-        needs: Mapping[str, Sequence[str]] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         self.example = example
         self.excludes = excludes
-        self.needs = needs or {}
         self.params.append(
             click.Option(
                 ["--json"], is_flag=True, expose_value=False, callback=_json, help="Print JSON, errors too (on stderr)."
@@ -123,8 +108,7 @@ class Verb(click.Command):
         )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments. Raises UsageError if they break `excludes` or `needs`, or if the end of a period is
-        before its start."""
+        """Parse the arguments. Raises UsageError if they break `excludes`."""
         words = list(args)
         left = super().parse_args(ctx, args)
         _, _, order = self.make_parser(ctx).parse_args(words)
@@ -133,10 +117,6 @@ class Verb(click.Command):
             for other in others:
                 if {first, other} <= given:
                     raise click.UsageError(f"{first} and {other} exclude each other", ctx)
-        for name, wanted in self.needs.items():
-            if name in given and not given & set(wanted):
-                raise click.UsageError(f"{name} goes with {' or '.join(wanted)}", ctx)
-        _check_period(ctx)
         return left
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -146,17 +126,6 @@ class Verb(click.Command):
                     # not wrapped: a command is there to be copied
                     formatter.write(" " * formatter.current_indent + example + "\n")
         super().format_epilog(ctx, formatter)
-
-
-def _check_period(ctx: click.Context) -> None:
-    """Raise UsageError if `--before` is earlier than `--since` or `--after`."""
-    first = "since" if "since" in ctx.params else "after"
-    try:
-        begin, end = (datetime.fromisoformat(ctx.params.get(name) or "") for name in (first, "before"))
-    except ValueError:
-        return  # not given, or an op
-    if end < begin:
-        raise click.UsageError(f"--before is earlier than --{first}, and nothing lies between", ctx)
 
 
 def _json(context: click.Context, _: click.Parameter, value: bool) -> None:
@@ -212,31 +181,6 @@ def _agent(context: click.Context, parameter: click.Parameter, value: str | None
     return value
 
 
-def _print_version(session: Session) -> None:
-    """Print the version of this program and of the daemon that runs, with the protocols that they speak."""
-    from ormahctl import supervise
-    from ormahd import __version__
-    from ormahd.api import PROTOCOL
-    from ormahd.rpc.wire import OrmahError
-
-    running, trouble = None, None
-    try:
-        running = supervise.hello(session.socket_path, VERSION_SECONDS)
-    except OrmahError as exc:
-        trouble = exc.message
-    if session.json:
-        daemon = running and {"version": running.version, "protocol": running.protocol, "phase": running.phase}
-        render.emit({"version": __version__, "protocol": PROTOCOL, "daemon": daemon, "trouble": trouble})
-        return
-    render.out(f"ormahctl {__version__} (protocol {PROTOCOL})")
-    if running is None:
-        render.out(f"ormahd: {render.line(trouble)}" if trouble else "ormahd does not run")
-    else:
-        render.out(f"ormahd {running.version} (protocol {running.protocol}) runs: {running.phase}")
-        if running.version != __version__:
-            render.note("the daemon that runs is of another version; to run this one: ormahctl restart")
-
-
 EXITS = (
     "Exit status: 0 ok, 1 something was found (doctor, verify) or nothing was (recall), 2 usage, 3 not found, 4 conflict, "
     "5 invalid note or settings file, 6 too many changes, 69 the daemon is unavailable, 75 git is busy, 76 versions do not fit."
@@ -257,14 +201,11 @@ EXITS = (
     callback=_agent,
     help="The caller, for the history. Default: the agent of this shell, or 'person'.",
 )
-@click.option("--version", is_flag=True, help="Print the versions of this program and of the daemon that runs.")
+@click.version_option(__version__, message="%(prog)s %(version)s", help="Print the version of this program.")
 @pass_session
-def cli(session: Session, json: bool, socket: str | None, agent: str, version: bool) -> None:
+def cli(session: Session, json: bool, socket: str | None, agent: str) -> None:
     """Ormah is the long-term memory of your AI agents. This is how you look at it, change it, and take changes back."""
     session.json, session.socket, session.agent = json, socket, agent
     context = click.get_current_context()
-    if version:
-        _print_version(session)
-        context.exit()
     if context.invoked_subcommand is None:
         click.echo(context.get_help(), color=context.color)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
@@ -24,20 +24,6 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud
 _JSON_CONTROL = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _PAINT = re.compile("\x1b\\[[0-9]*m")
 """Matches the colour codes that `paint` puts before and after a text."""
-_WORD = r"(?:'[^']*'|\"[^\"]*\"|[^\s;,()`\x1b]+)"
-_WHOLE = re.compile(
-    rf"^\S+ {{2,}}\S+|(?:ormahctl|git -C \S+)(?: {_WORD}){{1,3}}(?: (?=['\"/~0-9-]|[A-Z]{{2}}){_WORD})*"
-)
-"""Matches text that must not be broken across lines: a label at the start of a line with the word after it (at least
-two spaces apart), and a command with its arguments."""
-_HELD = "\ue000"
-"""Takes the place of a space at which a line must not be broken, while `wrapped` works."""
-_ROW = 50
-"""Columns that must be free beside a row's head if its text is at least this long; else the text gets its own line."""
-_GAP = 2
-"""Columns between two columns of a table."""
-_LEAST = 12
-"""Smallest width to which a table's longest column is narrowed, so that the table fits the terminal."""
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
 
 
@@ -161,17 +147,9 @@ def out(text: str = "", *, hang: int = 2) -> None:
 
 
 def row(head: str, text: str, *, tail: str = "") -> None:
-    """Write `head`, `text` and `tail` as one line. On a terminal `text` is cut to the free columns, or gets a line of
-    its own if they are too few."""
-    if not terminal(sys.stdout):
-        out(f"{head}{text}{tail}")
-        return
+    """Write `head`, `text` and `tail` as one line. On a terminal `text` is cut to the free columns."""
     room = columns() - width(head) - width(tail)
-    if room >= min(_ROW, width(text)):
-        out(f"{head}{cut(text, room)}{tail}")
-    else:
-        out(f"{head.rstrip()}{tail}", hang=0)
-        out(f"  {cut(text, columns() - 2)}")
+    out(f"{head}{cut(text, max(room, 20)) if terminal(sys.stdout) else text}{tail}")
 
 
 def raw(text: str) -> None:
@@ -199,9 +177,9 @@ def _write(stream: TextIO, text: str, hang: int) -> None:
 
 
 def wrapped(text: str, room: int, hang: int = 2) -> list[str]:
-    """Return a line as several lines of at most `room` columns, broken between words. Longer words are broken too.
+    """Return a line as several lines of at most `room` columns, broken between words; a longer word (a link, a path)
+    stays whole.
 
-    A link, a path or a command that is longer stays whole: the terminal breaks it by itself, and copies it as one line.
     `hang`: columns by which the second and further lines are indented more than the first.
     """
     if width(text) <= room:
@@ -210,13 +188,10 @@ def wrapped(text: str, room: int, hang: int = 2) -> list[str]:
 
     begin = text[: len(text) - len(text.lstrip(" "))][: room // 2]
     further = " " * min(len(begin) + hang, room // 2)
-    words = _WHOLE.sub(lambda found: found[0].replace(" ", _HELD), text.lstrip(" "))
-    whole = any((_HELD in one or "/" in one) and width(one) > room - len(further) for one in words.split())
-    lines = wcwidth.wrap(
-        words, room, initial_indent=begin, subsequent_indent=further, tabsize=4, break_long_words=not whole,
+    return wcwidth.wrap(
+        text.lstrip(" "), room, initial_indent=begin, subsequent_indent=further, tabsize=4, break_long_words="/" not in text,
         break_on_hyphens=False,
     )  # fmt: skip
-    return [one.replace(_HELD, " ") for one in lines]
 
 
 def degraded(parts: Sequence[str]) -> None:
@@ -253,70 +228,39 @@ def emit(value: Any) -> None:
 # ---------------------------------------------------------------- tables
 
 
-def fits(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether a table of `headers` and `rows` is at most as wide as the terminal. True if stdout is no terminal."""
-    widths = _widths(headers, [[line(cell) for cell in row] for row in rows])
-    return not terminal(sys.stdout) or _total(widths) <= columns()
-
-
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
-    """Print a table. `right`: columns that are aligned to the right.
-
-    If the terminal is too narrow, the widest column is narrowed, and a cell that is wider than that gets a line of its
-    own. If that is not enough, the cells of each row stand below each other, each after the header of its column.
-    """
+    """Print a table. `right`: columns that are aligned to the right. A terminal that is too narrow wraps its lines."""
     clean = [[line(cell) for cell in row] for row in rows]
-    widths = _widths(headers, clean)
-    over = _total(widths) - columns() if terminal(sys.stdout) else 0
-    if over > 0:
-        longest = max((at for at in range(len(widths)) if at not in right), key=widths.__getitem__)
-        widths[longest] -= over
-        if widths[longest] < max(_LEAST, width(headers[longest])):
-            _stacked(headers, clean)
-            return
-    raw(paint(_cells(headers, widths, right).rstrip(), "bold"))
-    for row in clean:
-        for drawn in _drawn(row, widths, right):
-            raw(drawn)
+    widths = [max(width(row[at]) for row in [headers, *clean]) for at in range(len(headers))]
+    for number, row in enumerate([headers, *clean]):
+        text = "  ".join(pad(cell, widths[at], right=at in right) for at, cell in enumerate(row)).rstrip()
+        raw(text if number else paint(text, "bold"))
 
 
-def _widths(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
-    return [max(width(row[at]) for row in [headers, *rows]) for at in range(len(headers))]
+def facts(found: Mapping[str, Any], prefix: str = "") -> None:
+    """Print a nested map with a line for each value: `period.after: 2026-11-21`. Empty values are left out."""
+    for name, value in found.items():
+        if isinstance(value, Mapping):
+            facts(value, f"{prefix}{name}.")
+        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+            for number, one in enumerate(value, 1):
+                told = ", ".join(
+                    f"{part} {shown(said)}" for part, said in one.items() if said not in (None, [], {}, "")
+                )
+                out(f"{line(prefix + str(name))} {number}. {told}", hang=4)
+        elif value not in (None, [], ""):
+            out(f"{line(prefix + str(name))}: {shown(value)}", hang=4)
 
 
-def _total(widths: Sequence[int]) -> int:
-    return sum(widths) + _GAP * (len(widths) - 1)
-
-
-def _cells(cells: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> str:
-    padded = [pad(cell, widths[at], right=at in right) for at, cell in enumerate(cells)]
-    return (" " * _GAP).join(padded)
-
-
-def _drawn(row: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> Iterator[str]:
-    """Yield the lines of a row: one, or two if a cell is longer than its column."""
-    long = next((at for at, cell in enumerate(row) if width(cell) > widths[at]), None)
-    if long is None:
-        yield _cells(row, widths, right).rstrip()
-    elif long == len(row) - 1:
-        yield _cells(row[:long], widths, right).rstrip()
-        yield "  " + row[long]
-    else:
-        yield _cells(row[: long + 1], widths, right)
-        yield _cells([*[""] * (long + 1), *row[long + 1 :]], widths, right).rstrip()
-
-
-def _stacked(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    for row in rows:
-        out(f"{headers[0]} {paint(row[0] or '-', 'bold')}".lstrip())
-        text = ""
-        for cell in (f"{headers[at]} {one}".strip() for at, one in enumerate(row) if at and one not in {"", "-"}):
-            if text and width(f"  {text} · {cell}") > columns():
-                out(f"  {text}")
-                text = ""
-            text = f"{text} · {cell}" if text else cell
-        if text:
-            out(f"  {text}")
+def shown(value: Any) -> str:
+    """Return a value of `facts` in words."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={shown(one)}" for name, one in value.items())
+    if isinstance(value, float):
+        return f"{round(value, 4) + 0.0:.4f}".rstrip("0").rstrip(".") or "0"  # + 0.0: no -0
+    return ", ".join(map(shown, value)) if isinstance(value, list) else line(str(value))
 
 
 class Bar:

@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -58,7 +58,8 @@ def from_click(exc: click.ClickException, args: Sequence[str]) -> Failure:
     begun = f"{PROGRAM} {args[0]}" if args and args[0] in cli.list_commands(click.Context(cli)) else PROGRAM
     path = context.command_path if context else begun  # click names no command where an option lacks its value
     hint = f"see: {path} --help"
-    message = _in_words(exc.format_message().rstrip("."))
+    message = exc.format_message().rstrip(".")
+    message = message[:1].lower() + message[1:]
     if isinstance(exc, Unknown):
         hint = f"did you mean {' or '.join(exc.meant)}?" if exc.meant else hint
     elif isinstance(exc, click.NoSuchOption):
@@ -76,29 +77,12 @@ def from_click(exc: click.ClickException, args: Sequence[str]) -> Failure:
             message = f"there is no command '{found[1]}'"
             close = near(found[1], context.command.list_commands(context))
             hint = f"did you mean {' or '.join(close)}?" if close else hint
-    elif message.startswith("too many arguments") and context and _takes_text(context.command):
+    elif message.startswith("got unexpected extra argument") and context and _takes_text(context.command):
         hint = f"put quotes around a text of several words; see: {path} --help"
     return Failure("bad_request", message, hint, exit_status=USAGE)
 
 
 PROGRAM = "ormahctl"
-_CLICKS: Final = (
-    (re.compile(r"is not a valid integer(?: range)?$"), "is no whole number"),
-    (re.compile(r"is not a valid float(?: range)?$"), "is no number"),
-    (re.compile(r"is not in the range (\S+?)<=x<=(\S+)$"), r"is not allowed: from \1 to \2"),
-    (re.compile(r"is not in the range x>=(\S+)$"), r"is not allowed: at least \1"),
-    (re.compile(r"is not in the range x<=(\S+)$"), r"is not allowed: at most \1"),
-    (re.compile(r"(?<=: )Path ('.*') does not exist$", re.DOTALL), r"there is no file or folder \1"),
-    (re.compile(r"(?<=: )('.*'): No such file or directory$", re.DOTALL), r"there is no file \1"),
-    (re.compile(r"requires an argument$"), "needs a value"),
-    (re.compile(r"^Got unexpected extra arguments? \((.*)\)$", re.DOTALL), r"too many arguments: \1"),
-    (re.compile(r"\. Choose from:.*", re.DOTALL), ""),
-    (
-        re.compile(r"^Invalid value(?: for '\[?[A-Z]+(?:\|[-A-Z]+)*\]?')?: (?=there is|'.* is not one of)", re.DOTALL),
-        "",
-    ),
-)
-"""(pattern in a message of click, replacement in plain words)."""
 
 
 def _takes_text(command: click.Command) -> bool:
@@ -106,13 +90,6 @@ def _takes_text(command: click.Command) -> bool:
     return any(
         isinstance(one, click.Argument) and one.human_readable_name in {"TEXT", "VALUE"} for one in command.params
     )
-
-
-def _in_words(message: str) -> str:
-    """Return click's message in plainer words (`_CLICKS`), with its first letter in lower case."""
-    for said, meant in _CLICKS:
-        message = said.sub(meant, message)
-    return message[:1].lower() + message[1:]
 
 
 def run(args: Sequence[str]) -> int:

@@ -1,8 +1,6 @@
 """What all commands share: global options, the connection to the daemon, and questions to the person.
 
-The connection is opened when it is first needed. Each call carries the caller's name and the working directory. An
-import uses a second connection with a thread of its own, so that a call can run while the next one is prepared. The
-daemon removes files that a person made only if the person agrees: `asked` asks on a terminal, `--yes` agrees before.
+The connection is opened when it is first needed. Each call carries the caller's name and the working directory.
 """
 
 from __future__ import annotations
@@ -22,9 +20,6 @@ from ormahd.rpc import wire
 
 if TYPE_CHECKING:
     from ormahd.rpc.wire import Unavailable
-import queue
-import threading
-from concurrent.futures import Future, wait
 
 from ormahctl import render
 
@@ -214,59 +209,3 @@ def undo_run(session: Session, run: str) -> str:
 def terminal(session: Session) -> bool:
     """Whether a person can be asked: stdin and stderr are terminals, and `--json` was not given."""
     return not session.json and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
-
-
-HEAR_S = 0.2
-"""Seconds between two checks for Ctrl-C while waiting for a reply."""
-
-
-def answer(future: Future[R]) -> R:
-    """Wait for a call of `CallThread`, and return its result or raise its error. For the main thread, which receives
-    Ctrl-C.
-
-    An endless wait would not always be interrupted: if the signal comes just before the wait, or another thread
-    receives it, Python only records it for the main thread (https://docs.python.org/3/library/signal.html, "Execution
-    of Python signal handlers"). So this waits in short steps.
-    """
-    while not future.done():
-        wait([future], timeout=HEAR_S)
-    return future.result()
-
-
-class CallThread:
-    """A thread that makes calls one after the other, in the order given.
-
-    It is a daemon thread, for which the interpreter does not wait at its end, so that Ctrl-C always works.
-    """
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        threading.Thread(target=self._run, daemon=True).start()
-
-    def call(
-        self, method: str, params: Params, result: type[R], *, timeout: float, note: Callable[[Future[R]], None]
-    ) -> None:
-        """Queue a call; it begins when all calls before it have ended. `note` gets the call's future before it is
-        queued, so that the caller knows of every call even if Ctrl-C interrupts. Cancelling the future cancels a call
-        that has not begun."""
-        future: Future[R] = Future()
-
-        def work() -> None:
-            if not future.set_running_or_notify_cancel():
-                return
-            try:
-                future.set_result(self._client.call(method, params, result, timeout=timeout))
-            except BaseException as exc:  # noqa: BLE001 - raised again by `answer`, which waits for the future
-                future.set_exception(exc)
-
-        note(future)
-        self._work.put(work)
-
-    def _run(self) -> None:
-        while (work := self._work.get()) is not None:
-            work()
-
-    def close(self) -> None:
-        """End the thread after the calls that are queued already. Does not wait for it."""
-        self._work.put(None)

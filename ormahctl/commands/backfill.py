@@ -47,46 +47,26 @@ def agreed(session: Session, found: PastResult) -> bool:
 
 def describe(found: PastResult) -> None:
     """Print where past sessions are, how many, how large, how long it takes, and what a judge would cost."""
-    agents = {str(place): agent for agent, place in paths.transcript_folders()}
-    rows = []
-    for one in found.folders:
-        if one.trouble:
-            rows.append(
-                [agents.get(one.path, one.agent) or "-", render.line(one.path), "-", "-", render.line(one.trouble)]
-            )
-        elif one.exists:
-            fresh = f"{one.fresh:,}" if one.fresh else "none"
-            rows.append(
-                [
-                    agents.get(one.path, one.agent) or "-",
-                    render.line(one.path),
-                    f"{one.files:,}",
-                    render.size(one.bytes),
-                    fresh,
-                ]
-            )
-    if not rows:
-        render.out("no agent has kept a transcript on this machine")
-        render.note(f"looked in {', '.join(render.line(one.path) for one in found.folders)}")
-        return
-    render.table(["agent", "folder", "files", "size", "to read"], rows, right=[2, 3, 4])
+    rows = [
+        [one.agent or "-", one.path, f"{one.files:,}", render.size(one.bytes), one.trouble or f"{one.fresh:,}"]
+        for one in found.folders
+        if one.exists
+    ]
+    if rows:
+        render.table(["agent", "folder", "files", "size", "to read"], rows, right=[2, 3, 4])
     if not found.files:
-        render.out("nothing new: all of it was read before")
+        looked = ", ".join(render.line(one.path) for one in found.folders)
+        render.out("nothing new: all of it was read before" if rows else f"there is no transcript in {looked}")
         return
     about = "" if found.exact else "about "
     render.out(
-        f"to read: {render.count(len(found.files), 'file')}, {render.size(found.bytes)}; "
-        f"{about}{render.count(found.turns, 'turn')} of {about}{render.count(found.sessions, 'session')}, "
-        f"in about {render.lasting(found.seconds)}"
+        f"to read: {render.count(len(found.files), 'file')}, {render.size(found.bytes)}; {about}"
+        f"{render.count(found.turns, 'turn')} of {render.count(found.sessions, 'session')}, in about {render.lasting(found.seconds)}"
     )
     cost = found.cost
+    judge = "a judge, if you set one up," if cost.judge == "none" else f"the judge ({cost.judge})"
     reads = f"about {cost.tokens:,} tokens in about {render.count(cost.calls, 'call')}"
-    if cost.judge == "none":
-        render.out(f"to archive them costs nothing. A judge, if you set one up, would read {reads} to learn from them")
-    else:
-        render.out(
-            f"the judge ({cost.judge}) would read {reads} to learn from them: {render.count(cost.days, 'day')} within judge.calls_a_day and judge.tokens_a_day"
-        )
+    render.out(f"to archive them costs nothing; {judge} would read {reads} to learn from them")
 
 
 def stop(session: Session) -> None:
@@ -95,10 +75,6 @@ def stop(session: Session) -> None:
     found = session.client.call("ingest.backfill", BackfillParams(action="stop"), BackfillResult)
     if session.json:
         render.emit(found)
-    elif before.running:
-        render.out(
-            f"stopped after {render.count(found.done, 'file')} of {found.total:,}: {render.count(found.added, 'turn')} archived"
-        )
-        render.note("ormahctl ingest --backfill goes on from there", label="hint", colour="cyan")
     else:
-        render.out("no backfill is under way")
+        what = f"stopped after {render.count(found.done, 'file')} of {found.total:,}"
+        render.out(what if before.running else "no backfill is under way")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -16,23 +15,15 @@ import msgspec
 from ormahctl import offline, render, supervise
 from ormahctl.autostart import is_usual
 from ormahctl.commands.judge import judge_lines
-from ormahctl.commands.sessions import REFUSED
-from ormahctl.commands.stats import print_stats
 from ormahctl.gateway import reach
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
 from ormahd import __version__, paths
-from ormahd.api import EmbeddingHealth, HealthResult, NoParams, StatsResult, SyncHealth, VectorsHealth
+from ormahd.api import HealthResult, NoParams, StatsResult, SyncHealth
 from ormahd.rpc.wire import BadRequest
 
 CALLED = {"hook": "hooks", "watcher": "sessions", "folder": "folders"}
 """Names of sources in the reply of `status`, where the watcher is that of the vault."""
-HOOKS = {
-    "listening": "sessions that agents report are archived",
-    "off: sessions.keep": "sessions that agents report are not archived (sessions.keep)",
-}
-"""States of the source `hook`, in words for people."""
-RUNTIMES = {"onnx": "ONNX Runtime", "torch": "torch"}
 SECONDS = 10.0
 """Seconds that `status` waits for the daemon's reply."""
 
@@ -42,7 +33,7 @@ SECONDS = 10.0
     short_help="Show how Ormah is doing.",
     example="ormahctl status\normahctl status --verbose\normahctl --json status | jq .phase",
 )
-@click.option("--verbose", is_flag=True, help="Also models, sources, processes, and counts of memories and whispers.")
+@click.option("--verbose", is_flag=True, help="Also all numbers of models, sources, processes, memories and whispers.")
 @pass_session
 def status(session: Session, verbose: bool) -> None:
     """Show the daemon's phase, the vault, what waits for you, and what does not work. Exit status 69 if the daemon does not
@@ -54,8 +45,8 @@ def status(session: Session, verbose: bool) -> None:
 
     connected, starts = list(standing.connected()), service.starts_at_login()
     gateway = reach.status(session.socket_path)
+    both = {"agents": connected, "starts_at_login": starts, "gateway": gateway}
     if session.json:
-        both = {"agents": connected, "starts_at_login": starts, "gateway": gateway}
         render.emit(msgspec.to_builtins(health) | both | ({"stats": stats} if verbose else {}))
         return
     colour = "green" if health.phase == "ready" and not health.degraded else "yellow"
@@ -85,9 +76,8 @@ def status(session: Session, verbose: bool) -> None:
         _line("waiting", render.paint(f"{' and '.join(waiting)} for you: ormahctl review", "yellow"))
     _troubles(health)
     if verbose:
-        assert stats is not None
-        _details(health, starts=starts, gateway=gateway)
-        print_stats(stats)
+        render.out()
+        render.facts(msgspec.to_builtins(health) | both | {"stats": msgspec.to_builtins(stats)})
     sys.stdout.flush()
     skew(health.version)
 
@@ -118,65 +108,6 @@ def _troubles(health: HealthResult) -> None:
         _line("degraded", render.paint(", ".join(map(render.line, health.degraded)), "yellow"))
     for warning in health.warnings:
         _line("warning", render.paint(render.line(warning), "yellow"))
-
-
-def _details(health: HealthResult, *, starts: bool, gateway: Mapping[str, object] | None) -> None:
-    """Print what only a curious person wants to know: models, processes, and each source of memories."""
-    index = health.index
-    _line("index", f"{render.count(index.notes, 'note')}, {render.size(index.bytes)}")
-    _line("model", render.line(index.model) + _served(health.embedding))
-    _line("vectors", _searched(health.vectors))
-    if gateway is not None:
-        sessions = render.count(int(str(gateway["sessions"])), "session")
-        _line("gateway", f"pid {gateway['pid']}, {sessions} of agents (MCP)")
-    _line("at login", "starts by itself" if starts else "does not start by itself: ormahctl setup service")
-    _line("watcher", render.line(health.watcher))
-    _line("socket", render.line(health.socket))
-    if health.log_file:
-        _line("log", render.line(health.log_file))
-    clients = render.count(health.clients, "client")
-    _line("process", f"pid {health.pid}, {health.rss_mb:.0f} MB, {render.count(health.threads, 'thread')}, {clients}")
-    for one in health.sources:
-        counts = [
-            render.count(number, *names)
-            for number, names in (
-                (one.sessions, ("session",)), (one.turns, ("turn",)), (one.memories, ("memory", "memories")),
-            )
-            if number
-        ]  # fmt: skip
-        counts += [f"{number:,} refused ({render.line(why)})" for why, number in one.refused.items()]
-        counts += [f"{render.count(one.failed, 'file')} failed"] if one.failed else []
-        counts += [f"{render.count(one.waiting, 'file')} waiting"] if one.waiting else []
-        last = f"last {render.moment(one.last)}" if one.last else "nothing yet"
-        state = HOOKS.get(one.state, one.state) if one.source == "hook" else one.state
-        said = "; ".join([f"{render.line(state)}, {last}", *([", ".join(counts)] if counts else [])])
-        _line(CALLED.get(one.source, one.source), said)
-    for source in health.learning.sources:
-        made = [f"{render.count(source.made, 'memory', 'memories')} this month"]
-        made += [f"{number:,} {REFUSED.get(why, why)}" for why, number in source.refused.items()]
-        made += [f"{render.count(source.waiting, 'session')} waiting"] if source.waiting else []
-        _line("learned", f"{render.line(source.harness)}: {', '.join(made)}")
-
-
-def _served(embedding: EmbeddingHealth | None) -> str:
-    """Return a sentence on the runtime of the model; empty until the model is loaded."""
-    if embedding is None or embedding.runtime not in RUNTIMES:
-        return ""
-    return f" · {RUNTIMES[embedding.runtime]} {render.line(embedding.version)}"
-
-
-def _searched(vectors: VectorsHealth) -> str:
-    """Return where vectors are searched, and which Chroma server gets them too."""
-    server = f"the Chroma server {render.line(vectors.server)}" if vectors.server else "the embedded Chroma"
-    if vectors.searched == "nowhere":
-        return "not searched yet: the model is loading"
-    if vectors.searched != "memory":
-        return f"searched by {server}"
-    if vectors.trouble:
-        return render.paint(
-            f"searched here, in memory: {server} cannot be asked ({render.line(vectors.trouble)})", "yellow"
-        )
-    return f"searched here, in memory; {server} learns them too" if vectors.server else "searched here, in memory"
 
 
 def _sync(sync: SyncHealth) -> None:

@@ -107,20 +107,15 @@ def _call(session: Session, params: PurgeParams) -> PurgeResult:
 
 
 def _show(session: Session, would: PurgeResult) -> None:
-    """Print what would be done, as aligned lines."""
-    rows: list[tuple[str, str]] = []
+    """Print what would be done, a line for each place."""
     if would.node_id is not None:
-        rows.append(("memory", f"{would.node_id[:8]}  {_title(session, would.node_id)}"))
-        rows.append(("its note", f"{render.count(would.versions, 'version')}  {_some(would.paths)}".rstrip()))
-    rows.append(("other files", f"{len(would.others):,} had it in some version  {_some(would.others)}".rstrip()
-                 if would.others else "none name it"))  # fmt: skip
-    rows.append(("commits", f"{would.commits:,} of {would.commits_total:,} get another id"))
+        render.out(f"memory    {would.node_id[:8]}  {_title(session, would.node_id)}")
+        render.out(f"its note  {render.count(would.versions, 'version')}  {_some(would.paths)}".rstrip())
+    if would.others:
+        render.out(f"others    {render.count(len(would.others), 'file')} had it in some version  {_some(would.others)}")
+    render.out(f"commits   {would.commits:,} of {would.commits_total:,} get another id")
     if would.turns:
-        rows.append(("sessions", f"{render.count(would.turns, 'turn')} of the archive"))
-    rows.append(("objects", render.size(would.size_before)))
-    room = max(len(name) for name, _ in rows)
-    for name, value in rows:
-        render.out(f"{render.paint(name.ljust(room), 'dim')}  {render.line(value)}")
+        render.out(f"sessions  {render.count(would.turns, 'turn')} of the archive")
     sys.stdout.flush()
     _beside(would)
 

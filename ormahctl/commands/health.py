@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
+import tomllib
 from collections import deque
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from ormahctl import offline, render
 from ormahctl.commands.judge import test_judge
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
-from ormahctl.session import Client, Session, pass_session
+from ormahctl.session import Session, pass_session
 from ormahd import paths
 from ormahd.api import (
     DoctorParams,
@@ -33,10 +33,6 @@ from ormahd.rpc.wire import NotFound, OrmahError, Unavailable
 
 FOUND = 1
 LONG_SECONDS = 6 * 3600.0
-EXAMPLES = 3
-"""Findings of one kind that are named; of more than these, only the number is printed."""
-_PARTICULAR = re.compile(r"'[^']*'|\b[0-9a-f]{8}(?:-[0-9a-f-]{27})?\b|\b\d+\b|\S+\.md\b")
-"""What differs between two findings of one kind: values in quotes, ids, numbers, files."""
 _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 
 
@@ -44,15 +40,13 @@ _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
     cls=Verb,
     short_help="Find problems, and say how to fix them.",
     example="ormahctl doctor\normahctl doctor --fix\normahctl doctor --judge",
-    excludes=[("--judge", "--fix", "--verbose")],
+    excludes=[("--judge", "--fix")],
 )
 @click.option("--fix", is_flag=True, help="Fix what needs no decision.")
 @click.option("--judge", is_flag=True, help="Ask the judge of the jobs one question, and show what came.")
-@click.option("--verbose", is_flag=True, help="List every finding, also if many are alike.")
 @pass_session
-def doctor(session: Session, fix: bool, judge: bool, verbose: bool) -> int:
-    """Check vault, index, git and models, also while the daemon is down. If there are many findings of one kind, it prints
-    their number and three examples.
+def doctor(session: Session, fix: bool, judge: bool) -> int:
+    """Check vault, index, git and models, also while the daemon is down.
 
     `--judge` asks the judge (`jobs.judge`) a question that holds nothing of yours, and shows the answer and what it cost.
 
@@ -64,7 +58,7 @@ def doctor(session: Session, fix: bool, judge: bool, verbose: bool) -> int:
     if session.json:
         render.emit({"findings": findings})
     else:
-        print_findings(findings, every=verbose)
+        print_findings(findings)
         if not findings:
             render.out("all is well")
     return FOUND if any(finding.level != "info" for finding in findings) else 0
@@ -94,39 +88,9 @@ def examine(session: Session, *, fix: bool) -> list[Finding]:
     return found.findings + standing.findings(daemon, session.socket_path)
 
 
-def print_findings(findings: list[Finding], *, every: bool) -> None:
-    """Print findings; without `every`, only some examples of many that are alike."""
-    for kind in _kinds(findings):
-        if every or len(kind) <= EXAMPLES:
-            for finding in kind:
-                _print(finding)
-        else:
-            _print_kind(kind)
-
-
-def _kinds(findings: list[Finding]) -> list[list[Finding]]:
-    """Group findings that say the same about different files, in the order of the first finding of each group."""
-    found: dict[tuple[str, str, str], list[Finding]] = {}
-    for at, finding in enumerate(findings):
-        said = _PARTICULAR.sub("…", finding.what.partition(", it says ")[0])
-        key = (finding.level, said, _PARTICULAR.sub("…", finding.mend)) if finding.path else ("", str(at), "")
-        found.setdefault(key, []).append(finding)
-    return list(found.values())
-
-
-def _print_kind(kind: list[Finding]) -> None:
-    """Print a group of findings: their number, some examples, and what to do."""
-    first = kind[0]
-    level = render.paint(f"{render.line(first.level)}:", _COLOURS.get(first.level, "yellow"))
-    said = _PARTICULAR.sub("…", first.what.partition(", it says ")[0])
-    render.out(f"{level} {render.count(len(kind), 'file')}: {render.line(said)}")
-    for finding in kind[:EXAMPLES]:
-        says = finding.what.partition(", it says ")[2]
-        line = f":{finding.line}" if finding.line else ""
-        render.out(f"  {render.line(finding.path or '')}{line}{f' ({render.line(says)})' if says else ''}")
-    render.out(f"  … and {len(kind) - EXAMPLES} more: ormahctl doctor --verbose")
-    if first.mend:
-        render.out(f"  {render.line(first.mend)}")
+def print_findings(findings: list[Finding]) -> None:
+    for finding in findings:
+        _print(finding)
 
 
 def _print(finding: Finding) -> None:
@@ -207,37 +171,18 @@ def logs(session: Session) -> None:
 
 def _log_file(session: Session) -> Path:
     """Return the path of the log, from the daemon, or if it is down computed from the vault."""
+    session.starts = False
     try:
-        session.starts = False
-        client = session.client
-        told = _told(client)
-        if told is not None:
-            return told
-        hello = client.call("hello", HelloParams(client="ormahctl"), HelloResult, timeout=SECONDS)
-        vault, vault_id = Path(hello.vault), hello.vault_id
+        file = session.client.call("admin.health", NoParams(), HealthResult, timeout=SECONDS).log_file
+        if file:
+            return Path(file)
     except OrmahError:  # it is down, hangs or stumbles: just then the log is wanted
-        vault = Path(os.environ.get("ORMAH_VAULT") or paths.configured().get("vault") or paths.default_vault())
-        vault_id = _vault_id(vault)
+        render.note("the daemon does not answer; this is the log of the vault that is configured")
+    vault = Path(os.environ.get("ORMAH_VAULT") or paths.configured().get("vault") or paths.default_vault())
+    try:
+        vault_id = tomllib.loads((vault / ".ormah" / "vault.toml").read_text("utf-8"))["id"]
+    except (OSError, ValueError, KeyError):
+        raise NotFound(
+            f"there is no vault at {vault}, so there is no log either", hint="start the daemon: ormahctl up"
+        ) from None
     return paths.state_dir(vault, vault_id) / LOG_NAME
-
-
-def _told(client: Client) -> Path | None:
-    """Return the log file that the daemon names, or None if it does not answer."""
-    try:
-        file = client.call("admin.health", NoParams(), HealthResult, timeout=SECONDS).log_file
-    except OrmahError:
-        return None
-    return Path(file) if file else None
-
-
-def _vault_id(vault: Path) -> str:
-    import tomllib
-
-    file = vault / ".ormah" / "vault.toml"
-    try:
-        value = tomllib.loads(file.read_text("utf-8")).get("id")
-    except (OSError, ValueError):
-        value = None
-    if not isinstance(value, str):
-        raise NotFound(f"there is no vault at {vault}, so there is no log either", hint="start the daemon: ormahctl up")
-    return value

@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from ormahctl import render
@@ -33,6 +34,7 @@ from ormahd.api import (
     IngestPathParams,
     IngestPathResult,
     Progress,
+    Result,
 )
 from ormahd.rpc.wire import BadRequest, OrmahError
 
@@ -41,22 +43,18 @@ INTERRUPTED = 130
 LONG_SECONDS = 3600.0
 SHOWN = 10
 """Number of files that are named; `--json` has all."""
-NUMBERS = (
-    "sessions",
-    "begun",
-    "turns",
-    "added",
-    "known",
-    "open",
-    "excluded",
-    "withdrawn",
-    "damaged",
-    "too_long",
-    "proposed",
-    "memories",
-    "unread",
-)
-KINDS = ("redacted", "dropped", "unknown", "refused")
+TOLD = {
+    "known": "archived before",
+    "open": "still being written",
+    "excluded": "in folders of sessions.exclude",
+    "withdrawn": "taken back by a rewind since",
+    "proposed": "proposed as memories: ormahctl review",
+    "memories": "made memories",
+    "unread": "sessions for the judge to read, in the background: ormahctl status",
+    "damaged": "lines that could not be read",
+    "too_long": "lines longer than 16 MB, left out",
+}
+"""{number in the daemon's answer: its words}."""
 NO_FORMAT = "no format that is read: Claude Code, Codex, Gemini CLI, ChatGPT, Claude.ai, or text with `User:` and `Assistant:` lines"
 
 
@@ -133,15 +131,12 @@ def _told(session: Session, read: _ReadFiles, path: str | None, seconds: float, 
     """Print what became of the files in `read`, and return the exit status. `path`: what was named on the command line;
     `seconds`: how long it took."""
     files, texts = read.files, read.documents
-    if path == "-":
-        for file in files:
-            file.path = path
-        for text in texts:
-            text.path = path
+    named: list[IngestedFile | IngestedDocument] = [*files, *texts]
+    for file in named if path == "-" else ():
+        file.path = "-"
     if session.json:
         about = {"dry_run": dry_run, **_sums(files), "seconds": round(seconds, 3), "files": files}
-        about["left_out"] = read.left_out
-        render.emit(about | {"documents": {**_sections(texts), "files": texts}})
+        render.emit(about | {"left_out": read.left_out, "documents": {**_sums(texts), "files": texts}})
     else:
         if files or not texts:
             _report(files, dry_run, seconds)
@@ -149,8 +144,7 @@ def _told(session: Session, read: _ReadFiles, path: str | None, seconds: float, 
             _report_documents(texts, dry_run=dry_run)
         for folder in read.left_out:
             render.note(f"{render.line(folder)} is a folder of Ormah itself, and was left out: {WHY_OURS}")
-    bad = [file for file in files if file.status == "failed" or (file.status == "unknown" and len(files) == 1)]
-    return FAILED if bad or any(file.status == "failed" for file in texts) else 0
+    return FAILED if _failed(files) or any(file.status == "failed" for file in texts) else 0
 
 
 def _check(path: str | None, *, past: bool, stops: bool) -> None:
@@ -200,7 +194,7 @@ def _backfill(session: Session, path: str | None, read: _ReadFiles, *, dry_run: 
         return False
     if not backfill.agreed(session, found):
         if session.json:
-            render.emit({"dry_run": False, **_sums(read.files), "seconds": 0.0, "files": []})
+            render.emit({"dry_run": False, "added": 0, "seconds": 0.0, "files": []})
         return False
     with Bar("archiving") as bar:
         _archive(session, found.files, bar, read, source="backfill")
@@ -246,124 +240,79 @@ def _archive(
         read.begun.pop(name)
 
 
-def _sums(files: Sequence[IngestedFile]) -> dict[str, object]:
-    sums: dict[str, object] = {name: sum(getattr(file, name) for file in files) for name in NUMBERS}
-    for name in KINDS:
-        counted: Counter[str] = Counter()
-        for file in files:
-            counted.update(getattr(file, name))
-        sums[name] = dict(counted)
+def _sums(files: Sequence[Result]) -> dict[str, Any]:
+    """Return the sums of all numbers of these files, also of those that are counted by kind or reason."""
+    sums: dict[str, Any] = {}
+    for file in files:
+        for name, value in msgspec.to_builtins(file).items():
+            if isinstance(value, int):
+                sums[name] = sums.get(name, 0) + value
+            elif isinstance(value, dict):
+                sums[name] = dict(Counter(sums.get(name, {})) + Counter(value))
     return sums
 
 
 def _how_far(read: _ReadFiles, how: str) -> None:
-    added = sum(file.added for file in read.files) + sum(read.begun.values())
-    memories = sum(file.added for file in read.documents)
-    came = [render.count(added, "turn") + " archived"] if added or not memories else []
-    came += [render.count(memories, "memory", "memories") + " added"] if memories else []
-    render.note(f"{how} after {render.count(len(read.files) + len(read.documents), 'file')}: {', '.join(came)}")
-    for name, turns in read.begun.items():
-        so_far = f"{render.count(turns, 'turn')} of it {'is' if turns == 1 else 'are'} archived so far"
-        render.note(f"the daemon reads {render.line(name)} to its end: {so_far}")
+    added = _sums(read.files).get("added", 0) + sum(read.begun.values())
+    memories = _sums(read.documents).get("added", 0)
+    came = f"{render.count(added, 'turn')} archived, {render.count(memories, 'memory', 'memories')} added"
+    render.note(f"{how} after {render.count(len(read.files) + len(read.documents), 'file')}: {came}")
+    for name in read.begun:
+        render.note(f"the daemon reads {render.line(name)} to its end")
     render.note("the same command goes on from there: what is known is skipped", label="hint", colour="cyan")
 
 
 def _report(files: Sequence[IngestedFile], dry_run: bool, seconds: float) -> None:
-    added, sessions = sum(file.added for file in files), sum(file.sessions for file in files)
-    said = f"{render.count(added, 'turn')} of {render.count(sessions, 'session')}"
+    """Print what became of conversations, or would."""
+    sums = _sums(files)
     lasted = f"({render.count(len(files), 'file')}, {render.lasting(seconds)})"
-    if added:
-        render.out(f"would archive {said} {lasted}" if dry_run else f"{said} archived {lasted}")
+    if sums.get("added"):
+        said = f"{render.count(sums['added'], 'turn')} of {render.count(sums['sessions'], 'session')}"
+        render.out(f"{said} {'would be ' if dry_run else ''}archived {lasted}")
     else:
         render.out(f"nothing new {lasted}")
-    unchanged = sum(file.status == "unchanged" for file in files)
-    left = {
-        "archived before": sum(file.known for file in files),
-        "still being written": sum(file.open for file in files),
-        "in folders of sessions.exclude": sum(file.excluded for file in files),
-        "taken back by a rewind since": sum(file.withdrawn for file in files),
-    }
-    for why, number in left.items():
-        if number:
-            render.out(f"  {render.count(number, 'turn')} {why}")
-    if unchanged:
-        render.out(
-            f"  {render.count(unchanged, 'file')} unchanged since {'it was' if unchanged == 1 else 'they were'} read"
-        )
-    proposed = sum(file.proposed for file in files)
-    if proposed:
-        waits = "would wait" if dry_run else "waits" if proposed == 1 else "wait"
-        render.out(f"  {render.count(proposed, 'memory', 'memories')} of the export {waits} for you: ormahctl review")
-    _learned(files, dry_run)
+    for name, words in TOLD.items():
+        if sums.get(name):
+            render.out(f"  {sums[name]:,} {words}")
+    for why, number in sums.get("refused", {}).items():
+        render.out(f"  {number:,} {REFUSED.get(why, why)}")
+    if unchanged := sum(file.status == "unchanged" for file in files):
+        render.out(f"  {render.count(unchanged, 'file')} unchanged since the last time")
     sys.stdout.flush()
-    _notes(files)
-
-
-def _sections(files: Sequence[IngestedDocument]) -> dict[str, int]:
-    return {name: sum(getattr(file, name) for file in files) for name in ("sections", "added", "known")}
+    if unknown := sums.get("unknown"):
+        render.note(f"of kinds that Ormah does not know, and left out: {_listed(unknown)}")
+    _note_bad(files)
 
 
 def _report_documents(files: Sequence[IngestedDocument], *, dry_run: bool) -> None:
     """Print what became of the sections of documents, or would."""
-    counted = _sections(files)
-    if read := sum(file.status == "read" for file in files):
-        render.out(f"{render.count(counted['sections'], 'section')} of {render.count(read, 'document')}")
-    if counted["added"]:
-        render.out(f"  {render.count(counted['added'], 'memory', 'memories')} {'would be ' if dry_run else ''}added")
-    if counted["known"]:
-        render.out(f"  {render.count(counted['known'], 'section')} known already")
-    redacted: Counter[str] = Counter()
-    for file in files:
-        redacted.update(file.redacted)
-    _note_bad(files, redacted)
-    stored = [file for file in files if file.commit]
-    if stored and not dry_run:
-        first = stored[0]
-        back = f"--run {first.run}" if len(stored) > 1 else (first.commit or "")[:8]
-        render.out(f"  to take it back: ormahctl undo {back}")
+    sums = _sums(files)
+    would = "would be " if dry_run else ""
+    render.out(f"{render.count(sums['sections'], 'section')} of {render.count(len(files), 'document')}: "
+               f"{render.count(sums['added'], 'memory', 'memories')} {would}added, {sums['known']:,} known already")  # fmt: skip
+    commits = [file.commit for file in files if file.commit]
+    if commits:
+        render.out(f"  to take it back: ormahctl undo {'--run ' if len(commits) > 1 else ''}{commits[0][:8]}")
+    sys.stdout.flush()
+    _note_bad(files)
 
 
-def _note_bad(files: Sequence[IngestedFile] | Sequence[IngestedDocument], redacted: object) -> None:
+def _note_bad(files: Sequence[IngestedFile] | Sequence[IngestedDocument]) -> None:
     """Print which secrets were redacted, and which files could not be read."""
-    if redacted:
+    if redacted := _sums(files).get("redacted"):
         render.note(f"taken out before anything was kept: {_listed(redacted)}", label="secret", colour="red")
-    bad = [file for file in files if file.status == "failed" or (file.status == "unknown" and len(files) == 1)]
+    bad = _failed(files)
     for file in bad[:SHOWN]:
         render.note(render.line(file.error or NO_FORMAT), label=render.line(file.path), colour="red")
     if len(bad) > SHOWN:
         render.note(f"and {len(bad) - SHOWN:,} more; all of them: ormahctl --json ingest …")
-
-
-def _learned(files: Sequence[IngestedFile], dry_run: bool) -> None:
-    made = sum(file.memories for file in files)
-    if made:
-        said = render.count(made, "memory", "memories")
-        render.out(f"would learn {said} of them" if dry_run else f"{said} learned of them")
-    unread = sum(file.unread for file in files)
-    if unread:
-        render.out(f"  {render.count(unread, 'session')} for the judge to read, in the background: ormahctl status")
-    refused = _sums(files)["refused"]
-    assert isinstance(refused, Mapping)
-    for why, number in refused.items():
-        render.out(f"  {render.count(number, 'statement')} {REFUSED.get(why, why)}")
-
-
-def _notes(files: Sequence[IngestedFile]) -> None:
-    sums = _sums(files)
-    redacted, unknown = sums["redacted"], sums["unknown"]
-    if unknown:
-        render.note(f"of kinds that Ormah does not know, and left out: {_listed(unknown)}")
-    broken, long = sum(file.damaged for file in files), sum(file.too_long for file in files)
-    if broken:
-        render.note(f"{render.count(broken, 'line')} could not be read")
-    if long:
-        render.note(f"{render.count(long, 'line')} longer than 16 MB left out")
-    _note_bad(files, redacted)
-    strange = sum(file.status == "unknown" for file in files)
-    if strange and len(files) > 1:
+    if strange := sum(file.status == "unknown" for file in files if file not in bad):
         render.note(f"{render.count(strange, 'file')} of other kinds passed over")
 
 
-def _listed(counts: object) -> str:
-    assert isinstance(counts, Mapping)
-    return ", ".join(f"{render.line(str(kind))} ({number:,})" for kind, number in sorted(counts.items()))
+def _failed(files: Sequence[IngestedFile] | Sequence[IngestedDocument]) -> list[IngestedFile | IngestedDocument]:
+    return [file for file in files if file.status == "failed" or (file.status == "unknown" and len(files) == 1)]
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{render.line(kind)} ({number:,})" for kind, number in sorted(counts.items()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 import click
@@ -13,12 +12,8 @@ from ormahctl import render
 from ormahctl.options import Unknown
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
-from ormahctl.session import Session, pass_session, undo_run
+from ormahctl.session import Session, pass_session
 from ormahd.api import (
-    CandidateNode,
-    CandidatePair,
-    ExtractionBatch,
-    MaintenanceCounts,
     MaintenanceParams,
     MaintenanceResult,
     NoParams,
@@ -148,46 +143,34 @@ def _print_run(ran: RunTaskResult, dry_run: bool) -> None:
 
 
 BATCH_SECONDS = 600.0
-HEADINGS = {
-    "merge_candidates": "Pairs to merge: do both say the same?",
-    "conflict_candidates": "Pairs that may conflict: did one replace the other, or do they contradict?",
-    "link_candidates": "Pairs to link: how does one relate to the other?",
-}
-SESSIONS = "Parts of your sessions: what of it is worth remembering?"
-CLUSTERS = "Clusters to unite: can one memory say what they say?"
-ANSWER = (
-    "Write results as JSON, with the ids above, and send them: ormahctl maintenance apply FILE\n"
-    '  {"receipt": "%s",\n'
-    '   "merges": [{"keep_id": …, "remove_id": …, "title": …, "content": …, "reason": …}],\n'
-    '   "conflicts": [{"source_id": the newer, "target_id": …, "kind": "evolution" or "tension", "reason": …}],\n'
-    '   "edges": [{"source_id": …, "target_id": …, "edge_type": "supports", "weight": 0.8, "reason": …}],\n'
-    '   "consolidations": [{"node_ids": […], "title": …, "content": …, "type": "fact", "reason": …}],\n'
-    '   "extractions": [{"batch_id": "s1", "turns": [2], "type": "fact", "title": …, "content": …}]}'
-)
 
 
 @click.command(
     cls=Verb,
     short_help="Answer questions that the jobs could not decide.",
-    example="ormahctl --json maintenance\normahctl maintenance apply results.json\ncat results.json | ormahctl maintenance apply -",
+    example="ormahctl maintenance\normahctl maintenance apply results.json\ncat results.json | ormahctl maintenance apply -",
 )
 @click.argument("words", metavar="[apply FILE|-]", nargs=-1)
 @pass_session
 def maintenance(session: Session, words: tuple[str, ...]) -> None:
-    """Print pairs and clusters of memories that wait for a verdict; `apply` sends the verdicts.
+    """Print pairs and clusters of memories that wait for a verdict, as JSON; `apply` sends the verdicts.
 
     Verdicts are a JSON object with the receipt and any of the lists edges, merges, consolidations and conflicts. A
     question without a verdict counts as answered with no, and is not asked again. `ormahctl undo --run COMMIT` undoes
     everything that was applied.
     """
     context = click.get_current_context()
-    if not words:
-        _hand_out(session)
-    elif len(words) == 2 and words[0] == "apply":
-        file = click.File("rb").convert(words[1], None, context)
-        _apply(session, _results(file, context))
-    else:
+    if words and (len(words) != 2 or words[0] != "apply"):
         raise click.UsageError("give nothing, or: apply FILE (- for standard input)", context)
+    params = MaintenanceParams()
+    if words:
+        params.results = _results(click.File("rb").convert(words[1], None, context), context)
+    with Bar("looking") as bar:
+        done = session.client.call(
+            "agent.maintenance", params, MaintenanceResult, timeout=BATCH_SECONDS,
+            on_progress=lambda at: bar.set(at.done, at.total, what=at.stage),
+        )  # fmt: skip
+    render.emit(done)
 
 
 def _results(file: IO[bytes], context: click.Context) -> dict[str, Any]:
@@ -202,94 +185,3 @@ def _results(file: IO[bytes], context: click.Context) -> dict[str, Any]:
         raise click.UsageError("the results are no JSON object", context)
     outer = found.get("receipt")
     return {**inner, "receipt": outer} if outer is not None and "receipt" not in inner else inner
-
-
-def _call(session: Session, params: MaintenanceParams) -> MaintenanceResult:
-    with Bar("looking") as bar:
-
-        def draw(at: Progress) -> None:
-            bar.set(at.done, at.total, what=at.stage)
-
-        return session.client.call(
-            "agent.maintenance", params, MaintenanceResult, on_progress=draw, timeout=BATCH_SECONDS
-        )
-
-
-def _apply(session: Session, results: Mapping[str, Any]) -> None:
-    done = _call(session, MaintenanceParams(results=dict(results)))
-    if session.json:
-        render.emit(done)
-        return
-    if isinstance(done.summary, MaintenanceCounts):
-        counts = [
-            render.count(done.summary.edges, "link"), render.count(done.summary.conflicts, "conflict"),
-            render.count(done.summary.merges, "merge"), render.count(done.summary.consolidations, "consolidation"),
-        ]  # fmt: skip
-        if isinstance(done.summary.extractions, int):
-            counts.append(f"{render.count(done.summary.extractions, 'memory', 'memories')} of sessions")
-        render.out(f"applied: {', '.join(counts)}; {done.summary.skipped} skipped")
-    if isinstance(done.run, str):
-        render.out(f"  to take it back: {undo_run(session, done.run)}")
-    sys.stdout.flush()
-    for one in done.refused if isinstance(done.refused, list) else ():
-        blamed = f" {render.line(one.id)}" if one.id else ""
-        render.note(f"{render.line(one.item)}{blamed}: {render.line(one.why)}", label="refused", colour="red")
-
-
-def _hand_out(session: Session) -> None:
-    handed = _call(session, MaintenanceParams())
-    if session.json:
-        render.emit(handed)
-        return
-    found = False
-    for name, heading in HEADINGS.items():
-        pairs: Sequence[CandidatePair] = getattr(handed, name) or ()
-        if pairs:
-            found = True
-            render.out(render.paint(heading, "bold"))
-        for number, pair in enumerate(pairs, 1):
-            render.out(f"{number}. similarity {pair.similarity:.2f}")
-            _print_candidate(pair.node_a)
-            _print_candidate(pair.node_b)
-            render.out()
-    clusters = handed.consolidation_clusters if isinstance(handed.consolidation_clusters, list) else []
-    if clusters:
-        found = True
-        render.out(render.paint(CLUSTERS, "bold"))
-    for number, cluster in enumerate(clusters, 1):
-        render.out(f"{number}. {render.count(len(cluster), 'memory', 'memories')}")
-        for node in cluster:
-            _print_candidate(node)
-        render.out()
-    read = handed.extraction_batches if isinstance(handed.extraction_batches, list) else []
-    if read:
-        found = True
-        render.out(render.paint(SESSIONS, "bold"))
-    for batch in read:
-        _print_turns(batch)
-    render.out(render.line(str(handed.summary)))
-    if found:
-        render.out(ANSWER % render.line(handed.receipt))
-
-
-def _print_turns(batch: ExtractionBatch) -> None:
-    render.out(
-        f"{batch.batch_id}. {batch.harness} · {render.line(batch.space or 'global')} · session {render.line(batch.session)}"
-    )
-    for turn in batch.turns:
-        before = " (read before)" if turn.read else ""
-        render.out(f"   {turn.turn}. {turn.who}{before} · {render.moment(turn.time)}")
-        for text in render.safe(turn.text).splitlines():
-            if text.strip():
-                render.out(f"     {text.rstrip()}")
-    render.out()
-
-
-def _print_candidate(node: CandidateNode) -> None:
-    where = f"{node.type} · {render.line(node.space or 'global')} · {render.moment(node.created, day=True)}"
-    render.out(f"   {node.id}  {render.paint(where, 'dim')}")
-    if node.title:
-        render.out(f"     {render.paint(render.line(node.title), 'bold')}")
-    for text in render.safe(node.content).splitlines():
-        if text.strip():
-            render.out(f"     {text.rstrip()}")

@@ -11,7 +11,6 @@ from pathlib import Path
 import click
 
 from ormahctl import offline, render
-from ormahctl.commands.daemon import RUNTIMES
 from ormahctl.options import OneOf
 from ormahctl.registry import Verb
 from ormahctl.session import Session, pass_session
@@ -41,7 +40,7 @@ def model(session: Session, what: str | None, name: str | None) -> int:
     if session.json:
         render.emit(found)
         return 0
-    runtime = f"{RUNTIMES.get(found['runtime'], found['runtime'])} {found['version']}".strip()
+    runtime = f"{found['runtime']} {found['version']}".strip()
     render.out(f"{render.line(found['name'])}: {render.line(runtime)}, {found['dimensions']} dimensions")
     if name is not None:
         render.out(f"It is set in {render.line(found['file'])}. To use it: ormahctl restart")

@@ -122,7 +122,7 @@ def _list(queue: _Queue) -> None:
         show_conflict(conflict)
         render.out(f"  put it right, then: ormahctl sync --resolve {render.line(conflict.node or conflict.path)[:36]}")
         render.out()
-    health.print_findings(queue.findings, every=False)
+    health.print_findings(queue.findings)
     if not len(queue):
         render.out("nothing waits for you")
     sys.stdout.flush()
@@ -146,7 +146,7 @@ def _go_through(session: Session, queue: _Queue) -> None:
         *((lambda row=row: _print_proposal(row), _proposal_answers(session, row)) for row in queue.proposals),
         *((lambda one=one: _print_tension(one), _tension_answers(session, one)) for one in queue.tensions),
         *((lambda one=one: show_conflict(one), _conflict_answers(session, one)) for one in queue.conflicts),
-        *((lambda one=one: health.print_findings([one], every=True), REST) for one in queue.findings),
+        *((lambda one=one: health.print_findings([one]), REST) for one in queue.findings),
     ]  # fmt: skip
     if not items:
         render.out("nothing waits for you")

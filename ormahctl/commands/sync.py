@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -35,7 +35,7 @@ R = TypeVar("R", bound=Result)
 
 SHOWN = 100
 """Width of a version in the list of conflicts, in columns."""
-_SIDES = {"base": "before"}
+SIDES = {"base": "before"}
 DECLINED = 1
 LONG_SECONDS = 6 * 3600.0
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*::?//|[^/]*:")
@@ -133,12 +133,9 @@ def _say(done: SyncResult) -> None:
 def _replaced(one: ConflictItem) -> None:
     """Print which texts of this machine were replaced, by which machine, and how to restore them."""
     render.note(f"{one.path}, by the sync on {one.by or 'another machine'}:", label="replaced", colour="yellow")
-    for field, values in one.values.items():
-        said = _differing(values)
-        for side, whose in (("ours", "yours"), ("theirs", "now")):
-            text = said.get(side)
-            shown = "-" if text is None else render.cut(render.line(text), SHOWN)
-            render.aside(f"  {render.pad(render.line(field), 8)} {render.pad(whose, 6)} {shown}")
+    for field, side, text in _differing(one):
+        if side != "base":
+            render.aside(f"  {render.line(field)}  {'yours' if side == 'ours' else 'now  '}  {text}")
     render.note(f"ormahctl sync --take-back {(one.node or one.op)[:8]}", label="hint", colour="cyan")
 
 
@@ -184,24 +181,22 @@ def show_conflict(one: ConflictItem) -> None:
     name = f"{render.paint(one.node[:8], 'bold')}  " if one.node else ""
     render.out(f"{name}{render.line(one.path)}")
     render.out(f"  {render.line(one.what)}")
-    for field, values in one.values.items():
-        for side, text in _differing(values).items():
-            mark = "  (in the vault)" if side == one.kept else ""
-            said = "-" if text is None else render.cut(render.line(text), SHOWN)
-            render.out(f"    {render.pad(render.line(field), 8)} {render.pad(_SIDES.get(side, side), 6)}  {said}{mark}")
+    for field, side, text in _differing(one):
+        mark = "  (in the vault)" if side == one.kept else ""
+        render.out(f"    {render.line(field)}  {SIDES.get(side, side):6}  {text}{mark}")
     for side, file in one.files.items():
         commit = (one.commits.get(side) or "")[:8]
-        render.out(f"  {render.paint(f'{_SIDES.get(side, side):6}  {commit:8}  {render.line(file)}', 'dim')}")
+        render.out(render.paint(f"  {SIDES.get(side, side):6}  {commit}  {render.line(file)}", "dim"))
 
 
-def _differing(values: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Return {version: its text} without the first and last lines that all texts have in common."""
-    texts = {side: text.split("\n") for side, text in values.items() if text is not None}
-    for end in (0, -1):
-        while all(len(lines) > 1 for lines in texts.values()) and len({lines[end] for lines in texts.values()}) == 1:
-            for lines in texts.values():
-                lines.pop(end)
-    return {side: " / ".join(filter(str.strip, texts[side])) if side in texts else None for side in values}
+def _differing(one: ConflictItem) -> Iterator[tuple[str, str, str]]:
+    """Yield (field, version, text) of a conflict, each text without the lines that all versions have."""
+    for field, values in one.values.items():
+        texts = {side: (text or "").split("\n") for side, text in values.items()}
+        same = set.intersection(*map(set, texts.values()))
+        for side, lines in texts.items():
+            said = " / ".join(text for text in lines if text.strip() and text not in same)
+            yield field, side, render.cut(render.line(said), SHOWN) or "-"
 
 
 def _resolve(session: Session, name: str) -> None:

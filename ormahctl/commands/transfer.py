@@ -1,6 +1,6 @@
 """`ormahctl import` and `export`: read and write memories as JSON lines.
 
-An import is sent in batches that fit one frame of the protocol, two of them under way at a time. Lines are checked here only
+An import is sent in batches that fit one frame of the protocol. Lines are checked here only
 for encoding and size; the daemon checks the rest. An exported file appears complete or not at all.
 """
 
@@ -10,11 +10,8 @@ import os
 import stat
 import sys
 import time
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, BinaryIO
 
 import click
@@ -23,12 +20,10 @@ from ormahctl import render
 from ormahctl.commands.ingest import ingest
 from ormahctl.registry import Verb
 from ormahctl.render import Bar
-from ormahctl.session import CallThread, Session, answer, pass_session, undo_run
+from ormahctl.session import Session, pass_session, undo_run
 from ormahd.api import ExportParams, ExportResult, ImportFailure, ImportParams, ImportResult, NoParams, StatsResult
 from ormahd.rpc.wire import OrmahError
 
-FIRST_LINES = 64
-"""Lines of the first batch. It is small, because the next batch waits for its reply."""
 BATCH_LINES = 500
 BATCH_BYTES = 4_000_000
 LINE_BYTES = 15_000_000
@@ -48,15 +43,11 @@ class Batch:
     size: int = 0
     end: int = 0
 
-    @property
-    def last(self) -> int:
-        return self.numbers[-1] if self.numbers else 0
-
 
 def batches(file: BinaryIO, failed: list[ImportFailure]) -> Iterator[Batch]:
     """Yield the lines of `file` in batches, without blank ones. Lines that are no text or too long are added to
     `failed`."""
-    batch, most, number, read = Batch(), FIRST_LINES, 0, 0
+    batch, number, read = Batch(), 0, 0
     while raw := file.readline(LINE_BYTES + 1):
         number += 1
         read += len(raw)
@@ -74,9 +65,9 @@ def batches(file: BinaryIO, failed: list[ImportFailure]) -> Iterator[Batch]:
         except UnicodeDecodeError as exc:
             failed.append(ImportFailure(line=number, error=f"not valid UTF-8 (byte {exc.start + 1} of the line)"))
             continue
-        if batch.lines and (len(batch.lines) >= most or batch.size + len(raw) > BATCH_BYTES):
+        if batch.lines and (len(batch.lines) >= BATCH_LINES or batch.size + len(raw) > BATCH_BYTES):
             yield batch
-            batch, most = Batch(), BATCH_LINES
+            batch = Batch()
         batch.numbers.append(number)
         batch.lines.append(text)
         batch.size += len(raw)
@@ -122,7 +113,7 @@ class Tally:
             number = batch.numbers[place] if 0 <= place < len(batch.numbers) else failure.line
             self.failed.append(ImportFailure(line=number, error=failure.error))
         self.run = self.run or done.run
-        self.line, self.size = batch.last, batch.end
+        self.line, self.size = batch.numbers[-1], batch.end
 
 
 class FileOrFolder(click.File):
@@ -174,44 +165,14 @@ def import_(session: Session, file: BinaryIO | str) -> int:
 
 
 def _work(session: Session, file: BinaryIO, tally: Tally, bar: Bar, begun: float) -> None:
-    """Send the batches in order; the next one is sent while the daemon works on the one before."""
+    """Send the batches in order."""
     total = _size(file)
-    threads = deque([CallThread(session.connect()), CallThread(session.connect())])
-    under_way: deque[tuple[Batch, Future[ImportResult]]] = deque()
-
-    def begun_with(batch: Batch, future: Future[ImportResult]) -> None:
-        under_way.append((batch, future))
-
-    def collect(keep: int) -> None:
-        while len(under_way) > keep:
-            batch, future = under_way[0]
-            done = answer(future)
-            under_way.popleft()
-            tally.add(batch, done)
-            answered = tally.added + tally.skipped
-            rate = answered / max(time.monotonic() - begun, 0.001)
-            bar.set(tally.size, total, f"{render.count(answered, 'memory', 'memories')}, {rate:,.0f}/s")
-
-    try:
-        for batch in batches(file, tally.failed):
-            # the first one alone: its answer names the run that the others belong to
-            collect(keep=len(threads) - 1 if tally.run else 0)
-            thread = threads[0]
-            threads.rotate(-1)
-            params = ImportParams(lines=batch.lines, run=tally.run)
-            thread.call("admin.import", params, ImportResult, timeout=BATCH_SECONDS, note=partial(begun_with, batch))
-        collect(keep=0)
-    except KeyboardInterrupt:
-        for one in [*under_way]:
-            if one[1].cancel():  # it has not begun
-                under_way.remove(one)
-        if under_way:
-            render.note("finishing what the daemon has begun; Ctrl-C again to leave at once", label="stopping")
-            collect(keep=0)
-        raise
-    finally:
-        for thread in threads:
-            thread.close()
+    for batch in batches(file, tally.failed):
+        params = ImportParams(lines=batch.lines, run=tally.run)
+        tally.add(batch, session.client.call("admin.import", params, ImportResult, timeout=BATCH_SECONDS))
+        answered = tally.added + tally.skipped
+        rate = answered / max(time.monotonic() - begun, 0.001)
+        bar.set(tally.size, total, f"{render.count(answered, 'memory', 'memories')}, {rate:,.0f}/s")
 
 
 def _size(file: BinaryIO) -> int | None:

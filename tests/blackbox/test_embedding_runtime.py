@@ -24,7 +24,7 @@ def test_the_daemon_embeds_without_torch_and_tells_nobody(tmp_path: Path) -> Non
 
         served = house.json("status")["embedding"]
         assert served["runtime"] == "onnx"
-        assert f"· ONNX Runtime {served['version']}\n" in house.ctl("status").stdout
+        assert f"embedding.version: {served['version']}\n" in house.ctl("status", "--verbose").stdout
 
         assert house.process is not None
         maps = Path(f"/proc/{house.process.pid}/maps").read_text()

@@ -106,7 +106,7 @@ def test_said_outright_it_is_silent_for_that_prompt_and_speaks_again_when_undone
     assert recompute(candidate) == pytest.approx(candidate["relevance"], abs=1e-6)
     assert injected(house, alike) == [node], "for another prompt it is a bit less relevant, and no more than that"
     shown = house.ctl("whisper", "--session", "look", "--explain", prompt).stdout
-    assert "judged -1" in shown
+    assert "verdict -1" in shown
     assert house.json("undo", done.op or "")
     assert injected(house, prompt) == [node]
     again = judge(house, node, -1, event=whisper(house, prompt).event)

@@ -23,7 +23,7 @@ def test_documents_are_copied_and_undone(shared: House) -> None:
     done = shared.ctl("ingest", str(folder))
     assert done.returncode == 2
     assert "2 turns of 1 session archived" in done.stdout
-    assert "3 sections of 2 documents\n  3 memories added\n" in done.stdout
+    assert "3 sections of 3 documents: 3 memories added, 0 known already\n" in done.stdout
     assert "scan.pdf: it has no text: it may be a scan" in done.stderr
     run = done.stdout.rpartition("ormahctl undo --run ")[2].split()[0]
     best = shared.json("recall", "blue crane", "-n", "1")["results"][0]

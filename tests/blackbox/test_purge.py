@@ -68,7 +68,7 @@ def test_a_dry_run_changes_nothing(house: House) -> None:
     shown = house.ctl("forget", "--purge", going, "--dry-run")
     assert shown.returncode == 0
     assert [line.split("  ")[0].strip() for line in shown.stdout.splitlines()] == [
-        "memory", "its note", "other files", "commits", "objects"
+        "memory", "its note", "others", "commits"
     ]  # fmt: skip
     assert house.json("show", going)["title"] == TITLE
     assert not (house.vault / ".git/ormah-purge").exists()

@@ -124,7 +124,7 @@ def test_what_another_program_remembered_is_proposed_once_and_stored_if_approved
     assert (foretold["proposed"], foretold["added"]) == (2, 1)
     assert shared.json("review")["proposals"] == []
     said = shared.ctl("ingest", str(export)).stdout
-    assert "2 memories of the export wait for you: ormahctl review" in said
+    assert "2 proposed as memories: ormahctl review" in said
     rows = {row["content"]: row for row in shared.json("review")["proposals"]}
     hens = rows["Ada keeps two hens in the yard."]
     (locker,) = (row for text, row in rows.items() if text.startswith("Her locker"))

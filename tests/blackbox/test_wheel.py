@@ -84,7 +84,7 @@ def test_it_works_in_a_bare_environment(bare: tuple[Path, dict[str, str]]) -> No
     assert sum(file.stat().st_size for file in packages.rglob("*") if file.is_file()) < LARGEST_MB * 2**20
     run("ormahctl", "remember", "Allergic to peanuts and carries an EpiPen.", "--about-self", "--tier", "core")
     wait_until(lambda: json.loads(run("ormahctl", "--json", "status"))["phase"] == "ready", "a loaded model")
-    assert "all-MiniLM-L6-v2 · ONNX Runtime" in run("ormahctl", "status", "--verbose")
+    assert "embedding.runtime: onnx" in run("ormahctl", "status", "--verbose")
     assert "peanuts" in run("ormahctl", "recall", "what must I avoid in a restaurant")
     assert "EpiPen" in run("ormahctl", "whisper", "what am I allergic to?")
     for name in (".claude", ".cursor"):

@@ -164,12 +164,12 @@ def test_explain_shows_every_number_and_what_was_dropped(desk: Desk) -> None:
         trace={"question": True, "terms": ["a\x1b", "b"], "period": {"after": "x"}, "dropped": dropped},
     )
     out = desk.ctl("recall", "tea", "--explain").stdout
-    assert "          1. 97acbe8e  2. 1a2b3c4d\n" in out
-    assert "rrf               0.5            -\n" in out
-    assert "path    edge=supports            -\n" in out
+    assert "\n1. 97acbe8e\nnode_id: 97acbe8e" in out
+    assert "rrf: 0.5\npath 1. edge supports\n" in out
     assert "question: yes\nterms: a\\x1b, b\nperiod.after: x\n" in out
-    assert "dropped (30)\nnode_id   score  dropped\n00000000  0.05   cut: below \\x1b\n" in out
-    assert "and 10 more" in out
+    assert "\ndropped 1. node_id 00000000-x, score 0.05, dropped cut: below \\x1b\n" in out
+    assert "dropped 20." in out
+    assert "dropped 21." not in out
 
 
 def test_show_prints_the_note_and_its_connections(desk: Desk) -> None:

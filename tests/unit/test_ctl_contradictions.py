@@ -28,8 +28,6 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFact
         ("outdated a --revoke --reason b", ("--reason", "--revoke")),
         ("update a --tag x --untag X", ("--tag x", "--untag x")),
         ("update a --space x --global", ("--space", "--global")),
-        (f"recall x --after {DAY} --before {EARLIER}", ("--after", "--before")),
-        (f"history --since {DAY} --before {EARLIER}", ("--since", "--before")),
         ("recall x --sessions --type fact", ("--sessions", "--type")),
         ("recall x --sessions --explain", ("--sessions", "--explain")),
         ("undo a --run b", ("COMMIT", "--run")),

@@ -7,7 +7,6 @@ from datetime import datetime
 import click
 import pytest
 
-from ormahctl import render
 from ormahctl.commands import history
 from ormahctl.times import TimeOrCommit, TimeOrRevision
 from ormahd.api import LifeResult, NoteChange, ShowOpResult, VersionResult
@@ -46,21 +45,6 @@ def test_what_is_too_much_or_nothing_is_said(capsys: pytest.CaptureFixture[str])
         assert line in printed.out.split("\n")
     assert "the note itself did not change" in printed.out
     assert "nothing was changed that fits" in printed.err
-
-
-def test_lines_are_broken_between_words_and_keep_their_indent(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr(render, "terminal", lambda _: True)
-    monkeypatch.setattr(render, "columns", lambda: 60)
-    text = "+" + "word " * 40 + "日本語" * 10 + "x" * 100
-    history.show_op(ShowOpResult(**FIELDS, notes=[change(diff=text)], total=1))
-    lines = [line for line in capsys.readouterr().out.split("\n") if line.startswith(("    +word", "     "))]
-    assert len(lines) > 4
-    assert all(render.width(line) <= 60 for line in lines)
-    told = "".join(line.strip() for line in lines if "word" in line or "日" in line or "xx" in line)
-    assert told.replace(" ", "") == text.replace(" ", "")
 
 
 @pytest.mark.parametrize("word", ["01m7y3vhpvbpqyz29cgv4ykf0q", "1a2b3c4d", "20231105", "ABCDEF12"])

@@ -191,16 +191,14 @@ def test_a_start_imports_only_what_it_needs(desk: Desk) -> None:
     }
     assert not heavy & set(modules)
     assert [name for name in modules if name.startswith("ormahctl.commands.")] == [
-        f"ormahctl.commands.{name}" for name in ("daemon", "judge", "sessions", "stats")
+        f"ormahctl.commands.{name}" for name in ("daemon", "judge")
     ]
 
 
 def test_version_and_help(nobody: dict[str, str]) -> None:
     from ormahd import __version__
-    from ormahd.api import PROTOCOL
 
     said = ctl("--version", env=nobody)
-    assert (said.returncode, said.stdout) == (0, f"ormahctl {__version__} (protocol {PROTOCOL})\normahd does not run\n")
-    assert json.loads(quick("--json", "--version", env=nobody).stdout)["daemon"] is None
+    assert (said.returncode, said.stdout) == (0, f"ormahctl {__version__}\n")
     assert quick("--help", env=nobody).stdout.startswith("Usage: ormahctl")
     assert "ormahctl help --all" in quick(env=nobody).stdout

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from ormahd import api
-from tests.unit.ctl_desk import Desk, health, hit, on_terminal, open_desk
+from tests.unit.ctl_desk import Desk, hit, on_terminal, open_desk
 
 EVIL = "\x1b[2J\x1b]0;owned\x07"
 
@@ -29,18 +29,13 @@ def test_colour_only_where_it_is_wanted(desk: Desk) -> None:
 
 
 def test_tables_have_a_bold_heading_and_stay_harmless(desk: Desk) -> None:
-    desk.answers["admin.stats"] = api.StatsResult(
-        total_nodes=2,
-        by_tier={"core": 2},
-        by_type={},
-        by_space={EVIL: 1, "[bold]日本": 1},
-        total_edges=0,
-        by_edge={},
-        plain_files=0,
-    )
-    desk.answers["admin.health"] = health()
-    drawn = on_terminal(desk, "status", "--verbose")
-    assert "\x1b[1mtier  count\x1b[0m" in drawn
+    row = api.TaskRow(
+        name=f"[bold]日本{EVIL}", last_run=None, last_duration_ms=None, run_count=1, paused=True, paused_since=None, error_count=0,
+        last_error=None, last_success=None, running=False, next_run=None,
+    )  # fmt: skip
+    desk.answers["admin.tasks"] = api.TasksResult(tasks=[row])
+    drawn = on_terminal(desk, "jobs")
+    assert "\x1b[1mjob" in drawn
     assert "\\x1b[2J" in drawn
     assert "[bold]日本" in drawn
     assert EVIL[:4] not in drawn

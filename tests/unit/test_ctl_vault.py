@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from ormahd import api
 from ormahd.rpc.wire import VaultBusy
-from tests.house import wait_until
 from tests.unit.ctl_desk import STATS, Desk, health
 
 # ---------------------------------------------------------------- looking
@@ -31,38 +26,10 @@ def test_status_shows_what_is_missing(desk: Desk) -> None:
         assert text in done.stdout
     desk.answers["admin.stats"] = STATS
     details = desk.ctl("status", "--verbose").stdout
-    for text in (done.stdout, "4.5 MB", "230 MB, 12 threads, 1 client", "2 memories, 1 connection\n"):
+    for text in (done.stdout, "rss_mb: 230.4", "threads: 12", "stats.total_nodes: 2\n"):
         assert text in details
     fields = json.loads(desk.ctl("--json", "status").stdout)
     assert {"phase", "vault", "nodes", "index", "degraded", "rss_mb"} <= set(fields)
-
-
-@pytest.mark.parametrize(
-    ("searched", "server", "trouble", "line"),
-    [
-        ("memory", None, None, "searched here, in memory"),
-        ("memory", "db:8000", None, "searched here, in memory; the Chroma server db:8000 learns them too"),
-        (
-            "memory",
-            "db:8000",
-            "refused",
-            "searched here, in memory: the Chroma server db:8000 cannot be asked (refused)",
-        ),
-        ("memory", None, "no room", "searched here, in memory: the embedded Chroma cannot be asked (no room)"),
-        ("chroma", None, None, "searched by the embedded Chroma"),
-        ("server", "db:8000", None, "searched by the Chroma server db:8000"),
-        ("server", "[::1]:8000", None, "searched by the Chroma server [::1]:8000"),
-        ("nowhere", None, None, "not searched yet: the model is loading"),
-        ("nowhere", "db:8000", None, "not searched yet: the model is loading"),
-    ],
-)
-def test_status_says_where_vectors_are_searched(
-    desk: Desk, searched: str, server: str | None, trouble: str | None, line: str
-) -> None:
-    desk.answers["admin.stats"] = STATS
-    desk.answers["admin.health"] = health(vectors=api.VectorsHealth(searched, server, trouble))
-    (found,) = (one for one in desk.ctl("status", "--verbose").stdout.splitlines() if one.startswith("vectors "))
-    assert found.removeprefix("vectors").strip() == line
 
 
 def test_history_lists_newest_first(desk: Desk) -> None:
@@ -155,39 +122,14 @@ def test_import_says_how_far_it_got(desk: Desk, tmp_path: Path) -> None:
 
     desk.answers["admin.import"] = take
     file = tmp_path / "in.jsonl"
-    file.write_text('{"content": "x"}\n' * 100)
+    file.write_text('{"content": "x"}\n' * 600)
     done = desk.ctl("import", str(file))
     assert done.returncode == 75
-    assert "broken off after line 64: 64 memories added" in done.stderr
+    assert "broken off after line 500: 500 memories added" in done.stderr
     assert "error: git is held" in done.stderr
 
 
-def in_the_main_thread(process: subprocess.Popen[str]) -> None:
-    process.send_signal(signal.SIGINT)
-
-
-def in_another_thread(process: subprocess.Popen[str]) -> None:
-    """The kernel may give a signal to any thread; Python then only notes it down, and wakes nobody."""
-    threads = [int(thread.name) for thread in Path(f"/proc/{process.pid}/task").iterdir()]
-    other = next(thread for thread in threads if thread != process.pid)
-    assert ctypes.CDLL(None, use_errno=True).tgkill(process.pid, other, int(signal.SIGINT)) == 0, ctypes.get_errno()
-
-
-@pytest.mark.parametrize(
-    "interrupt",
-    [
-        in_the_main_thread,
-        pytest.param(
-            in_another_thread,
-            marks=pytest.mark.skipif(
-                not hasattr(ctypes.CDLL(None), "tgkill"), reason="no tgkill to name a thread with"
-            ),
-        ),
-    ],
-)
-def test_ctrl_c_in_an_import_finishes_the_batch_and_says_how_far(
-    desk: Desk, tmp_path: Path, interrupt: Callable[[subprocess.Popen[str]], None]
-) -> None:
+def test_ctrl_c_in_an_import_says_how_far(desk: Desk, tmp_path: Path) -> None:
     arrived, go_on = threading.Event(), threading.Event()
 
     def take(params: api.ImportParams) -> api.ImportResult:
@@ -198,28 +140,19 @@ def test_ctrl_c_in_an_import_finishes_the_batch_and_says_how_far(
 
     desk.answers["admin.import"] = take
     file = tmp_path / "in.jsonl"
-    file.write_text('{"content": "x"}\n' * 64 + '{"content": "second"}\n')
+    file.write_text('{"content": "x"}\n' * 500 + '{"content": "second"}\n')
     # A suite that was started in the background of a script ignores Ctrl-C, and so does what it starts.
     heard = (
         "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.executable, sys.argv[1:])"
     )
     command = [sys.executable, "-c", heard, sys.executable, "-m", "ormahctl", "import", str(file)]
-    said = (
-        tmp_path / "stderr"
-    )  # a file: what a pipe's reader has taken in beyond the first line would be lost to the next one
-    with (
-        said.open("w") as stderr,
-        subprocess.Popen(command, env=desk.env, stdout=subprocess.PIPE, stderr=stderr, text=True) as process,
-    ):
+    with subprocess.Popen(command, env=desk.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert arrived.wait(120)
-        interrupt(process)
-        wait_until(lambda: "finishing" in said.read_text(), "it says that it stops")
-        go_on.set()
-        out, _ = process.communicate(timeout=120)
-    err = said.read_text()
-    assert process.returncode == 130
-    assert out == ""
-    assert "stopped after line 65: 65 memories added" in err
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    go_on.set()
+    assert (process.returncode, out) == (130, "")
+    assert "stopped after line 500: 500 memories added" in err
     assert "Traceback" not in err
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from ormahctl.commands.recall import shown
+from ormahctl.render import shown
 from ormahctl.run import run
 from ormahd import api
 from tests.unit.ctl_desk import on_terminal, open_desk
@@ -58,11 +58,12 @@ def test_a_negative_zero_is_a_zero() -> None:
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("setup nosuch", "error: 'nosuch' is not one of claude-code, "),
-        ("jobs nosuch", "error: 'nosuch' is not one of run, pause, resume\n"),
-        ("ingest /no/such", "error: there is no file or folder '/no/such'\n"),
-        ("import /no/such", "error: there is no file '/no/such'\n"),
-        ("remember two words", "error: too many arguments: words\nhint: put quotes around a text of several words; "),
+        ("setup nosuch", "error: invalid value for '[AGENT]': 'nosuch' is not one of claude-code, "),
+        ("jobs nosuch", "error: invalid value: 'nosuch' is not one of run, pause, resume\n"),
+        (
+            "remember two words",
+            "error: got unexpected extra argument (words)\nhint: put quotes around a text of several words; ",
+        ),
         ("jobs run", "error: jobs run takes the NAME of one job, or: all\n"),
         ("history --job nosuch", "error: invalid value for '--job': 'nosuch' is not one of "),
     ],
