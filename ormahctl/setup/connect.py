@@ -270,7 +270,7 @@ def _plan(path: Path, start: Document, wanted: WantedEntries, keep: frozenset[st
             now = now.after(made)
         except InvalidSettings as exc:
             raise Conflict(
-                f"{path}: {wanted.servers} is written in one line ({exc.message.rpartition(': ')[2]})",
+                f"{path}: {wanted.servers} is written in one line ({exc.message})",
                 hint=f"write each server as a table of its own, [{wanted.servers}.NAME], then try again",
             ) from None
     _verify(start, now, wanted)

@@ -332,9 +332,6 @@ class Json:
         return text.replace(b"\n", self._newline + indent)
 
 
-_PLACE = re.compile(r"^(?P<what>.*?) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$", re.DOTALL)
-
-
 @dataclass(frozen=True)
 class Toml:
     """Reads a TOML settings file, and edits its tables of MCP servers, as `Json` does."""
@@ -357,13 +354,7 @@ class Toml:
         try:
             return cls(data, tomllib.loads(text))
         except tomllib.TOMLDecodeError as exc:
-            found = _PLACE.match(str(exc))
-            what = (found["what"] if found else str(exc)).strip()
-            what = what[:1].lower() + what[1:]
-            if found and found["line"]:
-                raise InvalidSettings(f"line {found['line']}, column {found['column']}: {what}") from None
-            last = text.rstrip("\r\n").count("\n") + 1
-            raise InvalidSettings(f"line {last}, at the end: {what}") from None
+            raise InvalidSettings(str(exc)[:1].lower() + str(exc)[1:]) from None
         except RecursionError:
             raise InvalidSettings("it is nested too deeply") from None
 

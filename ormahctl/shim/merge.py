@@ -41,14 +41,11 @@ def main(words: list[str]) -> int:
 
 
 def _merge(words: list[str]) -> int:
-    options = {"--socket": "", "--git": ""}  # `--git` stands in commands that older versions configured
-    while words and words[0] in options:
-        options[words[0]] = words[1]
-        words = words[2:]
+    socket, words = (words[1], words[2:]) if words[0] == "--socket" else ("", words)
     base, ours, theirs, _markers, path = words
     versions = [_read(name) for name in (base, ours, theirs)]
     parts = [path.encode("utf-8", "surrogateescape"), *versions]
-    reply = _ask(options["--socket"], b"".join(len(p).to_bytes(4, "big") + p for p in parts))
+    reply = _ask(socket, b"".join(len(p).to_bytes(4, "big") + p for p in parts))
     if not reply:
         return NOBODY
     end = 5 + int.from_bytes(reply[1:5], "big")

@@ -11,7 +11,6 @@ are logged at debug level only.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import itertools
 import logging
@@ -53,13 +52,10 @@ class Channel:
         self.closed = False
         self.subscribed = False
         """Events are sent on this connection (`subscriptions`), so that it is never idle."""
-        self.discarded = 0
-        """Number of bytes received and discarded after `closing` was set."""
         self.rested = now
         """Monotonic time of the last activity on the connection."""
         self.frame_since: float | None = None
         self.stuck_since: float | None = None
-        self.linger_until: float | None = None
         self._out: deque[memoryview] = deque()
         self._pending = 0
 
@@ -96,10 +92,7 @@ class Channel:
         if not data:
             self.ended = True
             return False
-        if self.closing:
-            self.discarded += len(data)
-        else:
-            self.frames.feed(data)
+        self.frames.feed(data)
         return True
 
     def send(self, data: bytes) -> None:
@@ -165,11 +158,6 @@ class Channel:
             poller = select.poll()
             poller.register(self.sock, 0)  # POLLHUP needs no mask; a peer that only ended its sending side sets none
             return any(mask & (select.POLLHUP | select.POLLERR) for _, mask in poller.poll(0))
-
-    def say_goodbye(self) -> None:
-        """Shut down the sending side, so that the peer reads the last reply and then the end of the stream."""
-        with contextlib.suppress(OSError):
-            self.sock.shutdown(socket.SHUT_WR)
 
 
 log = logging.getLogger("ormahd.rpc")

@@ -33,12 +33,7 @@ from ormahd.state.events import EventStream
 log = logging.getLogger("ormahd.server")
 
 TICK_SECONDS: Final = 1.0
-LINGER_SECONDS: Final = 1.0
-"""How long a connection stays open after its last reply was sent, so that the peer can read it."""
 FLUSH_SECONDS: Final = 2.0
-DISCARD_BYTES: Final = 1_048_576
-"""Number of bytes that a peer may still send after its last reply (`LINGER_SECONDS`); after more the connection is
-closed."""
 PROGRESS_BYTES: Final = 65_536
 """Number of unsent bytes from which a peer gets no further progress messages, because it does not read them."""
 OPAQUE: Final = frozenset({HOOK, MERGE})
@@ -357,17 +352,14 @@ class Server:
         """Tell the selector whether to wait for reading or writing on this connection, update its timers, and close
         it if it is finished."""
         now = time.monotonic()
-        if channel.finished and channel.linger_until is None:
-            channel.say_goodbye()
-            channel.linger_until = now + LINGER_SECONDS
-        if channel.linger_until is not None and (channel.ended or channel.discarded > DISCARD_BYTES):
-            self._close(channel)
+        if channel.finished:
+            self._close(channel)  # what was sent stays readable for the peer
             return
-        waiting = not channel.ended and (channel.closing or not channel.full)
-        arriving = channel.frames.partial > 0 and waiting and not channel.closing
+        waiting = not channel.ended and not channel.closing and not channel.full
+        arriving = channel.frames.partial > 0 and waiting
         channel.frame_since = (channel.frame_since or now) if arriving else None
         channel.stuck_since = (channel.stuck_since or now) if channel.pending else None
-        self._timed = self._timed or arriving or channel.pending > 0 or channel.linger_until is not None
+        self._timed = self._timed or arriving or channel.pending > 0
         mask = (READ if waiting else 0) | (WRITE if channel.pending else 0)
         if mask == channel.mask:
             return
@@ -395,15 +387,11 @@ class Server:
         self._swept = now
         slow = self._limits.slow_seconds
         for channel in list(self._channels):
-            if channel.linger_until is not None and now >= channel.linger_until:
-                self._close(channel)
-            elif min(channel.frame_since or now, channel.stuck_since or now) < now - slow:
+            if min(channel.frame_since or now, channel.stuck_since or now) < now - slow:
                 log.info("a connection was closed: one frame took more than %g s", slow)
                 self._counts.add("dropped")
                 self._close(channel)
-        self._timed = any(
-            c.linger_until is not None or c.frame_since is not None or c.stuck_since is not None for c in self._channels
-        )
+        self._timed = any(c.frame_since is not None or c.stuck_since is not None for c in self._channels)
         if not self._stopping.is_set():
             self._listener.look(now)
 

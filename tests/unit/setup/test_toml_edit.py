@@ -81,7 +81,7 @@ def test_another_form_is_not_edited(data: bytes) -> None:
     [
         (b"a = 1\nb = = 2\n", "line 2, column 5", "invalid value"),
         (b"a = 1\na = 2\n", "line 2", "cannot overwrite a value"),
-        (b'a = "never closed', "line 1", ""),
+        (b'a = "never closed', "at end of document", ""),
         (b"a = '\xff'", "line 1, column 6", "no UTF-8"),
         (b"a = " + b"[" * 100_000, "", ""),
     ],
