@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 
+from ormahd.errors import VaultBusy
 from ormahd.note.edit import edit
 from ormahd.note.read import parse
 from tests.blackbox.by_hand import HELPER_IN_THE_SOAK, MARKERS, Hand, overlapping
@@ -65,7 +67,7 @@ def test_modify_delete_stays_gits_own_conflict(hand: Hand) -> None:
 
 
 def test_a_true_conflict_is_shown_named_and_kept_out_of_history_and_index(hand: Hand) -> None:
-    node_id, other = hand.remember("The ferry leaves at noon.", title="Ferry"), hand.remember("The bus never leaves.")
+    node_id = hand.remember("The ferry leaves at noon.", title="Ferry")
     commit = hand.update(node_id, content="The ferry leaves at midnight.", add_tags=["night"])
     hand.update(node_id, content="The ferry leaves at breakfast.", add_tags=["day"])
     hand.leave()
@@ -81,8 +83,8 @@ def test_a_true_conflict_is_shown_named_and_kept_out_of_history_and_index(hand: 
     head = hand.head()
     if hand.daemon:
         answer = hand.house.ctl("remember", "Something else meanwhile.")
-        assert "its commit follows" in answer.stderr
-        assert "its commit follows" in hand.house.ctl("update", other, "--title", "Bus").stderr
+        assert answer.returncode == 75
+        assert "a revert is under way; nothing was changed" in answer.stderr
         assert hand.house.call("agent.get", node_id=node_id).content == "The ferry leaves at breakfast."
         assert any(path == one["path"] for one in hand.house.json("doctor", status=1)["findings"])
         assert hand.head() == head
@@ -92,9 +94,6 @@ def test_a_true_conflict_is_shown_named_and_kept_out_of_history_and_index(hand: 
     hand.follow()
     hand.as_indexed(node_id)
     assert hand.house.call("agent.get", node_id=node_id).content == "The ferry leaves at teatime."
-    if hand.daemon:
-        assert hand.house.call("agent.recall", query="Something else meanwhile").results[0].content.startswith("Some")
-        assert hand.note(other).title == "Bus"
 
 
 def test_files_that_are_no_notes_and_lines_of_ours(hand: Hand) -> None:
@@ -139,7 +138,10 @@ def test_writes_that_wait_for_gits_lock_do_not_hold_up_the_merge_that_holds_it()
         lock = house.vault / ".git/index.lock"
         with subprocess.Popen(["git", "merge", "-q", "--no-edit", "side"], cwd=house.vault, env=house.env) as merge:
             wait_until(lambda: lock.exists() or merge.poll() is not None, "git holds its lock")
-            written = [house.call("agent.remember", content=f"written meanwhile {number}") for number in range(3)]
+            written = []
+            for number in range(3):
+                with contextlib.suppress(VaultBusy):
+                    written.append(house.call("agent.remember", content=f"written meanwhile {number}"))
             assert merge.wait(120) == 0
         hand.follow()
         assert hand.git("log", "--merges", "--format=%s").splitlines() == ["Merge branch 'side'"]

@@ -76,17 +76,6 @@ def test_a_remote_whose_branch_is_called_otherwise(tmp_path: Path) -> None:
         assert one.json("show", node)["id"] == node
 
 
-def test_a_vault_in_somebodys_repository_is_not_ours_to_sync() -> None:
-    with open_house() as house:
-        run_git("init", "-q", str(house.home / "repo"), cwd=house.home)
-        house.settings["ORMAH_VAULT"] = str(house.home / "repo/notes")
-        house.start()
-        for words in (("sync",), ("sync", "setup", str(house.home / "x.git"))):
-            done = house.ctl(*words)
-            assert done.returncode == 2
-            assert "pull and push there as usual" in done.stderr
-
-
 def test_joining_keeps_everything_of_both_and_goes_on_after_a_restart() -> None:
     with two_houses() as (one, two, bare):
         texts = {"one": [], "two": []}  # type: dict[str, list[str]]
