@@ -1,4 +1,4 @@
-"""Files that are no notes as we write them, in a vault of ours and in a folder of a person's: found, shown, named, left as they are."""
+"""Files that are no notes as we write them, in the vault: found, shown, named, left as they are."""
 
 from __future__ import annotations
 
@@ -31,13 +31,9 @@ UNREADABLE: dict[str, tuple[bytes, str]] = {
 """Files that cannot be read as notes, each with a word of its text."""
 
 
-@pytest.fixture(scope="module", params=["all", "index"])
-def house(request: pytest.FixtureRequest) -> Iterator[House]:
-    """A vault of ours, and a folder with notes of a person's that Ormah only finds."""
+@pytest.fixture(scope="module")
+def house() -> Iterator[House]:
     with open_house() as found:
-        if request.param == "index":
-            found.vault.mkdir()
-            (found.vault / "Mine.md").write_text("A note from before.\n")
         found.start()
         for path, (data, _) in UNREADABLE.items():
             (found.vault / path).write_bytes(data)

@@ -142,8 +142,6 @@ def test_no_name_lets_a_secret_through(house: House) -> None:
         every.append(key := next(keys))
         return key.parts[0]
 
-    (house.vault / "Mine").mkdir(parents=True)
-    (house.vault / "Mine/own.md").write_text("A note of a person.\n")
     house.start()
     (house.home / "work").mkdir()
     subprocess.run(["git", "init", "-q", "work"], cwd=house.home, env=house.env, check=True)

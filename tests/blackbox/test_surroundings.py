@@ -144,7 +144,7 @@ REFUSED = [
                  marks=stranger),
     pytest.param((), {"HOME": "/dev/null"}, "/dev/null", "is a file, not a folder\nhint: set vault.path", id="HOME is a device"),
     pytest.param((), {"HOME": "/proc"}, "/proc/.local", "set vault.path", id="HOME may not be written"),
-    pytest.param((), HOME | {"XDG_STATE_HOME": "/proc/1"}, "/proc/1/ormah/run", "set another one: daemon.socket", id="no place for the state"),
+    pytest.param((), HOME | {"XDG_STATE_HOME": "/proc/1"}, "/proc/1/ormah/", "set HOME, or the XDG_* variable that names it", id="no place for the state"),
     pytest.param((), HOME | {"ORMAH_VAULT": "/proc/notes"}, "/proc/notes", "", id="a vault where nothing can be written"),
     pytest.param((), HOME | {"PATH": "/nowhere"}, "git", "install git", id="no git"),
 ]  # fmt: skip
