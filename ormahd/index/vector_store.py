@@ -360,9 +360,7 @@ class VectorStore:
             return True  # there was a write meanwhile; compare again later
         if not same and self._refills >= REFILLS:
             raise ChromaTrouble("Chroma holds another number of vectors than it was given")
-        if same:
-            self._store.settled()
-            self._checked = True
+        self._checked = same
         return same
 
     def drop_others(self) -> None:

@@ -11,7 +11,6 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -67,12 +66,6 @@ def read(path: Path, *, follow: bool = False) -> bytes:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise OSError(errno.EINVAL, f"{kind(path) or 'nothing'} stands in the place of a file", str(path))
         return opened.read()
-
-
-def irregular(directory: Path) -> Iterator[Path]:
-    """Yield every path below `directory` that is neither a regular file nor a folder. Raises OSError."""
-    for folder, folders, names in os.walk(directory):
-        yield from (one for name in (*folders, *names) if kind(one := Path(folder, name)) not in {"a file", "a folder"})
 
 
 def is_full(error: BaseException) -> bool:

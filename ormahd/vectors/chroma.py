@@ -30,8 +30,6 @@ SEARCH_EF = 200
 SYNC_THRESHOLD = 1000
 """The number of writes after which Chroma saves its graph. With small values it rewrites the graph often (MemPalace
 #2106)."""
-UNCLEAN_ENDS = 3
-"""If so many processes in a row ended without closing Chroma, its files are deleted, because they may be the cause."""
 BLOAT = 3.0
 """The graph is rebuilt if its files take so many times the space that the current vectors need, because Chroma never
 frees deleted vectors."""
@@ -70,7 +68,6 @@ class Chroma:
 
     def __init__(self, directory: Path, settings: VectorSettings, fingerprint: str) -> None:
         self._directory = directory / "chroma"
-        self._mark = directory / "chroma.unclean"
         self._settings = settings
         owner = hashlib.sha256(directory.name.encode()).hexdigest()[:8]
         self._name = f"ormah-{owner}-{hashlib.sha256(fingerprint.encode()).hexdigest()[:16]}"
@@ -89,10 +86,6 @@ class Chroma:
         If an embedded Chroma fails, its files are deleted, and it is opened again. Raises ChromaTrouble.
         """
         self._shut()
-        if self.embedded:
-            with _guarded("open"):
-                self._clear()
-                self._count_start()
         try:
             return self._open()
         except ChromaTrouble as trouble:
@@ -206,53 +199,14 @@ class Chroma:
     def bloated(self, pieces: int) -> bool:
         return self.embedded and self.bytes() > BLOAT * BYTES_PER_VECTOR * pieces + _ROOM
 
-    def settled(self) -> None:
-        """Reset the count of unclean ends (see `UNCLEAN_ENDS`) to 0. Called when all vectors are written, which shows
-        that Chroma works."""
-        if self.embedded:
-            with contextlib.suppress(OSError):
-                own_files.remove(self._mark)
-
     def close(self) -> None:
         self._shut()
-        if self.embedded:
-            with contextlib.suppress(OSError):
-                own_files.remove(self._mark)
 
     def _shut(self) -> None:
         client, self._client, self._collection = self._client, None, None
         if client is not None:
             with contextlib.suppress(ChromaTrouble), _guarded("close"):
                 client.close()
-
-    def _clear(self) -> None:
-        """Delete what is at Chroma's paths and is neither a regular file nor a folder: Chroma would block on a FIFO.
-
-        If something like that is inside Chroma's folder, the whole folder is deleted.
-        """
-        for path in (self._directory, self._mark):
-            there = own_files.kind(path)
-            wanted = "a folder" if path == self._directory else "a file"
-            if there not in {None, wanted}:
-                log.warning("%s stood in the place of %s; Chroma is filled again", there, path)
-                own_files.remove(path)
-        odd = next(own_files.irregular(self._directory), None)
-        if odd is not None:
-            log.warning("%s stood in the place of %s; Chroma is filled again", own_files.kind(odd), odd)
-            self._remove()
-
-    def _count_start(self) -> None:
-        """Count this start in the file `_mark`, which a clean close deletes. If the count has reached `UNCLEAN_ENDS`,
-        delete Chroma's files, because damaged ones could crash the process at each start."""
-        try:
-            ends = int(own_files.read(self._mark))
-        except (OSError, ValueError):
-            ends = 0
-        if ends >= UNCLEAN_ENDS:
-            log.warning("the process ended %d times without closing Chroma: it is filled again", ends)
-            self._remove()
-            ends = 0
-        self._mark.write_text(str(ends + 1))
 
     def _remove(self) -> None:
         with contextlib.suppress(OSError):

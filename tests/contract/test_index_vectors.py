@@ -11,7 +11,6 @@ import pytest
 from ormahd.embedding.embedder import DocumentVectors, Hashing, QueryVectors
 from ormahd.index.index import Index
 from ormahd.index.rows import Filter
-from ormahd.vectors.chroma import UNCLEAN_ENDS
 from tests.contract.index_notes import apply, node_id, note, open_index, triples
 
 WORDS = [f"word{number}" for number in range(200)]
@@ -167,7 +166,7 @@ def test_an_edit_is_followed_and_a_removal_too(tmp_path: Path) -> None:
     index.close()
 
 
-@pytest.mark.parametrize("damage", ["missing", "garbage", "graph", "emptied", "older", "suspect"])
+@pytest.mark.parametrize("damage", ["missing", "garbage", "graph", "emptied", "older"])
 def test_broken_chroma_is_filled_again_without_embedding(tmp_path: Path, damage: str) -> None:
     directory = tmp_path / "index"
     index = start(directory)
@@ -195,8 +194,6 @@ def test_broken_chroma_is_filled_again_without_embedding(tmp_path: Path, damage:
         connection.execute("DELETE FROM embeddings_queue")
         connection.commit()
         connection.close()
-    if damage == "suspect":
-        (directory / "chroma.unclean").write_text(str(UNCLEAN_ENDS))
     index = start(directory)
     assert nearest(index, "only7 " + " ".join(WORDS[7:17]), 1) == [node_id(7)]  # exactly, while Chroma is away
     assert index.wait_filled(60, settled=True)
@@ -205,7 +202,6 @@ def test_broken_chroma_is_filled_again_without_embedding(tmp_path: Path, damage:
     assert index.verify() == []
     assert index.degraded == []
     index.close()
-    assert not (directory / "chroma.unclean").exists()
 
 
 def test_a_crash_between_sqlite_and_chroma_is_repaired(tmp_path: Path) -> None:
