@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from ormahctl import render
-from ormahctl.render import Bar
 from ormahctl.session import Session
 from ormahd import paths
 from ormahd.api import BackfillParams, BackfillResult, PastParams, PastResult
@@ -17,18 +16,13 @@ from ormahd.rpc.wire import NotFound
 LONG_SECONDS = 6 * 3600.0
 
 
-def survey(session: Session, folder: str | None, *, exact: bool) -> PastResult:
-    """Return the past sessions below `folder` (None: the folders of all agents) that can be archived. `exact`: read all
-    of them to count their turns, which are estimated otherwise."""
+def survey(session: Session, folder: str | None) -> PastResult:
+    """Return the past sessions below `folder` (None: the folders of all agents) that can be archived."""
     named = [] if folder is None else [str(Path(folder).absolute())]
     folders = named or [str(place) for _, place in paths.transcript_folders()]
     if not folders:
         raise NotFound("there is no home directory to look in", hint="name a folder: ormahctl ingest --backfill DIR")
-    with Bar("reading" if exact else "looking") as bar:
-        return session.client.call(
-            "ingest.past", PastParams(folders=folders, exact=exact), PastResult, timeout=LONG_SECONDS,
-            on_progress=lambda at: bar.set(at.done, at.total, at.stage),
-        )  # fmt: skip
+    return session.client.call("ingest.past", PastParams(folders=folders), PastResult, timeout=LONG_SECONDS)
 
 
 def agreed(session: Session, found: PastResult) -> bool:
@@ -46,7 +40,7 @@ def agreed(session: Session, found: PastResult) -> bool:
 
 
 def describe(found: PastResult) -> None:
-    """Print where past sessions are, how many, how large, how long it takes, and what a judge would cost."""
+    """Print where past sessions are, how many, and how large."""
     rows = [
         [one.agent or "-", one.path, f"{one.files:,}", render.size(one.bytes), one.trouble or f"{one.fresh:,}"]
         for one in found.folders
@@ -58,15 +52,7 @@ def describe(found: PastResult) -> None:
         looked = ", ".join(render.line(one.path) for one in found.folders)
         render.out("nothing new: all of it was read before" if rows else f"there is no transcript in {looked}")
         return
-    about = "" if found.exact else "about "
-    render.out(
-        f"to read: {render.count(len(found.files), 'file')}, {render.size(found.bytes)}; {about}"
-        f"{render.count(found.turns, 'turn')} of {render.count(found.sessions, 'session')}, in about {render.lasting(found.seconds)}"
-    )
-    cost = found.cost
-    judge = "a judge, if you set one up," if cost.judge == "none" else f"the judge ({cost.judge})"
-    reads = f"about {cost.tokens:,} tokens in about {render.count(cost.calls, 'call')}"
-    render.out(f"to archive them costs nothing; {judge} would read {reads} to learn from them")
+    render.out(f"to read: {render.count(len(found.files), 'file')}, {render.size(found.bytes)}")
 
 
 def stop(session: Session) -> None:

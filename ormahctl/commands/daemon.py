@@ -90,9 +90,8 @@ def _troubles(health: HealthResult) -> None:
         for wrong in one.troubles:
             since = f"{render.line(wrong.path)}: {render.line(wrong.why)}, since {render.moment(wrong.since)}"
             _line(CALLED.get(one.source, one.source), render.paint(since, "yellow"))
-    for source in health.learning.sources:
-        for error in source.errors:
-            _line("learning", render.paint(render.line(error), "yellow"))
+    for error in health.learning.errors:
+        _line("learning", render.paint(render.line(error), "yellow"))
     for name, job in health.jobs.items():
         if job.last_error:
             _line("job", render.paint(f"{render.line(name)} failed: {render.line(job.last_error)}", "red"))

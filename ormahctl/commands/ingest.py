@@ -51,8 +51,7 @@ TOLD = {
     "proposed": "proposed as memories: ormahctl review",
     "memories": "made memories",
     "unread": "sessions for the judge to read, in the background: ormahctl status",
-    "damaged": "lines that could not be read",
-    "too_long": "lines longer than 16 MB, left out",
+    "damaged": "lines that could not be read, or are longer than 16 MB",
 }
 """{number in the daemon's answer: its words}."""
 NO_FORMAT = "no format that is read: Claude Code, Codex, Gemini CLI, ChatGPT, Claude.ai, or text with `User:` and `Assistant:` lines"
@@ -65,7 +64,7 @@ NO_FORMAT = "no format that is read: Claude Code, Codex, Gemini CLI, ChatGPT, Cl
     excludes=[("--backfill", "--as", "--space", "--stop"), ("--stop", "--dry-run", "--as", "--space")],
 )
 @click.argument("path", metavar="[FILE|DIR|-]", required=False, type=click.Path(exists=True, allow_dash=True))
-@click.option("--dry-run", is_flag=True, help="Only say what would be archived and remembered.")
+@click.option("--dry-run", is_flag=True, help="Only say which files would be read, and as what.")
 @click.option(
     "--as", "kind", type=OneOf(["conversation", "document"]), help="What it is, if it is taken for the other."
 )
@@ -84,11 +83,11 @@ def ingest(
     folder or a file), and text with `User:` and `Assistant:` at the start of lines. `ormahctl recall --sessions` searches
     them. Documents are all other texts, markdown and PDFs: each section becomes a memory, a copy
     (`ormahctl sources` finds files in place).
-    What a file is, is told by its content. Secrets are redacted first. An interrupted command can be repeated: what
+    The ending of its name tells what a file is, and the content of a text. Secrets are redacted first. An interrupted command can be repeated: what
     is known is skipped.
 
-    `--backfill` finds past sessions in the folders of the agents, says how many there are and what it takes, and archives
-    them, the newest first. With DIR it looks there.
+    `--backfill` finds past sessions in the folders of the agents, says how many there are, and archives them, the newest
+    first. With DIR it looks there.
 
     Exit status 2 if a file could not be read, or has an unknown format.
     """
@@ -105,7 +104,8 @@ def ingest(
         else:
             assert path is not None
             where = UNSET if space is None else None if space == GLOBAL else space
-            _named(session, path, read, kind or "", where, dry_run=dry_run)
+            if not _named(session, path, read, kind or "", where, dry_run=dry_run):
+                return 0
     except KeyboardInterrupt:
         _how_far(read, "stopped")
         return INTERRUPTED
@@ -113,7 +113,7 @@ def ingest(
         if read.files or read.documents or read.begun:
             _how_far(read, "broken off")
         raise
-    return _told(session, read, path, time.monotonic() - begun, dry_run=dry_run)
+    return _told(session, read, path, time.monotonic() - begun)
 
 
 class _ReadFiles(NamedTuple):
@@ -127,7 +127,7 @@ class _ReadFiles(NamedTuple):
     """Folders of Ormah itself."""
 
 
-def _told(session: Session, read: _ReadFiles, path: str | None, seconds: float, *, dry_run: bool) -> int:
+def _told(session: Session, read: _ReadFiles, path: str | None, seconds: float) -> int:
     """Print what became of the files in `read`, and return the exit status. `path`: what was named on the command line;
     `seconds`: how long it took."""
     files, texts = read.files, read.documents
@@ -135,13 +135,13 @@ def _told(session: Session, read: _ReadFiles, path: str | None, seconds: float, 
     for file in named if path == "-" else ():
         file.path = "-"
     if session.json:
-        about = {"dry_run": dry_run, **_sums(files), "seconds": round(seconds, 3), "files": files}
+        about = {**_sums(files), "seconds": round(seconds, 3), "files": files}
         render.emit(about | {"left_out": read.left_out, "documents": {**_sums(texts), "files": texts}})
     else:
         if files or not texts:
-            _report(files, dry_run, seconds)
+            _report(files, seconds)
         if texts:
-            _report_documents(texts, dry_run=dry_run)
+            _report_documents(texts)
         for folder in read.left_out:
             render.note(f"{render.line(folder)} is a folder of Ormah itself, and was left out: {WHY_OURS}")
     return FAILED if _failed(files) or any(file.status == "failed" for file in texts) else 0
@@ -160,14 +160,12 @@ def _check(path: str | None, *, past: bool, stops: bool) -> None:
 
 def _named(
     session: Session, path: str, read: _ReadFiles, kind: str, space: str | UnsetType | None, *, dry_run: bool
-) -> None:
-    """Read a file, a folder or standard input, and add what came of each file to `read`."""
+) -> bool:
+    """Read a file, a folder or standard input, and add what came of each file to `read`. With `dry_run`, print instead
+    which files these are. Return whether `read` has something to report."""
     with _place(path) as (place, unnamed), Bar("reading") as bar:
-        params = IngestPathParams(path=place, kind=kind, unnamed=unnamed, space=space, dry_run=dry_run)
-        found = session.client.call(
-            "ingest.look", params, IngestPathResult, timeout=LONG_SECONDS,
-            on_progress=lambda at: bar.set(at.done, at.total, at.stage),
-        )  # fmt: skip
+        params = IngestPathParams(path=place, kind=kind)
+        found = session.client.call("ingest.look", params, IngestPathResult, timeout=LONG_SECONDS)
         read.left_out.extend(found.left_out)
         if space is not UNSET and found.files and not found.documents:
             why = "what is learned of a conversation belongs to the project in which it was held"
@@ -175,26 +173,42 @@ def _named(
                 f"{path} is no document, and {why}: leave --space and --global out (or --as document)"
             )
         if dry_run:
-            read.files.extend(found.files)
-            read.documents.extend(found.documents)
-            return
-        _archive(session, [one.path for one in found.files], bar, read, unnamed=unnamed)
+            _foretell(session, found)
+            return False
+        _archive(session, found.files, bar, read, unnamed=unnamed)
         for number, file in enumerate(found.documents):
-            bar.set(number, len(found.documents), Path(file.path).name)
+            bar.set(number, len(found.documents), Path(file).name)
             run = read.documents[-1].run if read.documents else None
-            wanted = IngestDocumentParams(path=file.path, unnamed=unnamed, space=space, run=run)
+            wanted = IngestDocumentParams(path=file, unnamed=unnamed, space=space, run=run)
             read.documents.append(session.client.call("ingest.file", wanted, IngestedDocument, timeout=LONG_SECONDS))
+    return True
+
+
+def _foretell(session: Session, found: IngestPathResult) -> None:
+    """Print which files would be read."""
+    if session.json:
+        render.emit(found)
+        return
+    for kind, files in (("conversation", found.files), ("document", found.documents)):
+        if files:
+            render.out(f"would read {render.count(len(files), 'file')} as {kind}{'s' if len(files) > 1 else ''}:")
+        for file in files[:SHOWN]:
+            render.out(f"  {render.line(file)}")
+        if len(files) > SHOWN:
+            render.out(f"  and {len(files) - SHOWN:,} more; all of them: ormahctl --json ingest …")
+    if not found.files and not found.documents:
+        render.out("nothing to read")
 
 
 def _backfill(session: Session, path: str | None, read: _ReadFiles, *, dry_run: bool) -> bool:
     """Archive past sessions. Return whether `read` has something to report."""
-    found = backfill.survey(session, path, exact=dry_run)
+    found = backfill.survey(session, path)
     if dry_run:
         render.emit(found) if session.json else backfill.describe(found)
         return False
     if not backfill.agreed(session, found):
         if session.json:
-            render.emit({"dry_run": False, "added": 0, "seconds": 0.0, "files": []})
+            render.emit({"added": 0, "seconds": 0.0, "files": []})
         return False
     with Bar("archiving") as bar:
         _archive(session, found.files, bar, read, source="backfill")
@@ -262,13 +276,13 @@ def _how_far(read: _ReadFiles, how: str) -> None:
     render.note("the same command goes on from there: what is known is skipped", label="hint", colour="cyan")
 
 
-def _report(files: Sequence[IngestedFile], dry_run: bool, seconds: float) -> None:
-    """Print what became of conversations, or would."""
+def _report(files: Sequence[IngestedFile], seconds: float) -> None:
+    """Print what became of conversations."""
     sums = _sums(files)
     lasted = f"({render.count(len(files), 'file')}, {render.lasting(seconds)})"
     if sums.get("added"):
         said = f"{render.count(sums['added'], 'turn')} of {render.count(sums['sessions'], 'session')}"
-        render.out(f"{said} {'would be ' if dry_run else ''}archived {lasted}")
+        render.out(f"{said} archived {lasted}")
     else:
         render.out(f"nothing new {lasted}")
     for name, words in TOLD.items():
@@ -279,17 +293,14 @@ def _report(files: Sequence[IngestedFile], dry_run: bool, seconds: float) -> Non
     if unchanged := sum(file.status == "unchanged" for file in files):
         render.out(f"  {render.count(unchanged, 'file')} unchanged since the last time")
     sys.stdout.flush()
-    if unknown := sums.get("unknown"):
-        render.note(f"of kinds that Ormah does not know, and left out: {_listed(unknown)}")
     _note_bad(files)
 
 
-def _report_documents(files: Sequence[IngestedDocument], *, dry_run: bool) -> None:
-    """Print what became of the sections of documents, or would."""
+def _report_documents(files: Sequence[IngestedDocument]) -> None:
+    """Print what became of the sections of documents."""
     sums = _sums(files)
-    would = "would be " if dry_run else ""
     render.out(f"{render.count(sums['sections'], 'section')} of {render.count(len(files), 'document')}: "
-               f"{render.count(sums['added'], 'memory', 'memories')} {would}added, {sums['known']:,} known already")  # fmt: skip
+               f"{render.count(sums['added'], 'memory', 'memories')} added, {sums['known']:,} known already")  # fmt: skip
     commits = [file.commit for file in files if file.commit]
     if commits:
         render.out(f"  to take it back: ormahctl undo {'--run ' if len(commits) > 1 else ''}{commits[0][:8]}")

@@ -13,6 +13,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec import UNSET
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException
 from starlette.requests import Request
@@ -54,38 +55,34 @@ class Conversation(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Ingested(msgspec.Struct):
-    """What became of a conversation or a document. `status`: `processed` or `dry_run`."""
+    """What became of a conversation or a document."""
 
-    status: str
     extracted: int
-    """Number of memories that were made of it, or with `dry_run` would be."""
+    """Number of memories that were made of it."""
     memories: list[LearnedMemory]
-    """These memories, at most 100. With `dry_run` their ids are empty."""
+    """These memories, at most 100."""
     file: IngestedFile | None = None
     """For a conversation: what was done with its turns."""
     document: IngestedDocument | None = None
     """For any other text: what was done with its sections, each of which is a memory."""
+    status: str = "processed"
 
 
 def routes(daemon: DaemonLink) -> dict[str, Callable[[Request], Awaitable[Response]]]:
     """Return {path: endpoint} of the HTTP routes that ingest a conversation or a file."""
 
     async def conversation(request: Request) -> Response:
-        dry_run = _flag(request, "dry_run")
         given = await body(request, Conversation)
         with _file(given.content.encode(), ".txt") as path:
             who, space = asker(request, given.agent_id), _space(request)
-            params = IngestPathParams(path=str(path), kind="conversation", unnamed=True, space=space, dry_run=dry_run)
-            return await _ingest(daemon, who, params, "content")
+            return await _ingest(daemon, who, IngestPathParams(path=str(path), kind="conversation"), space, "content")
 
     async def file(request: Request) -> Response:
-        dry_run = _flag(request, "dry_run")
         if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
             raise BadRequest("a file is sent as multipart/form-data", data={"reason": WRONG_KIND})
         data, name = await _upload(request)
         with _file(data, PurePath(name).suffix[:SUFFIX_CHARACTERS] or ".txt") as path:
-            params = IngestPathParams(path=str(path), unnamed=True, space=_space(request), dry_run=dry_run)
-            return await _ingest(daemon, asker(request), params, name)
+            return await _ingest(daemon, asker(request), IngestPathParams(path=str(path)), _space(request), name)
 
     return {"/ingest/conversation": conversation, "/ingest/file": file}
 
@@ -105,33 +102,25 @@ async def _upload(request: Request) -> tuple[bytes, str]:
         raise BadRequest(f"the form cannot be read: {exc.message}") from exc
 
 
-async def _ingest(daemon: DaemonLink, who: CallingAgent, given: IngestPathParams, name: str) -> Response:
+async def _ingest(
+    daemon: DaemonLink, who: CallingAgent, given: IngestPathParams, space: str | None, name: str
+) -> Response:
     """Have the daemon archive a conversation, or make memories of a document's sections, and return what it did.
 
-    With `given.dry_run` it only tells what it would do. `name`: the text's name in errors. Raises BadRequest if the
-    format is unknown or the text is damaged.
+    `name`: the text's name in errors. Raises BadRequest if the format is unknown or the text is damaged.
     """
     looked = await daemon.call("ingest.look", given, IngestPathResult, asker=who, timeout=None)
-    dry = given.dry_run
     if looked.documents:
-        document = looked.documents[0]
-        if not dry:
-            wished = IngestDocumentParams(path=given.path, unnamed=True, space=given.space)
-            document = await daemon.call("ingest.file", wished, IngestedDocument, asker=who, timeout=None)
+        wished = IngestDocumentParams(path=given.path, unnamed=True, space=UNSET if space is None else space)
+        document = await daemon.call("ingest.file", wished, IngestedDocument, asker=who, timeout=None)
         document.path = ""
         _check(name, document)
-        return as_json(Ingested(_status(dry=dry), document.added, [], document=document))
-    file = looked.files[0] if looked.files else IngestedFile(path="", status="unknown")
-    if not dry and looked.files:
-        archived = IngestFileParams(path=given.path, unnamed=True)
-        file = await daemon.call("ingest.sessions", archived, IngestedFile, asker=who, timeout=None)
+        return as_json(Ingested(document.added, [], document=document))
+    archived = IngestFileParams(path=given.path, unnamed=True)
+    file = await daemon.call("ingest.sessions", archived, IngestedFile, asker=who, timeout=None)
     file.path = ""
     _check(name, file)
-    return as_json(Ingested(_status(dry=dry), file.memories, file.learned, file))
-
-
-def _status(*, dry: bool) -> str:
-    return "dry_run" if dry else "processed"
+    return as_json(Ingested(file.memories, file.learned, file))
 
 
 def _check(name: str, found: IngestedFile | IngestedDocument) -> None:
@@ -151,13 +140,6 @@ def _check(name: str, found: IngestedFile | IngestedDocument) -> None:
 def _space(request: Request) -> str | None:
     """Return the space for new memories (`default_space` in the URL's query); None if it is not given."""
     return request.query_params.get("default_space") or None
-
-
-def _flag(request: Request, name: str) -> bool:
-    value = request.query_params.get(name, "false").lower()
-    if value not in {"true", "false", "1", "0"}:
-        raise BadRequest(f"{name}: {value[:20]!r} is neither true nor false", data={"field": name})
-    return value in {"true", "1"}
 
 
 @contextlib.contextmanager

@@ -103,7 +103,6 @@ def _ingest(summary: str, request_body: dict[str, Any]) -> dict[str, Any]:
         "summary": summary,
         "tags": ["ingest"],
         "parameters": [
-            {"name": "dry_run", "in": "query", "required": False, "schema": {"type": "boolean"}},
             {"name": "default_space", "in": "query", "required": False, "schema": {"type": "string"}},
         ],
         "requestBody": request_body,

@@ -35,16 +35,13 @@ WORST_FIRST = {"error": 0, "warning": 1, "info": 2}
 Progress = Callable[[int, int, str], None]
 
 
-def stats(ormah: Ormah, sources: dict[str, dict[str, int]]) -> StatsResult:
-    """Count the memories (by tier, type and space), the edges (by type), the whispers, and the feedback on whispers.
-
-    `sources`: source -> kind of what came from it -> number, for the last 30 days.
-    """
+def stats(ormah: Ormah) -> StatsResult:
+    """Count the memories (by tier, type and space), the edges (by type), the whispers, and the feedback on whispers."""
     lacking, counted = ormah.lacking(), ormah.index.stats()
     by_edge = Counter(edge.edge.value for edge in ormah.index.edges_of())
     return StatsResult(
         counted.nodes, counted.by_tier, counted.by_type, counted.by_space, counted.edges, dict(by_edge.most_common()),
-        counted.plain, _whispers(ormah), sources, lacking,
+        counted.plain, _whispers(ormah), lacking,
     )  # fmt: skip
 
 

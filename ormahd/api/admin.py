@@ -131,8 +131,6 @@ class StatsResult(Result):
     plain_files: int
     """Files that are no memories: templates, drawings, copies of a note, files with a secret."""
     whisper: WhisperStats | None = None
-    sources: dict[str, dict[str, int]] = {}
-    """{source: {what: number}} of the last 30 days: sessions, turns, memories, failed, and `refused: REASON`."""
     degraded: list[str] = []
     """`index` while the index may still lack memories of the vault: the answer is then not all of it."""
 

@@ -16,13 +16,7 @@ class IngestPathParams(Params):
     path: str
     """An absolute path: a transcript, an export, a document, or a folder."""
     kind: str = ""
-    """`conversation` or `document`; empty: told by what is in each file."""
-    unnamed: bool = False
-    """True if the file is temporary."""
-    space: str | UnsetType | None = UNSET
-    """As in `ingest.file`."""
-    dry_run: bool = True
-    """True: read all files, and return what would be archived. False: only list the files."""
+    """`conversation` or `document`; empty: told by the endings of names, and the content of texts."""
 
 
 class IngestFileParams(Params):
@@ -37,12 +31,10 @@ class IngestConversationParams(Params):
     """A conversation that a program has: text with `User:` and `Assistant:` at the start of lines, or a transcript or export."""
 
     content: str
-    dry_run: bool = False
-    """True: only say what would be archived and learned."""
 
 
 class IngestedFile(Result):
-    """The result for one file, or of a dry run."""
+    """The result for one file."""
 
     path: str
     status: str = "read"
@@ -52,10 +44,6 @@ class IngestedFile(Result):
     error: str | None = None
     sessions: int = 0
     """Number of sessions with at least one added turn."""
-    begun: int = 0
-    """How many of them were not in the archive before."""
-    characters: int = 0
-    """Number of characters of the added turns."""
     turns: int = 0
     """Number of turns in the file. The next four numbers say what became of them."""
     added: int = 0
@@ -70,20 +58,14 @@ class IngestedFile(Result):
     """Number of memories that another program kept of the person, and that wait as proposals (`agent.proposals`)."""
     redacted: dict[str, int] = {}
     """Number of redacted secrets, by kind."""
-    dropped: dict[str, int] = {}
-    """Number of lines that are no part of the conversation, by reason."""
-    unknown: dict[str, int] = {}
-    """Number of lines and parts of unknown kinds, by kind."""
     damaged: int = 0
-    """Number of lines that could not be read."""
-    too_long: int = 0
-    """Number of lines of more than 16 MB, which are left out."""
+    """Number of lines that could not be read, or have more than 16 MB."""
     memories: int = 0
-    """Number of memories that were made of these sessions, or would be."""
+    """Number of memories that were made of these sessions."""
     unread: int = 0
     """Number of these sessions that the judge is yet to read, in the background."""
     learned: list[LearnedMemory] = []
-    """These memories, at most 100. In a dry run their ids are empty."""
+    """These memories, at most 100."""
     refused: dict[str, int] = {}
     """Number of statements that became no memory, by reason: `known` already, repeated what was `whispered`, `forgotten` before,
     `unfit`."""
@@ -118,9 +100,9 @@ class IngestedDocument(Result):
 
 
 class IngestPathResult(Result):
-    files: list[IngestedFile]
+    files: list[str]
     """The files that hold, or may hold, conversations."""
-    documents: list[IngestedDocument] = []
+    documents: list[str] = []
     """The files that are documents."""
     left_out: list[str] = []
     """Folders of Ormah itself below this path, which are not looked at."""
@@ -129,8 +111,6 @@ class IngestPathResult(Result):
 class PastParams(Params):
     folders: list[str] = []
     """Absolute paths. Empty: the folders in which the agents keep their transcripts."""
-    exact: bool = False
-    """True: read all files to say what would be archived. False: read some, and estimate."""
 
 
 class PastFolder(Result):
@@ -141,36 +121,18 @@ class PastFolder(Result):
     bytes: int = 0
     fresh: int = 0
     """How many of the files have changed since they were read, or were never read."""
-    fresh_bytes: int = 0
     trouble: str | None = None
     """Why the folder cannot be read; null also if it does not exist."""
     exists: bool = True
 
 
-class JudgeCost(Result):
-    """What a judge would read to learn from past sessions, estimated."""
-
-    judge: str
-    """The setting `jobs.judge`."""
-    calls: int
-    tokens: int
-    days: int
-    """Number of days that this takes within `judge.calls_a_day` and `judge.tokens_a_day`."""
-
-
 class PastResult(Result):
-    """The past sessions of this machine that can be archived. `sessions`, `turns` and `seconds` are estimated unless
-    `exact`."""
+    """The past sessions of this machine that can be archived."""
 
     folders: list[PastFolder]
     files: list[str]
     """The files to read, newest first."""
     bytes: int
-    sessions: int
-    turns: int
-    seconds: float
-    exact: bool
-    cost: JudgeCost
 
 
 class BackfillParams(Params):
@@ -226,7 +188,7 @@ class SourcesResult(Result):
 
 
 class SourceHealth(Result):
-    """The state of one source of memories. The numbers are those of this machine since it is kept."""
+    """The state of one source of memories."""
 
     source: str
     """`hook`, `watcher`, `backfill` or `ingest`."""
@@ -234,39 +196,24 @@ class SourceHealth(Result):
     state: str
     """What it does now, in words."""
     last: str | None = None
-    sessions: int = 0
     turns: int = 0
-    memories: int = 0
-    refused: dict[str, int] = {}
-    """Number of texts that did not become a memory, by reason."""
-    failed: int = 0
+    """Number of turns that came from it, on this machine."""
     waiting: int = 0
     """Number of files that wait to be read."""
     troubles: list[SourceTrouble] = []
 
 
-class LearnedSource(Result):
-    """What became of the sessions of one harness. The numbers are those of this month, on this machine."""
-
-    harness: str
-    made: int = 0
-    """Number of memories that were made of them."""
-    refused: dict[str, int] = {}
-    """Number of statements that became no memory, by reason; see `IngestedFile.refused`."""
-    waiting: int = 0
-    """Number of sessions with turns that were not read for memories yet."""
-    errors: list[str] = []
-    """Why some of them wait. They are read again."""
-
-
 class LearningHealth(Result):
-    """Who reads sessions for memories, and what came of it."""
+    """Who reads sessions for memories, and what waits for it."""
 
     by: str
     """`rules`, `judge`, an agent, or `nobody`; for people."""
     why: str | None = None
     """Why no session is read."""
-    sources: list[LearnedSource] = []
+    waiting: int = 0
+    """Number of sessions with turns that were not read for memories yet."""
+    errors: list[str] = []
+    """Why some of them wait. They are read again."""
 
 
 class SessionsParams(Params):

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ormahd.api import BackfillResult
+from ormahd import paths
+from ormahd.api import BackfillResult, PastFolder, PastResult
 from ormahd.errors import BadRequest, OrmahError
-from ormahd.ingest.bring_in import ReadingStopped, allowed, ingest
-from ormahd.ingest.past import survey
+from ormahd.ingest.bring_in import ReadingStopped, allowed, ingest, ours, refuse_ours
+from ormahd.ingest.sources import state_of, unreadable, walk
 from ormahd.process import priority
 from ormahd.state.sources import SourceLog
 
@@ -86,10 +88,9 @@ class Backfill:
         return thread is None or not thread.is_alive()
 
     def _start(self, folders: list[str]) -> None:
-        allowed(self._ormah)
         if self.state().running:
             return
-        survey(self._ormah, folders)  # raises for wrong folders, before the backfill counts as started
+        past(self._ormah, folders)  # raises for wrong folders, before the backfill counts as started
         begun = self._ormah.clock().isoformat(timespec="seconds")
         self._log.put(SOURCE, WANTED, {"folders": folders, "begun": begun})
         self._begin(folders, begun)
@@ -118,12 +119,12 @@ class Backfill:
                 raise ReadingStopped
 
         try:
-            _, files = survey(self._ormah, mine.folders)
+            files = past(self._ormah, mine.folders).files
             mine.total = len(files)
-            for file, _ in files:
+            for file in files:
                 try:
                     goes_on()
-                    out = ingest(self._ormah, str(file), unnamed=False, progress=goes_on, source=SOURCE)
+                    out = ingest(self._ormah, file, progress=goes_on, source=SOURCE).out
                     mine.added += out.added
                     mine.failed += out.status == "failed"
                 except BadRequest as error:  # the file was deleted in the meantime
@@ -142,3 +143,34 @@ class Backfill:
             log.exception("the backfill broke off; it goes on with the next start")
         finally:
             mine.running = False
+
+
+def past(ormah: Ormah, folders: list[str]) -> PastResult:
+    """Return the transcripts in these folders that are not archived yet, newest first. `folders` empty: the folders of
+    all known agents.
+
+    Raises:
+        BadRequest: archiving is switched off, a path is not absolute, or it is in a folder of Ormah itself.
+    """
+    allowed(ormah)
+    for named in folders:
+        if not Path(named).is_absolute():
+            raise BadRequest(f"'{named[:200]}' is no absolute path")
+        refuse_ours(ormah, Path(named))
+    places = [("", Path(named)) for named in folders] or paths.transcript_folders()
+    found: list[PastFolder] = []
+    fresh: dict[str, tuple[int, int]] = {}
+    for agent, folder in places:
+        one = PastFolder(agent, str(folder), exists=folder.exists(), trouble=unreadable(folder))
+        found.append(one)
+        for file in walk(folder, ours(ormah)) if one.exists and not one.trouble else ():
+            try:
+                state = state_of(file)
+            except OSError:
+                continue  # the file was deleted in the meantime
+            one.files += 1
+            one.bytes += state.size
+            if str(file) not in fresh and not ormah.sessions.is_read(str(file), state):
+                fresh[str(file)] = (-state.mtime_ns, state.size)
+                one.fresh += 1
+    return PastResult(found, sorted(fresh, key=lambda file: fresh[file]), sum(size for _, size in fresh.values()))

@@ -15,7 +15,7 @@ from ormahd.actions.projects import home_of
 from ormahd.api import ExtractionBatch, ExtractionTurn, RefusedItem
 from ormahd.ingest.batches import Remembered, TurnBatch, batches, candidates, show
 from ormahd.ingest.checks import REASONS, Checks
-from ormahd.ingest.learn import Hold, Learning, learn, propose, readable, take_up, unread
+from ormahd.ingest.learn import Hold, Learning, learn, propose, readable, unread
 from ormahd.model.node import NodeType
 from ormahd.state.extraction import Extractions
 from ormahd.text.quoting import harmless
@@ -141,7 +141,6 @@ class AgentReading:
     # ------------------------------------------------------------ inside
 
     def _open(self) -> list[SessionTail]:
-        take_up(self._ormah, "model")
         known = Extractions(self._ormah.state).all("model")
         return [
             one for one in readable(self._ormah)

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from ormahd.errors import OrmahError
-from ormahd.ingest.bring_in import REST, Touched, record, settling
+from ormahd.ingest.bring_in import REST, archive
 from ormahd.ingest.sources import state_of
 from ormahd.paths import known_home
 from ormahd.process import priority
+from ormahd.state.sources import SourceLog
 
 if TYPE_CHECKING:
     from ormahd.ormah import Ormah
@@ -112,17 +113,13 @@ class Capture:
     def _run(self) -> None:
         priority.step_back(NICE)
         self._guarded(self._first)
-        self._guarded(self._expire)
+        self._guarded(self._ormah.sessions.expire)
         while (one := self._next(wait=True)) is not None:
             file, wish = one
-            self._guarded(self._expire)
+            self._guarded(self._ormah.sessions.expire)
             self._guarded(lambda file=file, wish=wish: self._read(file, wish))  # type: ignore[misc]
 
-    def _expire(self) -> None:
-        """Delete archived sessions that are older than `sessions.keep_days`. Does so at most once an hour."""
-        self._ormah.sessions.expire()
-
-    def _guarded(self, act: Callable[[], None]) -> None:
+    def _guarded(self, act: Callable[[], object]) -> None:
         try:
             act()
         except OrmahError as error:
@@ -150,27 +147,27 @@ class Capture:
         seconds until the transcript has it; after that, archive the answer as reported."""
         ending = wish.ending
         end = time.monotonic() + SETTLES
-        seen, touched = None, Touched()
+        seen, added = None, 0
         while True:
             try:
                 now = state_of(file)
             except OSError as error:
                 log.debug("no transcript at %s: %s", file, error)
                 return  # the session has no transcript, or the harness has deleted it
-            if now != seen:
+            late = self._stopping or time.monotonic() >= end
+            if late or now != seen:
                 seen = now
-                out, settled = settling(self._ormah, file, touched=touched)
-                if settled or not ending or out.status == "failed":
+                found = archive(self._ormah, file, ending=ending if late else "")
+                added += found.out.added
+                if late or found.settled or not ending or found.out.status == "failed":
                     break
-            if self._stopping or time.monotonic() >= end:
-                out, settled = settling(self._ormah, file, ending=ending, touched=touched)
-                break
             time.sleep(LOOK)
-        record(self._ormah, wish.source, out, touched)
+        if found.out.status != "unchanged":
+            SourceLog(self._ormah.state).brought(wish.source, added)
         self._archived()
-        if out.status == "failed":
-            log.warning("a transcript could not be read: %s: %s", file, out.error)
-        elif not settled:
+        if found.out.status == "failed":
+            log.warning("a transcript could not be read: %s: %s", file, found.out.error)
+        elif not found.settled:
             with self._changed:
                 self._later[file] = time.monotonic() + REST + 1.0, _Wish(wish.source)
 

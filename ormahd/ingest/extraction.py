@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from ormahd.actions.amend import Caller
-from ormahd.api import LearnedMemory, LearnedSource, LearningHealth
+from ormahd.api import LearnedMemory, LearningHealth
 from ormahd.errors import OrmahError
 from ormahd.ingest import by_judge, rules
 from ormahd.ingest.batches import batches
@@ -25,11 +25,9 @@ from ormahd.ingest.learn import (
     Hold,
     Learning,
     bury_the_missing,
-    carry_out,
     learn,
     propose,
     readable,
-    take_up,
     unread,
 )
 from ormahd.ingest.readers.turns import iso_time
@@ -38,18 +36,14 @@ from ormahd.judge.port import JudgeGone
 from ormahd.model.node import short_id
 from ormahd.process import priority
 from ormahd.sessions.archive import SessionTail
-from ormahd.state.extraction import Extractions, SourceCounts
+from ormahd.state.extraction import Extractions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ormahd.api import IngestedFile
-    from ormahd.ingest.bring_in import Touched
     from ormahd.ingest.learn import UnreadTurns
     from ormahd.judge.asking import Asker
     from ormahd.model.change import Committed
     from ormahd.ormah import Ormah
-    from ormahd.sessions.files import Line, SessionHead
     from ormahd.state.extraction import SessionProgress, Way
 
 log = logging.getLogger("ormahd.ingest")
@@ -158,8 +152,6 @@ class Extraction:
         (`_is_due`). Return the number of memories made."""
         with self.alone:
             bury_the_missing(self._ormah)
-            if self.way is not None:
-                take_up(self._ormah, self.way)
         made = 0
         if self.way == "rules":
             for tail in self.waiting():
@@ -237,9 +229,6 @@ class Extraction:
         way = self.way
         assert way is not None
         with self.alone:
-            before = Extractions(self._ormah.state).of(tail.path, way)
-            if before is not None and before.plan is not None:
-                carry_out(self._ormah, tail, way, before.plan, Caller(agent=JOB))
             some = unread(self._ormah, tail, way)
             if way == "rules":
                 found = propose(
@@ -286,88 +275,44 @@ class Extraction:
 
     # ------------------------------------------------------------ with a command
 
-    def read_all(self, out: IngestedFile, touched: Touched) -> None:
-        """Read the sessions in `touched`, and add the memories made to `out`, the result for the file from which
+    def read_all(self, out: IngestedFile, grown: set[str]) -> None:
+        """Read the sessions in `grown`, and add the memories made to `out`, the result for the file from which
         these sessions got turns. If the judge reads sessions, only store their number in `out.unread`, and wake the
         thread."""
         way = self.way
-        if way is None or not touched:
+        if way is None or not grown:
             return
         if way == "model":
-            out.unread = len(touched)
+            out.unread = len(grown)
             self.wake()
             return
-        take_up(self._ormah, way)
         for tail in readable(self._ormah):
-            if tail.path in touched and (found := self._guarded(tail)) is not None:
-                _count(out, found, dry=False)
-
-    def foreseeing(self) -> Callable[[IngestedFile, Touched], None]:
-        """Return a function to be called for each file of a dry run, with the file's result and the turns that would
-        be archived. It adds to that result the memories that would be made."""
-        way = self.way
-        checks = Checks(self._ormah, "rules") if way == "rules" else None
-
-        def foresee(out: IngestedFile, touched: Touched) -> None:
-            if checks is None:
-                out.unread = len(touched) if way == "model" else 0
-                return
-            tails = {one.path: one for one in self._ormah.sessions.tails()} if touched else {}
-            for path, (head, lines) in touched.items():
-                some = unread(self._ormah, tails.get(path) or _tail(path, head, lines), "rules", more=lines)
-                found = propose(self._ormah, checks, some, rules.candidates(some.shown, today=self._ormah.clock()))
-                _count(out, found, dry=True)
-
-        return foresee
+            if tail.path in grown and (found := self._guarded(tail)) is not None:
+                out.memories += len(found.memories)
+                for one in found.memories[: LISTED - len(out.learned)]:
+                    out.learned.append(LearnedMemory(one.node_id, short_id(one.node_id), one.type, one.title, one.turn))
+                out.refused = dict(found.refused + Counter(out.refused))
 
     # ------------------------------------------------------------ reports
 
     def health(self) -> LearningHealth:
-        """Return who reads sessions for memories, and how many memories were made and candidates refused this
-        month."""
-        settings = self._ormah.settings
-        by, why = {"rules": "rules", "model": "judge", None: "nobody"}[self.way], None
+        """Return who reads sessions for memories, how many sessions wait for it, and why reading some failed."""
+        settings, way, why = self._ormah.settings, self.way, None
+        by = {"rules": "rules", "model": "judge", None: "nobody"}[way]
         if settings.extraction.by == "agent":
             by = "your agent (ormahctl maintenance)"
-        elif self.way is None:
+        elif way is None:
             why = "extraction.by is off"
             if settings.extraction.by == "judge":
                 why = "extraction.by is judge, and jobs.judge is none"
-        sources = [
-            LearnedSource(name, one.made, one.refused, one.waiting, one.errors)
-            for name, one in sorted(self.sources(f"{self._ormah.clock():%Y-%m}").items())
-        ]
-        return LearningHealth(by, why, sources)
-
-    def sources(self, since: str = "") -> dict[str, SourceCounts]:
-        """Return harness -> its numbers: the memories made and candidates refused from the month `since` (`YYYY-MM`)
-        on, the sessions that have unread turns now, and why reading these failed. `since` "": from the beginning."""
-        record = Extractions(self._ormah.state)
-        counts = record.counts(since)
-        way = self.way
-        failed = {} if way is None else {path: one.error for path, one in record.all(way).items() if one.error}
-        for tail in self.waiting(also_failed=True):
-            one = counts.setdefault(tail.harness, SourceCounts())
-            one.waiting += 1
-            if (error := failed.get(tail.path)) is not None and error not in one.errors:
-                one.errors.append(error)
-            if self._gone and self._gone not in one.errors:
-                one.errors.append(self._gone)
-        return counts
-
-
-def _tail(path: str, head: SessionHead, lines: Sequence[Line]) -> SessionTail:
-    """Return the tail of a session that a dry run would archive, made from its description and its turns."""
-    time, key = (lines[-1].time, lines[-1].key) if lines else (None, "")
-    return SessionTail(path, head.session, head.harness, head.cwd, time, len(lines), key)
-
-
-def _count(out: IngestedFile, found: Learning, *, dry: bool) -> None:
-    out.memories += len(found.memories)
-    for one in found.memories[: LISTED - len(out.learned)]:
-        id_ = "" if dry else one.node_id
-        out.learned.append(LearnedMemory(id_, short_id(id_), one.type, one.title, one.turn))
-    out.refused = dict(found.refused + Counter(out.refused))
+        waiting = self.waiting(also_failed=True)
+        failed = (
+            {} if way is None else {path: one.error for path, one in Extractions(self._ormah.state).all(way).items()}
+        )
+        errors = [error for tail in waiting if (error := failed.get(tail.path))]
+        if self._gone and waiting:
+            errors.append(self._gone)
+        return LearningHealth(by, why, len(waiting), list(dict.fromkeys(errors)))
 
 
 def _is_open(known: SessionProgress | None, tail: SessionTail, now: datetime | None) -> bool:
@@ -375,7 +320,7 @@ def _is_open(known: SessionProgress | None, tail: SessionTail, now: datetime | N
     return False for a session that failed and is not to be tried again before a later time."""
     if known is None:
         return True
-    if known.plan is None and known.until[:1] == (tail.key,):
+    if known.until[:1] == (tail.key,):
         return False
     if now is None or not known.tries:
         return True

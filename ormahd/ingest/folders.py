@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from ormahd.errors import OrmahError
-from ormahd.ingest.past import unreadable
+from ormahd.ingest.sources import unreadable
 from ormahd.process import priority
 from ormahd.watch.watcher import CHANGES, FolderEvents
 

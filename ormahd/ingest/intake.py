@@ -6,7 +6,6 @@ The sources are hooks, the watcher of transcripts, the backfill, and folders of 
 from __future__ import annotations
 
 import threading
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ormahd.api import Finding, SourceHealth, SourceTrouble
@@ -23,10 +22,6 @@ if TYPE_CHECKING:
 
     from ormahd.judge.asking import Asker
     from ormahd.ormah import Ormah
-
-MONTH = timedelta(days=30)
-EXAMPLES = 5
-"""Number of unknown kinds of lines that one finding names."""
 
 
 class Intake:
@@ -69,28 +64,14 @@ class Intake:
     # ------------------------------------------------------------ what people see
 
     def health(self) -> list[SourceHealth]:
-        """Return the state and the numbers of each source that is switched on, brought something, or has trouble."""
-        numbers, last, troubles = self._log.numbers(), self._log.last(), self._log.troubles()
+        """Return the state of each source that is switched on, brought something, or has trouble."""
         found = []
         for source in SOURCES:
             on, state, waiting = self._state(source)
-            counted = numbers.get(source, {})
-            wrong = [SourceTrouble(one.path, one.why, one.since) for one in troubles.get(source, [])]
-            if not on and not counted and not wrong:
-                continue
-            refused = {
-                what.removeprefix("refused: "): number
-                for what, number in counted.items()
-                if what.startswith("refused: ")
-            }
-            sessions, turns, memories, failed = (
-                counted.get(what, 0) for what in ("sessions", "turns", "memories", "failed")
-            )
-            found.append(
-                SourceHealth(
-                    source, on, state, last.get(source), sessions, turns, memories, refused, failed, waiting, wrong
-                )
-            )
+            last, turns = self._log.came(source)
+            wrong = [SourceTrouble(one.path, one.why, one.since) for one in self._log.troubles(source)]
+            if on or last or wrong:
+                found.append(SourceHealth(source, on, state, last, turns, waiting, wrong))
         return found
 
     def _state(self, source: str) -> tuple[bool, str, int]:
@@ -105,29 +86,16 @@ class Intake:
             return now.running, "at work" if now.running else "done", max(0, now.total - now.done)
         return False, "on request", 0
 
-    def month(self) -> dict[str, dict[str, int]]:
-        """Return source -> what was counted, such as `turns` -> its number in the last 30 days."""
-        return self._log.numbers((self._ormah.clock() - MONTH).date().isoformat())
-
     def findings(self) -> list[Finding]:
-        """Return what `status` should tell the person: which folders cannot be read, that a judge should read
-        sessions but is not configured, and which kinds of lines in transcripts no reader knows."""
+        """Return what `status` should tell the person: which folders cannot be read, and that a judge should read
+        sessions but is not configured."""
         found = [
             Finding("warning", f"{one.path} cannot be watched since {one.since[:16]}: {one.why}",
                     mend="make it readable, or take it out of the settings; it is tried again by itself")
-            for some in self._log.troubles().values() for one in some
+            for source in (*SOURCES, "sources") for one in self._log.troubles(source)
         ]  # fmt: skip
         learning = self.extraction.health()
         if learning.why is not None and self._ormah.settings.extraction.by == "judge":
             mend = "set jobs.judge to command or openai, or extraction.by to auto; then: ormahctl restart"
             found.append(Finding("warning", f"no session is read for memories: {learning.why}", mend=mend))
-        by_format: dict[str, list[str]] = {}
-        for kind in self._log.unknown_kinds():
-            by_format.setdefault(kind.format, []).append(f"{kind.kind} ({kind.number})")
-        for name, kinds in by_format.items():
-            more = f" and {len(kinds) - EXAMPLES} more" if len(kinds) > EXAMPLES else ""
-            found.append(
-                Finding("info", f"transcripts of {name} have kinds that are passed over: {', '.join(kinds[:EXAMPLES])}{more}",
-                        mend="nothing is lost of what was known; a newer version of Ormah may read them")
-            )  # fmt: skip
         return found

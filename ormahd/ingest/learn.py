@@ -1,14 +1,14 @@
 """Makes memories from one archived session: finds its unread turns, checks the candidates, and commits the accepted
 ones.
 
-Each read becomes one commit. Before it, the memories are stored in the state as a plan, with their ids. After a crash
-the plan is completed, so that no memory is lost or made twice.
+Each read becomes one commit. After a crash between it and the record that the session was read, the session is read
+again; the checks then refuse what is known.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import Struct, field
@@ -28,16 +28,13 @@ from ormahd.note.values import NoteLink
 from ormahd.process import priority
 from ormahd.sessions.archive import Archived, SessionTail
 from ormahd.sessions.excluded import is_excluded
-from ormahd.sessions.files import word_of
-from ormahd.state.extraction import KEYS_KEPT, ExtractionPlan, Extractions, PlannedMemory
-from ormahd.state.sources import SourceLog
+from ormahd.state.extraction import KEYS_KEPT, Extractions, PlannedMemory
 from ormahd.text.quoting import shortened
 
 if TYPE_CHECKING:
     from ormahd.actions.amend import Outcome
     from ormahd.ingest.batches import MemoryCandidate
     from ormahd.ormah import Ormah
-    from ormahd.sessions.files import Line
     from ormahd.state.extraction import Way
     from ormahd.vault.transaction import Transaction
 
@@ -53,15 +50,6 @@ Hold = Callable[[PlannedMemory], object]
 """A function that proposes a memory to a person instead of storing it."""
 
 
-class _Patient(tuple[SessionTurn, ...]):
-    """A tuple of turns whose iteration pauses while requests to the daemon are being answered."""
-
-    __slots__ = ()
-
-    def __iter__(self) -> Iterator[SessionTurn]:
-        return iter(priority.giving(super().__iter__()))
-
-
 class UnreadTurns(Struct, frozen=True):
     """The unread turns of a session, with its read ones. `turns`: all turns of the session; `start`: index of the
     first unread turn."""
@@ -71,10 +59,13 @@ class UnreadTurns(Struct, frozen=True):
     start: int
 
     @property
-    def shown(self) -> Sequence[SessionTurn]:
+    def shown(self) -> Iterable[SessionTurn]:
         """The unread turns with up to `BEFORE` read turns before them. Because of these read turns, the memories
         found do not depend on where the last read happened to end."""
-        return _Patient(said(self.tail, one) for one in self.turns[max(0, self.start - BEFORE) :])
+        return priority.giving(
+            SessionTurn(cast("Any", one.role), one.text, one.time, self.tail.id, one.key, self.tail.cwd)
+            for one in self.turns[max(0, self.start - BEFORE) :]
+        )
 
     @property
     def fresh(self) -> set[str]:
@@ -104,17 +95,9 @@ class Learning(Struct):
         self.replaces += other.replaces
 
 
-def said(tail: SessionTail, one: Archived) -> SessionTurn:
-    return SessionTurn(cast("Any", one.role), one.text, one.time, tail.id, one.key, tail.cwd)
-
-
-def unread(ormah: Ormah, tail: SessionTail, way: Way, *, more: Sequence[Line] = ()) -> UnreadTurns:
-    """Return a session with its unread turns, those that `way` has not read. `more`: turns that follow the archived
-    ones in a dry run."""
+def unread(ormah: Ormah, tail: SessionTail, way: Way) -> UnreadTurns:
+    """Return a session with its unread turns, those that `way` has not read."""
     turns = tuple(ormah.sessions.turns_of(tail.path))
-    turns += tuple(
-        Archived(0, one.key, 0, at, one.role, one.time, one.text) for at, one in enumerate(more, len(turns) + 1)
-    )
     place = {one.key: number for number, one in enumerate(turns, 1)}
     known = Extractions(ormah.state).of(tail.path, way)
     start = next((place[key] for key in (known.until if known else ()) if key in place), 0)
@@ -133,31 +116,6 @@ def readable(ormah: Ormah) -> list[SessionTail]:
         return cwd is not None and excluded[cwd]
 
     return [one for one in ormah.sessions.tails() if not patterns or not hidden(one.cwd)]
-
-
-def take_up(ormah: Ormah, way: Way) -> int:
-    """If the state was lost, restore up to where each session was read: up to the last of its turns from which the
-    vault has a memory.
-
-    The state was lost if it does not know the ids of memories that were made from sessions. Return the number of
-    sessions whose position was restored.
-    """
-    record = Extractions(ormah.state)
-    made = record.made()
-    said: dict[str, set[str]] = {}
-    for node_id, said_in in ormah.index.extracted().items():
-        if node_id not in made:
-            said.setdefault(said_in.rpartition("#")[0], set()).add(turn_of(said_in))
-    known = record.all(way) if said else {}
-    moved = 0
-    for tail in ormah.sessions.tails() if said else ():
-        keys = said.get(word_of(tail.id), set()) if tail.path not in known else set()
-        turns = ormah.sessions.turns_of(tail.path) if keys else []
-        read = max((at for at, one in enumerate(turns, 1) if one.key in keys), default=0)
-        if read:
-            record.move(tail.path, way, tuple(one.key for one in reversed(turns[:read])))
-            moved += 1
-    return moved
 
 
 def propose(
@@ -191,56 +149,33 @@ def propose(
 
 
 def learn(
-    ormah: Ormah,
-    some: UnreadTurns,
-    way: Way,
-    found: Learning,
-    caller: Caller,
-    *,
-    until: tuple[str, ...],
-    hold: Hold,
+    ormah: Ormah, some: UnreadTurns, way: Way, found: Learning, caller: Caller, *, until: tuple[str, ...], hold: Hold,
     run: str | None = None,
-) -> Outcome | None:
+) -> Outcome | None:  # fmt: skip
     """Commit the accepted memories, if there are any, propose those that wait for a person (`hold`), and store
     `until` as the position up to which the session is read.
 
     Raises:
-        VaultBusy: another process holds git. Nothing was committed; the next read of the session commits the plan.
+        VaultBusy: another process holds git. Nothing was committed; the session is read again.
     """
+    done = None
+    if found.memories:
+        if any(one.space for one in found.memories):
+            settle(ormah, Caller(agent=caller.agent, cwd=some.tail.cwd))
+        try:
+            done = _store(ormah, some.tail, found, caller, run)
+        except Conflict:  # the self node was edited in the meantime: try once more
+            done = _store(ormah, some.tail, found, caller, run)
     for one in found.held:
         hold(one)
-    record = Extractions(ormah.state)
-    plan = ExtractionPlan(tuple(found.memories), dict(found.refused), until)
-    if plan.memories:
-        record.decide(some.tail.path, way, plan)
-    return carry_out(ormah, some.tail, way, plan, caller, run=run)
-
-
-def carry_out(
-    ormah: Ormah, tail: SessionTail, way: Way, plan: ExtractionPlan, caller: Caller, *, run: str | None = None
-) -> Outcome | None:
-    """Commit those memories of a plan that the vault does not have yet, and store the position up to which the
-    session is then read (`plan.until`)."""
-    done = None
-    if plan.memories:
-        if any(one.space for one in plan.memories):
-            settle(ormah, Caller(agent=caller.agent, cwd=tail.cwd))
-        try:
-            done = _store(ormah, tail, plan, caller, run)
-        except Conflict:  # the self node was edited in the meantime: try once more
-            done = _store(ormah, tail, plan, caller, run)
-    Extractions(ormah.state).done(tail.path, way, tail.harness, plan)
-    refused = {REASONS.get(name, name): number for name, number in plan.refused.items()}
-    SourceLog(ormah.state).learned(tail.path, len(plan.memories), refused)
+    made = {one.node_id: turn_of(one.said_in) for one in found.memories}
+    Extractions(ormah.state).done(some.tail.path, way, until, made)
     return done
 
 
-def _store(ormah: Ormah, tail: SessionTail, plan: ExtractionPlan, caller: Caller, run: str | None) -> Outcome | None:
+def _store(ormah: Ormah, tail: SessionTail, found: Learning, caller: Caller, run: str | None) -> Outcome:
+    new = found.memories
     with ormah.writing:
-        there = ormah.index.notes([one.node_id for one in plan.memories], connections=False)
-        new = [one for one in plan.memories if one.node_id not in there]
-        if not new:
-            return None
         files = [(one, *_composed(ormah, one)) for one in new]
 
         def fill(tx: Transaction) -> None:
@@ -257,15 +192,15 @@ def _store(ormah: Ormah, tail: SessionTail, plan: ExtractionPlan, caller: Caller
         subject = f"Learned from a session: {headline(new[0].title, new[0].content)}"
         if len(new) > 1:
             subject = f"Learned {len(new)} memories from a session of {tail.harness}"
+        lines = [f"turn {one.turn}: {headline(one.title, one.content)}" for one in new[:NAMED]]
+        lines += [f"corrects what was said of: {shortened(one.corrects, 200)}" for one in new if one.corrects]
+        if found.refused:
+            why = ", ".join(f"{number} {REASONS.get(name, name)}" for name, number in sorted(found.refused.items()))
+            lines.append(f"Not stored: {why}.")
         return commit(
-            ormah,
-            subject,
-            kind=Kind.INGEST,
-            caller=caller,
-            body=_body(tail, new, plan),
-            run=run or ormah.new_run(),
-            fill=fill,
-        )
+            ormah, subject, kind=Kind.INGEST, caller=caller, body="\n".join([f"Session {tail.id}", *lines]),
+            run=run or ormah.new_run(), fill=fill,
+        )  # fmt: skip
 
 
 def _composed(ormah: Ormah, one: PlannedMemory) -> tuple[str, bytes]:
@@ -274,15 +209,6 @@ def _composed(ormah: Ormah, one: PlannedMemory) -> tuple[str, bytes]:
         one.node_id, type=kind, space=one.space, title=one.title, content=one.content, created=one.created
     )
     return path, note_of(one, ormah.moment())
-
-
-def _body(tail: SessionTail, new: Sequence[PlannedMemory], plan: ExtractionPlan) -> str:
-    lines = [f"turn {one.turn}: {headline(one.title, one.content)}" for one in new[:NAMED]]
-    lines += [f"corrects what was said of: {shortened(one.corrects, 200)}" for one in new if one.corrects]
-    if plan.refused:
-        why = ", ".join(f"{number} {REASONS.get(name, name)}" for name, number in sorted(plan.refused.items()))
-        lines.append(f"Not stored: {why}.")
-    return "\n".join([f"Session {tail.id}", *lines])
 
 
 def bury_the_missing(ormah: Ormah) -> int:

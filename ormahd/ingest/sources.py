@@ -73,6 +73,18 @@ def walk(folder: Path, without: tuple[Path, ...]) -> list[Path]:
     return [file for _, file in sorted(found)]
 
 
+def unreadable(folder: Path) -> str | None:
+    """Return why a folder cannot be read; None if it can be read, or does not exist."""
+    try:
+        with os.scandir(folder) as entries:
+            next(entries, None)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
+
+
 @contextmanager
 def documents(path: Path) -> Iterator[Iterator[SourceDocument]]:
     """Context manager: open a file, and yield an iterator of its documents, which are the file itself, or the members

@@ -27,14 +27,11 @@ CONFIDENCE: Final = 0.8
 SOURCE: Final = "system:export"
 
 
-def propose_memory(
-    ormah: Ormah, proposals: Proposals, title: str, text: str, kind: str, origin: str, *, dry: bool
-) -> bool:
+def propose_memory(ormah: Ormah, proposals: Proposals, title: str, text: str, kind: str, origin: str) -> bool:
     """Store a proposal to remember `text`, with secrets removed. Return False if it is already pending, decided or
     remembered.
 
     `kind`: the type of the memory. `origin`: where the text comes from, in words that fit after "It is among the".
-    `dry`: store nothing.
     """
     title = clean(ormah, title, []) or ""
     text = normalise(clean(ormah, text, []) or "")[:MAX_CONTENT]
@@ -44,7 +41,7 @@ def propose_memory(
         ProposalType.MEMORY, (), f"Remember: {headline(title, text)}", f"It is among the {origin}.",
         {"title": title, "content": text, "type": kind}, {}, preview=text,
     )  # fmt: skip
-    return proposals.keep(ask, ormah.new_run(), dry=dry) is StoreOutcome.NEW
+    return proposals.keep(ask, ormah.new_run(), dry=False) is StoreOutcome.NEW
 
 
 def propose_learned(ormah: Ormah, proposals: Proposals, one: PlannedMemory) -> None:

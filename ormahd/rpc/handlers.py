@@ -38,10 +38,11 @@ from ormahd.actions.undo import take_in_conflict, undo, undo_merge
 from ormahd.actions.update import CLEARABLE, Update, update
 from ormahd.api import UpdateParams
 from ormahd.errors import BadRequest, Incompatible, NotReady, Unavailable, fault
-from ormahd.ingest.bring_in import Propose, Touched, ingest, look
+from ormahd.ingest.backfill import past
+from ormahd.ingest.bring_in import Propose, ingest
+from ormahd.ingest.documents.copies import ingest_document
+from ormahd.ingest.documents.finding import look_at
 from ormahd.ingest.intake import Intake
-from ormahd.ingest.looking import ingest_document, look_at
-from ormahd.ingest.past import past
 from ormahd.jobs.judging import Judging
 from ormahd.jobs.maintenance.maintenance import Maintenance
 from ormahd.jobs.memories import propose_memory
@@ -174,15 +175,15 @@ def handlers(parts: Parts) -> dict[str, Handler]:
         "history.show": lambda p, *_: show_op(ormah, p.op, limit=p.limit),
         "history.life": lambda p, *_: life(ormah, p),
         "history.undo": lambda p, caller, steps: undo(ormah, p, caller, steps),
-        "ingest.look": lambda p, caller, steps: _look(parts, p, caller, steps),
+        "ingest.look": lambda p, caller, _: _look(ormah, p, caller),
         "ingest.sessions": lambda p, caller, steps: _ingest(parts, p, caller, steps),
         "ingest.conversation": lambda p, caller, steps: _conversation(parts, p, caller, steps),
         "ingest.file": lambda p, caller, _: ingest_document(ormah, p, caller),
         "ingest.sources": lambda p, *_: intake.sources.answer(reload=p.reload),
-        "ingest.past": lambda p, _, steps: past(ormah, p.folders, exact=p.exact, progress=steps),
+        "ingest.past": lambda p, *_: past(ormah, p.folders),
         "ingest.backfill": lambda p, *_: intake.backfill.answer(p.action, p.folders),
         "admin.health": lambda *_: health(parts),
-        "admin.stats": lambda *_: admin.stats(ormah, intake.month()),
+        "admin.stats": lambda *_: admin.stats(ormah),
         "admin.rebuild": lambda _, __, steps: admin.rebuild(ormah, steps),
         "admin.verify": lambda _, __, steps: admin.verify(ormah, steps),
         "admin.doctor": lambda p, _, steps: findings(ormah, runner, parts.judging, intake, fix=p.fix, progress=steps),
@@ -219,21 +220,20 @@ def handlers(parts: Parts) -> dict[str, Handler]:
 
 
 def _proposing(parts: Parts) -> Propose:
-    """Return a function (facts, dry) -> number of new proposals. It makes a proposal of each fact, a memory that
-    another program had; with `dry` it only counts them."""
+    """Return a function (facts) -> number of new proposals. It makes a proposal of each fact, a memory that another
+    program had."""
     ormah, proposals = parts.ormah, parts.timetable.runner.proposals
-    return lambda facts, dry: sum(
-        propose_memory(ormah, proposals, one.title, one.text, one.type, one.origin, dry=dry) for one in facts
+    return lambda facts: sum(
+        propose_memory(ormah, proposals, one.title, one.text, one.type, one.origin) for one in facts
     )
 
 
-def _look(parts: Parts, params: api.IngestPathParams, caller: Caller, steps: Steps) -> api.IngestPathResult:
+def _look(ormah: Ormah, params: api.IngestPathParams, caller: Caller) -> api.IngestPathResult:
     """Return what is in the files at a path. Raises BadRequest for conversations if `sessions.exclude` covers the
     caller's folder."""
-    foreseen = parts.intake.extraction.foreseeing()
-    found = look_at(parts.ormah, params, caller, progress=steps, propose=_proposing(parts), foreseen=foreseen)
+    found = look_at(ormah, params)
     if found.files:
-        _refuse_unkept(parts.ormah, caller)
+        _refuse_unkept(ormah, caller)
     return found
 
 
@@ -246,8 +246,7 @@ def _refuse_unkept(ormah: Ormah, caller: Caller) -> None:
 
 
 def _conversation(parts: Parts, params: api.IngestConversationParams, caller: Caller, steps: Steps) -> api.IngestedFile:
-    """Archive a conversation that came with the request, and make memories of what it says. With `params.dry_run`
-    only look.
+    """Archive a conversation that came with the request, and make memories of what it says.
 
     Raises:
         BadRequest: it is empty or in no known format, or the caller works in a folder of `sessions.exclude`.
@@ -259,11 +258,7 @@ def _conversation(parts: Parts, params: api.IngestConversationParams, caller: Ca
     with tempfile.NamedTemporaryFile(dir=folder, prefix="conversation-", suffix=".txt") as file:
         file.write(params.content.encode("utf-8", "replace"))
         file.flush()
-        if params.dry_run:
-            foreseen = parts.intake.extraction.foreseeing()
-            (out,) = look(parts.ormah, file.name, dry_run=True, progress=steps, unnamed=True, foreseen=foreseen).files
-        else:
-            out = _ingest(parts, api.IngestFileParams(path=file.name, unnamed=True), caller, steps)
+        out = _ingest(parts, api.IngestFileParams(path=file.name, unnamed=True), caller, steps)
     if out.status == "unknown":
         raise BadRequest(
             out.error or "content has no format that is read", hint="write User: and Assistant: at the start of lines"
@@ -278,18 +273,16 @@ def _ingest(parts: Parts, params: api.IngestFileParams, caller: Caller, steps: S
     Raises:
         BadRequest: the caller works in a folder of `sessions.exclude`, and this is no backfill.
     """
-    touched: Touched = {}
     source = "backfill" if params.source == "backfill" else "ingest"
     if source != "backfill":
         _refuse_unkept(parts.ormah, caller)
     extraction = parts.intake.extraction
     with extraction.alone:
-        out = ingest(
-            parts.ormah, params.path, unnamed=params.unnamed, progress=steps, source=source, propose=_proposing(parts),
-            touched=touched,
-        )  # fmt: skip
-        extraction.read_all(out, touched)
-    return out
+        found = ingest(
+            parts.ormah, params.path, unnamed=params.unnamed, progress=steps, source=source, propose=_proposing(parts)
+        )
+        extraction.read_all(found.out, found.grown)
+    return found.out
 
 
 def _remember(ormah: Ormah, params: api.RememberParams, caller: Caller) -> api.RememberResult:

@@ -85,15 +85,6 @@ class SourceState(Struct, frozen=True):
     inode: int
 
 
-class SourcePlace(Struct, frozen=True):
-    """The offset in a transcript at which the next read may begin (`ingest/resuming.py`). `digest`: hash of the bytes
-    just before the offset. `leaf`: what that read must know of the lines before the offset (`Reading.resume`)."""
-
-    offset: int
-    digest: str
-    leaf: str
-
-
 def _connect(path: Path) -> sqlite3.Connection:
     """Open the database file. If it cannot be opened, return an empty database in RAM, which the caller fills."""
     try:
@@ -210,7 +201,6 @@ class SessionArchive:
             self._forget(db, number)
         if gone:  # their turns may be in a transcript that counts as read: have all transcripts read again
             db.execute("DELETE FROM cursor WHERE source NOT LIKE 'document:%'")
-            db.execute("DELETE FROM place")
         for path, size in there.items():
             number, taken = known.get(path, (0, 0)) if there[path] >= known.get(path, (0, 0))[1] else (0, 0)
             if size > taken:
@@ -443,18 +433,6 @@ class SessionArchive:
                 "INSERT OR REPLACE INTO cursor (source, size, mtime_ns, inode) VALUES (?, ?, ?, ?)",
                 (source, state.size, state.mtime_ns, state.inode),
             )
-
-    def place(self, source: str) -> SourcePlace | None:
-        """Return where the next read of a source may begin; None if it must begin at the start of the file."""
-        with self._opened() as db:
-            row = db.execute("SELECT start, digest, leaf FROM place WHERE source = ?", (source,)).fetchone()
-        return None if row is None else SourcePlace(*row)
-
-    def keep_place(self, source: str, place: SourcePlace) -> None:
-        """Store where the next read of a source may begin. All turns before it must have been stored durably."""
-        with self._opened() as db:
-            row = (source, place.offset, place.digest, place.leaf)
-            db.execute("INSERT OR REPLACE INTO place (source, start, digest, leaf) VALUES (?, ?, ?, ?)", row)
 
     def was_read(self, source: str) -> bool:
         """Return whether a source was ever read to its end, even if it has changed since."""

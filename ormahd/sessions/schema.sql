@@ -29,8 +29,5 @@ CREATE INDEX turn_place ON turn (session, place);
 -- Contentless: a row is taken out with the text that it was put in with.
 CREATE VIRTUAL TABLE words USING fts5 (text, content = '', tokenize = "{tokenize}");
 
--- Where the next read of a source may begin: see ingest/resuming.py.
-CREATE TABLE place (source TEXT PRIMARY KEY, start INTEGER NOT NULL, digest TEXT NOT NULL, leaf TEXT NOT NULL) WITHOUT ROWID;
-
 -- A source as it was when all of it had been taken in.
 CREATE TABLE cursor (source TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, inode INTEGER NOT NULL) WITHOUT ROWID;

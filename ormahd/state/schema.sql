@@ -153,26 +153,11 @@ CREATE TABLE judge_mark (
     value TEXT NOT NULL
 ) WITHOUT ROWID;
 
-CREATE TABLE source_day (       -- what came from a kind of source on a day
-    source TEXT NOT NULL,       -- hook, watcher, backfill, ingest, folder
-    day TEXT NOT NULL,          -- ISO date, UTC
-    what TEXT NOT NULL,         -- sessions, turns, memories, failed, refused: REASON
-    number INTEGER NOT NULL,
-    PRIMARY KEY (source, day, what)
-) WITHOUT ROWID;
 CREATE TABLE source_mark (      -- what holds for a source now
-    source TEXT NOT NULL,
-    name TEXT NOT NULL,         -- last; trouble: PATH; for a backfill its progress
-    value TEXT NOT NULL,
-    time TEXT NOT NULL,
+    source TEXT NOT NULL,       -- hook, watcher, backfill, ingest, sources
+    name TEXT NOT NULL,         -- came; troubles; for a backfill its progress; for sources the files that were moved
+    value TEXT NOT NULL,        -- JSON
     PRIMARY KEY (source, name)
-) WITHOUT ROWID;
-CREATE TABLE unknown_kind (     -- kinds of lines of transcripts that no reader knows
-    format TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    number INTEGER NOT NULL,
-    last TEXT NOT NULL,
-    PRIMARY KEY (format, kind)
 ) WITHOUT ROWID;
 
 CREATE TABLE extraction (       -- how far each session was read for memories
@@ -182,22 +167,9 @@ CREATE TABLE extraction (       -- how far each session was read for memories
     time TEXT NOT NULL,
     tries INTEGER NOT NULL,     -- failures in a row
     error TEXT,                 -- why the last try failed
-    plan TEXT,                  -- JSON: memories that were decided on, until their commit is known
     PRIMARY KEY (session, way)
-) WITHOUT ROWID;
-CREATE TABLE extraction_count ( -- memories made, and candidates refused, by month and source
-    month TEXT NOT NULL,
-    source TEXT NOT NULL,       -- harness
-    what TEXT NOT NULL,         -- made, or why refused
-    number INTEGER NOT NULL,
-    PRIMARY KEY (month, source, what)
 ) WITHOUT ROWID;
 CREATE TABLE extracted (        -- memories that were made: of one that is gone without an op of ours a tombstone is written
     node_id TEXT PRIMARY KEY,
     turn TEXT NOT NULL          -- the key of the turn that said it
-) WITHOUT ROWID;
-
-CREATE TABLE session_source (   -- by which source an archived session last grew, which its memories are counted for
-    session TEXT PRIMARY KEY,   -- its file in the archive
-    source TEXT NOT NULL        -- hook, watcher, backfill, ingest
 ) WITHOUT ROWID;

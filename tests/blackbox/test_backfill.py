@@ -22,11 +22,10 @@ def test_past_sessions_are_archived_once_and_new_ones_are_watched() -> None:
             )  # older than what the watcher reads
         house.start()
         foretold = house.json("ingest", "--backfill", "--dry-run")
-        assert (foretold["turns"], foretold["sessions"], len(foretold["files"])) == (80, 4, 4)
+        assert len(foretold["files"]) == 4
         assert lines(house) == []
         done = house.ctl("ingest", "--backfill")
         assert "to read: 4 files" in done.stdout
-        assert "to archive them costs nothing" in done.stdout
         assert "80 turns of 4 sessions archived" in done.stdout
         assert "nothing new" in house.ctl("ingest", "--backfill").stdout
         elsewhere = house.home / "elsewhere"

@@ -77,10 +77,6 @@ def test_two_hundred_turns_of_each_format_once(tmp_path: Path, by: str) -> None:
         for name, (ending, write) in FORMATS.items():
             files.append(house.home / f"{name}-session{ending}")
             files[-1].write_bytes(write(said(by, name), f"0199f3a1-0000-7000-8000-{len(files):012d}"))
-        if by == "rules":
-            foretold = [house.json("ingest", str(file), "--dry-run") for file in files]
-            assert [one["memories"] for one in foretold] == [len(TOWNS)] * len(files)
-            assert memories(house) == []
         settled(house, files)
         wanted = sorted(fact for name in FORMATS for fact in facts(name))
         assert memories(house) == wanted
@@ -144,10 +140,9 @@ def test_a_session_that_goes_on_becomes_memories_by_itself() -> None:
 
 def test_a_conversation_that_a_program_sends(shared: House) -> None:
     said_ = "User: Remember that the lighthouse of Skagen is 46 metres high.\nAssistant: Noted.\n"
-    foretold = shared.call("ingest.conversation", content=said_, dry_run=True)
     came = shared.call("ingest.conversation", content=said_)
     again = shared.call("ingest.conversation", content=said_)
-    assert [(one.added, one.memories) for one in (foretold, came, again)] == [(2, 1), (2, 1), (0, 0)]
+    assert [(one.added, one.memories) for one in (came, again)] == [(2, 1), (0, 0)]
     assert "The lighthouse of Skagen is 46 metres high." in memories(shared)
     with pytest.raises(wire.OrmahError, match="content"):
         shared.call("ingest.conversation", content="  ")

@@ -170,25 +170,16 @@ def test_admin(web: Web) -> None:
 
 def test_ingest(web: Web) -> None:
     said = "User: Remember that the shop is deployed on Mondays.\n\nAssistant: noted\n"
-    looked = web.ask("POST", "/ingest/conversation?dry_run=true", {"content": said})
-    assert (looked["status"], looked["extracted"]) == ("dry_run", len(looked["memories"]))
     found = web.ask("POST", "/ingest/conversation", {"content": said, "agent_id": "test"})
     assert (found["status"], found["file"]["added"]) == ("processed", 2)
-    assert found["extracted"] == len(found["memories"]) == looked["extracted"] == 1
+    assert found["extracted"] == len(found["memories"]) == 1
     assert "Mondays" in web.ask("GET", f"/agent/recall/{found['memories'][0]['node_id']}")["text"]
     assert found["file"]["path"] == "", "the file in between is nobody's business"
     answer = web.program.post("/ingest/file", files={"file": ("talk.txt", said.replace("Mondays", "Fridays"))})
     assert (answer.status_code, answer.json()["status"], answer.json()["file"]["added"]) == (200, "processed", 2)
     text = "# Harbour\n\nThe harbour master decides about berths, and nobody else does.\n"
-    for dry_run, status in (("true", "dry_run"), ("false", "processed")):
-        answer = web.program.post(
-            f"/ingest/file?dry_run={dry_run}&default_space=docks", files={"file": ("harbour.md", text)}
-        )
-        assert (answer.json()["status"], answer.json()["extracted"], answer.json()["document"]["path"]) == (
-            status,
-            1,
-            "",
-        )
+    done = web.program.post("/ingest/file?default_space=docks", files={"file": ("harbour.md", text)}).json()
+    assert (done["status"], done["extracted"], done["document"]["path"]) == ("processed", 1, "")
     assert web.ask("GET", "/ui/search?q=harbour master berths&space=docks")["results"]
     for name, data, status, word in (
         ("x.bin", b"\xff\xfe\0" + os.urandom(100), 415, "no text"),
@@ -196,13 +187,12 @@ def test_ingest(web: Web) -> None:
         ("x.txt", b"", 400, "empty"),
         ("x.pdf", b"%PDF-1.4 junk", 400, "PDF"),
     ):
-        for query in ("", "?dry_run=true"):
-            junk = web.program.post(f"/ingest/file{query}", files={"file": (name, data)})
-            assert junk.status_code == status, (name, junk.text)
-            error = junk.json()["error"]
-            assert name in error["message"], error
-            assert word in error["message"], error
-            assert "markdown" in error["hint"]
+        junk = web.program.post("/ingest/file", files={"file": (name, data)})
+        assert junk.status_code == status, (name, junk.text)
+        error = junk.json()["error"]
+        assert name in error["message"], error
+        assert word in error["message"], error
+        assert "markdown" in error["hint"]
     silent = web.program.post("/ingest/conversation", json={"content": "nobody speaks here"})
     assert (silent.status_code, silent.json()["error"]["data"]["field"]) == (400, "content")
     for wrong in (
@@ -210,7 +200,6 @@ def test_ingest(web: Web) -> None:
         web.program.post("/ingest/file", data={"other": "field"}, files={"y": b""}),
         web.program.post("/ingest/file", files={"file": ("big.txt", b"x" * 10_100_000)}),
         web.program.post("/ingest/conversation", json={"text": said}),
-        web.program.post("/ingest/conversation?dry_run=perhaps", json={"content": said}),
     ):
         assert wrong.status_code in {400, 413, 415}, wrong.text
         assert wrong.json()["error"]["message"]

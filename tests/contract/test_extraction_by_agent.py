@@ -10,7 +10,7 @@ import pytest
 
 from ormahd.actions.amend import Caller
 from ormahd.api import ExtractionBatch, MaintenanceCounts, MaintenanceResult
-from ormahd.ingest.bring_in import take
+from ormahd.ingest.bring_in import archive
 from ormahd.ingest.by_agent import AgentReading
 from ormahd.ingest.extraction import Extraction
 from ormahd.jobs.maintenance.issue import SEARCH
@@ -49,7 +49,7 @@ def item(batch: ExtractionBatch, words: str, **more: Any) -> dict[str, Any]:
 def test_handed_out_in_parts_and_stored_once(tmp_path: Path, by: str) -> None:
     said = [f"Step {number}: we turn the handle of pump {number} and note {'x' * 900}" for number in range(30)]
     with opened(tmp_path, environ={"ORMAH_EXTRACTION_BY": by}) as ormah:
-        take(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", said))
+        archive(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", said))
         assert Extraction(ormah).settle() == 0
         first = maintenance(ormah).hand_out()
         shown = handed(first)
@@ -78,7 +78,7 @@ def test_handed_out_in_parts_and_stored_once(tmp_path: Path, by: str) -> None:
 
 def test_results_without_the_list_leave_the_turns_unread(tmp_path: Path) -> None:
     with opened(tmp_path, environ={"ORMAH_EXTRACTION_BY": "agent"}) as ormah:
-        take(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", SAID))
+        archive(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", SAID))
         first = maintenance(ormah).hand_out()
         maintenance(ormah).settle(first.receipt, {"edges": []}, AGENT)
         assert handed(maintenance(ormah).hand_out()) == handed(first)
@@ -86,7 +86,7 @@ def test_results_without_the_list_leave_the_turns_unread(tmp_path: Path) -> None
 
 def test_what_rules_found_is_not_stored_again(tmp_path: Path) -> None:
     with opened(tmp_path) as ormah:
-        take(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", SAID[:1]))
+        archive(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", SAID[:1]))
         assert Extraction(ormah).settle() == 1
         first = maintenance(ormah).hand_out()
         (batch,) = handed(first)
@@ -100,6 +100,6 @@ def test_what_rules_found_is_not_stored_again(tmp_path: Path) -> None:
 
 def test_with_a_judge_or_off_nothing_is_handed_out(tmp_path: Path) -> None:
     with opened(tmp_path, environ={"ORMAH_EXTRACTION_BY": "off"}) as ormah:
-        take(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", SAID))
+        archive(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", SAID))
         assert handed(maintenance(ormah).hand_out()) == []
         assert not AgentReading(ormah, judge=True).waits()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.ingest.bring_in import look, take
+from ormahd.ingest.bring_in import archive
 from ormahd.ingest.extraction import Extraction
 from ormahd.jobs.judging import Judging
 from ormahd.ormah import Ormah
@@ -46,7 +45,7 @@ def court(home: Path, **environ: str) -> Iterator[tuple[Ormah, Extraction, Serve
 
 def test_each_fact_once_in_commits_that_one_undo_takes_back(tmp_path: Path) -> None:
     with court(tmp_path) as (ormah, extraction, server):
-        take(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", keeping()))
+        archive(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", keeping()))
         assert extraction.settle() == len(FACTS)
         assert contents(ormah) == sorted(FACTS)
         asked = prompts(server.folder)
@@ -57,42 +56,16 @@ def test_each_fact_once_in_commits_that_one_undo_takes_back(tmp_path: Path) -> N
         assert len(prompts(server.folder)) == len(asked), "nothing is asked again"
 
 
-def test_after_a_lost_state_the_judge_reads_only_what_follows_the_last_memory(tmp_path: Path) -> None:
-    file = transcript(tmp_path / "t" / f"{ID}.jsonl", keeping())
-    with court(tmp_path) as (ormah, extraction, server):
-        take(ormah, file)
-        assert extraction.settle() == len(FACTS)
-        before = len(prompts(server.folder))
-        state = ormah.state.path.parent
-    shutil.rmtree(state)
-    with court(tmp_path) as (ormah, extraction, server):
-        assert extraction.settle() == 0
-        asked = prompts(server.folder)[before:]
-        assert len(asked) <= 1, "the last answer may be left"
-        assert not [one for one in asked if "file number 1 again" in one]
-        assert extraction.waiting() == []
-        assert contents(ormah) == sorted(FACTS)
-
-
 def test_a_judge_that_comes_after_the_rules_reads_everything(tmp_path: Path) -> None:
     with opened(tmp_path) as ormah:
         said = ["Remember that staging runs on port 8443.", f"Keep in mind: {FACTS[0]}"]
-        take(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", [f"Keep in mind: {FACTS[1]}", *said]))
+        archive(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", [f"Keep in mind: {FACTS[1]}", *said]))
         made = Extraction(ormah).settle()
         assert made
     with court(tmp_path) as (ormah, extraction, server):
         extraction.settle()
         assert FACTS[1] in contents(ormah)
         assert len(prompts(server.folder)) == 1
-
-
-def test_a_dry_run_asks_nobody(tmp_path: Path) -> None:
-    with court(tmp_path) as (ormah, extraction, server):
-        transcript(tmp_path / "t" / f"{ID}.jsonl", keeping())
-        (found,) = look(
-            ormah, str(tmp_path / "t"), dry_run=True, progress=lambda *_: None, foreseen=extraction.foreseeing()
-        ).files
-        assert (found.memories, found.unread, prompts(server.folder)) == (0, 1, [])
 
 
 @pytest.mark.parametrize("mode", ["broken", "limited", "hang", "endless", "half", "schema", "prose"])
@@ -103,9 +76,9 @@ def test_nothing_is_lost_while_the_judge_is_no_use(tmp_path: Path, mode: str) ->
         server,
     ):
         (server.folder / "mode").write_text(mode)
-        take(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", keeping(between=1)))
+        archive(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", keeping(between=1)))
         assert extraction.settle() == 0
-        source = extraction.sources()["claude-code"]
+        source = extraction.health()
         assert source.waiting == 1
         assert source.errors, "it says why"
     (server.folder / "mode").write_text("honest")
@@ -113,17 +86,17 @@ def test_nothing_is_lost_while_the_judge_is_no_use(tmp_path: Path, mode: str) ->
         patch.setattr(ormah, "clock", lambda: NOW + timedelta(hours=7))
         assert extraction.settle() == len(FACTS)
         assert contents(ormah) == sorted(FACTS)
-        assert extraction.sources()["claude-code"].errors == []
+        assert extraction.health().errors == []
 
 
 def test_the_budget_leaves_something_for_the_jobs(tmp_path: Path) -> None:
     with court(tmp_path, ORMAH_JUDGE_CALLS_A_DAY="2") as (ormah, extraction, server):
-        take(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", keeping()))
+        archive(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", keeping()))
         extraction.settle()
         made = len(contents(ormah))
         assert 0 < made < len(FACTS)
         assert len(prompts(server.folder)) == 2
-        assert "budget" in extraction.sources()["claude-code"].errors[0]
+        assert "budget" in extraction.health().errors[0]
     with court(tmp_path) as (ormah, extraction, _):
         assert made + extraction.settle() == len(FACTS)
         assert contents(ormah) == sorted(FACTS)
@@ -132,7 +105,7 @@ def test_the_budget_leaves_something_for_the_jobs(tmp_path: Path) -> None:
 def test_a_session_that_goes_on_waits_until_it_rests(tmp_path: Path) -> None:
     at = NOW - timedelta(minutes=5)
     with court(tmp_path) as (ormah, extraction, _):
-        take(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", keeping(FACTS[:1], between=0), at=at))
+        archive(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", keeping(FACTS[:1], between=0), at=at))
         assert extraction.settle() == 0
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(ormah, "clock", lambda: NOW + timedelta(minutes=10))
@@ -142,7 +115,7 @@ def test_a_session_that_goes_on_waits_until_it_rests(tmp_path: Path) -> None:
 def test_no_secret_reaches_the_judge_or_the_vault(tmp_path: Path) -> None:
     with court(tmp_path) as (ormah, extraction, server):
         fact = f"The deploy script of the harbour uses the token {TOKEN} for its uploads."
-        take(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", keeping((fact,), between=0)))
+        archive(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", keeping((fact,), between=0)))
         extraction.settle()
         assert not any(TOKEN in one for one in prompts(server.folder))
         assert not any(TOKEN in one for one in contents(ormah))

@@ -14,7 +14,7 @@ from ormahd import paths
 from ormahd.actions.amend import Caller
 from ormahd.actions.remember import remember
 from ormahd.api import ProposalsResult
-from ormahd.ingest.bring_in import take
+from ormahd.ingest.bring_in import archive
 from ormahd.ingest.extraction import Extraction
 from ormahd.jobs.judging import Judging
 from ormahd.jobs.runner import CHANGES_OF, JOBS, Runner
@@ -73,14 +73,12 @@ def test_thirty_days_of_whispers_and_sessions(tmp_path: Path, by: str) -> None:
                 answers = [f"As I remember: {first}", f"I recall that {second}", "Noted."]
                 transcript(tmp_path / "t" / f"{session}.jsonl", said, answers=answers, session=session,
                            at=NOW - timedelta(days=DAYS - day))  # fmt: skip
-                take(ormah, tmp_path / "t" / f"{session}.jsonl")
+                archive(ormah, tmp_path / "t" / f"{session}.jsonl")
                 extraction.settle()
             stored = contents(ormah)
             derived = [one for one in stored if not any(fact.removeprefix("The ") in one for fact in new)]
             assert len(stored) >= DAYS * 0.9
             assert len(derived) < 0.01 * len(stored), derived
-            refused = extraction.sources()["claude-code"].refused
-            assert sum(refused.values()) >= DAYS
 
 
 def test_a_whisper_may_be_contradicted(tmp_path: Path) -> None:
@@ -94,7 +92,7 @@ def test_a_whisper_may_be_contradicted(tmp_path: Path) -> None:
             "Remember that we do not use Redis for the cart cache of the shop.",
             "Remember that the nightly backup of the shop runs at 03:15.",
         ]
-        take(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", said))
+        archive(ormah, transcript(tmp_path / "t" / f"{ID}.jsonl", said))
         assert Extraction(ormah).settle() == 2
 
 
@@ -106,7 +104,7 @@ def test_what_replaces_an_older_memory_is_asked_about(tmp_path: Path) -> None:
         older = remember(ormah, old, PERSON).node_id
         called: list[int] = []
         extraction = Extraction(ormah, conflicts=lambda: called.append(1))
-        take(
+        archive(
             ormah,
             transcript(tmp_path / "t" / f"{ID}.jsonl", ["Remember that the payment gateway now listens on port 9090."]),
         )
@@ -134,7 +132,7 @@ def test_planted_secrets_reach_nothing(leaky: tuple[Ormah, Extraction, Path]) ->
     known = [(text, found) for text, found in cases if not any(one in redact(text).text for one in found)]
     assert len(known) > 0.9 * len(cases), "what patterns know"
     said = [text for text, _ in known]
-    take(ormah, transcript(home / "t" / f"{ID}.jsonl", said))
+    archive(ormah, transcript(home / "t" / f"{ID}.jsonl", said))
     extraction.settle()
     assert len(contents(ormah)) > 0
     secrets = {secret.encode() for _, found in known for secret in found if len(secret) >= SHORT}

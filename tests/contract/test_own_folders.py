@@ -11,9 +11,10 @@ from ormahd import paths
 from ormahd.actions.amend import Caller
 from ormahd.api import IngestDocumentParams, IngestPathParams
 from ormahd.errors import BadRequest
+from ormahd.ingest.backfill import past
 from ormahd.ingest.bring_in import ingest
-from ormahd.ingest.looking import ingest_document, look_at
-from ormahd.ingest.past import past
+from ormahd.ingest.documents.copies import ingest_document
+from ormahd.ingest.documents.finding import look_at
 from tests.extraction_house import opened, transcript
 
 PERSON = Caller("person", None)
@@ -22,14 +23,11 @@ PERSON = Caller("person", None)
 def test_own_folders_are_named_where_they_are_left_out(tmp_path: Path) -> None:
     with opened(tmp_path) as ormah:
         file = transcript(tmp_path / "talks" / "one.jsonl", ["Remember that the gate is blue."])
-        ingest(ormah, str(file), unnamed=False, progress=lambda *_: None)
+        ingest(ormah, str(file), progress=lambda *_: None)
 
         def looked(place: Path) -> tuple[list[str], list[str]]:
-            params = IngestPathParams(path=str(place), dry_run=False)
-            found = look_at(
-                ormah, params, PERSON, progress=lambda *_: None, propose=lambda *_: 0, foreseen=lambda *_: None
-            )
-            return [one.path for one in (*found.files, *found.documents)], found.left_out
+            found = look_at(ormah, IngestPathParams(path=str(place)))
+            return [*found.files, *found.documents], found.left_out
 
         files, left_out = looked(tmp_path)
         archive = paths.sessions_dir(ormah.vault.id).parent
@@ -42,6 +40,26 @@ def test_own_folders_are_named_where_they_are_left_out(tmp_path: Path) -> None:
             with pytest.raises(BadRequest, match="is in a folder of Ormah itself"):
                 looked(inside)
             with pytest.raises(BadRequest, match="is in a folder of Ormah itself"):
-                past(ormah, [str(inside)], exact=False, progress=lambda *_: None)
+                past(ormah, [str(inside)])
         with pytest.raises(BadRequest, match="is in a folder of Ormah itself"):
             ingest_document(ormah, IngestDocumentParams(path=str(note)), PERSON)
+
+
+def test_a_folder_holds_conversations_and_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "all"
+    transcript(place / "one.jsonl", ["The gate is blue."])
+    for name in ("a.md", ".hidden.md"):
+        (place / name).write_text("# Notes\n\nSome text of a note.")
+    (place / "link.md").symlink_to(place / "a.md")
+    with opened(tmp_path / "home") as ormah:
+
+        def looked(kind: str = "") -> tuple[list[str], list[str]]:
+            found = look_at(ormah, IngestPathParams(path=str(place), kind=kind))
+            return [Path(one).name for one in found.files], [Path(one).name for one in found.documents]
+
+        assert looked() == (["one.jsonl"], ["a.md"])
+        assert looked("document") == ([], ["a.md"])
+        monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+        place.rename(tmp_path / "projects")
+        place = tmp_path / "projects"
+        assert looked() == (["one.jsonl"], [])

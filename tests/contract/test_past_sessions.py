@@ -13,8 +13,8 @@ import pytest
 from ormahd import paths
 from ormahd.api import SourceHealth
 from ormahd.errors import BadRequest
+from ormahd.ingest.backfill import past
 from ormahd.ingest.intake import Intake
-from ormahd.ingest.past import past
 from ormahd.ormah import Ormah
 from tests.contract.archiving import SHOP, answered, archived, asked, opened, written
 from tests.house import wait_until
@@ -59,21 +59,18 @@ def said_of(intake: Intake, source: str) -> SourceHealth:
 def test_it_is_foretold_what_comes_and_nothing_is_done(tmp_path: Path) -> None:
     folder = shelf(tmp_path, 12)
     with opened(tmp_path) as ormah:
-        exact = past(ormah, [], exact=True, progress=quiet)
-        assert (exact.sessions, exact.turns, exact.exact) == (12, 48, True)
-        assert [Path(file).name for file in exact.files][:2] == ["s11.jsonl", "s10.jsonl"]
-        assert exact.bytes == sum(file.stat().st_size for file in folder.iterdir())
-        assert (exact.cost.judge, exact.cost.calls, exact.cost.days) == ("none", 12, 1)
-        claude, *others = exact.folders
+        found = past(ormah, [])
+        assert [Path(file).name for file in found.files][:2] == ["s11.jsonl", "s10.jsonl"]
+        assert found.bytes == sum(file.stat().st_size for file in folder.iterdir())
+        claude, *others = found.folders
         assert (claude.agent, claude.files, claude.fresh, claude.trouble) == ("claude-code", 12, 12, None)
         assert not any(one.exists for one in others)
-        guess = past(ormah, [str(folder)], exact=False, progress=quiet)
-        assert (guess.turns, guess.files) == (48, exact.files)
+        assert past(ormah, [str(folder)]).files == found.files
         assert archived(ormah) == []
         with pytest.raises(BadRequest, match="no absolute path"):
-            past(ormah, ["projects"], exact=False, progress=quiet)
+            past(ormah, ["projects"])
     with opened(tmp_path, keep="false") as ormah, pytest.raises(BadRequest, match=r"sessions\.keep is off"):
-        past(ormah, [], exact=False, progress=quiet)
+        past(ormah, [])
 
 
 def test_the_variables_of_the_agents_are_honoured(tmp_path: Path) -> None:
@@ -98,7 +95,7 @@ def test_a_backfill_can_be_stopped_goes_on_after_a_restart_and_adds_nothing_twic
             assert archived(ormah)[0][0] == "s0"
             assert len(archived(ormah)) == 48
             counted = said_of(intake, "backfill")
-            assert (counted.sessions, counted.turns, counted.on, counted.waiting) == (12, 48, False, 0)
+            assert (counted.turns, counted.on, counted.waiting) == (48, False, 0)
             again = intake.backfill.answer("start", [])
             assert again.begun is not None
             state = wait_until(lambda: not intake.backfill.state().running and intake.backfill.state(), "its end")
@@ -165,7 +162,7 @@ def test_the_watcher_reads_what_was_written_lately_and_what_grows(tmp_path: Path
         wait_until(lambda: len(archived(ormah)) == 9, "a session in a new folder")
         wait_until(lambda: said_of(intake, "watcher").turns == 9, "what is counted after it is archived")
         found = said_of(intake, "watcher")
-        assert (found.on, found.state, found.sessions, found.turns, found.troubles) == (True, "watching", 1, 9, [])
+        assert (found.on, found.state, found.turns, found.troubles) == (True, "watching", 9, [])
 
 
 def test_the_watcher_is_off_until_it_is_configured(tmp_path: Path) -> None:
@@ -199,18 +196,3 @@ def test_a_folder_that_comes_goes_and_comes_is_named_and_retried(
         wait_until(lambda: wrong() == [], "that it is back")
         written(place / "b.jsonl", asked(5, "Anything else?", session="b"))
         wait_until(lambda: len(archived(ormah)) == 5, "what came after it was back")
-
-
-def test_unknown_kinds_are_named_by_doctor(tmp_path: Path) -> None:
-    folder = shelf(tmp_path, 1)
-    with (folder / "s0.jsonl").open("ab") as grows:
-        grows.write(b'{"type": "hologram", "uuid": "h"}\n' * 3)
-    with opened(tmp_path) as ormah, sources(ormah) as intake:
-        for _ in range(2):
-            intake.backfill.answer("start", [])
-            wait_until(lambda: not intake.backfill.state().running, "its end")
-            os.utime(folder / "s0.jsonl")
-        (found,) = intake.findings()
-        assert "claude-code" in found.what
-        assert "line hologram (3)" in found.what
-        assert intake.month()["backfill"] == {"sessions": 1, "turns": 4}

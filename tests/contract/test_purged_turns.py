@@ -31,7 +31,7 @@ TITLE = {"type": "custom-title", "customTitle": "Grace in hospital", "sessionId"
 def bring(ormah: Ormah, file: Path) -> IngestedFile:
     at = next(TIMES)
     os.utime(file, (at, at))  # it rests, and changed since it was read
-    return ingest(ormah, str(file), unnamed=False, progress=lambda *_: None)
+    return ingest(ormah, str(file), progress=lambda *_: None).out
 
 
 def purged(ormah: Ormah, text: str) -> None:

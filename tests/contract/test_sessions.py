@@ -13,15 +13,17 @@ from typing import Any
 
 import pytest
 from backports.zstd import ZstdCompressor
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ormahd import paths
 from ormahd.actions.sessions import recall_sessions, sessions
+from ormahd.api import IngestPathParams
 from ormahd.errors import Ambiguous, BadRequest, NotFound
 from ormahd.ingest import capture as capture_module
-from ormahd.ingest.bring_in import ingest, look, settling, take
+from ormahd.ingest.bring_in import archive, ingest
 from ormahd.ingest.capture import Capture
+from ormahd.ingest.documents.finding import look_at
 from ormahd.judge.own_sessions import MARK
 from ormahd.model.node import NodeType, SearchQuery
 from ormahd.ormah import Ormah
@@ -112,40 +114,6 @@ STEPS = st.lists(
 LIVE = st.lists(
     st.sampled_from(["grow", "grow", "read", "rewind", "shrink", "back", "compact", "rename", "fork"]), max_size=14
 )
-
-
-@given(LIVE)
-@example(["grow", "rename", "rename", "fork", "rewind", "rewind", "rewind", "read", "rewind"])
-def test_reading_on_from_the_last_prompt_gives_what_reading_all_gives(steps: list[str]) -> None:
-    """A transcript that grew is read from its last prompt; after every step the archive is the same as if it were read whole."""
-    with TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
-        kept: list[list[tuple[str, str]]] = []
-        for worth in (1, 1 << 40):
-            patch.setattr("ormahd.ingest.resuming.WORTH", worth)
-            home = Path(name, str(worth))
-            (home / "t").mkdir(parents=True)
-            world = _World(home / "t")
-            with opened(home) as ormah:
-                for step in ("grow", "read", "grow", "read", *steps, "read"):
-                    world.do(step, ormah)
-                kept.append(sorted(archived(ormah)))
-        assert kept[0] == kept[1]
-
-
-def test_a_grown_transcript_is_not_read_from_its_beginning(
-    ormah: Ormah, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ormahd.ingest.resuming.WORTH", 1)
-    file = written(tmp_path / "t.jsonl", *SHOP)
-    assert bring(ormah, file).turns == 4
-    more = [asked(2, "And taxes?"), answered(2, "Not rounded.")]
-    grown = bring(ormah, written(file, *SHOP, *more))
-    assert (grown.turns, grown.added, grown.known) == (4, 2, 2), "from the prompt before on"
-    again = bring(ormah, written(file, *SHOP, *more, asked(3, "Thanks.")))
-    assert (again.turns, again.added) == (3, 1)
-    rewound = asked(1, "Round up.") | {"uuid": "n1"}
-    assert bring(ormah, written(file, *SHOP, *more, asked(3, "Thanks."), rewound)).withdrawn == 5
-    assert [text for _, text in archived(ormah)] == ["Use cents everywhere.", "Cents it is.", "Round up."]
 
 
 @given(STEPS)
@@ -265,7 +233,7 @@ def test_an_open_answer_waits(ormah: Ormah, tmp_path: Path) -> None:
 # ------------------------------------------------------------ files of all kinds
 
 
-def test_a_dry_run_says_what_comes(ormah: Ormah, tmp_path: Path) -> None:
+def test_all_files_of_a_folder_are_read(ormah: Ormah, tmp_path: Path) -> None:
     folder = tmp_path / "all"
     (folder / "s1" / "subagents").mkdir(parents=True)
     written(folder / "s1.jsonl", *SHOP)
@@ -293,15 +261,7 @@ def test_a_dry_run_says_what_comes(ormah: Ormah, tmp_path: Path) -> None:
     (folder / "package.json").write_text('{"name": "x"}')
     os.mkfifo(folder / "pipe.jsonl")
     (folder / "link.jsonl").symlink_to(folder / "s1.jsonl")
-    names = ("status", "formats", "sessions", "turns", "added", "known", "open", "excluded", "dropped", "redacted")
-    foretold = look(ormah, str(folder), dry_run=True, progress=lambda *_: None).files
-    assert archived(ormah) == []
-    came = [
-        bring(ormah, Path(one.path)) for one in look(ormah, str(folder), dry_run=False, progress=lambda *_: None).files
-    ]
-    assert [[getattr(one, name) for name in names] for one in foretold] == [
-        [getattr(one, name) for name in names] for one in came
-    ]
+    came = [bring(ormah, Path(one)) for one in look_at(ormah, IngestPathParams(path=str(folder))).files]
     assert {Path(one.path).name: one.status for one in came} == {
         "s1.jsonl": "read", "fork.jsonl": "read", "data.zip": "read", "r.jsonl.zst": "read", "cut.jsonl.zst": "failed",
         "broken.zip": "failed",
@@ -362,7 +322,7 @@ def test_a_session_of_an_excluded_folder_is_left_out_whole(tmp_path: Path) -> No
             )
             assert bring(ormah, file).excluded == 4, (first, second)
         told = written(tmp_path / "told.jsonl", asked(0, "The code name is Teal.", cwd=f"{tmp_path}/secret"))
-        assert settling(ormah, told, ending="Teal it is.")[0].added == 0
+        assert archive(ormah, told, ending="Teal it is.").out.added == 0
         assert archived(ormah) == []
     (tmp_path / "b").mkdir()
     with opened(tmp_path / "b", exclude=f"{tmp_path}/link") as ormah:
@@ -385,7 +345,7 @@ def test_the_command_that_opens_a_session_is_harmless_whatever_the_transcript_sa
 def test_errors_name_the_thing(ormah: Ormah, tmp_path: Path) -> None:
     for bad in ("relative", str(tmp_path / "missing")):
         with pytest.raises(BadRequest, match=bad):
-            ingest(ormah, bad, unnamed=False, progress=lambda *_: None)
+            ingest(ormah, bad, progress=lambda *_: None)
     assert bring(ormah, written(tmp_path / "0.jsonl")).error == "it is empty"
     bring(ormah, written(tmp_path / "1.jsonl", *SHOP))
     bring(ormah, written(tmp_path / "2.jsonl", asked(0, "other", session="s22")))
@@ -399,7 +359,7 @@ def test_errors_name_the_thing(ormah: Ormah, tmp_path: Path) -> None:
         recall_sessions(ormah, SearchQuery(query="x", types=[NodeType.FACT]))
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    assert take(ormah, fifo).status == "failed"
+    assert archive(ormah, fifo).out.status == "failed"
 
 
 def test_odd_session_ids_stay_inside_the_archive(ormah: Ormah, tmp_path: Path) -> None:

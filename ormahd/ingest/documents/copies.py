@@ -6,11 +6,12 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from msgspec import UNSET, UnsetType
+from msgspec import UnsetType
 
 from ormahd.actions import projects
 from ormahd.actions.amend import Caller, clean, commit
-from ormahd.api import IngestedDocument
+from ormahd.api import IngestDocumentParams, IngestedDocument
+from ormahd.ingest.bring_in import named, refuse_ours
 from ormahd.ingest.documents.reading import Unreadable, read_document
 from ormahd.ingest.documents.sections import Section
 from ormahd.model.change import Kind
@@ -18,6 +19,7 @@ from ormahd.model.node import NodeType, Tier
 from ormahd.note.markdown import normalise
 from ormahd.note.write import compose
 from ormahd.process import priority
+from ormahd.state.sources import SourceLog
 
 if TYPE_CHECKING:
     from ormahd.ormah import Ormah
@@ -27,23 +29,16 @@ STEP: Final = 128
 """Number of texts that are embedded at once."""
 
 
-def copy_document(
-    ormah: Ormah,
-    path: Path | None,
-    caller: Caller,
-    *,
-    read: Path,
-    space: str | UnsetType | None = UNSET,
-    dry_run: bool,
-    run: str | None,
-) -> IngestedDocument:
+def ingest_document(ormah: Ormah, params: IngestDocumentParams, caller: Caller) -> IngestedDocument:
     """Store each section of a file as a memory, in one commit, without those that are known.
 
-    `read`: the file to read; `path`: the path to name, None for a text that has no file of its own. `space`: of the
-    memories; if not given, that of the project in which the file lies. `dry_run`: only return what would be stored.
-    `run`: id of the run to which the commit belongs; None: a new run.
+    Raises:
+        BadRequest: there is nothing at this path, or it is in a folder of Ormah itself.
     """
-    out = IngestedDocument(str(path) if path else "-", run=run or (None if dry_run else ormah.new_run()))
+    read = named(params.path)
+    refuse_ours(ormah, read)
+    path, space = None if params.unnamed else read, params.space
+    out = IngestedDocument(str(path) if path else "-", run=params.run or ormah.new_run())
     name = path.stem if path else "A text"
     redacted: list[str] = []
     try:
@@ -55,7 +50,7 @@ def copy_document(
         return out
     out.redacted = dict(Counter(redacted))
     if isinstance(space, UnsetType):
-        space = _space(ormah, path.parent, settle=not dry_run) if path is not None else None
+        space = projects.settle(ormah, Caller("system:files", str(path.parent))) if path is not None else None
     new: dict[str, Section] = {}
     for section in (Section(one.place, one.title, normalise(one.text)) for one in found.sections):
         if section.key in new or ormah.index.equal(space, NodeType.FACT, section.title, section.text) is not None:
@@ -63,8 +58,9 @@ def copy_document(
         else:
             new[section.key] = section
     out.sections, out.added = len(found.sections), len(new)
-    if new and not dry_run:
+    if new:
         _store(ormah, path, list(new.values()), caller, space, out)
+    SourceLog(ormah.state).brought("ingest", 0)
     return out
 
 
@@ -95,8 +91,3 @@ def _store(
         body="\n".join(one.title for one in new[:100]), run=out.run, fill=fill,
     )  # fmt: skip
     out.commit = done.commit
-
-
-def _space(ormah: Ormah, folder: Path, *, settle: bool) -> str | None:
-    caller = Caller("system:files", str(folder))
-    return projects.settle(ormah, caller) if settle else projects.space_of(ormah, caller)

@@ -3,59 +3,60 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, Final
 
 from ormahd import paths
-from ormahd.ingest.documents.reading import DOCUMENTS, MARKDOWN, PDF_MARK
-from ormahd.ingest.readers import plain
+from ormahd.api import IngestPathParams, IngestPathResult
+from ormahd.errors import BadRequest
+from ormahd.ingest.bring_in import allowed, named, ours, refuse_ours
+from ormahd.ingest.documents.reading import DOCUMENTS, PDF_MARK
 from ormahd.ingest.readers.formats import format_of
-from ormahd.ingest.sources import documents, walk
+from ormahd.ingest.sources import ENDINGS, documents, walk
+
+if TYPE_CHECKING:
+    from ormahd.ormah import Ormah
 
 CONVERSATION: Final = "conversation"
 DOCUMENT: Final = "document"
+TEXT: Final = ".txt"
+"""The ending of files of which the content decides what they are."""
 NOT_HERE: Final = frozenset({"node_modules", "__MACOSX", "__pycache__", "venv"})
 """Names of folders in which no documents are looked for. Folders whose names begin with a dot are skipped as well."""
-HEAD: Final = 65_536
 
 
-class FoundFiles(Struct, frozen=True):
-    conversations: list[Path]
-    documents: list[Path]
+def look_at(ormah: Ormah, params: IngestPathParams) -> IngestPathResult:
+    """Return the files at a path that hold conversations or are documents.
+
+    Raises:
+        BadRequest: there is nothing at this path; or it is in a folder of Ormah itself; or it has conversations while
+            archiving is switched off.
+    """
+    place, kind, without = named(params.path), params.kind, ours(ormah)
+    if kind not in {"", CONVERSATION, DOCUMENT}:
+        raise BadRequest(f"kind is {kind[:60]!r}", hint="conversation or document")
+    refuse_ours(ormah, place)
+    talks, texts = [place], [place]
+    if place.is_dir():
+        talks = [] if kind == DOCUMENT else walk(place, without)
+        texts = [] if kind == CONVERSATION or _is_of_agent(place) else _walk_documents(place, without)
+    if not kind or not place.is_dir():
+        talks = [file for file in talks if (kind or kind_of(file)) == CONVERSATION]
+        texts = [file for file in texts if (kind or kind_of(file)) == DOCUMENT]
+    if talks:
+        allowed(ormah)
+    left_out = [str(one) for one in without if place in one.parents and one.exists()]
+    return IngestPathResult([str(file) for file in talks], [str(file) for file in texts], left_out)
 
 
-def divide(place: Path, kind: str, without: tuple[Path, ...]) -> FoundFiles:
-    """Return the files at a path, divided into conversations and documents. `kind`: `conversation` or `document` if
-    all files are of this kind, "" to decide by the content of each file. `without`: folders to leave out."""
-    if not place.is_dir():
-        kind = kind or kind_of(place)
-        return FoundFiles([place] if kind == CONVERSATION else [], [place] if kind == DOCUMENT else [])
-    talks = [] if kind == DOCUMENT else walk(place, without)
-    texts = [] if kind == CONVERSATION or _of_agent(place) else list(walk_documents(place, without))
-    if kind:
-        return FoundFiles(talks, texts)
-    both = {file: kind_of(file) for file in {*talks, *texts} if file.name.endswith(".txt") or file in texts}
-    return FoundFiles(
-        [file for file in talks if both.get(file) != DOCUMENT]
-        + [file for file in texts if both[file] == CONVERSATION and file not in talks],
-        [file for file in texts if both[file] == DOCUMENT],
-    )
-
-
-def walk_documents(folder: Path, without: Iterable[Path] = (), endings: tuple[str, ...] = DOCUMENTS) -> list[Path]:
+def _walk_documents(folder: Path, without: tuple[Path, ...]) -> list[Path]:
     """Return the files in a folder that may be documents, judged by their names and sorted by path."""
-    left_out = set(without)
-    found = []
+    found: list[Path] = []
     for place, folders, names in os.walk(folder):
         here = Path(place)
-        folders[:] = [name for name in folders if not hidden(name) and here / name not in left_out]
-        for name in names:
-            file = here / name
-            if name.lower().endswith(endings) and not hidden(name) and not file.is_symlink() and file.is_file():
-                found.append(file)
+        folders[:] = [name for name in folders if not hidden(name) and here / name not in without]
+        files = [here / name for name in names if name.lower().endswith(DOCUMENTS) and not hidden(name)]
+        found += [file for file in files if not file.is_symlink() and file.is_file()]
     return sorted(found)
 
 
@@ -64,42 +65,25 @@ def hidden(name: str) -> bool:
 
 
 def kind_of(file: Path) -> str:
-    """Return `CONVERSATION` if a reader of transcripts knows the structure of a file, else `DOCUMENT`.
-
-    JSON and zip files are always conversations. A markdown file is one only if it begins with a speaker such as
-    `User:`. If a file cannot be opened, the ending of its name decides; its later readers get the error.
-    """
+    """Return `CONVERSATION` or `DOCUMENT`, judged by the ending of a file's name. The content decides for a text, and for
+    a file with another ending: it is a conversation if a reader knows its format, or if it is JSON."""
+    name = file.name.lower()
+    if name.endswith((*DOCUMENTS, *ENDINGS)) and not name.endswith(TEXT):
+        return DOCUMENT if name.endswith(DOCUMENTS) else CONVERSATION
     try:
         with documents(file) as found:
-            for one in found:
-                if one.member:
-                    return CONVERSATION  # the file is a zip, thus an export
-                head = one.stream.read(HEAD)
-                one.stream.seek(0)
-                if head.startswith(PDF_MARK):
-                    return DOCUMENT
-                name = format_of(one.stream)
-                if name is None:
-                    return CONVERSATION if _is_json(file, head) else DOCUMENT
-                if name == plain.NAME and file.name.lower().endswith(MARKDOWN) and not _begins_with_speaker(head):
-                    return DOCUMENT
-                return CONVERSATION
+            one = next(found, None)
+            if one is None or one.member:
+                return CONVERSATION  # a zip, thus an export
+            head = one.stream.read(100).lstrip()
+            one.stream.seek(0)
+            known = not head.startswith(PDF_MARK) and format_of(one.stream) is not None
+            return CONVERSATION if known or head[:2] in {b'{"', b"[{"} else DOCUMENT
     except OSError:
-        return CONVERSATION if file.name.endswith((".zip", ".zst", ".jsonl", ".json")) else DOCUMENT
-    return CONVERSATION
+        return DOCUMENT  # its reader says why it cannot be read
 
 
-def _is_json(file: Path, head: bytes) -> bool:
-    return file.name.endswith((".json", ".jsonl")) or head.lstrip()[:2] in {b'{"', b"[{"}
-
-
-def _begins_with_speaker(head: bytes) -> bool:
-    lines = head.decode("utf-8", "replace").splitlines()
-    first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
-    return any(plain.SPEAKER.match(line) for line in (first, next((line for line in lines if line.strip()), "")))
-
-
-def _of_agent(folder: Path) -> bool:
+def _is_of_agent(folder: Path) -> bool:
     """Return whether a folder is one in which an agent stores its transcripts, or is inside one. Text files in such a
     folder are no documents."""
     homes = [place for _, place in paths.transcript_folders()]

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Literal
 
 from ormahd.ingest.readers.arrays import items, number
 from ormahd.ingest.readers.turns import (
-    KINDS,
     ExportedFact,
     Reading,
     SessionTurn,
@@ -23,7 +22,6 @@ from ormahd.ingest.readers.turns import (
 NAME: Final = "chatgpt"
 
 _TEXT: Final = frozenset({"text", "multimodal_text"})
-_OTHER: Final = KINDS["chatgpt"]["other"]
 _CITED = re.compile(r"【[^】\n]{0,200}†[^】\n]{0,200}】|\ue200[^\ue201\n]{0,500}\ue201")
 _FENCED = re.compile(r"```(?:\w*\n)?(?P<text>.*?)```", re.DOTALL)
 _PRIVATE = re.compile(r"[\ue000-\uf8ff]")
@@ -33,11 +31,7 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
     """Yield the turns of all conversations in an export of ChatGPT, except those conversations that are marked as not
     to be remembered."""
     for talk in items(stream, reading):
-        if not isinstance(talk.get("mapping"), dict):
-            reading.unknown["conversation without messages"] += 1
-        elif talk.get("is_do_not_remember") is True:
-            reading.dropped["not to be remembered"] += 1
-        else:
+        if isinstance(talk.get("mapping"), dict) and talk.get("is_do_not_remember") is not True:
             yield from with_last_answers(_conversation(talk, reading))
 
 
@@ -51,7 +45,7 @@ def _conversation(talk: dict[str, Any], reading: Reading) -> Iterator[SessionTur
     begun = iso_time(talk.get("create_time"))
     _instructions(talk["mapping"], reading)
     for node_id, message in _shown(talk):
-        role, text = _said(message, reading)
+        role, text = _said(message)
         if not text:
             continue
         time = iso_time(message.get("create_time")) or begun
@@ -91,21 +85,20 @@ def _instructions(nodes: dict[str, Any], reading: Reading) -> None:
         content = node.get("message", {}).get("content") if isinstance(node, dict) and node.get("message") else None
         if not isinstance(content, dict) or content.get("content_type") != "user_editable_context":
             continue
-        for field, kind, title in (
-            ("user_profile", "fact", "What you told ChatGPT about yourself"),
-            ("user_instructions", "preference", "How you asked ChatGPT to answer"),
+        for field, title in (
+            ("user_profile", "What you told ChatGPT about yourself"),
+            ("user_instructions", "How you asked ChatGPT to answer"),
         ):
             text = said(text_at(content, field) or "")
             fenced = _FENCED.search(text)
             text = (fenced["text"] if fenced else text).strip()
-            one = ExportedFact(
-                title, text, "fact" if kind == "fact" else "preference", "custom instructions of ChatGPT"
-            )
+            kind: Literal["fact", "preference"] = "fact" if field == "user_profile" else "preference"
+            one = ExportedFact(title, text, kind, "custom instructions of ChatGPT")
             if text and one not in reading.facts:
                 reading.facts.append(one)
 
 
-def _said(message: dict[str, Any], reading: Reading) -> tuple[str, str]:
+def _said(message: dict[str, Any]) -> tuple[str, str]:
     """Return (role, text) of a message between the person and ChatGPT. The text is "" for any other, such as a tool
     call."""
     role = text_at(message, "author", "role") or ""
@@ -113,27 +106,18 @@ def _said(message: dict[str, Any], reading: Reading) -> tuple[str, str]:
     about = about if isinstance(about, dict) else {}
     content = message.get("content")
     content = content if isinstance(content, dict) else {}
-    kind = str(content.get("content_type"))
-    why = (
-        "a program's message" if role not in {"user", "assistant"}
-        else "hidden" if about.get("is_visually_hidden_from_conversation") or about.get("is_user_system_message")
-        else "thinking" if message.get("channel") in {"analysis", "commentary"}
-        else "tool call" if message.get("recipient") not in (None, "all")
-        else "other content" if kind not in _TEXT
-        else ""
-    )  # fmt: skip
-    if why:
-        reading.dropped[why] += 1
-        if why == "other content" and kind not in _OTHER:
-            reading.unknown[f"content {kind[:40]}"] += 1
+    shown = (
+        role in {"user", "assistant"}
+        and not about.get("is_visually_hidden_from_conversation")
+        and not about.get("is_user_system_message")
+        and message.get("channel") not in {"analysis", "commentary"}
+        and message.get("recipient") in (None, "all")
+        and content.get("content_type") in _TEXT
+    )
+    if not shown:
         return role, ""
     parts = content.get("parts")
-    texts = [_text(part) for part in parts] if isinstance(parts, list) else []
+    parts = parts if isinstance(parts, list) else []
+    texts = [part if isinstance(part, str) else text_at(part, "text") or "" for part in parts]
     text = "\n\n".join(part for part in texts if part.strip())
     return role, said(_PRIVATE.sub("", _CITED.sub("", text)))
-
-
-def _text(part: Any) -> str:
-    if isinstance(part, str):
-        return part
-    return text_at(part, "text") or ""

@@ -6,11 +6,18 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
 from ormahd.ingest.readers.arrays import items
-from ormahd.ingest.readers.turns import Reading, SessionTurn, iso_time, key_of, said, text_at, with_last_answers
+from ormahd.ingest.readers.turns import (
+    Reading,
+    SessionTurn,
+    iso_time,
+    key_of,
+    said,
+    text_at,
+    texts_of,
+    with_last_answers,
+)
 
 NAME: Final = "claude-ai"
-
-BLOCKS: Final = frozenset({"text", "thinking", "redacted_thinking", "tool_use", "tool_result", "token_budget", "flag"})
 
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
@@ -18,8 +25,6 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
     for talk in items(stream, reading):
         if isinstance(talk.get("chat_messages"), list):
             yield from with_last_answers(_conversation(talk, reading))
-        else:
-            reading.unknown["conversation without messages"] += 1
 
 
 def _conversation(talk: dict[str, Any], reading: Reading) -> Iterator[SessionTurn]:
@@ -28,20 +33,17 @@ def _conversation(talk: dict[str, Any], reading: Reading) -> Iterator[SessionTur
     if title:
         reading.titles[session] = title
     begun = iso_time(talk.get("created_at"))
-    for place, message in enumerate(_shown(talk, reading)):
+    for place, message in enumerate(_shown(talk)):
         sender = message.get("sender")
-        if sender not in {"human", "assistant"}:
-            reading.unknown[f"sender {str(sender)[:40]}"] += 1
-            continue
-        text = _text(message, reading)
-        if not text:
+        text = _text(message)
+        if sender not in {"human", "assistant"} or not text:
             continue
         time = iso_time(message.get("created_at")) or begun
         key = key_of(sender, session, text_at(message, "uuid") or place)
         yield SessionTurn("user" if sender == "human" else "assistant", text, time, session, key)
 
 
-def _shown(talk: dict[str, Any], reading: Reading) -> list[dict[str, Any]]:
+def _shown(talk: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the messages of a conversation in order. If they form trees, return one branch of each tree: the branch
     that ends in the conversation's current leaf, or else the one with the newest message."""
     messages = [one for one in talk["chat_messages"] if isinstance(one, dict)]
@@ -65,7 +67,6 @@ def _shown(talk: dict[str, Any], reading: Reading) -> list[dict[str, Any]]:
             below = children.get(at.get("uuid"), [])
             on_way = [one for one in below if one["uuid"] in live]
             at = (on_way or sorted(below, key=lambda one: newest.get(one["uuid"], "")))[-1] if below else None
-    reading.dropped["rewound"] += len(messages) - len(found)
     return found
 
 
@@ -87,15 +88,8 @@ def _newest(by_id: dict[str, dict[str, Any]]) -> dict[str, str]:
     return found
 
 
-def _text(message: dict[str, Any], reading: Reading) -> str:
+def _text(message: dict[str, Any]) -> str:
     """Return the text of a message: the text of its text blocks, or if it has no such block, its field `text`."""
     content = message.get("content")
-    texts = []
-    for part in content if isinstance(content, list) else ():
-        kind = part.get("type") if isinstance(part, dict) else None
-        if kind == "text":
-            texts.append(text_at(part, "text") or "")
-        elif part is not None and kind not in BLOCKS:
-            reading.unknown[f"block {str(kind)[:40]}"] += 1
-    text = "\n\n".join(part for part in texts if part.strip())
+    text = texts_of(content if isinstance(content, list) else [], ("text",))
     return said(text or text_at(message, "text") or "")

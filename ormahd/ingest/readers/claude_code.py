@@ -15,7 +15,6 @@ from msgspec import Struct, field
 
 from ormahd.ingest.readers.lines import objects
 from ormahd.ingest.readers.turns import (
-    KINDS,
     Reading,
     SessionTurn,
     between,
@@ -30,9 +29,6 @@ from ormahd.ingest.readers.turns import (
 NAME: Final = "claude-code"
 
 TOLD: Final = frozenset({"user", "assistant", "system", "attachment"})
-KEPT_BOOKS: Final = KINDS["claude-code"]["books"]
-"""Kinds of lines that Claude Code writes for its own use, and that have no part of the conversation."""
-BLOCKS: Final = KINDS["claude-code"]["blocks"]
 _END: Final = frozenset({"end_turn", "stop_sequence", "max_tokens", "refusal"})
 """Values of `stop_reason` after which an answer is complete."""
 
@@ -52,10 +48,6 @@ class _Line(Struct):
     whole: bool = False
     root: bool = False
     """Whether the line is a prompt with an explicit null as its parent: the conversation begins with it."""
-    at: int = 0
-    """Offset of the line in its file."""
-    parent: str | None = None
-    """The `uuid` of the line that comes before this one in the tree."""
 
 
 class _Tree(Struct):
@@ -94,10 +86,9 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
     for line in objects(stream, reading):
         kind = line.get("type")
         if not isinstance(kind, str) or kind not in TOLD:
-            _book(line, kind, reading)
+            _take_title(line, kind, reading)
             continue
         if line.get("isSidechain") is True:
-            reading.dropped["sub-agent"] += 1
             continue
         _grow(tree, line)
         one = _heard(line, reading)
@@ -115,21 +106,14 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
         gone = (one.uuid is not None and tree.left(one.uuid, live)) or first <= at < last
         (left if gone else kept).append(one)
     if left:
-        reading.dropped["rewound"] += len(left)
         reading.withdrawn |= {turn.key: turn.session for turn in _turns(left, rested=True)}
         for turn in _turns(kept, rested=True):
             reading.withdrawn.pop(turn.key, None)
-    prompt = next((one for one in reversed(kept) if one.role == "user"), None)
-    if prompt is not None and prompt.parent is not None:
-        reading.resume = prompt.at, prompt.parent
     yield from _turns(kept, rested=reading.rested)
 
 
-def _book(line: dict[str, Any], kind: Any, reading: Reading) -> None:
-    """Process a line that is no part of the conversation: store the session's title if the line has one; count the
-    line in `reading.unknown` if its kind is unknown."""
-    if kind not in KEPT_BOOKS and not (isinstance(kind, str) and kind.startswith("file-history-")):
-        reading.unknown[f"line {str(kind)[:40]}"] += 1
+def _take_title(line: dict[str, Any], kind: Any, reading: Reading) -> None:
+    """Store the session's title if a line has one. A title that the person gave comes before one that was made."""
     title = text_at(line, "customTitle") or text_at(line, "aiTitle")
     session = text_at(line, "sessionId") or reading.name
     if title and session and not (kind == "ai-title" and session in reading.titles):
@@ -154,17 +138,12 @@ def _grow(tree: _Tree, line: dict[str, Any]) -> None:
 def _heard(line: dict[str, Any], reading: Reading) -> _Line | None:
     """Return the prompt or the part of an answer in a line; None if the line is no part of the conversation."""
     kind = line["type"]
-    if kind == "system":
-        return None
-    if str(line.get("entrypoint", "")).startswith("sdk"):
-        reading.dropped["a program's session"] += 1
+    if kind == "system" or str(line.get("entrypoint", "")).startswith("sdk"):
         return None
     if kind == "assistant":
         return _answer(line, reading)
-    text = _queued(line, reading) if kind == "attachment" else _prompt(line, reading)
-    if not text:
-        return None
-    text = _command(text) or typed(text, reading, NAME)
+    text = _queued(line) if kind == "attachment" else _prompt(line)
+    text = text and (_command(text) or typed(text, NAME))
     if not text:
         return None
     root = kind == "user" and "parentUuid" in line and line["parentUuid"] is None
@@ -175,56 +154,34 @@ def _heard(line: dict[str, Any], reading: Reading) -> _Line | None:
 def _line(
     line: dict[str, Any], role: str, text: str, reading: Reading, *, message: str = "", whole: bool = False, root: bool = False
 ) -> _Line:  # fmt: skip
-    session = text_at(line, "sessionId") or reading.name
-    cwd = text_at(line, "cwd") or reading.cwd
-    parent = text_at(line, "parentUuid")
-    return _Line(
-        text_at(line, "uuid"),
-        role,
-        text,
-        iso_time(line.get("timestamp")),
-        session,
-        cwd,
-        message,
-        whole,
-        root,
-        reading.at,
-        parent,
-    )
+    session, cwd = text_at(line, "sessionId") or reading.name, text_at(line, "cwd") or reading.cwd
+    time = iso_time(line.get("timestamp"))
+    return _Line(text_at(line, "uuid"), role, text, time, session, cwd, message, whole, root)
 
 
-def _prompt(line: dict[str, Any], reading: Reading) -> str:
-    """Return the text of a `user` line if a person typed it; "" otherwise. A line that is left out is counted in
-    `reading.dropped`, by reason."""
+def _prompt(line: dict[str, Any]) -> str:
+    """Return the text of a `user` line if a person typed it; "" otherwise."""
     message = line.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     origin = line.get("origin")
-    why = (
-        "tool result" if line.get("toolUseResult") is not None or _has(content, "tool_result")
-        else "injected" if line.get("isMeta") is True
-        else "compaction" if line.get("isCompactSummary") is True or line.get("isVisibleInTranscriptOnly") is True
-        else "interrupted" if line.get("interruptedMessageId")
-        else "a program's prompt" if line.get("turnOrigin") not in (None, "human")
-        else "a program's prompt" if isinstance(origin, dict) and origin.get("kind") not in (None, "human")
-        else ""
-    )  # fmt: skip
-    if why:
-        reading.dropped[why] += 1
-        return ""
-    _count_blocks(content, reading)
-    return texts_of(content, ("text",))
+    result = line.get("toolUseResult") is not None or (
+        isinstance(content, list) and any(text_at(part, "type") == "tool_result" for part in content)
+    )
+    injected = any(line.get(name) is True for name in ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly"))
+    program = line.get("turnOrigin") not in (None, "human") or (
+        isinstance(origin, dict) and origin.get("kind") not in (None, "human")
+    )
+    return "" if result or injected or program or line.get("interruptedMessageId") else texts_of(content, ("text",))
 
 
-def _queued(line: dict[str, Any], reading: Reading) -> str:
+def _queued(line: dict[str, Any]) -> str:
     """Return the text of an attachment if it is a prompt that a person typed while Claude worked; "" otherwise."""
     found = line.get("attachment")
     if not isinstance(found, dict) or found.get("type") != "queued_command":
-        reading.dropped["attachment"] += 1
         return ""
     origin = found.get("origin")
     human = found.get("humanTurn") is True or (isinstance(origin, dict) and origin.get("kind") == "human")
     if found.get("commandMode", "prompt") != "prompt" or not (human or (origin is None and "humanTurn" not in found)):
-        reading.dropped["a program's prompt"] += 1
         return ""
     return texts_of(found.get("prompt"), ("text",))
 
@@ -240,24 +197,11 @@ def _command(text: str) -> str:
 def _answer(line: dict[str, Any], reading: Reading) -> _Line | None:
     message = line.get("message")
     if not isinstance(message, dict) or line.get("isApiErrorMessage") is True or message.get("model") == "<synthetic>":
-        reading.dropped["no answer"] += 1
         return None
-    _count_blocks(message.get("content"), reading)
     text = said(texts_of(message.get("content"), ("text",)))
     number = text_at(message, "id") or text_at(line, "uuid") or ""
     whole = message.get("stop_reason") in _END
     return _line(line, "assistant", text, reading, message=number, whole=whole) if text or whole else None
-
-
-def _has(content: Any, kind: str) -> bool:
-    return isinstance(content, list) and any(isinstance(part, dict) and part.get("type") == kind for part in content)
-
-
-def _count_blocks(content: Any, reading: Reading) -> None:
-    for part in content if isinstance(content, list) else ():
-        kind = part.get("type") if isinstance(part, dict) else None
-        if kind not in BLOCKS:
-            reading.unknown[f"block {str(kind)[:40]}"] += 1
 
 
 def _turns(lines: list[_Line], *, rested: bool) -> Iterator[SessionTurn]:

@@ -14,12 +14,10 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, BinaryIO, Final
 
-import msgspec
 from msgspec import Struct, field
 
 from ormahd.ingest.readers.lines import decoded, objects
 from ormahd.ingest.readers.turns import (
-    KINDS,
     Reading,
     SessionTurn,
     between,
@@ -33,12 +31,8 @@ from ormahd.ingest.readers.turns import (
 
 NAME: Final = "codex"
 
-LINES: Final = KINDS["codex"]["lines"]
-ITEMS: Final = KINDS["codex"]["items"]
-EVENTS: Final = KINDS["codex"]["events"]
-"""Known events that have no part of the conversation."""
 TEXTS: Final = ("input_text", "output_text", "text", "Text")
-ROLLED_BACK: Final = b"thread_rolled_back"
+ROLLED_BACK: Final = "thread_rolled_back"
 """The event by which the person takes back the last turns."""
 _ENDED: Final = frozenset({"task_complete", "turn_complete"})
 _BEGUN: Final = frozenset({"task_started", "turn_started"})
@@ -63,10 +57,6 @@ class _Exchange(Struct):
     """The person's answers to questions of the agent."""
     answer: _Asked | None = None
     begun: bool = False
-    at: int = 0
-    """Offset of the line with which the exchange began."""
-    before: tuple[int, str | None] = (0, None)
-    """The rollout's `counted` and `cwd` before that line."""
     closed: bool = False
     aborted: bool = False
 
@@ -78,8 +68,6 @@ class _Rollout(Struct):
     """When the fork was made, in Unix seconds, while the copy of its parent's history is being read; else None."""
     exchanges: list[_Exchange] = field(default_factory=list)
     counted: int = 0
-    at: int = 0
-    """Offset of the line that is being read."""
     back: list[_Exchange] = field(default_factory=list)
     """Exchanges that the person took back."""
     questions: set[str] = field(default_factory=set)
@@ -95,51 +83,32 @@ class _Rollout(Struct):
     def begin(self, turn_id: str) -> _Exchange:
         if self.exchanges:
             self.exchanges[-1].closed = True
-        before = self.counted, self.cwd
         self.counted += 1
-        self.exchanges.append(
-            _Exchange(turn_id, self.counted, self.cwd, begun=bool(turn_id), at=self.at, before=before)
-        )
+        self.exchanges.append(_Exchange(turn_id, self.counted, self.cwd, begun=bool(turn_id)))
         return self.exchanges[-1]
 
 
 def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
-    """Yield the turns of a rollout. If the stream is at the offset where an earlier read ended, with `reading.known`
-    from that read, yield only the turns from that offset on."""
-    rollout = resumed(reading.known)
+    """Yield the turns of a rollout."""
+    rollout: _Rollout | None = None
     for line in objects(stream, reading):
         if rollout is None:
             rollout = _opened(line, reading)
             if rollout is None:
-                reading.dropped["sub-agent"] += 1
                 return
-        rollout.at = reading.at
         payload = line.get("payload")
         if isinstance(payload, dict) and isinstance(line.get("type"), str):
-            _wrapped(rollout, line["type"], payload, iso_time(line.get("timestamp")), reading)
-        else:
-            _bare(rollout, line, reading)
+            _wrapped(rollout, line["type"], payload, iso_time(line.get("timestamp")))
+        elif "record_type" not in line and "type" in line:  # an item of the first versions
+            _item(rollout, line, iso_time(line.get("timestamp")))
     if rollout is None:
         return
-    last = rollout.exchanges[-1] if rollout.exchanges else None
-    if last is not None and last.turn_id and rollout.forked_at is None:
-        reading.resume = last.at, msgspec.json.encode((rollout.session, *last.before)).decode()
     if rollout.exchanges and reading.rested:
         rollout.exchanges[-1].closed = True
     turns = [turn for one in rollout.exchanges for turn in _turns(rollout.session, one)]
     gone = {turn.key for one in rollout.back for turn in _turns(rollout.session, one)}
     reading.withdrawn |= dict.fromkeys(gone - {turn.key for turn in turns}, rollout.session)
     yield from turns
-
-
-def resumed(known: str) -> _Rollout | None:
-    """Return the rollout as an earlier read left it. `known`: what that read stored (`Reading.known`). None if
-    `known` is "", because the file is read from its beginning."""
-    try:
-        session, counted, cwd = msgspec.json.decode(known, type=tuple[str, int, str | None])
-    except msgspec.DecodeError:
-        return None
-    return _Rollout(session, cwd, counted=counted)
 
 
 def _opened(line: dict[str, Any], reading: Reading) -> _Rollout | None:
@@ -178,17 +147,13 @@ def _seconds(turn_id: str) -> float | None:
         return None
 
 
-def _wrapped(rollout: _Rollout, kind: str, payload: dict[str, Any], time: str | None, reading: Reading) -> None:
+def _wrapped(rollout: _Rollout, kind: str, payload: dict[str, Any], time: str | None) -> None:
     """Process a line in the format of Codex's later versions. `kind`: the line's `type`; `payload`: its content."""
-    if kind not in LINES:
-        reading.unknown[f"line {kind[:40]}"] += 1
-        return
     turn_id = text_at(payload, "turn_id") or ""
     what = str(payload.get("type", ""))
     if rollout.forked_at is not None:
         at = _seconds(turn_id) if kind == "turn_context" or what in _BEGUN else None
         if at is None or at < rollout.forked_at - 0.001:
-            reading.dropped["a fork's copy"] += kind in {"event_msg", "response_item"}
             return
         rollout.forked_at = None
     if kind == "turn_context":
@@ -199,35 +164,25 @@ def _wrapped(rollout: _Rollout, kind: str, payload: dict[str, Any], time: str | 
         if now is not None:
             now.cwd = rollout.cwd
     elif kind == "event_msg":
-        _event(rollout, what, payload, time, reading)
+        _event(rollout, what, payload, time)
     elif kind == "response_item":
-        _item(rollout, payload, time, reading)
+        _item(rollout, payload, time)
 
 
-def _bare(rollout: _Rollout, line: dict[str, Any], reading: Reading) -> None:
-    """Process a line in the format of Codex's first versions: an item without the `type` and `payload` around it."""
-    if "record_type" in line or "type" not in line:
-        return
-    if str(line["type"]) not in ITEMS | LINES:
-        reading.unknown[f"line {str(line['type'])[:40]}"] += 1
-        return
-    _item(rollout, line, iso_time(line.get("timestamp")), reading)
-
-
-def _event(rollout: _Rollout, what: str, payload: dict[str, Any], time: str | None, reading: Reading) -> None:
+def _event(rollout: _Rollout, what: str, payload: dict[str, Any], time: str | None) -> None:
     turn_id = text_at(payload, "turn_id") or ""
     if what in _BEGUN:
         if not rollout.exchanges or rollout.exchanges[-1].turn_id != turn_id or not turn_id:
             rollout.begin(turn_id).begun = True
     elif what == "user_message":
-        _ask(rollout, _written(text_at(payload, "message") or "", reading), time)
+        _ask(rollout, _written(text_at(payload, "message") or ""), time)
     elif what == "agent_message":
         if payload.get("phase") != "commentary":
             _reply(rollout, text_at(payload, "message"), time)
     elif what == "item_completed":
         item = payload.get("item")
         if isinstance(item, dict):
-            _completed(rollout, item, time, reading)
+            _completed(rollout, item, time)
     elif what in _ENDED:
         if rollout.exchanges and not rollout.exchanges[-1].closed:
             _reply(rollout, text_at(payload, "last_agent_message"), time)
@@ -235,13 +190,11 @@ def _event(rollout: _Rollout, what: str, payload: dict[str, Any], time: str | No
     elif what == "turn_aborted":
         if rollout.exchanges and not rollout.exchanges[-1].closed:
             rollout.exchanges[-1].closed = rollout.exchanges[-1].aborted = True
-    elif what == ROLLED_BACK.decode():
-        _roll_back(rollout, payload.get("num_turns"), reading)
-    elif what not in EVENTS and not what.endswith(("_begin", "_end", "_delta", "_started", "_request", "_updated")):
-        reading.unknown[f"event {what[:40]}"] += 1
+    elif what == ROLLED_BACK:
+        _roll_back(rollout, payload.get("num_turns"))
 
 
-def _roll_back(rollout: _Rollout, number: Any, reading: Reading) -> None:
+def _roll_back(rollout: _Rollout, number: Any) -> None:
     """Move exchanges from the end of `rollout.exchanges` to `rollout.back`, until `number` of the moved ones have a
     prompt of the person."""
     left = number if isinstance(number, int) and not isinstance(number, bool) else 0
@@ -249,33 +202,30 @@ def _roll_back(rollout: _Rollout, number: Any, reading: Reading) -> None:
         gone = rollout.exchanges.pop()
         rollout.back.append(gone)
         left -= bool(gone.typed or gone.heard)
-        reading.dropped["rewound"] += 1
 
 
-def _completed(rollout: _Rollout, item: dict[str, Any], time: str | None, reading: Reading) -> None:
+def _completed(rollout: _Rollout, item: dict[str, Any], time: str | None) -> None:
     kind = item.get("type")
     text = texts_of(item.get("content"), TEXTS) or text_at(item, "text") or text_at(item, "message") or ""
     if kind in {"UserMessage", "userMessage", "user_message"}:
-        _ask(rollout, _written(text, reading), time)
+        _ask(rollout, _written(text), time)
     elif kind in {"AgentMessage", "agentMessage", "agent_message"} and item.get("phase") != "commentary":
         _reply(rollout, text, time)
 
 
-def _item(rollout: _Rollout, item: dict[str, Any], time: str | None, reading: Reading) -> None:
+def _item(rollout: _Rollout, item: dict[str, Any], time: str | None) -> None:
     kind = str(item.get("type", ""))
-    if kind not in ITEMS:
-        reading.unknown[f"item {kind[:40]}"] += 1
-    elif kind == "function_call" and item.get("name") == "request_user_input":
+    if kind == "function_call" and item.get("name") == "request_user_input":
         rollout.questions.add(str(item.get("call_id")))
     elif kind == "function_call_output" and str(item.get("call_id")) in rollout.questions:
         text = said(_chosen(item.get("output")))
         if text:
             rollout.now().chosen.append(_Asked(text, time))
     elif kind == "message":
-        _message(rollout, item, time, reading)
+        _message(rollout, item, time)
 
 
-def _message(rollout: _Rollout, item: dict[str, Any], time: str | None, reading: Reading) -> None:
+def _message(rollout: _Rollout, item: dict[str, Any], time: str | None) -> None:
     role = item.get("role")
     if role == "assistant":
         if item.get("phase") != "commentary":
@@ -284,12 +234,9 @@ def _message(rollout: _Rollout, item: dict[str, Any], time: str | None, reading:
         text = texts_of(_human(item), TEXTS)
         if rollout.cwd is None:
             rollout.cwd = between(text, "<cwd>", "</cwd>") or None
-        text = _written(text, reading)
+        text = _written(text)
         if text:
-            now = _open_for(rollout)
-            now.heard.append(_Asked(text, time))
-    elif role == "developer":
-        reading.dropped["injected"] += 1
+            _open_for(rollout).heard.append(_Asked(text, time))
 
 
 def _human(item: dict[str, Any]) -> Any:
@@ -302,8 +249,8 @@ def _human(item: dict[str, Any]) -> Any:
     return [part for part, kind in zip(content, kinds, strict=True) if str(kind).startswith("user.")]
 
 
-def _written(text: str, reading: Reading) -> str:
-    return typed(text, reading, NAME) if text.strip() else ""
+def _written(text: str) -> str:
+    return typed(text, NAME) if text.strip() else ""
 
 
 def _open_for(rollout: _Rollout) -> _Exchange:

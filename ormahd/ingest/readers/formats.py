@@ -32,14 +32,14 @@ def format_of(stream: BinaryIO) -> str | None:
 def _format(stream: BinaryIO) -> str | None:
     sign = first_sign(stream)
     if sign == b"[":
-        return _array(stream)
+        return _by_keys(stream, depth=2)
     if sign == b"{":
         for line in islice(objects(stream, Reading()), LOOKED_AT):
             found = _of_line(line)
             if found is not None:
                 return found
         stream.seek(0)
-        return _object(stream)
+        return _by_keys(stream, depth=1)
     texts = (line.decode("utf-8", "replace") for line in islice(lines(Repaired(stream), Reading()), 400))  # type: ignore[arg-type]
     return plain.NAME if any(plain.SPEAKER.match(text) for text in texts) else None
 
@@ -56,7 +56,7 @@ def _of_line(line: dict[str, Any]) -> str | None:
         return claude_ai.NAME
     if kind is None and not line.keys().isdisjoint(claude_ai_memories.KEYS):
         return claude_ai_memories.NAME
-    if (kind in codex.LINES and "payload" in line) or "record_type" in line:
+    if (isinstance(kind, str) and isinstance(line.get("payload"), dict)) or "record_type" in line:
         return codex.NAME
     if kind is None and "id" in line and "timestamp" in line and ("instructions" in line or "git" in line):
         return codex.NAME
@@ -69,17 +69,9 @@ def _of_line(line: dict[str, Any]) -> str | None:
     return codex.NAME if kind == "message" and "role" in line and "content" in line else None
 
 
-def _array(stream: BinaryIO) -> str | None:
-    """Return the format of an export that is a JSON array, judged by the keys of its first object."""
-    return _by_keys(stream, depth=2)
-
-
-def _object(stream: BinaryIO) -> str | None:
-    """Return the format of a stream that is a single JSON object over many lines, judged by its keys."""
-    return _by_keys(stream, depth=1)
-
-
 def _by_keys(stream: BinaryIO, *, depth: int) -> str | None:
+    """Return the format of a stream that is a JSON array (`depth` 2: the keys of its first object decide) or a single
+    object over many lines (`depth` 1)."""
     import ijson
 
     at = 0

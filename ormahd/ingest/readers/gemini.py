@@ -19,7 +19,6 @@ from ormahd.ingest.readers.turns import Reading, SessionTurn, iso_time, key_of, 
 NAME: Final = "gemini"
 MESSAGES: Final = "messages"
 
-KINDS: Final = frozenset({"user", "gemini", "info", "error", "warning"})
 _HOOK = re.compile(r"<hook_context>.*?(?:</hook_context>|\Z)", re.DOTALL)
 _ADDED: Final = ("<session_context>", "<hook_context>")
 
@@ -48,17 +47,14 @@ def read(stream: BinaryIO, reading: Reading) -> Iterator[SessionTurn]:
     messages."""
     chat = _Chat()
     for line in _parts(stream, reading, chat):
-        _take(chat, line, reading)
+        _take(chat, line)
     if chat.broken and not chat.session:
         return  # the session's id is missing: the turns would get other keys than when the file is complete
     if chat.subagent:
-        reading.dropped["sub-agent"] += 1
         return
     session = chat.session or reading.name
     turns = list(_turns(session, chat.messages, chat.begun, reading))
-    gone = set()
-    for number, one in chat.back.items():
-        gone.add(_key(session, number, one.role))
+    gone = {_key(session, number, one.role) for number, one in chat.back.items()}
     reading.withdrawn |= dict.fromkeys(gone - {turn.key for turn in turns}, session)
     yield from turns
 
@@ -83,11 +79,11 @@ def _parts(stream: BinaryIO, reading: Reading, chat: _Chat) -> Iterator[dict[str
             yield line
 
 
-def _take(chat: _Chat, line: dict[str, Any], reading: Reading) -> None:
+def _take(chat: _Chat, line: dict[str, Any]) -> None:
     if "$rewindTo" in line:
-        _rewind(chat, line["$rewindTo"], reading)
+        _rewind(chat, line["$rewindTo"])
     elif "id" in line:
-        _put(chat, line, reading)
+        _put(chat, line)
     elif isinstance(line.get("$set"), dict):
         _head(chat, line["$set"])
         messages = line["$set"].get("messages")
@@ -95,11 +91,9 @@ def _take(chat: _Chat, line: dict[str, Any], reading: Reading) -> None:
             chat.messages.clear()
             for one in messages:
                 if isinstance(one, dict) and "id" in one:
-                    _put(chat, one, reading)
+                    _put(chat, one)
     elif "sessionId" in line:
         _head(chat, line)
-    else:
-        reading.unknown[f"line {', '.join(sorted(line))[:40]}"] += 1
 
 
 def _head(chat: _Chat, line: dict[str, Any]) -> None:
@@ -108,27 +102,23 @@ def _head(chat: _Chat, line: dict[str, Any]) -> None:
     chat.subagent = chat.subagent or line.get("kind") == "subagent"
 
 
-def _rewind(chat: _Chat, to: Any, reading: Reading) -> None:
+def _rewind(chat: _Chat, to: Any) -> None:
     """Move the message whose id is `to`, and all later messages, from `chat.messages` to `chat.back`. If no message
     has this id, move all."""
     numbers = list(chat.messages)
     place = numbers.index(str(to)) if str(to) in chat.messages else 0
     for number in numbers[place:]:
         gone = chat.messages.pop(number)
-        reading.dropped["rewound"] += 1
         if gone is not None:
             chat.back[number] = gone
 
 
-def _put(chat: _Chat, line: dict[str, Any], reading: Reading) -> None:
+def _put(chat: _Chat, line: dict[str, Any]) -> None:
     number, kind = str(line["id"]), line.get("type")
-    if kind not in KINDS:
-        reading.unknown[f"message {str(kind)[:40]}"] += 1
-        return
     time = iso_time(line.get("timestamp"))
     found: _Message | None = None
     if kind == "user":
-        text = _prompt(line, reading)
+        text = _prompt(line)
         found = _Message("user", text, time) if text else None
     elif kind == "gemini":
         whole = line.get("tokens") is not None and not line.get("toolCalls")
@@ -140,18 +130,12 @@ def _put(chat: _Chat, line: dict[str, Any], reading: Reading) -> None:
     chat.messages[number] = found
 
 
-def _prompt(line: dict[str, Any], reading: Reading) -> str:
+def _prompt(line: dict[str, Any]) -> str:
     """Return the text that a person typed in a `user` message; "" if it is a tool's result, a command, or text that a
     program added."""
     shown = texts_of(line.get("displayContent"), ("text",))
     text = _HOOK.sub("", shown or texts_of(line.get("content"), ("text",))).strip()
-    if not text:
-        reading.dropped["tool result"] += 1
-    elif text.startswith(("/", "?", *_ADDED)):
-        reading.dropped["command"] += 1
-    else:
-        return typed(text, reading, NAME)
-    return ""
+    return "" if not text or text.startswith(("/", "?", *_ADDED)) else typed(text, NAME)
 
 
 def _key(session: str, number: str, role: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
@@ -18,32 +19,26 @@ _decode = msgspec.json.Decoder().decode
 
 
 def lines(stream: BinaryIO, reading: Reading) -> Iterator[bytes]:
-    """Yield the lines of a stream without their line ends. Lines that are too long are skipped and counted. While a
-    line is being used, `reading.at` is its offset; before, the caller must set `reading.at` to the stream's position.
+    """Yield the lines of a stream without their line ends. Lines that are too long are skipped and counted.
 
     The last line is yielded even if it has no line end: its parser notices whether it is complete.
     """
     kept: list[bytes] = []
     size = 0
-    first = True
-    while chunk := stream.read(CHUNK):
-        if first:
-            if chunk.startswith(b"\xef\xbb\xbf"):
-                chunk = chunk[3:]
-                reading.at += 3
-            first = False
+    chunk = stream.read(CHUNK).removeprefix(codecs.BOM_UTF8)
+    while chunk:
         *whole, rest = chunk.split(b"\n")
         for part in whole:
             if size + len(part) > LONGEST:
-                reading.too_long += 1
+                reading.damaged += 1
             else:
                 yield b"".join([*kept, part])
-            reading.at += size + len(part) + 1
             kept, size = [], 0
         size += len(rest)
         kept = [*kept, rest] if size <= LONGEST else []
+        chunk = stream.read(CHUNK)
     if size > LONGEST:
-        reading.too_long += 1
+        reading.damaged += 1
     elif size:
         yield b"".join(kept)
 

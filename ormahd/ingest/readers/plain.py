@@ -64,11 +64,7 @@ def _spoken(stream: BinaryIO, reading: Reading) -> Iterator[tuple[Role, str]]:
             continue
         if role is not None:
             yield role, "\n".join(kept)
-        elif any(line.strip() for line in kept):
-            reading.dropped["before the first speaker"] += 1
         role = "user" if found["name"].lower() in _PERSON else "assistant"
         kept = [line[found.end() :]]
     if role is not None:
         yield role, "\n".join(kept)
-    elif any(line.strip() for line in kept):
-        reading.dropped["no speaker"] += 1

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import tomllib
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final, Literal
 
 from msgspec import Struct, field
@@ -20,11 +17,6 @@ Role = Literal["user", "assistant"]
 MOST: Final = 100_000
 """Maximum characters of a turn that are kept: more than anybody types, fewer than a pasted log has."""
 GAP: Final = "\n…\n"
-KINDS: Final = {
-    program: {name: frozenset(words.split()) for name, words in tables.items()}
-    for program, tables in tomllib.loads(Path(__file__).with_name("kinds.toml").read_text("utf-8")).items()
-}
-"""Program -> name of a table -> the kinds of lines or parts that its transcripts are known to have."""
 
 
 class SessionTurn(Struct, frozen=True):
@@ -59,24 +51,10 @@ class Reading(Struct):
     """The file's name without its endings. It is the session's id if the lines do not state one."""
     cwd: str | None = None
     """The project's folder, if it is known from the path of the file; the lines may state another one."""
-    at: int = 0
-    """Offset of the line that is being read."""
-    resume: tuple[int, str] | None = None
-    """Where the next read may begin: (offset, what that read must know of the lines before). Claude Code: the last
-    prompt, and the id of the line before it. Codex: the last exchange, and values of the rollout. Else None."""
-    known: str = ""
-    """The second value of `resume` as stored by the earlier read that this one continues; "" if the file is read from
-    its beginning."""
     rested: bool = True
     """Whether no program writes to the file any more. An answer at its end is then complete."""
-    unknown: Counter[str] = field(default_factory=Counter)
-    """Kind of lines or parts that no reader knows -> their number."""
-    dropped: Counter[str] = field(default_factory=Counter)
-    """Reason -> number of lines or parts that were left out on purpose."""
     damaged: int = 0
-    """Number of lines that could not be parsed."""
-    too_long: int = 0
-    """Number of lines that are longer than `lines.LONGEST`."""
+    """Number of lines that could not be parsed, or are longer than `lines.LONGEST`."""
     titles: dict[str, str] = field(default_factory=dict)
     """Session -> its title, for sessions to which the source gives one."""
     facts: list[ExportedFact] = field(default_factory=list)
@@ -106,16 +84,12 @@ def iso_time(value: Any) -> str | None:
         return None
 
 
-def typed(text: str, reading: Reading, program: str) -> str:
-    """Return the part of a prompt that a person wrote. If a program wrote all of the prompt, count it in
-    `reading.dropped`, and return "". `program`: the agent in whose transcript the prompt is."""
+def typed(text: str, program: str) -> str:
+    """Return the part of a prompt that a person wrote; "" if a program wrote all of it. `program`: the agent in whose
+    transcript the prompt is."""
     prompt = harness.read(text, program, most=MOST)
-    if prompt.author is harness.Author.PERSON or (
-        prompt.author is harness.Author.COMMAND and prompt.text.startswith("#")
-    ):
-        return prompt.text
-    reading.dropped["command" if prompt.author is harness.Author.COMMAND else "injected"] += 1
-    return ""
+    noted = prompt.author is harness.Author.COMMAND and prompt.text.startswith("#")
+    return prompt.text if noted or prompt.author is harness.Author.PERSON else ""
 
 
 def said(text: str) -> str:

@@ -8,7 +8,7 @@ what the person wrote counts. Pure functions, in time linear in the length of th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from typing import Final
 
@@ -22,7 +22,7 @@ CONFIDENCE: Final = 0.6
 """The confidence of every memory that a rule finds."""
 
 
-def candidates(turns: Sequence[SessionTurn], *, today: datetime) -> list[MemoryCandidate]:
+def candidates(turns: Iterable[SessionTurn], *, today: datetime) -> list[MemoryCandidate]:
     """Return the memories that the person's turns state. `today`: the date of a turn that has no time."""
     memories: dict[str, MemoryCandidate] = {}
     for turn in turns:

@@ -32,4 +32,4 @@ def test_the_other_lines_are_read_and_the_long_ones_counted() -> None:
     stream = io.BytesIO(data)
     found = list(READERS["claude-code"](stream, reading))
     assert [one.text for one in found] == ["Use cents.", "Round half even."]
-    assert reading.too_long == 2
+    assert reading.damaged == 2

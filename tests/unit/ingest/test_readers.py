@@ -64,7 +64,6 @@ def test_claude_code() -> None:
     assert found[0].time is not None
     assert found[0].time.startswith("2026-11-02T09:00:")
     assert reading.titles == {"s1": "Invoices as PDF/A"}
-    assert not reading.unknown
 
 
 NOT_A_PERSON: list[dict[str, Any]] = [
@@ -247,7 +246,6 @@ def test_codex() -> None:
     assert [(turn.role[0], turn.text) for turn in found] == CODEX_TURNS
     assert all(turn.closed and turn.session == HEAD["id"] and turn.cwd == "/home/dev/shop" for turn in found)
     assert found[1].time == "2026-10-05T08:00:09.000Z"
-    assert not reading.unknown
 
 
 def test_codex_without_events_reads_the_items() -> None:
@@ -551,7 +549,7 @@ def test_a_line_that_is_too_long_is_counted(monkeypatch: pytest.MonkeyPatch) -> 
     big = claude("user", "t", "u1", [{"type": "tool_result", "content": "x" * 5_000}])
     reading = Reading()
     assert texts(jsonl(CLAUDE[1], big, *CLAUDE[2:]), reading=reading) == CLAUDE_TURNS
-    assert reading.too_long == 1
+    assert reading.damaged == 1
 
 
 def test_a_long_paste_is_bounded() -> None:
@@ -559,17 +557,6 @@ def test_a_long_paste_is_bounded() -> None:
     assert len(text) < 110_000
     assert text.startswith("begin")
     assert text.endswith("end")
-
-
-def test_unknown_kinds_are_counted() -> None:
-    reading = Reading()
-    turns(jsonl(*CLAUDE, {"type": "hologram"}, claude("assistant", "x", "b3", [{"type": "smell"}])), reading=reading)
-    assert reading.unknown == {"line hologram": 1, "block smell": 1}
-    reading = Reading()
-    turns(
-        jsonl(*CODEX, codex("novelty", {}), event("sneeze"), codex("response_item", {"type": "poem"})), reading=reading
-    )
-    assert reading.unknown == {"line novelty": 1, "event sneeze": 1, "item poem": 1}
 
 
 def test_our_own_mark_is_taken_out_of_every_carrier() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.ingest.documents.finding import divide, kind_of
+from ormahd.ingest.documents.finding import kind_of
 from ormahd.ingest.documents.reading import Unreadable, read_document
 from ormahd.ingest.documents.sections import LONGEST, sections
 
@@ -127,32 +127,18 @@ def test_utf_16_is_read(tmp_path: Path) -> None:
 # ------------------------------------------------------------ conversation or document
 
 
-def test_what_a_file_is_is_told_by_its_content(tmp_path: Path) -> None:
+def test_what_a_file_is_is_told_by_its_name_and_a_text_by_its_content(tmp_path: Path) -> None:
     cases = {
         "a.md": (b"# Notes\n\nHere is what was said.\n\nUser: hello\nAssistant: hi\n", "document"),
-        "b.md": (b"# Chat\n\nUser: hello\nAssistant: hi\n", "conversation"),
+        "b.md": (b"# Chat\n\nUser: hello\nAssistant: hi\n", "document"),
         "c.txt": (b"User: hello\nAssistant: hi\n", "conversation"),
         "d.txt": (b"A plain text.", "document"),
         "e.jsonl": (b'{"type":"user","message":{"role":"user","content":"x"},"uuid":"u"}\n', "conversation"),
         "f.json": (b"{}", "conversation"),
         "g": (pdf("Text of a page."), "document"),
-        "h.zip": (b"no zip", "document"),
+        "h.zip": (b"no zip", "conversation"),
         "i.zip": (b"PK\x03\x04broken", "conversation"),
     }
     for name, (data, _) in cases.items():
         (tmp_path / name).write_bytes(data)
     assert {name: kind_of(tmp_path / name) for name in cases} == {name: kind for name, (_, kind) in cases.items()}
-    (tmp_path / ".hidden.md").write_text("# Hidden\n\nSome text.")
-    (tmp_path / "link.md").symlink_to(tmp_path / "a.md")
-    found = divide(tmp_path, "", ())
-    assert sorted(file.name for file in found.documents) == ["a.md", "d.txt"]
-    assert {"b.md", "c.txt", "e.jsonl"} <= {file.name for file in found.conversations}
-    assert divide(tmp_path / "a.md", "conversation", ()).conversations == [tmp_path / "a.md"]
-
-
-def test_texts_among_transcripts_are_no_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = tmp_path / "projects" / "-src" / "memory"
-    place.mkdir(parents=True)
-    (place / "MEMORY.md").write_text("# Memory\n\nWhat Claude keeps for itself.")
-    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
-    assert divide(tmp_path / "projects", "", ()).documents == []
