@@ -54,9 +54,7 @@ def memories(house: House) -> list[str]:
 def settled(house: House, files: Sequence[Path]) -> None:
     for file in files:
         assert house.ctl("ingest", str(file)).returncode == 0
-    wait_until(
-        lambda: not any(one.waiting for one in house.call("admin.health").learning.sources), "all sessions are read"
-    )
+    wait_until(lambda: house.call("admin.health").learning.waiting == 0, "all sessions are read")
 
 
 def house_of(by: str, folder: Path, stack: ExitStack) -> House:
