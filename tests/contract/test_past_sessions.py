@@ -22,10 +22,6 @@ from tests.house import wait_until
 QUIET = {"quiet_seconds": "0.05"}
 
 
-def quiet(*_: object) -> None:
-    """Show no progress."""
-
-
 def shelf(home: Path, many: int) -> Path:
     """The folder of Claude Code, with sessions of two exchanges, the last one the newest."""
     folder = home / ".claude" / "projects" / "-src-shop"
