@@ -32,8 +32,8 @@ def test_ops_that_there_are_not(house: House) -> None:
     refused(house, "--run", "nosuchrun", status=3, says="there is no run")
     refused(house, "--job", "nosuchjob", "--since", "yesterday", status=3, says="ever changed anything")
     refused(house, "--job", "nosuchjob", status=2, says="since")
-    refused(house, "--since", "yesterday", status=2, says="--since goes with --job")
-    refused(house, status=2, says="say what to undo")
+    refused(house, "--since", "yesterday", status=2, says="--job and --since go together")
+    refused(house, status=2, says="say which change to undo")
     refused(house, ops[0], "--run", ops[1], status=2, says="exclude each other")
 
 

@@ -30,7 +30,7 @@ def test_colour_only_where_it_is_wanted(desk: Desk) -> None:
 
 def test_tables_have_a_bold_heading_and_stay_harmless(desk: Desk) -> None:
     row = api.TaskRow(
-        name=f"[bold]日本{EVIL}", last_run=None, last_duration_ms=None, run_count=1, paused=True, paused_since=None, error_count=0,
+        name=f"[bold]日本{EVIL}", last_run=None, last_duration_ms=None, run_count=1, paused=True, error_count=0,
         last_error=None, last_success=None, running=False, next_run=None,
     )  # fmt: skip
     desk.answers["admin.tasks"] = api.TasksResult(tasks=[row])
