@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
 from msgspec.structs import replace
 
 from ormahd.index.rows import NodeRow
 from ormahd.model.node import NodeType, Tier
 from ormahd.text.words import stems, words
-from ormahd.whisper import gather as module
 from ormahd.whisper.gather import stemmed
 
 ID = "00000001-0000-4000-8000-000000000000"
@@ -33,13 +31,3 @@ def test_they_are_those_of_title_and_content_and_change_with_them() -> None:
     assert "kettl" in stemmed([replace(rows[0], digest="digest 1b", content="kettles")])["digest 1b"]
     assert stemmed([]) == {}
     assert stemmed([rows[0], rows[0]]) == {"digest 1": found["digest 1"]}
-
-
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "KEPT", 40)
-    monkeypatch.setattr(module, "_known", {})
-    monkeypatch.setattr(module, "_counted", 0)
-    for turn in range(5):
-        rows = [made(100 * turn + number, f"word{number} boats") for number in range(30)]
-        assert all("boat" in some for some in stemmed(rows).values())
-        assert 0 < sum(len(some) + 1 for some in module._known.values()) == module._counted <= 40
