@@ -19,6 +19,7 @@ def row(number: int, text: str = "") -> CandidateRow:
         None,
         None,
         len(text),
+        False,
         1.0,
         number,
         traits(text, text[-40:]),

@@ -11,11 +11,11 @@ from ormahd.__main__ import cli, status_of
 @pytest.mark.parametrize(
     ("words", "said", "hint"),
     [
-        (["recall", "a", "--limit", "x"], "'x' is no whole number", "see: ormahctl recall --help"),
-        (["web", "--port", "1.5"], "'1.5' is no whole number", "see: ormahctl web --help"),
-        (["history", "--limit", "-1"], "-1 is not allowed: from 1 to 10000", "see: ormahctl history --help"),
-        (["recall", "a", "--limit"], "option '--limit' needs a value", "see: ormahctl recall --help"),
-        (["ingest", "/none/such"], "there is no file or folder '/none/such'", "see: ormahctl ingest --help"),
+        (["recall", "a", "--limit", "x"], "'x' is not a valid integer range", "see: ormahctl recall --help"),
+        (["web", "--port", "1.5"], "'1.5' is not a valid integer range", "see: ormahctl web --help"),
+        (["history", "--limit", "-1"], "-1 is not in the range 1<=x<=10000", "see: ormahctl history --help"),
+        (["recall", "a", "--limit"], "option '--limit' requires an argument", "see: ormahctl recall --help"),
+        (["ingest", "/none/such"], "Path '/none/such' does not exist", "see: ormahctl ingest --help"),
         (["recall", "a", "--limt", "3"], "there is no option '--limt'", "did you mean --limit?"),
         (["recll"], "there is no command 'recll'", "did you mean recall?"),
         (["show"], "missing argument 'ID'", "see: ormahctl show --help"),
