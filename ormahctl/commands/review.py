@@ -265,8 +265,6 @@ def _resolve(
 
 def _say(done: ResolveProposalResult) -> None:
     render.out(render.line(done.text) + (f", undo: ormahctl undo {done.commit[:8]}" if done.commit else ""))
-    if done.stored and not done.commit:
-        render.note("git is busy; it is safe, and its commit follows by itself")
 
 
 def _written(row: ProposalRow) -> tuple[str | None, str]:

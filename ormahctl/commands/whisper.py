@@ -222,5 +222,3 @@ def feedback(session: Session, node_id: str, signal: int, explicit: bool, event:
         render.note("it takes the place of the opposite, said of the same whisper")
     if done.review:
         render.note("the question about this memory is answered by it")
-    if done.stored:
-        render.note("another git operation is under way in the vault; the judgement is safe and its commit follows")

@@ -50,15 +50,13 @@ def print_done(verb: str, short_id: str, commit: str | None) -> None:
     render.out(f"{verb} {render.paint(short_id, 'bold')}{back}")
 
 
-def told(redacted: Sequence[str], demoted: Sequence[str], *, stored: bool) -> None:
+def told(redacted: Sequence[str], demoted: Sequence[str]) -> None:
     if redacted:
         kinds = ", ".join(sorted(set(redacted)))
         render.note(f"taken out before anything was written: {kinds}", label="secret", colour="red")
     if demoted:
         ids = ", ".join(name[:8] for name in demoted)
         render.note(f"core is full; moved to working: {ids}")
-    if stored:
-        render.note("another git operation is under way in the vault; the memory is safe and its commit follows")
 
 
 def close_to(near: Sequence[Near], newer: str) -> None:
@@ -90,12 +88,12 @@ def written(session: Session, done: WriteResult, verb: str, *, before: NodeResul
         node = fields(before) if before is not None else _now(session, done.node_id)
         render.emit(
             node
-            | {"changed": done.changed, "commit": done.commit, "op": done.op, "stored": done.stored}
+            | {"changed": done.changed, "commit": done.commit, "op": done.op}
             | {"redacted": done.redacted, "demoted": done.demoted, "degraded": done.degraded, "near": done.near}
         )
         return
     print_done(verb if done.changed else "nothing to change in", done.short_id, done.commit)
-    told(done.redacted, done.demoted, stored=done.stored)
+    told(done.redacted, done.demoted)
 
 
 def _now(session: Session, node_id: str) -> dict[str, Any]:
@@ -186,14 +184,14 @@ def remember(
         render.emit(
             fields
             | more
-            | {"existing": done.existing, "stored": done.stored, "degraded": done.degraded}
+            | {"existing": done.existing, "degraded": done.degraded}
             | {"near": done.near, "replaced": done.replaced}
         )
         return
     print_done("known already:" if done.existing else "remembered", done.short_id, done.commit)
     if verbose:
         _print_context(done)
-    told(done.redacted, done.demoted, stored=done.stored)
+    told(done.redacted, done.demoted)
     if space_ is not None:
         new_space(session, space_)
 

@@ -22,8 +22,6 @@ STATUS: Final = {
     "incompatible": 502,
 }  # fmt: skip
 """{error code: HTTP status}."""
-STORED: Final = 202
-"""HTTP status for the error `vault_busy` if its data has `stored`: the write is durable, and its commit follows."""
 WRONG_KIND: Final = "unsupported_media_type"
 BODY_BYTES: Final = 16_000_000
 """Largest body of a request in bytes: about what a frame to the daemon may hold."""
@@ -36,15 +34,12 @@ PROGRAM: Final = "http"
 PERSON: Final = "person"
 
 
-def as_json(value: Any, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(value), status, media_type="application/json")
+def as_json(value: Any) -> Response:
+    return Response(msgspec.json.encode(value), media_type="application/json")
 
 
 def answer_error(error: OrmahError) -> Response:
-    """Return the HTTP response for an error of the daemon. Its status is `STORED` if the change is durable and only
-    its commit is due."""
-    if error.code == "vault_busy" and error.data.get("stored"):
-        return as_json({"text": error.message, **error.data}, STORED)
+    """Return the HTTP response for an error of the daemon."""
     shown = ErrorBody(code=error.code, message=error.message, hint=error.hint, data=dict(error.data))
     return error_response(415 if error.data.get("reason") == WRONG_KIND else STATUS.get(error.code, 500), shown)
 

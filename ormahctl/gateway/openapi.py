@@ -26,17 +26,9 @@ class ErrorAnswer(msgspec.Struct):
     error: ErrorBody
 
 
-class StoredAnswer(msgspec.Struct):
-    """The write is durable, and its commit follows when another program frees git."""
-
-    text: str
-    stored: bool = True
-    node_id: str | None = None
-
-
 def description(url: str) -> dict[str, Any]:
     """Return the OpenAPI document (3.1) for the routes at `url`."""
-    shapes: set[type] = {ErrorAnswer, StoredAnswer, Conversation, Ingested, *(one.params for one in ROUTES), *(one.result for one in ROUTES)}  # fmt: skip
+    shapes: set[type] = {ErrorAnswer, Conversation, Ingested, *(one.params for one in ROUTES), *(one.result for one in ROUTES)}  # fmt: skip
     ordered = sorted(shapes, key=lambda shape: shape.__name__)
     _, schemas = msgspec.json.schema_components(ordered, ref_template=REFERENCE)
     paths: dict[str, dict[str, Any]] = {}
@@ -89,8 +81,6 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
     else:
         other = {meaning: name for name, meaning in route.query.items()}
         in_query = [(other.get(name, name), one) for name, one in properties.items()]
-    if route.verb != "GET":
-        found["responses"]["202"] = _answer(_reference(StoredAnswer))
     queried = {other.get(name, name) for name in required} if route.verb != "POST" else set()
     found["parameters"] = in_path + [
         {"name": name, "in": "query", "required": name in queried, "schema": _plain(one)} for name, one in in_query

@@ -73,12 +73,10 @@ class SeenNote(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """The result of a transaction. `op` and `commit` are None if nothing changed. `stored`: whether the change is
-    durable but not committed yet, because git is busy; then only `commit` is None."""
+    """The result of a transaction. `op` and `commit` are None if nothing changed."""
 
     op: str | None
     commit: str | None
-    stored: bool
 
 
 def refuse_source(*rows: NodeRow) -> None:
@@ -156,21 +154,13 @@ def commit(
     run: str | None = None,
     fill: Callable[[Transaction], None],
 ) -> Outcome:
-    """Run one transaction and return its outcome; `fill` adds the changes to it. A change that is durable but waits
-    for git raises no error (see `Outcome.stored`)."""
+    """Run one transaction and return its outcome; `fill` adds the changes to it."""
     tx = ormah.vault.transaction(
         subject, kind=kind, source=caller.source, body=body, run=run, person=caller.source == PERSON
     )
-    try:
-        with tx:
-            fill(tx)
-    except VaultBusy as exc:
-        if not exc.data.get("stored"):
-            raise
-        return Outcome(tx.op, None, stored=True)
-    if tx.committed is None:
-        return Outcome(None, None, stored=False)
-    return Outcome(tx.op, tx.committed.commit, stored=False)
+    with tx:
+        fill(tx)
+    return Outcome(tx.op, tx.committed.commit) if tx.committed else Outcome(None, None)
 
 
 def clean(ormah: Ormah, text: str | None, found: list[str]) -> str | None:

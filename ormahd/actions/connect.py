@@ -74,6 +74,6 @@ def connect(
             fill=lambda tx: tx.put(seen.path, edited, node_id=source_id, expect=seen.digest),
         )  # fmt: skip
         return WriteResult(f"{verb}ed: {ends}", source_id, short_id(source_id), seen.path, done.commit, done.op, True, found, [],
-                       done.stored, ormah.degraded())  # fmt: skip
+                       ormah.degraded())  # fmt: skip
 
     return amending(ormah, attempt)

@@ -106,7 +106,7 @@ def _attempt(ormah: Ormah, row: NodeRow, logged: Logged, signal: int, source: So
     if before is not None:
         text += " It takes the place of the opposite."
     return FeedbackResult(text, row.id, short_id(row.id), logged.event, signal, source, True, before is not None, False, "",
-                  done.commit, done.op, done.stored, ormah.degraded())  # fmt: skip
+                  done.commit, done.op, ormah.degraded())  # fmt: skip
 
 
 def _judgement(ormah: Ormah, node_id: str, logged: Logged, signal: int, source: Source) -> Judgement:

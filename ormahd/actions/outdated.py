@@ -89,7 +89,7 @@ def superseded_by(
         )  # fmt: skip
         rest = _no_longer(parted)
         text = f"Superseded: {title} (id: {older.id}), by {name(newer)}. It no longer shows up in recall.{rest}"
-        return WriteResult(text, older.id, older.short_id, older.path, done.commit, done.op, True, found, [], done.stored,
+        return WriteResult(text, older.id, older.short_id, older.path, done.commit, done.op, True, found, [],
                        ormah.degraded())  # fmt: skip
 
     return amending(ormah, attempt)
@@ -214,7 +214,7 @@ def outdated(
             fill=lambda tx: tx.put(seen.path, edited, node_id=node_id, expect=seen.digest),
         )  # fmt: skip
         text = f"Outdated: {name} (id: {node_id}). It no longer shows up in recall."
-        return WriteResult(text, node_id, short_id(node_id), seen.path, done.commit, done.op, True, found, [], done.stored,
+        return WriteResult(text, node_id, short_id(node_id), seen.path, done.commit, done.op, True, found, [],
                        ormah.degraded())  # fmt: skip
 
     return amending(ormah, attempt)
@@ -238,7 +238,7 @@ def _valid_again(ormah: Ormah, node_id: str, caller: Caller) -> WriteResult:
 
     done = commit(ormah, f"Valid again: {name}", kind=Kind.OUTDATED, caller=caller, fill=fill)
     return WriteResult(f"Valid again: {name} (id: {node_id}).{_no_longer(parted)}", node_id, short_id(node_id), seen.path, done.commit, done.op,
-                       True, [], [], done.stored, ormah.degraded())  # fmt: skip
+                       True, [], [], ormah.degraded())  # fmt: skip
 
 
 def _parted(ormah: Ormah, older_id: str, now: datetime, *, but: str | None = None) -> list[tuple[SeenNote, bytes]]:
@@ -320,7 +320,7 @@ def forget(ormah: Ormah, node_id: str, caller: Caller) -> WriteResult:
 
         done = commit(ormah, f"Forget: {name}", kind=Kind.FORGET, caller=caller, fill=fill)
         text = f"Forgotten: {name} (id: {node_id}). Git keeps it: op {done.op}"
-        return WriteResult(text, node_id, short_id(node_id), seen.path, done.commit, done.op, stored=done.stored,
+        return WriteResult(text, node_id, short_id(node_id), seen.path, done.commit, done.op,
                        degraded=ormah.degraded())  # fmt: skip
 
     return amending(ormah, attempt)

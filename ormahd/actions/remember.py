@@ -210,8 +210,8 @@ def remember(
         but = [row.id for row in older]
         close = at_best(lambda: nearby(ormah, drawn.near, written, request.space, but=but))
         return RememberResult(
-            _prose(node_id, name, views, demoted, found, done.stored, older, close), node_id, short_id(node_id), path,
-            done.commit, done.op, request.space, views, found, [row.id for row in demoted], stored=done.stored,
+            _prose(node_id, name, views, demoted, found, older, close), node_id, short_id(node_id), path,
+            done.commit, done.op, request.space, views, found, [row.id for row in demoted],
             degraded=ormah.degraded(), near=close, replaced=[row.id for row in older],
         )  # fmt: skip
 
@@ -242,7 +242,7 @@ def _known_replaces(ormah: Ormah, known: RememberResult, older: Sequence[NodeRow
     last = next((one for one in reversed(written) if one.changed), written[-1])
     return structs.replace(
         known, text="\n".join([known.text, *(one.text for one in written)]), commit=last.commit, op=last.op,
-        stored=any(one.stored for one in written), replaced=[one.node_id for one in written],
+        replaced=[one.node_id for one in written],
     )  # fmt: skip
 
 
@@ -282,13 +282,10 @@ def _prose(
     links: list[Edge],
     demoted: list[NodeRow],
     found: list[str],
-    stored: bool,
     older: Sequence[NodeRow],
     near: Sequence[Near],
 ) -> str:
     lines = [f"Remembered: {name} (id: {node_id})"]
-    if stored:
-        lines.append("Another git operation is under way in the vault; the memory is safe and its commit follows.")
     lines += [f"Replaced: {headline(row.title, row.content)} ({row.short_id})" for row in older]
     lines += [f"Linked: {edge.edge} {edge.title} ({edge.short_id}, {edge.weight:.0%})" for edge in links]
     lines += [

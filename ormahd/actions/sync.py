@@ -96,7 +96,7 @@ def one_at_a_time(ormah: Ormah) -> Iterator[None]:
     another sync does not end in time."""
     state = ormah.syncing
     if not state.busy.acquire(timeout=ormah.settings.sync.timeout_seconds):
-        raise VaultBusy("another sync is under way", hint="see: ormahctl status", data={"stored": False})
+        raise VaultBusy("another sync is under way", hint="see: ormahctl status")
     try:
         if state.stopping.is_set():
             raise Unavailable("the daemon is stopping", hint="sync again when it is up")
@@ -168,7 +168,6 @@ def _rounds(
     raise VaultBusy(
         f"the remote {remote.name} keeps moving: others push faster than we can join",
         hint="everything is safe here; sync again in a while",
-        data={"stored": False},
     )
 
 

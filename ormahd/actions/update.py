@@ -129,7 +129,7 @@ def update(ormah: Ormah, node_id: str, change: Update, caller: Caller) -> WriteR
         lines += told(others, short_id(node_id))
         return WriteResult(
             "\n".join(lines), node_id, short_id(node_id), seen.path, done.commit, done.op, True, found,
-            [row.id for row in demoted], done.stored, ormah.degraded(), others,
+            [row.id for row in demoted], ormah.degraded(), others,
         )  # fmt: skip
 
     return amending(ormah, attempt)

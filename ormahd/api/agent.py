@@ -42,8 +42,6 @@ class RememberResult(Result):
     redacted: list[str] = []
     demoted: list[str] = []
     existing: bool = False
-    stored: bool = False
-    """True with `commit` null: git was busy; the write is durable, and its commit follows."""
     degraded: list[str] = []
     near: list[Near] = []
     """Existing memories that are close in meaning; the new memory may replace one of them."""
@@ -239,7 +237,6 @@ class WriteResult(Result):
     changed: bool = True
     redacted: list[str] = []
     demoted: list[str] = []
-    stored: bool = False
     degraded: list[str] = []
     near: list[Near] = []
     """After an `agent.update` of the content: as in `RememberResult`."""

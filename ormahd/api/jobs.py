@@ -149,8 +149,7 @@ class ResolveProposalParams(Params):
 
 
 class ResolveProposalResult(Result):
-    """The result of a decision. `status`: approved or rejected. `commit` null: nothing was left to do, or git is busy
-    and the commit follows (`stored`)."""
+    """The result of a decision. `status`: approved or rejected. `commit` null: nothing was left to do."""
 
     text: str
     proposal_id: str
@@ -159,7 +158,6 @@ class ResolveProposalResult(Result):
     nodes: list[str]
     op: str | None
     commit: str | None
-    stored: bool
     degraded: list[str]
 
 

@@ -88,6 +88,4 @@ class FeedbackResult(Result):
     """What changes from now on, for example "Silent for prompts like this from now on", as a sentence."""
     commit: str | None = None
     op: str | None = None
-    stored: bool = False
-    """True with `commit` null: git was busy; the judgement is durable, and its commit follows."""
     degraded: list[str] = []

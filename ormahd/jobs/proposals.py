@@ -307,7 +307,7 @@ class Proposals:
             done, said = self._approve(row, caller, choice)
         book.done(self._ormah.state, row.id, verdict, done.op)
         return ResolveProposalResult(
-            f"{row.action}: {said}", row.id, row.type, verdict, list(row.nodes), done.op, done.commit, done.stored,
+            f"{row.action}: {said}", row.id, row.type, verdict, list(row.nodes), done.op, done.commit,
             self._ormah.degraded(),
         )  # fmt: skip
 

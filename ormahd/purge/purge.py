@@ -141,7 +141,6 @@ def rewrite(vault: Vault, forgotten: Forgotten, taken: Callable[[str], bool], pr
         raise VaultBusy(
             "today's files hold it again; it is forgotten, but its history is not rewritten yet",
             hint="repeat the command",
-            data={"stored": False},
         )
 
     progress(0, 0, "packing")
@@ -173,9 +172,7 @@ def rewrite(vault: Vault, forgotten: Forgotten, taken: Callable[[str], bool], pr
     shutil.copy2(git.git_dir / "index.lock", clone.git_dir / "index.lock")
     os.sync()
     if before_refs != Store(git.git_dir).refs():
-        raise VaultBusy(
-            "another git moved a branch or tag meanwhile", hint="repeat the command", data={"stored": False}
-        )
+        raise VaultBusy("another git moved a branch or tag meanwhile", hint="repeat the command")
 
 
 def _tree_and_count(clone: Store, branch: str) -> tuple[str, int]:

@@ -34,7 +34,6 @@ def withheld(why: str | None) -> VaultBusy:
     return VaultBusy(
         f"nothing can be committed in the vault: {why}; nothing was changed",
         hint="finish or abort the other git operation, and repeat",
-        data={"stored": False},
     )
 
 

@@ -113,7 +113,7 @@ def test_while_git_is_held_nothing_happens_and_nothing_follows(house: House, wha
         done = house.ctl("--json", "undo", op)
         assert done.returncode == 75
         error = json.loads(done.stderr)["error"]
-        assert (error["code"], error["data"]["stored"]) == ("vault_busy", False)
+        assert error["code"] == "vault_busy"
         assert not list((house.vault / ".ormah/intent").glob("*.json"))
     finally:
         blocker.rmdir() if what == "rebase-merge" else blocker.unlink()

@@ -33,7 +33,7 @@ def test_approved_it_is_done_in_one_commit_with_the_decision(house: House, actio
     house.go(hours=1)
     row = only(house)
     done = house.proposals.resolve(row.id[:8], action, caller)
-    assert (done.status, done.type, done.nodes, done.stored) == ("approved", "merge", [one, two], False)
+    assert (done.status, done.type, done.nodes) == ("approved", "merge", [one, two])
     assert done.text == "Tag “Memory number 00” as asked: approved"
     decided, begun = house.git("log", "--format=%H %s", f"{start}..HEAD").splitlines()
     assert decided.split(" ", 1)[0] == done.commit

@@ -84,13 +84,9 @@ def test_spaces_of_a_call(desk: Desk, tmp_path: Path) -> None:
     assert desk.ctl("remember", "x", "--global", "--space", "y").returncode == 2
 
 
-def test_what_is_known_already_and_what_waits_for_git(desk: Desk) -> None:
+def test_what_is_known_already(desk: Desk) -> None:
     desk.answers["agent.remember"] = remembered(existing=True, commit=None)
     assert desk.ctl("remember", "x").stdout.startswith("known already: 97acbe8e")
-    desk.answers["agent.remember"] = remembered(stored=True, commit=None)
-    done = desk.ctl("remember", "x")
-    assert done.returncode == 0
-    assert "the memory is safe and its commit follows" in done.stderr
 
 
 # ---------------------------------------------------------------- recall, show

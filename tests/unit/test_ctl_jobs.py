@@ -163,7 +163,7 @@ def test_q_ends_the_review(desk: Desk) -> None:
 def resolved(params: api.ResolveProposalParams) -> api.Result:
     return api.ResolveProposalResult(
         text=f"{params.proposal_id}: {params.action}", proposal_id=params.proposal_id, type="merge", status="approved", nodes=[A],
-        op="op", commit=None if params.proposal_id == "cccc" else "c" * 40, stored=params.proposal_id == "cccc", degraded=[],
+        op="op", commit=None if params.proposal_id == "cccc" else "c" * 40, degraded=[],
     )  # fmt: skip
 
 
@@ -172,7 +172,6 @@ def test_each_is_decided_on_by_itself(desk: Desk) -> None:
     done = desk.ctl("review", "approve", "bbbb", "cccc", "bbbb", "--keep", "both")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["bbbb: approved, undo: ormahctl undo cccccccc", "cccc: approved"]
-    assert "git is busy" in done.stderr
     assert [(one.action, one.keep) for one in desk.params("agent.resolve_proposal")] == [("approved", "both")] * 2
     assert [one["proposal_id"] for one in json.loads(desk.ctl("--json", "review", "approve", "bbbb").stdout)] == [
         "bbbb"

@@ -139,9 +139,8 @@ def test_a_join_is_refused_while_git_is_held_and_does_not_happen_later(two: Two)
     other.store({"a.md": note("ours", A)})
     one.sync()
     (other.root / ".git/index.lock").touch()
-    with pytest.raises(VaultBusy) as caught:
+    with pytest.raises(VaultBusy):
         other.join()
-    assert not caught.value.data["stored"]
     (other.root / ".git/index.lock").unlink()
     assert waiting(other.root) == []
     settle(other, one)
