@@ -42,12 +42,12 @@ def agreed(session: Session, found: PastResult) -> bool:
 def describe(found: PastResult) -> None:
     """Print where past sessions are, how many, and how large."""
     rows = [
-        [one.agent or "-", one.path, f"{one.files:,}", render.size(one.bytes), one.trouble or f"{one.fresh:,}"]
+        [one.path, f"{one.files:,}", render.size(one.bytes), one.trouble or f"{one.fresh:,}"]
         for one in found.folders
         if one.exists
     ]
     if rows:
-        render.table(["agent", "folder", "files", "size", "to read"], rows, right=[2, 3, 4])
+        render.table(["folder", "files", "size", "to read"], rows, right=[1, 2, 3])
     if not found.files:
         looked = ", ".join(render.line(one.path) for one in found.folders)
         render.out("nothing new: all of it was read before" if rows else f"there is no transcript in {looked}")

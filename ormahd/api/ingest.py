@@ -114,8 +114,6 @@ class PastParams(Params):
 
 
 class PastFolder(Result):
-    agent: str
-    """`claude-code`, `codex`, `gemini`, or `` for a folder that the caller named."""
     path: str
     files: int = 0
     bytes: int = 0

@@ -157,11 +157,11 @@ def past(ormah: Ormah, folders: list[str]) -> PastResult:
         if not Path(named).is_absolute():
             raise BadRequest(f"'{named[:200]}' is no absolute path")
         refuse_ours(ormah, Path(named))
-    places = [("", Path(named)) for named in folders] or paths.transcript_folders()
+    places = [Path(named) for named in folders] or [place for _, place in paths.transcript_folders()]
     found: list[PastFolder] = []
     fresh: dict[str, tuple[int, int]] = {}
-    for agent, folder in places:
-        one = PastFolder(agent, str(folder), exists=folder.exists(), trouble=unreadable(folder))
+    for folder in places:
+        one = PastFolder(str(folder), exists=folder.exists(), trouble=unreadable(folder))
         found.append(one)
         for file in walk(folder, ours(ormah)) if one.exists and not one.trouble else ():
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,12 @@ class Hand:
             self.house.stop()
 
     def git(self, *words: str, status: int = 0) -> str:
-        done = self.run(*words)
+        """Run git, again while the daemon holds its lock for a moment, as a person does; what it printed."""
+        for _ in range(20):
+            done = self.run(*words)
+            if "index.lock': File exists" not in done.stderr:
+                break
+            time.sleep(0.1)
         assert done.returncode == status, f"git {' '.join(words)}: {done.stdout}{done.stderr}"
         return done.stdout + done.stderr
 

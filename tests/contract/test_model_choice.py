@@ -29,7 +29,7 @@ def test_a_model_from_a_folder_is_loaded_and_then_set(tmp_path: Path) -> None:
     (home / "config_home" / "ormah").mkdir(parents=True)
     file = home / "config_home" / "ormah" / "config.toml"
     file.write_text("# mine\n[vectors]\nexact_pieces = 9  # nine\n")
-    assert ctl(home, "model").startswith("all-MiniLM-L6-v2: ONNX Runtime ")
+    assert ctl(home, "model").startswith("all-MiniLM-L6-v2: onnx ")
 
     missing = ctl(home, "model", "use", "mine/e5-tiny", fails=69)
     assert "not on this machine" in missing
