@@ -59,7 +59,7 @@ def test_it_is_foretold_what_comes_and_nothing_is_done(tmp_path: Path) -> None:
         assert [Path(file).name for file in found.files][:2] == ["s11.jsonl", "s10.jsonl"]
         assert found.bytes == sum(file.stat().st_size for file in folder.iterdir())
         claude, *others = found.folders
-        assert (claude.agent, claude.files, claude.fresh, claude.trouble) == ("claude-code", 12, 12, None)
+        assert (claude.files, claude.fresh, claude.trouble) == (12, 12, None)
         assert not any(one.exists for one in others)
         assert past(ormah, [str(folder)]).files == found.files
         assert archived(ormah) == []
