@@ -135,6 +135,7 @@ def test_lists_and_decisions(web: Web) -> None:
     undone = web.ask("POST", f"/agent/merges/{merges[0]['id'][:20]}/undo")
     assert isinstance(undone["text"], str)
     assert web.ask("GET", "/agent/insights").keys() >= {"evolutions", "tensions"}
+    web.ask("POST", f"/agent/update/{remember(web, 'The audit names changes')}", {"tags": ["sea"]})
     assert {one["operation"] for one in web.ask("GET", "/agent/audit?limit=100")["entries"]} >= {"update"}
 
 
