@@ -227,8 +227,8 @@ def of_key(state: State, key: str) -> StoredProposal | None:
 
 
 def rows(state: State, statuses: Collection[str] = STATUSES) -> list[StoredProposal]:
-    """Return the proposals with one of these statuses, oldest first; those of the same time are ordered by id."""
-    query = f"SELECT {_COLUMNS} FROM proposal WHERE status IN ({sql.marks(statuses)}) ORDER BY created, id"  # noqa: S608 - marks
+    """Return the proposals with one of these statuses, oldest first."""
+    query = f"SELECT {_COLUMNS} FROM proposal WHERE status IN ({sql.marks(statuses)}) ORDER BY created, rowid"  # noqa: S608 - marks
     with state.transaction() as db:
         return [_row(row) for row in db.execute(query, tuple(statuses))]
 

@@ -28,7 +28,7 @@ CREATE TABLE whisper_event (    -- one row a prompt, silent ones too
     prompt TEXT NOT NULL,       -- redacted
     vector BLOB,                -- float32, unit
     model TEXT
-) WITHOUT ROWID;
+);
 CREATE INDEX whisper_event_time ON whisper_event (time, space);
 CREATE TABLE whisper_log (      -- its candidates, injected or held back
     id INTEGER PRIMARY KEY,
@@ -116,7 +116,7 @@ CREATE TABLE proposal (
     created TEXT NOT NULL,
     resolved TEXT,
     op TEXT                     -- of the commit that came of it
-) WITHOUT ROWID;
+);
 CREATE INDEX proposal_status ON proposal (status, created);
 CREATE TABLE receipt (          -- two-phase maintenance: what was handed out
     id TEXT PRIMARY KEY,

@@ -367,7 +367,7 @@ def prompts(state: State, *, since: datetime | None, before: datetime | None, sp
         values.append(None if space.casefold() == GLOBAL else space)
     select = (
         "SELECT event, time, agent, session_id, space, outcome, milliseconds, prompt FROM whisper_event "
-        f"WHERE {' AND '.join(conditions)} ORDER BY time DESC, event LIMIT ?"
+        f"WHERE {' AND '.join(conditions)} ORDER BY time DESC, rowid DESC LIMIT ?"
     )
     with state.transaction() as db:
         rows = db.execute(select, (*values, limit)).fetchall()
@@ -392,7 +392,7 @@ def last(state: State, *, spoken: str) -> LoggedPrompt | None:
     """Return the last prompt for which memories were whispered (`spoken`: the name of that outcome)."""
     select = (
         "SELECT event, time, agent, session_id, space, outcome, milliseconds, prompt FROM whisper_event "
-        "WHERE outcome = ? ORDER BY time DESC LIMIT 1"
+        "WHERE outcome = ? ORDER BY time DESC, rowid DESC LIMIT 1"
     )
     with state.transaction() as db:
         row = db.execute(select, (spoken,)).fetchone()
