@@ -50,23 +50,13 @@ def _command(command: click.Command, path: str) -> Iterator[str]:
 
 
 def _options(command: click.Command, context: click.Context) -> str:
-    """Return the table of a command's own options, without `--json` and `--help`; empty where there are none."""
+    """Return the list of a command's own options, without `--json` and `--help`; empty where there are none."""
     records = [
         option.get_help_record(context)
         for option in command.params
         if isinstance(option, click.Option) and option.name not in {"json", "help"}
     ]
-    rows = [f"| `{names}` | {text} |\n" for names, text in filter(None, records)]
-    return (
-        "| option | what it does |\n|---|---|\n" + "".join(row.replace("\n", " ") + "\n" for row in map(_row, rows))
-        if rows
-        else ""
-    )
-
-
-def _row(row: str) -> str:
-    names, text = re.fullmatch(r"\| `(.*?)` \| (.*) \|\n", row, re.DOTALL).groups()  # type: ignore[union-attr]
-    return f"| `{names.replace('|', chr(92) + '|')}` | {text.replace('|', chr(92) + '|')} |"
+    return "".join(f"- `{names}`: {' '.join(text.split())}\n" for names, text in filter(None, records))
 
 
 if __name__ == "__main__":

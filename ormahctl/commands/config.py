@@ -44,10 +44,9 @@ class SettingVerb(Verb):
 def config(session: Session, what: str, key: str | None, value: str | None) -> int:
     """Print the settings.
 
-    `show`: all settings, with those that you set first, and where each was set; with KEY only one setting
-    (`whisper.archive_gate`) or a group (`whisper`). `set`: write KEY with VALUE into the configuration file; the daemon
-    reads it when it starts. `default`: a commented file with all defaults. `check`: errors in
-    the configuration file and the environment.
+    `show`: all settings and their origins, or those of KEY (`whisper.archive_gate`, or a group such as `whisper`).
+    `set`: write KEY with VALUE into the configuration file. `default`: a commented file with all defaults. `check`:
+    errors in the configuration file and the environment.
     """
     context = click.get_current_context()
     if what == "set":

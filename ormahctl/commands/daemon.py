@@ -33,11 +33,10 @@ SECONDS = 10.0
     short_help="Show how Ormah is doing.",
     example="ormahctl status\normahctl status --verbose\normahctl --json status | jq .phase",
 )
-@click.option("--verbose", is_flag=True, help="Also all numbers of models, sources, processes, memories and whispers.")
+@click.option("--verbose", is_flag=True, help="Also all numbers.")
 @pass_session
 def status(session: Session, verbose: bool) -> None:
-    """Show the daemon's phase, the vault, what waits for you, and what does not work. Exit status 69 if the daemon does not
-    answer."""
+    """Show the daemon's phase, the vault, what waits for you, and what does not work. Exit status 69 if the daemon is down."""
     session.starts = False
     health = session.client.call("admin.health", NoParams(), HealthResult, timeout=SECONDS)
     stats = session.client.call("admin.stats", NoParams(), StatsResult) if verbose else None
@@ -134,10 +133,7 @@ def _line(name: str, text: str) -> None:
 @click.command(cls=Verb, short_help="Start the daemon.", example="ormahctl up")
 @pass_session
 def up(session: Session) -> None:
-    """Start the daemon, and return when it answers. A running daemon is left alone.
-
-    If it is installed as a service, systemd or launchd starts it; otherwise it runs detached from the terminal.
-    """
+    """Start the daemon, as a service if it is installed as one, and return when it answers."""
     socket = session.socket_path
     started = supervise.start(socket, flag=session.socket)
     hello = started.hello
@@ -159,9 +155,9 @@ def up(session: Session) -> None:
 @click.command(cls=Verb, short_help="Stop the daemon.", example="ormahctl down")
 @pass_session
 def down(session: Session) -> None:
-    """Stop the daemon and its gateway, and return when they have stopped. Running requests finish first.
+    """Stop the daemon and its gateway. Running requests finish first.
 
-    It stays down until `ormahctl up` or the next boot: no command and no agent starts it automatically.
+    It stays down until `ormahctl up` or the next boot: no command and no agent starts it.
     """
     socket = session.socket_path
     reach.stop(socket)
@@ -188,8 +184,7 @@ def _mark(socket: Path) -> bool:
 @click.command(cls=Verb, short_help="Stop the daemon and start it again.", example="ormahctl restart")
 @pass_session
 def restart(session: Session) -> None:
-    """Stop the daemon and start it again, for example after an update or a change of the settings. If it is down, it is
-    started. If the settings are invalid, the running daemon is left alone."""
+    """Stop the daemon and start it again, or start it if it is down. If the settings are invalid, nothing is stopped."""
     socket = session.socket_path
     before = supervise.version(socket)
     if before is not None:

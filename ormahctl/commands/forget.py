@@ -36,11 +36,10 @@ DECLINED = 1
 @click.option("--yes", is_flag=True, help="With --purge: do not ask.")
 @pass_session
 def forget(session: Session, node_id: str | None, purge: bool, texts: tuple[str, ...], dry_run: bool, yes: bool) -> int:
-    """Remove the note of the memory ID. It does not ask, because git keeps the note and `ormahctl undo` restores it.
+    """Remove the note of the memory ID. It does not ask, because `ormahctl undo` restores it.
 
-    With --purge the memory is removed from the whole history of the vault, from the index and from the state, for
-    secrets and privacy. Links to it in other files are removed too. Copies in other repositories and backups are not
-    reached: the command names the remotes, and the commands to type.
+    With --purge the memory is removed from the whole history, the index and the state, with all links to it. Other
+    clones and backups are not reached: the command names the remotes, and the commands to type.
     """
     if purge:
         return _purge(session, node_id, [_text(one) for one in texts], dry_run, yes)

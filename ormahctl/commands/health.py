@@ -43,14 +43,11 @@ _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
     excludes=[("--judge", "--fix")],
 )
 @click.option("--fix", is_flag=True, help="Fix what needs no decision.")
-@click.option("--judge", is_flag=True, help="Ask the judge of the jobs one question, and show what came.")
+@click.option("--judge", is_flag=True, help="Ask the judge (jobs.judge) a test question, and show its answer and cost.")
 @pass_session
 def doctor(session: Session, fix: bool, judge: bool) -> int:
-    """Check vault, index, git and models, also while the daemon is down.
-
-    `--judge` asks the judge (`jobs.judge`) a question that holds nothing of yours, and shows the answer and what it cost.
-
-    Exit status 1 if there is an error or a warning, or if the judge's answer cannot be used.
+    """Check vault, index, git and models, also while the daemon is down. Exit status 1 if there is an error or a warning,
+    or if the judge's answer cannot be used.
     """
     if judge:
         return test_judge(session)
@@ -127,7 +124,7 @@ def verify(session: Session) -> int:
 @click.command(cls=Verb, short_help="Rebuild the index from the vault.", example="ormahctl rebuild")
 @pass_session
 def rebuild(session: Session) -> None:
-    """Rebuild the index from the vault. Nothing can be lost, and searches continue meanwhile."""
+    """Rebuild the index from the vault. Searches continue meanwhile."""
     with Bar("rebuilding") as bar:
         done = session.client.call(
             "admin.rebuild", NoParams(), RebuildResult, on_progress=lambda at: _draw(bar, at), timeout=LONG_SECONDS
@@ -151,7 +148,7 @@ SECONDS = 5.0
 @click.command(cls=Verb, short_help="Print the last lines of the log.", example="ormahctl logs")
 @pass_session
 def logs(session: Session) -> None:
-    """Print the last lines of the daemon's log, also while it is down. Its path is printed on stderr, for `tail -F`."""
+    """Print the last lines of the daemon's log, and its path (on stderr)."""
     file = _log_file(session)
     try:
         with file.open(encoding="utf-8", errors="replace") as stream:

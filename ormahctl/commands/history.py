@@ -140,9 +140,8 @@ def history(
 ) -> None:
     """List the changes to the vault, newest first; or the versions of the memory ID; or show one change.
 
-    Each line of the list has time, commit, kind, source and subject. With an ID (also of a forgotten memory), it lists
-    every version of the memory with the reason and the differences. `show COMMIT` prints everything that a change did, and
-    `ormahctl undo COMMIT` takes it back.
+    With an ID (also of a forgotten memory), it lists every version with the reason and the differences. `show COMMIT`
+    prints everything that a change did.
     """
     narrowed = any(value is not None for value in (job, since, before))
     if words[:1] == ("show",):

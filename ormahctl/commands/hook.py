@@ -59,10 +59,7 @@ class HookVerb(Verb):
 )  # fmt: skip
 @pass_session
 def hook(session: Session, event: str, harness: str, deadline: int) -> None:
-    """Answer EVENT of an agent's harness: reads its JSON from stdin, and prints the answer for the harness, or nothing.
-
-    It never fails: the exit status is always 0.
-    """
+    """Answer EVENT of an agent's harness: reads its JSON from stdin, and prints the answer, or nothing. It never fails."""
     from ormahctl.shim import prompt
 
     if _typed():

@@ -69,9 +69,7 @@ NO_FORMAT = "no format that is read: Claude Code, Codex, Gemini CLI, ChatGPT, Cl
     "--as", "kind", type=OneOf(["conversation", "document"]), help="What it is, if it is taken for the other."
 )
 @click.option("--space", metavar="S", help="The space of a document's memories, or 'global'.  [default: its project]")
-@click.option(
-    "--backfill", "past", is_flag=True, help="Archive all past sessions of Claude Code, Codex and Gemini CLI."
-)
+@click.option("--backfill", "past", is_flag=True, help="Archive all past sessions of the agents.")
 @click.option("--stop", "stops", is_flag=True, help="Stop the backfill that a set-up began.")
 @pass_session
 def ingest(
@@ -79,15 +77,12 @@ def ingest(
 ) -> int:
     """Read conversations into the archive of sessions, and sections of documents into memories.
 
-    Conversations are transcripts of Claude Code, Codex and Gemini CLI, the exports of ChatGPT and Claude.ai (a zip, a
-    folder or a file), and text with `User:` and `Assistant:` at the start of lines. `ormahctl recall --sessions` searches
-    them. Documents are all other texts, markdown and PDFs: each section becomes a memory, a copy
-    (`ormahctl sources` finds files in place).
-    The ending of its name tells what a file is, and the content of a text. Secrets are redacted first. An interrupted command can be repeated: what
-    is known is skipped.
+    Conversations are transcripts of Claude Code, Codex and Gemini CLI, exports of ChatGPT and Claude.ai, and text with
+    `User:` and `Assistant:` at the start of lines; `ormahctl recall --sessions` searches them. All other texts and PDFs
+    are documents: each section becomes a memory. Secrets are redacted first. Known texts are skipped, so an interrupted
+    command can be repeated.
 
-    `--backfill` finds past sessions in the folders of the agents, says how many there are, and archives them, the newest
-    first. With DIR it looks there.
+    `--backfill` finds past sessions in the folders of the agents (or in DIR), and archives them, the newest first.
 
     Exit status 2 if a file could not be read, or has an unknown format.
     """

@@ -43,10 +43,10 @@ ALL = "all"
 @click.option("--force", is_flag=True, help="With run: ignore the limits of a run.")
 @pass_session
 def jobs(session: Session, words: tuple[str, ...], dry_run: bool, force: bool) -> int:
-    """List the jobs; or run one (or all, in their order) now; or pause and resume them.
+    """List the jobs; or run one (or all) now; or pause and resume them.
 
-    A paused job does not run automatically until it is resumed, also after a restart. `ormahctl history --job NAME`
-    lists what a job changed, and `ormahctl undo` undoes it. Exit status 1 if a job failed.
+    A paused job does not run by itself until it is resumed. `ormahctl history --job NAME` lists what a job changed. Exit
+    status 1 if a job failed.
     """
     context = click.get_current_context()
     if not words:
@@ -155,9 +155,8 @@ BATCH_SECONDS = 600.0
 def maintenance(session: Session, words: tuple[str, ...]) -> None:
     """Print pairs and clusters of memories that wait for a verdict, as JSON; `apply` sends the verdicts.
 
-    Verdicts are a JSON object with the receipt and any of the lists edges, merges, consolidations and conflicts. A
-    question without a verdict counts as answered with no, and is not asked again. `ormahctl undo --run COMMIT` undoes
-    everything that was applied.
+    Verdicts are a JSON object with the receipt and any of the lists edges, merges, consolidations, conflicts and
+    extractions. A question without a verdict counts as answered with no. `ormahctl undo --run COMMIT` undoes all.
     """
     context = click.get_current_context()
     if words and (len(words) != 2 or words[0] != "apply"):

@@ -21,11 +21,7 @@ from ormahctl.session import Session, pass_session
 )
 @pass_session
 def mcp(session: Session) -> None:
-    """Serve an agent over the Model Context Protocol, on standard input and output, until its input ends.
-
-    An agent's program starts this; docs/mcp.md says how to tell it to. The first one starts the gateway, a process that
-    serves the sessions of all agents and ends when none was there for ten minutes.
-    """
+    """Serve an agent over the Model Context Protocol, on standard input and output. An agent's program starts this."""
     from ormahctl.shim.pump import serve
 
     if sys.stdin is not None and sys.stdin.isatty():

@@ -27,8 +27,8 @@ from ormahctl.session import Session, pass_session
 def model(session: Session, what: str | None, name: str | None) -> int:
     """Show the embedding model, or choose another one.
 
-    `use NAME` loads the model NAME, a folder or the name of a model whose files are on this machine, and sets it in the
-    configuration file. The daemon embeds all notes again after a restart. Nothing is downloaded.
+    `use NAME` loads the model NAME (a folder, or the name of a model whose files are on this machine) and sets it in the
+    configuration file. The daemon embeds all notes again after a restart.
     """
     if (what is None) != (name is None):
         raise click.UsageError("model use needs a NAME", click.get_current_context())

@@ -123,15 +123,10 @@ def recall(
     sessions: bool,
     explain: bool,
 ) -> int:
-    """Search the memories for QUERY, by words and by meaning; best first. The id of a memory, or its beginning, shows
-    that memory. Without QUERY: the newest memories, of every space and tier; with --sessions, the newest sessions.
+    """Search the memories for QUERY, by words and by meaning; best first. The id of a memory shows that memory.
 
-    Memories of the current project (or of ORMAH_SPACE) are preferred; --space finds only those of one space. --as-of
-    searches the vault as it was then: building that state takes a moment, and it is kept for a while.
-
-    With --sessions the archive answers: what you said and what agents answered, with the command that opens the session.
-
-    Exit status 1 if nothing is found.
+    Without QUERY: the newest memories; with --sessions, the newest sessions. Memories of the current project (or of
+    ORMAH_SPACE) are preferred. Exit status 1 if nothing is found.
     """
     if not query:
         if explain or as_of:

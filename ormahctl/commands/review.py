@@ -61,11 +61,11 @@ SECONDS = 120.0
 @click.option("--keep", type=OneOf(KEPT), help="With approve: which memory's text holds. both: both hold.")
 @pass_session
 def review(session: Session, words: tuple[str, ...], keep: str | None) -> int:
-    """Go through what waits for you: changes that jobs propose, memories that contradict each other, texts that two
-    machines changed at once, and problems that were found. On a terminal one key decides on each; otherwise they are listed.
+    """Go through what waits for you: changes that jobs propose, contradictions, texts that two machines changed at once,
+    and problems. On a terminal one key decides on each; otherwise they are listed.
 
-    `approve` and `reject` decide on proposals by their ids. An approved change is a commit like any other, and `ormahctl
-    undo` undoes it. A rejected change is not proposed again until one of its memories is edited.
+    `approve` and `reject` decide on proposals by their ids. `ormahctl undo` undoes an approved change. A rejected change
+    is not proposed again until one of its memories is edited.
     """
     context = click.get_current_context()
     if words and words[0] not in DECISIONS:

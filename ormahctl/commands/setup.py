@@ -56,12 +56,12 @@ _STAYS = {
 @click.option("--vault", metavar="DIR", type=NamedFolder(file_okay=False, path_type=Path),
               help="Guided: the folder for the memories.")  # fmt: skip
 @click.option("--source", metavar="DIR", multiple=True, type=NamedFolder(file_okay=False, path_type=Path),
-              help="Guided: a folder of notes to find in place, such as an Obsidian vault. Repeatable.")  # fmt: skip
+              help="Guided: a folder of notes to find in place. Repeatable.")  # fmt: skip
 @click.option("--name", metavar="NAME", help="Guided: your name.")
 @click.option("--service/--no-service", default=None, help="Guided: start the daemon at login; or not.")
 @click.option("--past/--no-past", default=None, help="Guided: archive past sessions, and watch for later ones; or not.")
 @click.option("--deadline", metavar="MS", type=click.IntRange(50, 10_000), default=500, show_default=True,
-              help="Milliseconds after which a hook gives up, so that the prompt continues without memories.")  # fmt: skip
+              help="Milliseconds after which a hook gives up.")  # fmt: skip
 @click.option("--no-instructions", is_flag=True, help="With AGENT: leave the agent's instructions file alone.")
 @pass_session
 def setup(
@@ -77,23 +77,17 @@ def setup(
 ) -> int:
     """Set Ormah up: without AGENT, on a terminal, in six questions at most; with AGENT, connect this one agent.
 
-    The guided set-up connects the agents of this machine, chooses the vault, offers your Obsidian vaults as sources, starts the daemon, archives past sessions,
-    and checks a hook and the MCP server. An option answers its question; --yes answers all others with their
-    defaults. `ormahctl uninstall` takes everything out again, and never a memory.
+    The guided set-up connects your agents, chooses the vault, offers your Obsidian vaults as sources, starts the
+    daemon, archives past sessions, and checks that agents get answers. An option answers its question; --yes answers all
+    others with their defaults.
 
-    AGENT is claude-code, codex, gemini, cursor, opencode, claude-desktop or vscode. The first three have hooks, by which memories
-    are whispered into prompts: Ormah's hooks and its MCP server are written into their settings. The others have the tools of the
-    MCP server alone: OpenCode and VS Code add it by their own command, for the other two you paste what setup shows.
+    AGENT is claude-code, codex, gemini, cursor, opencode, claude-desktop or vscode. The first three get hooks, which
+    whisper memories into prompts, and the MCP server; the others get the server alone. A paragraph for CLAUDE.md,
+    AGENTS.md or GEMINI.md is offered too. AGENT may also be `service`: then systemd or launchd starts the daemon when you
+    log in.
 
-    With AGENT, setup also offers a paragraph that tells the agent how to use its memory, for the file that the agent reads when a
-    session begins (CLAUDE.md, AGENTS.md, GEMINI.md). If you edit the paragraph, it is yours and is no longer changed.
-
-    Only Ormah's own entries are added or renewed; the rest of the file stays as it is, byte for byte. The change is
-    shown first, and you are asked. A file that cannot be parsed is left alone. `ormahctl uninstall` reverts the change.
-
-    AGENT may be `service`: then systemd or launchd starts the daemon when you log in.
-
-    Without AGENT and without a terminal, it lists the agents on this machine, as --list does.
+    Changes are shown first, and you are asked. The rest of a settings file stays as it is, byte for byte. `ormahctl
+    uninstall` takes everything out again, and never a memory. Without AGENT and a terminal, it does the same as --list.
     """
     from ormahctl.setup.harness import HARNESSES
 
@@ -350,10 +344,8 @@ def _answer(one: Standing, daemon_answers: bool) -> str:
 def uninstall(session: Session, agent: str | None, dry_run: bool, yes: bool) -> int:
     """Remove what `ormahctl setup` added to the settings of AGENT, or of all agents and the service.
 
-    AGENT may be `service`. On a terminal it shows the changes and asks if all are removed.
-
-    A file that was not changed since gets its old content, byte for byte. What an agent added by its own command, or you pasted,
-    is named, and you take it out. The vault, the daemon and its configuration stay.
+    AGENT may be `service`. A file that was not changed since gets its old content, byte for byte. Entries that an agent
+    added by its own command, or that you pasted, are named, and you take them out. The vault and the configuration stay.
     """
     from ormahctl.setup import connect, paragraph, standing
     from ormahctl.setup import harness as agents

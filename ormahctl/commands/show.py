@@ -29,8 +29,7 @@ from ormahd.rpc.wire import BadRequest, NotFound
 )
 @pass_session
 def show(session: Session, node_id: str, as_of: str | None) -> None:
-    """Print the memory ID and its connections, or the archived session ID. ID is a unique prefix of 4 or more characters;
-    for a memory also the path of its note."""
+    """Print the memory ID, the path of its note and its connections; or the archived session ID."""
     params = NodeParams(node_id=node_id, as_of=as_of)
     if as_of is not None:
         node = ask(session, "agent.get", params, NodeResult)

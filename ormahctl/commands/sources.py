@@ -37,8 +37,8 @@ def sources(
 ) -> None:  # fmt: skip
     """List the folders of yours whose files are found in place: markdown, text and PDF.
 
-    `add DIR`: have its files found, shown and whispered, section by section. Nothing is ever written into them.
-    `remove`: nothing of the folder is found any more; its files stay as they are.
+    `add DIR`: have its files found, shown and whispered; nothing is ever written into them. `remove`: they are not found
+    any more.
     """
     if (folder is None) != (what == "list") or (what != "add" and (space or everywhere or include or exclude)):
         raise click.UsageError("sources list, add DIR with its options, or remove DIR", click.get_current_context())

@@ -23,9 +23,8 @@ GLOBAL = "global"
 def spaces(session: Session, name: str | None) -> None:
     """List the spaces with their memories and projects, and name the space of the current project.
 
-    A project is identified by the address of its remote, otherwise by its first commit, otherwise by its folder. If two
-    projects have one name, the space of the second gets a suffix. `--here` assigns the current project to another
-    space, which may have other projects too. Memories stay in their space; `ormahctl update ID --space NAME` moves one.
+    A project is identified by the address of its remote, otherwise by its first commit, otherwise by its folder. `--here`
+    assigns the current project to another space. Stored memories stay in theirs: `ormahctl update ID --space NAME`.
     """
     if name is not None:
         given = session.client.call("agent.assign_space", AssignSpaceParams(space=name), AssignSpaceResult)

@@ -55,9 +55,7 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*::?//|[^/]*:")
     is_flag=True,
     help="With setup: do not ask before joining the remote's vault.",
 )
-@click.option(
-    "--resolve", metavar="OP|PATH|ID", help="Mark a conflict as resolved, and remove the versions that were set aside."
-)
+@click.option("--resolve", metavar="OP|PATH|ID", help="Mark a conflict as resolved.")
 @click.option(
     "--take-back", metavar="OP|PATH|ID", help="Restore this machine's text where a sync on another machine replaced it."
 )
@@ -72,13 +70,10 @@ def sync(
 ) -> int:
     """Fetch what other machines pushed, merge it note by note, and push what is new here.
 
-    Works offline: everything is committed here first, and a later sync pushes it. If two machines changed the same
-    text, the note keeps this machine's text, and all versions are set aside: `ormahctl review` lists them; edit the note,
-    then `--resolve` the conflict. The next sync of the other machine says which of its texts were replaced, and by
-    which machine: `--take-back` restores them there.
+    If two machines changed the same text, the note keeps this machine's text. `ormahctl review` lists all versions: edit
+    the note, then `--resolve` the conflict. The other machine's next sync names its texts that were replaced.
 
-    `setup URL` sets the vault's remote: an empty repository, or one with a vault of yours; this vault then joins that
-    one.
+    `setup URL` sets the vault's remote: an empty repository, or one with a vault of yours, which this vault then joins.
     """
     setup = words[:1] == ("setup",)
     chosen = sum((bool(words), resolve is not None, take_back is not None))

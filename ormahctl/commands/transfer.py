@@ -135,8 +135,7 @@ def import_(session: Session, file: BinaryIO | str) -> int:
     """Store each line of FILE: a JSON object such as {"content": "…", "type": "fact", "tags": ["x"]}. Of a folder, store
     each section of its documents (`ormahctl ingest DIR --as document`).
 
-    Invalid lines are reported and the others stored; the exit status is then 2. Known memories are skipped, so an
-    interrupted import can be repeated. The output of `ormahctl export` can be imported.
+    Invalid lines are reported and the others stored; the exit status is then 2. Known memories are skipped.
     """
     if isinstance(file, str):
         return int(click.get_current_context().invoke(ingest, path=file, kind="document"))

@@ -62,11 +62,9 @@ LINES = 12
 def undo(
     session: Session, commits: tuple[str, ...], run: str | None, job: str | None, since: str | None, force: bool
 ) -> int:
-    """Undo each COMMIT that `ormahctl history` lists, newest first, each in a commit of its own. Without one: show the last
-    change, and ask whether to undo it.
+    """Undo each COMMIT that `ormahctl history` lists. Without one: show the last change, and ask whether to undo it.
 
-    A memory that was not edited since gets its old text back, byte for byte; later edits are kept. If they conflict,
-    nothing is changed and the versions are shown. An undo can be undone too.
+    Later edits are kept. If they conflict, nothing is changed and the versions are shown. An undo can be undone too.
     """
     if commits and (run or job):
         raise click.UsageError(

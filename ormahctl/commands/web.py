@@ -26,14 +26,13 @@ this terminal, and wait for its end."""
 @click.option(
     "--port", type=click.IntRange(1024, 65_535), metavar="N", help="The port to listen on. Default: a free one."
 )
-@click.option("--no-open", "quiet", is_flag=True, help="Only print the link. So it is with --json, too.")
+@click.option("--no-open", "quiet", is_flag=True, help="Only print the link, as --json does.")
 @pass_session
 def web(session: Session, port: int | None, quiet: bool) -> None:
-    """Open the routes for programs, and a page in the browser, at 127.0.0.1 only.
+    """Open a page in the browser, and the routes for programs, at 127.0.0.1 only.
 
-    The printed link works once and for five minutes. Programs send the token from the printed file, which only you can
-    read: `Authorization: Bearer TOKEN`. The page and the routes are closed ten minutes after the last request;
-    run the command again then.
+    The printed link works once and for five minutes. Programs send the token from the printed file: `Authorization:
+    Bearer TOKEN`. Page and routes are closed ten minutes after the last request.
     """
     _ = session.client  # starts the daemon, or says why there is none
     wished: dict[str, object] = {} if port is None else {"port": port}

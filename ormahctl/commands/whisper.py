@@ -54,7 +54,10 @@ LEAST = 12
 )
 @click.argument("prompt", nargs=-1)
 @click.option(
-    "--space", "named", metavar="NAME", help="The space to search from. Default: that of the current project."
+    "--space",
+    "named",
+    metavar="NAME",
+    help="The space to search from; global: none. Default: that of the current project.",
 )
 @click.option("--session", "session_id", metavar="ID", help="Treat it as a prompt of this session: it is logged.")
 @click.option("--explain", is_flag=True, help="Show each candidate's numbers, and why it was dropped.")
@@ -63,11 +66,9 @@ LEAST = 12
 def whisper(
     session: Session, prompt: tuple[str, ...], named: str | None, session_id: str | None, explain: bool, limit: int
 ) -> None:
-    """Show which memories an agent would get for PROMPT before it answers, or why it would get none. The space `global`
-    stands for no project. Try as often as you like: nothing goes into the vault.
+    """Show which memories an agent would get for PROMPT before it answers, or why none. Nothing goes into the vault.
 
-    Without PROMPT: list the last prompts, newest first, with agent, session, space, and which memories were whispered for
-    each, or why none. Prompts are kept for some days (`whisper.keep_days`), without secrets.
+    Without PROMPT: list the last prompts, newest first, and which memories were whispered for each, or why none.
     """
     if not prompt:
         if explain or session_id:
@@ -201,8 +202,7 @@ class JudgementVerb(Verb):
 def feedback(session: Session, node_id: str, signal: int, explicit: bool, event: str | None) -> None:
     """Say whether the memory ID was useful (+1) or not (-1) when it was whispered.
 
-    From now on it is whispered more or less easily for similar prompts. ID may be a prefix of the id, as shown in
-    whispers. The judgement is a commit, and `ormahctl undo` undoes it.
+    From now on it is whispered more or less easily for similar prompts. `ormahctl undo` undoes the judgement.
     """
     source = "explicit" if explicit or session.agent == PERSON else "implicit"
     params = FeedbackParams(node_id=node_id, signal=signal, source=source, event=event)

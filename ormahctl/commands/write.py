@@ -137,7 +137,9 @@ def _now(session: Session, node_id: str) -> dict[str, Any]:
     "--link", "links", type=LinkType(), multiple=True, help="An edge to another memory, such as supports:1a2b3c4d."
 )
 @click.option("--replaces", metavar="ID", multiple=True, help="A memory that this one replaces; may be repeated.")
-@click.option("--verbose", is_flag=True, help="Also its file, its connections, and similar memories.")
+@click.option(
+    "--verbose", is_flag=True, help="Also its file, its connections, and similar memories, which it may replace."
+)
 @pass_session
 def remember(
     session: Session,
@@ -156,8 +158,7 @@ def remember(
 ) -> None:
     """Store TEXT as a memory; with '-' the text is read from stdin.
 
-    A text that is stored already is not stored twice. Passwords and keys are redacted first. `--verbose` lists memories that
-    are close in meaning, because the new one may replace one of them.
+    A text that is stored already is not stored twice. Passwords and keys are redacted first.
     """
     params = RememberParams(
         content=text_or_stdin(text, "the memory"),
@@ -288,7 +289,7 @@ POLL_SECONDS = 0.1
 def edit(session: Session, node_id: str) -> None:
     """Open the note of the memory ID in VISUAL or EDITOR (otherwise vi).
 
-    It is the file in the vault. What you save is committed under your name, and can be found at once.
+    What you save is committed under your name, and can be found at once.
     """
     node = peek(session, node_id)
     hello = session.client.call("hello", HelloParams(client="ormahctl"), HelloResult)
