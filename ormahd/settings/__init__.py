@@ -18,7 +18,7 @@ from ormahd.settings.learning import ExtractionSettings, JudgeSettings, SessionS
 class SyncSettings(Group):
     interval_minutes: Annotated[float, Field(ge=0.0, le=10_080.0, allow_inf_nan=False)] = Field(
         default=0.0,
-        description="Minutes between two automatic syncs with the git remote; 0: only `ormahctl sync` syncs.",
+        description="Minutes between two automatic syncs; 0: only `ormahctl sync` syncs.",
     )
     timeout_seconds: Annotated[float, Field(ge=1.0, le=3_600.0, allow_inf_nan=False)] = Field(
         default=60.0, description="Seconds without a sign of life from the remote after which a sync gives up."
@@ -28,37 +28,37 @@ class SyncSettings(Group):
 class DaemonSettings(Group):
     autostart: bool = Field(
         default=True,
-        description="Start the daemon when a command or the session of an agent needs it. Not after `ormahctl "
-        "down`, and not at another socket. Off: only `ormahctl up` or a service starts it.",
+        description="Start the daemon when a command or a session needs it, but not after `ormahctl down`. Off: only "
+        "`ormahctl up` or a service starts it.",
     )
     socket: Path | None = Field(
         default=None, description="The path of the Unix socket. Unset: `ormah/ormahd.sock` in the runtime directory."
     )
     fixed_time: str | None = Field(
         default=None,
-        description="ISO time that ranking, uses and maintenance take for the present, to reproduce an answer.",
+        description="ISO time that counts as the present, to reproduce an answer.",
     )
 
 
 class LogSettings(Group):
     level: Literal["debug", "info", "warning", "error"] = Field(
         default="info",
-        description="The least level that is logged. Only `debug` may contain texts of notes and queries.",
+        description="The lowest level that is logged. Only `debug` may contain texts of notes and queries.",
     )
 
 
 class VaultSettings(Group):
     path: WholePath | None = Field(
         default=None,
-        description="The folder of notes, a path from / or ~/ on. Unset: `ormah/vault` in the user's data directory.",
+        description="The folder of notes, a path from / or ~/ on. Unset: `ormah/vault` in the data directory.",
     )
     quiet_seconds: Seconds = Field(
         default=1.5,
-        description="Seconds without a change to a file after which a person's edit is committed.",
+        description="Seconds without a change to a file after which your edit is committed.",
     )
     busy_wait_seconds: Seconds = Field(
         default=5.0,
-        description="Seconds that a write waits for another program's git operation before it answers `vault_busy`.",
+        description="Seconds that a write waits for another git operation before it is refused with `vault_busy`.",
     )
 
 
@@ -66,30 +66,29 @@ class EmbeddingSettings(Group):
     model: str = Field(
         default="all-MiniLM-L6-v2",
         min_length=1,
-        description="The embedding model. The default is part of the package. Otherwise a folder with a `model.onnx` and "
-        "its `tokenizer.json`, or, with the extra `torch`, a sentence-transformers model: its folder, or a name whose "
-        "files are on this machine. `hashing` is a replacement without meaning, for tests.",
+        description="The embedding model: the default, a folder with `model.onnx` and `tokenizer.json`, or, with the "
+        "extra `torch`, a sentence-transformers model whose files are on this machine. `hashing` knows no "
+        "meaning, and is for tests.",
     )
 
 
 class VectorSettings(Group):
     url: str | None = Field(
         default=None,
-        description="The address of a Chroma server (`http://host:port`) to use instead of the embedded Chroma, for "
-        "very large vaults.",
+        description="The address of a Chroma server (`http://host:port`) for very large vaults. Unset: the embedded "
+        "Chroma.",
     )
     exact_pieces: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
         default=250_000,
-        description="Number of vectors up to which a search compares all of them in memory (1.5 KB each). Beyond it "
-        "Chroma proposes candidates, and always where `vectors.url` is set. To compare 10,000 takes about 1 ms, 100,000 about 16 ms.",
+        description="Number of vectors up to which a search compares all of them in memory (1.5 KB each). Beyond it, or "
+        "with `vectors.url`, Chroma proposes candidates.",
     )
 
 
 class LinkingSettings(Group):
     similarity: Share = Field(
         default=0.65,
-        description="Cosine from which a new memory is linked to its nearest neighbours at once, and an older memory by "
-        "the job auto_linker (at most 6 each). 1: none is.",
+        description="Cosine from which a memory is linked to its nearest neighbours (at most 6). 1: none is.",
     )
 
     def near(self, similarity: float) -> bool:
@@ -100,7 +99,7 @@ class LinkingSettings(Group):
 class TierSettings(Group):
     core_cap: Annotated[int, Field(ge=1, le=10_000)] = Field(
         default=50,
-        description="Largest number of memories in core. If there are more, the least important one moves to working.",
+        description="Largest number of memories in core. Beyond it the least important one moves to working.",
     )
 
 
@@ -121,54 +120,51 @@ class WhisperSettings(Group):
     )
     tools: bool = Field(
         default=False,
-        description="Whether an agent that is about to edit a file or run a command is told of decisions, procedures, preferences and "
-        "observations that name that file or command. `ormahctl setup claude-code` adds or removes the hook for it.",
+        description="Tell Claude Code what is known about a file or command when it is about to edit or run it. Then run "
+        "`ormahctl setup claude-code`, which adds or removes the hook.",
     )
     max_nodes: Annotated[int, Field(ge=1, le=50)] = Field(
         default=6, description="Largest number of memories in one whisper."
     )
     injection_gate: Share = Field(
         default=0.15,
-        description="Relevance from which a memory is whispered. If no memory reaches it, the whisper is silent. "
-        "Relevance is the chance that a memory belongs to a prompt by its text alone, whatever else was found. Other rules "
-        "then choose among those that pass, so that most of what is whispered belongs. A gate below 0.10 also lowers the relevance from which candidates are considered at all.",
+        description="Relevance from which a memory is whispered: the chance that it belongs to the prompt by its text "
+        "alone. A gate below 0.10 also lowers the relevance from which candidates are considered.",
     )
     archive_gate: Share = Field(
         default=0.35,
-        description="The same for archived memories, which have to fit better. 1: none is whispered.",
+        description="The same for archived memories. 1: none is whispered.",
     )
     exploration: bool = Field(
         default=True,
-        description="Add at most one memory below the gate to a whisper that is not silent, labelled `[exploring]`, "
-        "so that feedback can teach about it.",
+        description="Add at most one memory below the gate to a whisper, labelled `[exploring]`, so that feedback can "
+        "teach about it.",
     )
     review: bool = Field(
         default=True, description="With the first whisper of a session, ask about one memory that was held back."
     )
     maintenance: bool = Field(
         default=False,
-        description="Add the line `maintenance_due` if the agent is the judge of maintenance and maintenance is due.",
+        description="Tell the agent `maintenance_due`, if questions wait for an agent as the judge.",
     )
     nudge_interval: Annotated[int, Field(ge=0, le=1_000)] = Field(
         default=10,
-        description="Number of prompts in a session after which the agent is reminded of `remember`; 0: never.",
+        description="Number of prompts after which the agent is reminded of `remember`; 0: never.",
     )
     deadline_ms: Annotated[int, Field(ge=50, le=10_000)] = Field(
         default=500,
-        description="Milliseconds that a prompt's hook waits at most. `ormahctl setup` writes the value into the "
-        "hook's command.",
+        description="Milliseconds that a prompt's hook waits at most. `ormahctl setup` writes it into the hook's command.",
     )
     keep_days: Days = Field(
         default=30.0,
-        description="Days that prompts and candidates stay in the whisper log, which is in the state directory.",
+        description="Days that prompts stay in the whisper log.",
     )
 
 
 class FeedbackSettings(Group):
     commit_prompts: bool = Field(
         default=False,
-        description="Write the text of a judged prompt into the vault, beside its vector. Off: the text stays in "
-        "the state directory.",
+        description="Write the text of a judged prompt into the vault. Off: it stays in the state directory.",
     )
 
 
@@ -181,27 +177,25 @@ class JobSettings(Group):
     )
     max_changes: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         default=200,
-        description="Largest number of commits in one run of a job (merges, consolidations, conflicts, faded "
-        "memories). It also changes at most a tenth of the memories, but at least 20. More wait for the next run, or for "
-        "`--force`.",
+        description="Largest number of commits in one run of a job. A run also changes at most a tenth of the memories, "
+        "but at least 20. More wait for the next run, or for `--force`.",
     )
     judge: Literal["none", "command", "openai"] = Field(
         default="none",
-        description="What answers questions that arithmetic cannot decide: `none` (agents can, with `ormahctl "
-        "maintenance`), `command` (a program, such as a coding agent) or `openai` (an OpenAI-compatible endpoint).",
+        description="Who answers questions that arithmetic cannot decide: `none` (an agent can, by `ormahctl "
+        "maintenance`), `command` (a program, such as a coding agent) or `openai` (an OpenAI-compatible "
+        "endpoint).",
     )
     nightly_hours: Hours = Field(
         default=24.0,
-        description="Hours between two runs of the jobs that merge, find conflicts, link, cluster, consolidate and fade; 0: "
-        "none runs by itself. Uses are counted every 2 hours. To turn one job off: `ormahctl jobs pause NAME`.",
+        description="Hours between two runs of the daily jobs; 0: none runs by itself.",
     )
 
 
 class MergingSettings(Group):
     by_itself: bool = Field(
         default=True,
-        description="Merge memories that say the same in the same words (except for case, punctuation, articles, "
-        "spelling) without asking. Off: such merges are proposed.",
+        description="Merge memories that say the same in the same words without asking. Off: such merges are proposed.",
     )
 
 
@@ -211,15 +205,12 @@ Lease = Annotated[float, Field(ge=0.01, le=36_500.0, allow_inf_nan=False)]
 class DecaySettings(Group):
     days: Annotated[float, Field(ge=0.01, le=36_500.0, allow_inf_nan=False)] = Field(
         default=90.0,
-        description="Days without use after which a fact, concept or goal may leave working, counted from its creation or its "
-        "arrival in the vault. Events and observations may leave in a third of that time, other types in twice. Up to half as "
-        "many days are added by a memory's id, so that memories of one day do not leave together. Each confirmed use makes the "
-        "time longer.",
+        description="Days without use after which a fact, concept or goal may leave working; a third of it for events and "
+        "observations, twice for other types.",
     )
     idle_share: Share = Field(
         default=0.1,
-        description="How much of a day counts on which nothing was asked (no prompt, no recall), so that holidays "
-        "cause no forgetting. 1: all of it; 0: nothing.",
+        description="How much of a day counts on which nothing was asked. 1: all of it; 0: nothing.",
     )
 
 

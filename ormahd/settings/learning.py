@@ -14,41 +14,38 @@ from ormahd.settings.base import Folders, Group, Names, whole
 class SessionSettings(Group):
     keep: bool = Field(
         default=True,
-        description="Keep what you and your agents said in an archive below the data directory, without secrets.",
+        description="Archive what you and your agents said, without secrets.",
     )
     keep_days: Annotated[int, Field(ge=0, le=36_500)] = Field(
         default=365,
-        description="Days that a session is kept after its last turn, and after it was archived; 0: for ever.",
+        description="Days that a session is kept after its last turn and after it was archived; 0: for ever.",
     )
     exclude: Names = Field(
         default=[],
-        description="Folders of whose sessions nothing is stored, neither in the archive nor in the whisper log, with all folders "
-        "below them; `*` stands for any part of a path.",
+        description="Folders whose sessions are neither archived nor logged, with all folders below; `*` stands for any "
+        "part of a path.",
     )
 
     watch: bool = Field(
         default=False,
-        description="Watch the folders of transcripts, and archive sessions that no hook reports: of an agent without "
-        "hooks, or one whose hooks you have not trusted.",
+        description="Archive sessions that no hook reports, by watching the folders of transcripts.",
     )
     folders: Folders = Field(
         default=[],
-        description="The folders that are watched. Empty: those in which Claude Code, Codex and Gemini CLI keep their "
-        "transcripts. Set it if an agent keeps them somewhere else.",
+        description="The folders that are watched. Empty: those of Claude Code, Codex and Gemini CLI.",
     )
     quiet_seconds: Annotated[float, Field(ge=0.05, le=86_400.0, allow_inf_nan=False)] = Field(
         default=60.0,
-        description="Seconds without a change after which a watched transcript is read. Longer: fewer reads of a "
-        "session that goes on; shorter: what was said is found sooner.",
+        description="Seconds without a change after which a watched transcript is read.",
     )
 
 
 class ExtractionSettings(Group):
     by: Literal["auto", "rules", "judge", "agent", "off"] = Field(
         default="auto",
-        description="Who makes memories of sessions. `rules`: they take what you say plainly, and cost nothing. `judge`: the one "
-        "of `jobs.judge`, which is sent what was said. `agent`: only your agent, by `ormahctl maintenance`. `auto`: the judge if there is one, else rules. `off`: sessions are only "
-        "archived.",
+        description="Who makes memories of sessions. `rules`: from what you say plainly. `judge`: that of `jobs.judge`, "
+        "which is sent what was said. `agent`: your agent, by `ormahctl maintenance`. `auto`: the judge if "
+        "there is one, else rules. `off`: nobody.",
     )
 
 
@@ -79,36 +76,32 @@ class JudgeSettings(Group):
     command: str = Field(
         default="claude",
         min_length=1,
-        description="The program for `jobs.judge = command`. `claude`, `codex` and `gemini` run that coding agent "
-        "without tools. Anything else is a command line; it reads the prompt on stdin and prints the answer.",
+        description="The program for `jobs.judge = command`: `claude`, `codex` or `gemini`, which run without tools, or "
+        "any command line that reads the prompt on stdin and prints the answer.",
     )
     url: str = Field(
         default="http://localhost:11434/v1",
-        description="The address for `jobs.judge = openai`, without `/chat/completions`. The default is Ollama; LM "
-        "Studio has port 1234, llama.cpp 8080.",
+        description="The address for `jobs.judge = openai`, without `/chat/completions`. The default is that of Ollama.",
     )
     model: str = Field(
         default="",
-        description="The model's name, as the endpoint or the coding agent knows it. An endpoint needs one; a coding "
-        "agent has a default.",
+        description="The model's name. An endpoint needs one; a coding agent has a default.",
     )
     key_file: Path | None = Field(
         default=None,
-        description="The file that holds the endpoint's key, for a daemon that a service starts without your "
-        "environment.",
+        description="The file that holds the endpoint's key.",
     )
     timeout_seconds: Annotated[float, Field(ge=1.0, le=3_600.0, allow_inf_nan=False)] = Field(
         default=120.0,
-        description="Longest time in seconds that one answer may take. A large model on a small machine needs more.",
+        description="Seconds that one answer may take. A large model on a small machine needs more.",
     )
     calls_a_day: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         default=200,
-        description="Largest number of calls in a day (UTC). It limits what a hosted model costs; more questions wait "
-        "for the next day.",
+        description="Largest number of calls in a day (UTC). More questions wait for the next day.",
     )
     tokens_a_day: Annotated[int, Field(ge=1_000, le=1_000_000_000)] = Field(
         default=500_000,
-        description="The same for tokens of prompts and answers. They are estimated if the judge does not count them.",
+        description="The same for tokens of prompts and answers.",
     )
 
     @field_validator("url")
