@@ -137,9 +137,7 @@ def _now(session: Session, node_id: str) -> dict[str, Any]:
     "--link", "links", type=LinkType(), multiple=True, help="An edge to another memory, such as supports:1a2b3c4d."
 )
 @click.option("--replaces", metavar="ID", multiple=True, help="A memory that this one replaces; may be repeated.")
-@click.option(
-    "--verbose", is_flag=True, help="Also its file, its connections, and similar memories, which it may replace."
-)
+@click.option("--verbose", is_flag=True, help="Also its file, connections, and similar memories that it may replace.")
 @pass_session
 def remember(
     session: Session,
