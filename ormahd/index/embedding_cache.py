@@ -66,8 +66,6 @@ class Delta(Struct):
     """Nodes that have no vectors now: removed, or changed and not embedded yet."""
     waiting: set[str] = field(default_factory=set)
     """The nodes of `gone` that still exist."""
-    learn: set[str] = field(default_factory=set)
-    """Nodes whose pieces in Chroma are out of date."""
     df: Counter[int] = field(default_factory=Counter)
 
 
@@ -138,7 +136,7 @@ def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now
     the node no longer exists. Return what changed.
 
     Also updates the counts of tokens in `token_df`, marks embeddings that no longer belong to any node as free, and
-    records in `chroma_pending` the nodes whose vectors in Chroma must be updated. `now`: microseconds since 1970.
+    deletes the record that Chroma holds all vectors. `now`: microseconds since 1970.
     """
     wanted = sources(connection, list(ids))
     had = _had(connection, model, list(ids))
@@ -152,7 +150,6 @@ def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now
     untied = [had[one][0] for one in changed if one in had]
     delta = Delta(gone=set(changed) - {one for one, _ in ties})
     delta.waiting = delta.gone & wanted.keys()
-    delta.learn = {one for one in changed if one in had} | {one for one, _ in ties}
     _count(connection, untied, -1, delta.df)
     _count(connection, [document for _, document in ties], +1, delta.df)
     sql.among(connection, "DELETE FROM embedded WHERE model = ? AND id IN", changed, first=(model,))
@@ -168,11 +165,7 @@ def follow(connection: sqlite3.Connection, model: int, ids: Collection[str], now
         connection, "INSERT INTO token_df", [(model, token, n) for token, n in delta.df.items() if n],
         more="ON CONFLICT DO UPDATE SET n = n + excluded.n",
     )  # fmt: skip
-    sql.put(
-        connection, "INSERT INTO chroma_pending",
-        [(model, one, had[one][2] if one in had else 0) for one in delta.learn],
-        more="ON CONFLICT DO UPDATE SET pieces = max(pieces, excluded.pieces)",
-    )  # fmt: skip
+    connection.execute("DELETE FROM meta WHERE key = 'chroma'")
     by_document = _vectors(connection, [document for _, document in ties])
     delta.vectors = {one: by_document[document] for one, document in ties}
     return delta
@@ -356,20 +349,18 @@ def forget_free(connection: sqlite3.Connection) -> None:
     """Delete the embeddings of all texts that no note has, for every model, and the counts of tokens that no note
     has.
 
-    Also deletes rows of `chroma_pending` whose node has no embedding. The caller must delete Chroma's files, in which
-    the vectors remain.
+    The caller must delete Chroma's files, in which the vectors remain.
     """
     free = "(SELECT document FROM document WHERE free IS NOT NULL)"
     for table in ("vector", "token"):
         connection.execute(f"DELETE FROM {table} WHERE key >> 16 IN {free}")
     connection.execute("DELETE FROM document WHERE free IS NOT NULL")
     connection.execute("DELETE FROM token_df WHERE n <= 0")
-    connection.execute("DELETE FROM chroma_pending WHERE id NOT IN (SELECT id FROM embedded)")
 
 
 def forget_others(connection: sqlite3.Connection, model: int) -> None:
     """Delete what is left of all models other than `model`, after `purge` has deleted their embeddings."""
-    for table in ("embedded", "token_df", "chroma_pending", "model"):
+    for table in ("embedded", "token_df", "model"):
         connection.execute(f"DELETE FROM {table} WHERE model <> ?", (model,))
 
 

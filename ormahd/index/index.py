@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import shutil
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -14,7 +13,6 @@ from pathlib import Path
 from ormahd.api import Difference
 from ormahd.embedding.embedder import DocumentVectors, Embedder
 from ormahd.embedding.token_vectors import Float
-from ormahd.errors import Unavailable
 from ormahd.index import embedding_cache, reader, verify, write
 from ormahd.index import write as full_text
 from ormahd.index.database import Database
@@ -120,7 +118,6 @@ class Index(Reader):
         self.first_path: FirstPath | None = None
         """Returns which of several files with the same id had the id first (see `FirstPath`). Set by `Ormah`; None
         without a git history."""
-        """Returns the blob id that git gives to a file (path, bytes). `Ormah` replaces this function by the vault's."""
 
     @classmethod
     def open(
@@ -349,8 +346,8 @@ class Index(Reader):
                 for store in self._stores():
                     store.recount(connection)
             self.counted.changed()
-            for store in self._stores():
-                store.distrust()
+        if self.indexer.active is not None:
+            self.indexer.active.chroma.wipe()
         self.indexer.wake()
         return done
 
@@ -364,29 +361,23 @@ class Index(Reader):
             )
             return [path for path, text in rows if holds(f"{path}\n{text}".encode("utf-8", "surrogateescape"))]
 
-    def scour(self, seconds: float = 60.0) -> None:
+    def scour(self) -> None:
         """Remove every trace of deleted notes from the index's files: their embeddings, their words, freed pages of
         the SQLite file, and all files of Chroma, which is filled again.
 
         Takes about as long as writing the SQLite file; other threads can read meanwhile. Raises Unavailable if their
-        reads block it for too long, or if Chroma's files are not deleted within `seconds`.
+        reads block it for too long.
         """
         with self._applying:
             with self.database.write() as connection:
                 embedding_cache.forget_free(connection)
                 full_text.settle(connection)
-            stores = self._stores()
-            for store in stores:
-                store.wipe()
-            if not stores:
-                shutil.rmtree(self.directory / "chroma", ignore_errors=True)
             self.database.scour()
+        if self.indexer.active is not None:
+            self.indexer.active.chroma.wipe()
+        else:
+            shutil.rmtree(self.directory / "chroma", ignore_errors=True)
         self.indexer.wake()
-        end = time.monotonic() + seconds
-        while not all(store.wiped for store in stores):
-            if time.monotonic() > end:
-                raise Unavailable("Chroma is not dropped yet", hint="restart the daemon: it begins with that")
-            time.sleep(0.02)
 
     def attach(self, embedder: Embedder) -> None:
         """Use this model: load its stored vectors, and embed in the background the nodes that have none.
@@ -402,7 +393,6 @@ class Index(Reader):
             store = VectorStore(embedder, self.database.directory, self._vectors)
             with self.database.write() as connection:
                 store.load(connection)
-            store.alarm = self.indexer.wake
             if active is None:
                 self.indexer.active = store
                 self.indexer.start()
@@ -428,7 +418,7 @@ class Index(Reader):
             return ["vectors"]
         waiting = len(active.waiting)
         out = ["vectors"] if waiting > max(AT_ONCE, MANY * (waiting + len(active.matrix))) else []
-        return out + (["chroma"] if active.trouble else [])
+        return out + (["chroma"] if active.chroma.trouble else [])
 
     @property
     def searched(self) -> str:
@@ -438,7 +428,7 @@ class Index(Reader):
     @property
     def trouble(self) -> str | None:
         """Why Chroma cannot be used; None if it can, or is not needed."""
-        return self.indexer.active.trouble if self.indexer.active else None
+        return self.indexer.active.chroma.trouble if self.indexer.active else None
 
     @property
     def embedder(self) -> Embedder | None:
@@ -480,9 +470,12 @@ class Index(Reader):
             found += [one for one in differ if one.path is None or was.get(one.path) == now.get(one.path)]
         if active is not None:
             progress(0, 0, "Chroma")
-            active.trouble = None  # have the indexer open it again now
+            active.chroma.trouble = None  # have the indexer open it again now
             self.indexer.open(OPEN_S)
-            found += verify.chroma(active, progress)
+            with active.chroma.lock:
+                with self._applying:
+                    memory, pending = active.matrix.frozen(), active.chroma.pending
+                found += verify.chroma(active.chroma, memory, pending, progress)
         return found
 
     def set_strength(self, strength: Mapping[str, Strength]) -> None:

@@ -1,4 +1,4 @@
-"""The index's background thread: embeds waiting texts, keeps Chroma up to date (`vector_store.ChromaSync`), and purges.
+"""The index's background thread: embeds waiting texts, has Chroma updated, and purges.
 
 It works in small steps, and yields to requests.
 """
@@ -20,7 +20,7 @@ from ormahd.errors import Unavailable
 from ormahd.index import embedding_cache
 from ormahd.index.database import Database
 from ormahd.index.rows import micros
-from ormahd.index.vector_store import ChromaSync, VectorStore
+from ormahd.index.vector_store import VectorStore
 from ormahd.process import priority
 from ormahd.process import priority as memory
 from ormahd.vectors.chroma import ChromaTrouble
@@ -30,7 +30,7 @@ FILL_BATCH = 128
 AHEAD = 2
 """Number of batches embedded at the same time, so that the next one is embedded while one is written."""
 GIVE_BACK_S = 3.0
-"""Time from the last embedding or write to Chroma until freed memory is returned to the system, in seconds."""
+"""Time from the last embedding or work on Chroma until freed memory is returned to the system, in seconds."""
 GIVE_BACK_AGAIN_S = 60.0
 """Time after which freed memory is returned to the system even without bulk work, in seconds: searches fragment the
 heap and fill SQLite's page caches."""
@@ -73,7 +73,7 @@ class Indexer:
         self._stopping = False
         self._settling = 0
         self._worked: float | None = None
-        """Time of the last embedding; None if there was none since memory was last returned to the system."""
+        """Time of the last embedding, or work on Chroma; None if there was none since memory was last returned to the system."""
         self._given_back = time.monotonic()
         self._swept = time.monotonic()
         self._cpu = time.process_time()
@@ -81,7 +81,6 @@ class Indexer:
         self._woken = False  # remembers a `wake` that comes during a step
         self._failures = 0
         self._tidy_at = 0.0
-        self._chroma_sync = ChromaSync(database, applying)
         self._beside = ThreadPoolExecutor(AHEAD, "index-embed")
         self._begun: deque[_Begun] = deque()
         self.active: VectorStore | None = None
@@ -101,7 +100,7 @@ class Indexer:
         for store in (self.active, self.next):
             if store is not None:
                 with database.write() as connection:
-                    store.reload(connection)
+                    store.load(connection)
 
     def wake(self) -> None:
         """Tell the background thread that there is work."""
@@ -110,7 +109,7 @@ class Indexer:
             self._turn.notify_all()
 
     def worked(self) -> None:
-        """Record that texts were embedded just now, by this thread or by a caller. `GIVE_BACK_S` after the last such
+        """Record that texts were embedded, or Chroma was updated, just now. `GIVE_BACK_S` after the last such
         call, freed RAM is returned to the operating system."""
         self._worked = time.monotonic()
 
@@ -131,7 +130,7 @@ class Indexer:
 
     def _opened(self) -> bool:
         active = self.active
-        return active is None or active.chroma is not None or active.trouble is not None
+        return active is None or active.chroma.place is not None or active.chroma.trouble is not None
 
     def _until(self, done: Callable[[], bool], timeout: float, settled: bool) -> bool:
         end = time.monotonic() + timeout
@@ -147,8 +146,6 @@ class Indexer:
                     self._turn.wait(min(left, 1.0))
             finally:
                 self._settling -= settled
-                if settled:
-                    self._chroma_sync.stay()
         return True
 
     def _done(self, settled: bool) -> bool:
@@ -156,7 +153,7 @@ class Indexer:
             return False
         if self.next is not None or self.active.waiting:
             return False
-        return not settled or self.active.learned
+        return not settled or self.active.chroma.complete
 
     def stop(self) -> None:
         with self._turn:
@@ -167,7 +164,7 @@ class Indexer:
         self._beside.shutdown(cancel_futures=True)
         for store in (self.active, self.next):
             if store is not None:
-                store.close()
+                store.chroma.close()
 
     # The background thread
 
@@ -188,7 +185,7 @@ class Indexer:
         except ChromaTrouble as trouble:
             for store in (self.active, self.next):
                 if store is not None:
-                    store.fail(trouble)
+                    store.chroma.fail(trouble)
         except Unavailable as error:
             self.failure = error.message
         except Exception as error:
@@ -204,12 +201,7 @@ class Indexer:
     def _step(self) -> float:
         priority.give()
         for store in (self.active, self.next):
-            if store is None:
-                continue
-            if not store.wiped:
-                with self._applying:
-                    store.wipe_now()
-            if store.waiting:
+            if store is not None and store.waiting:
                 self._embed(store)
                 self.worked()
                 return 0.0
@@ -218,26 +210,22 @@ class Indexer:
             return 0.0
         if self.active is None:
             return IDLE_S
-        settling = bool(self._settling)
-        pause = self._chroma_sync.step(self.active, settling=settling)
-        if pause is None:
-            pause = self._nothing_to_tell(self.active, settling)
-        return min(pause, self._give_back()) if pause else 0.0
-
-    def _nothing_to_tell(self, store: VectorStore, settling: bool) -> float:
-        """Use the time in which nothing has to be written to Chroma: purge embeddings that no note needs, or else
-        close Chroma if it was not needed for a while. Return the seconds until the next step. `settling`: whether a
-        caller waits for Chroma."""
         if time.monotonic() >= self._tidy_at:
-            if self._tidy(store):
+            if self._tidy(self.active):
                 return 0.0
             self._tidy_at = time.monotonic() + TIDY_S
-        return min(IDLE_S, self._chroma_sync.rest(store, settling))
+        pause = self.active.chroma.step(settling=bool(self._settling))
+        if not pause:
+            self.worked()
+        elif self.active.chroma.complete and not self.active.recorded:
+            with self._applying, self._database.write() as connection:
+                self.active.record(connection)
+        return min(pause, IDLE_S, self._give_back()) if pause else 0.0
 
     def _give_back(self) -> float:
         """Return freed RAM to the operating system after bulk work, and now and then while searches continue. Return
         the seconds until this method should be called again."""
-        worked, now = self._worked or self._chroma_sync.since, time.monotonic()
+        worked, now = self._worked, time.monotonic()
         again = self._given_back + GIVE_BACK_AGAIN_S - now
         left = again if worked is None else min(worked + GIVE_BACK_S - now, again)
         if left > 0:
@@ -245,7 +233,7 @@ class Indexer:
         self._given_back = now
         if worked is None and time.process_time() - self._cpu < GIVE_BACK_CPU_S:
             return IDLE_S
-        self._worked = self._chroma_sync.since = None
+        self._worked = None
         self._database.give_back()
         if now - self._swept >= SWEEP_S:
             self._swept = now
@@ -304,7 +292,7 @@ class Indexer:
             self.active, self.next = new, None
         self._tidy_at = 0.0
         if old is not None:
-            old.close()
+            old.chroma.close()
 
     def _tidy(self, store: VectorStore) -> bool:
         """Purge some embeddings that no note needs. Return whether there may be more of them."""
@@ -315,8 +303,6 @@ class Indexer:
             dropped = embedding_cache.purge(connection, store.number, micros(self._clock()))
             if others and not dropped:
                 embedding_cache.forget_others(connection, store.number)
-        if others and not dropped:
-            store.drop_others()
         if dropped or others:
             self._database.checkpoint()
         return bool(dropped)

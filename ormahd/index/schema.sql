@@ -109,11 +109,6 @@ CREATE INDEX embedded_document ON embedded (document);
 CREATE TABLE token_df (model INTEGER NOT NULL, token INTEGER NOT NULL, n INTEGER NOT NULL,
     PRIMARY KEY (model, token)) WITHOUT ROWID;
 
--- Notes whose pieces in Chroma are not yet what they are here; `pieces` is how many Chroma may hold of them.
-CREATE TABLE chroma_pending (
-    model INTEGER NOT NULL, id TEXT NOT NULL, pieces INTEGER NOT NULL, PRIMARY KEY (model, id)
-) WITHOUT ROWID;
-
 -- Where memories stand in pictures of the graph, in thousandths: `layout.py`. Not derived from the notes alone: what was
 -- there first keeps its place.
 CREATE TABLE position (id TEXT PRIMARY KEY, x INTEGER NOT NULL, y INTEGER NOT NULL) WITHOUT ROWID;

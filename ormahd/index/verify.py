@@ -17,21 +17,18 @@ from ormahd.index import embedding_cache
 from ormahd.index import rows as links
 from ormahd.index import write as full_text
 from ormahd.index.reader import OF_VAULT
-from ormahd.index.vector_store import VectorStore
 from ormahd.model.change import FileState
 from ormahd.note.read import digest, parse
 from ormahd.note.values import NoteKind
 from ormahd.process import priority, sql
 from ormahd.text.words import FTS_TOKENIZE
-from ormahd.vectors.chroma import Chroma, ChromaTrouble
+from ormahd.vectors.chroma import Chroma, ChromaTrouble, piece_ids
 from ormahd.vectors.matrix import MatrixSnapshot
 
 T = TypeVar("T")
 
 NEAR = 1e-3
 """Tolerance for each component when Chroma's vectors are compared with those in memory."""
-LOOKS = 3
-"""Maximum number of comparisons with Chroma while notes are being written."""
 GIVE_WAY_EVERY = 1000
 """Number of words between two checks whether a request is waiting."""
 
@@ -156,46 +153,34 @@ def _tied(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dic
     return dict(connection.execute(select, (model, *ids)))
 
 
-def chroma(store: VectorStore, progress: Progress = silent) -> list[Difference]:
-    """Return the differences between Chroma's vectors and those in RAM. Nodes that are still to be written to Chroma
-    are not compared. If notes are written meanwhile, the comparison is repeated, and only differences found every
-    time are returned."""
-    collection = store.chroma
-    if collection is None:
-        return [Difference("chroma", None, None, store.trouble)] if store.trouble else []
-    found: list[Difference] = []
-    for look in range(LOOKS):
-        told, changes, memory, excused = store.told, store.changes, store.matrix.frozen(), store.unsettled_ids()
-        try:
-            now = list(_chroma(collection, memory, excused, progress))
-        except ChromaTrouble as trouble:
-            return [Difference("chroma", None, None, str(trouble))]
-        found = now if not look else [one for one in found if one in now]
-        if not found or (store.told, store.changes) == (told, changes):
-            break
-    return found
-
-
-def _chroma(
-    collection: Chroma, memory: MatrixSnapshot, excused: Collection[str], progress: Progress
+def chroma(
+    collection: Chroma, memory: MatrixSnapshot, pending: Collection[str], progress: Progress = silent
 ) -> Iterator[Difference]:
-    total = sum(count for _, count in memory.places.values())
-    seen: set[str] = set()
-    for piece, vector in shown(collection.contents(), total, "Chroma", progress):
-        node_id, _, number = piece.rpartition(":")
-        seen.add(piece)
-        ours = None if node_id in excused else memory.vectors(node_id)
-        if node_id in excused:
-            continue
-        if ours is None or int(number) >= len(ours):
-            yield Difference("chroma", None, node_id, f"Chroma holds piece {number}, which is not there")
-        elif np.abs(ours[int(number)] - vector).max() > NEAR:
-            yield Difference("chroma", None, node_id, f"Chroma holds another vector for piece {number}")
+    """Yield the differences between Chroma's vectors and those in RAM (`memory`), but for the `pending` nodes, which are
+    still to be written to Chroma. The caller holds Chroma's lock."""
+    if collection.place is None:
+        if collection.trouble:
+            yield Difference("chroma", None, None, collection.trouble)
+        return
+    pending = set(pending)
+    seen: dict[str, set[str]] = {}
+    try:
+        for piece, vector in shown(collection.contents(), len(memory.places), "Chroma", progress):
+            node_id, number, _ = piece.split(":")
+            seen.setdefault(node_id, set()).add(piece)
+            ours = memory.vectors(node_id)
+            if node_id in pending:
+                continue
+            if ours is None or piece not in piece_ids(node_id, ours):
+                yield Difference("chroma", None, node_id, f"Chroma holds piece {number}, which is not there")
+            elif np.abs(ours[int(number)] - vector).max() > NEAR:
+                yield Difference("chroma", None, node_id, f"Chroma holds another vector for piece {number}")
+    except ChromaTrouble as trouble:
+        yield Difference("chroma", None, None, str(trouble))
+        return
     for node_id, (_, count) in memory.places.items():
-        if node_id not in excused:
-            for at in range(count):
-                if f"{node_id}:{at}" not in seen:
-                    yield Difference("chroma", None, node_id, f"Chroma does not know piece {at}")
+        if node_id not in pending and len(seen.get(node_id, ())) < count:
+            yield Difference("chroma", None, node_id, f"Chroma lacks some of its {count} pieces")
 
 
 def check(connection: sqlite3.Connection) -> Iterator[Difference]:

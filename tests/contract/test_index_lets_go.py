@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ormahd.index import vector_store
+from ormahd.vectors import chroma
 from tests.contract.index_notes import apply, node_id, open_index, triples
 from tests.contract.serving import until
 from tests.contract.test_index_vectors import nearest, path, start, tidy, vault
@@ -14,17 +14,16 @@ from tests.contract.test_index_vectors import nearest, path, start, tidy, vault
 
 def test_chroma_rests_while_nobody_needs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all vectors are compared anyway it is open to learn, and to be compared; else its memory is given back."""
-    monkeypatch.setattr(vector_store, "STAY_S", 0.3)
+    monkeypatch.setattr(chroma, "STAY_S", 0.3)
     index = open_index(tmp_path / "index", attach=True, exact_pieces=1000)
     apply(index, vault(50))
     assert index.wait_filled(60, settled=True)
     active = index.indexer.active
     assert active is not None
-    until(lambda: active.rests)
-    assert active.chroma is None
+    until(lambda: active.chroma.place is None and active.recorded)
     assert index.degraded == []
     assert index.verify(triples(vault(50))) == []  # which opens it
-    until(lambda: active.chroma is None)
+    until(lambda: active.chroma.place is None)
     apply(index, vault(1, start=50), [path(3)])
     assert index.wait_filled(60, settled=True)
     assert nearest(index, "only50", 1) == [node_id(50)]
@@ -34,7 +33,7 @@ def test_chroma_rests_while_nobody_needs_it(tmp_path: Path, monkeypatch: pytest.
     active = index.indexer.active
     assert active is not None
     time.sleep(0.5)
-    assert (active.chroma, active.rests) == (None, True)  # not even opened
+    assert (active.chroma.place, active.chroma.complete) == (None, True)  # not even opened
     files = {name: data for name, data in vault(51).items() if name != path(3)}
     shutil.rmtree(tmp_path / "index" / "chroma")  # found out when it is needed, and mended
     apply(index, vault(1, start=51))
@@ -45,9 +44,9 @@ def test_chroma_rests_while_nobody_needs_it(tmp_path: Path, monkeypatch: pytest.
     index = open_index(tmp_path / "index", attach=True, exact_pieces=10)
     active = index.indexer.active
     assert active is not None
-    until(lambda: active.chroma is not None)  # more vectors than are compared at once
+    until(lambda: active.chroma.place is not None)  # more vectors than are compared at once
     time.sleep(0.5)
-    assert active.chroma is not None
+    assert active.chroma.place == "chroma"
     index.close()
 
 

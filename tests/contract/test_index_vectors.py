@@ -117,7 +117,7 @@ def test_chroma_and_the_exact_vectors_agree(tmp_path: Path) -> None:
     assert index.wait_filled(60, settled=True)
     active = index.indexer.active
     assert active is not None
-    assert active.chroma is not None
+    assert active.chroma.place == "chroma"
     for number in range(0, 180, 20):
         vector = question(" ".join(WORDS[number : number + 5])).vector
         exact = active.matrix.nearest(vector, 10)
@@ -212,7 +212,7 @@ def test_a_crash_between_sqlite_and_chroma_is_repaired(tmp_path: Path) -> None:
     assert index.wait_filled(60, settled=True)
     indexer = index.indexer
     assert indexer.active is not None
-    teller = indexer._chroma_sync
+    teller = indexer.active.chroma
     step, teller.step = teller.step, lambda *_, **__: 0.01  # type: ignore[method-assign]
     apply(
         index, {path(5): note(5, "changed at the last moment"), path(77): note(77, "new at the last moment")}, [path(6)]
