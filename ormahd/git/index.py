@@ -22,7 +22,7 @@ from ormahd.git.objects import TreeEntry
 from ormahd.git.process import GitFailed
 from ormahd.git.refs import is_of
 from ormahd.git.repository import NULL, Git
-from ormahd.process.disk import read_small, sync_directory, write_small
+from ormahd.process import disk, own_files
 
 _numbers = itertools.count()
 
@@ -53,7 +53,7 @@ class IndexLock:
         if self.ours():
             return True
         content = MARK + f"{op} pid {os.getpid()}\n".encode()
-        write_small(self._twin, content)
+        self._twin.write_bytes(content)
         try:
             os.link(self._twin, self.path)
         except FileExistsError:
@@ -72,7 +72,7 @@ class IndexLock:
     def ours(self) -> bool:
         """Whether the content of the lock file shows that Ormah made it."""
         try:
-            return read_small(self.path).startswith(MARK)
+            return own_files.read(self.path).startswith(MARK)
         except OSError:
             return False
 
@@ -137,7 +137,7 @@ class NextIndex:
             os.replace(self._file, self._index)
             # If git changed nothing, both names are links to one file, and renaming between those does nothing.
             self._file.unlink(missing_ok=True)
-            sync_directory(self._git.git_dir)
+            disk.sync_directory(self._git.git_dir)
 
     def drop(self) -> None:
         with contextlib.suppress(GitFailed):

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ormahd.errors import NoRoom, NotReady, Unavailable
+from ormahd.errors import NotReady, Unavailable
 from ormahd.process import own_files, sql
 from ormahd.process.sql import DatabaseFault, fault_of
 from ormahd.text.words import FTS_TOKENIZE
@@ -87,23 +87,10 @@ class Database:
     def _first(self) -> _Connections:
         """Return connections to the database file, which is created if it does not exist. A damaged file is set aside
         (renamed) first."""
-        try:
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            try:
-                return _Connections(self._open())
-            except sqlite3.DatabaseError as error:
-                if fault_of(error) is not DatabaseFault.DAMAGED:
-                    raise
-                why = f"SQLite cannot read it ({error})"
-                self.dropped = why + sql.set_aside(self.path)
-                return _Connections(self._open())
-        except (OSError, sqlite3.Error) as error:
-            if own_files.is_full(error) or (
-                isinstance(error, sqlite3.Error) and fault_of(error) is DatabaseFault.NO_ROOM
-            ):
-                raise self._no_room(error) from error
-            said = f"the index cannot be kept in {self.directory}: {error}"
-            raise Unavailable(said, hint="make the folder writable for the user that runs the daemon") from error
+        connection, why = sql.open_or_begin_anew(self.path, self._open)
+        if why is not None:
+            self.dropped = why
+        return _Connections(connection)
 
     def begin_anew(self, why: str) -> None:
         """Set the database file aside (rename it) and create an empty one. `why`: the reason, for `dropped`. Reads
@@ -142,10 +129,7 @@ class Database:
         try:
             found = connection.execute("PRAGMA user_version").fetchone()[0]
             if found not in {0, SCHEMA_VERSION}:
-                connection.close()
-                why = f"it has version {found}, this program writes {SCHEMA_VERSION}"
-                self.dropped = why + sql.set_aside(self.path)
-                return self._open()
+                raise sqlite3.DatabaseError(f"malformed: it has version {found}, this program writes {SCHEMA_VERSION}")
             if found == 0:
                 connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             connection.execute("PRAGMA journal_mode = WAL")
@@ -252,12 +236,8 @@ class Database:
                 self.found_damaged(f"SQLite cannot read it ({error})")
                 raise NotReady(f"the index in {self.directory} is damaged ({error})", hint=ANEW) from error
             if fault is DatabaseFault.NO_ROOM:
-                raise self._no_room(error) from error
+                raise sql.no_room(self.path, error) from error
             raise
-
-    def _no_room(self, error: Exception) -> NoRoom:
-        said = f"the index cannot be written ({error}): {own_files.room(self.directory)}"
-        return NoRoom(said, hint="make room; the index follows the vault by itself then", data={"reason": "no_room"})
 
     def checkpoint(self) -> None:
         """Free unused pages, and copy the write-ahead log into the database file. Called when there is nothing else

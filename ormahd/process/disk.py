@@ -53,24 +53,6 @@ def read_all(fd: int, size: int) -> bytes:
     return b"".join(parts)
 
 
-def read_small(path: Path, most: int = 4096) -> bytes:
-    """Return the first `most` bytes of a small file. Raises OSError; for a pipe returns b"" instead of blocking."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        return os.read(fd, most)
-    finally:
-        os.close(fd)
-
-
-def write_small(path: Path, data: bytes) -> None:
-    """Write a small file, without fsync. Raises OSError; also for a pipe, instead of blocking."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
-    try:
-        write_all(fd, data)
-    finally:
-        os.close(fd)
-
-
 def write_all(fd: int, data: bytes) -> None:
     """Write all of `data` to `fd`. This makes fewer system calls than a file object does."""
     left = memoryview(data)

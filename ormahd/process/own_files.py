@@ -17,22 +17,6 @@ from typing import Final
 ASIDE: Final = ".damaged"
 """The end of the name of a file that was set aside."""
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_KINDS: Final = (
-    (stat.S_ISDIR, "a folder"), (stat.S_ISLNK, "a link"), (stat.S_ISFIFO, "a FIFO"), (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"),
-)  # fmt: skip
-
-
-def kind(path: Path) -> str | None:
-    """Return what is at `path`, in words: "a file" (a regular one), "a folder", "a FIFO" and so on; None: nothing.
-
-    Opens nothing, and follows no symlink.
-    """
-    try:
-        mode = path.lstat().st_mode
-    except OSError:
-        return None
-    return next((words for test, words in _KINDS if test(mode)), "a file")
 
 
 def aside(path: Path) -> Path:
@@ -49,7 +33,7 @@ def set_aside(path: Path) -> Path:
 
 def remove(path: Path) -> None:
     """Delete the file or folder at `path`, if it exists. Of a symlink the target stays. Raises OSError."""
-    if kind(path) == "a folder":
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -64,7 +48,7 @@ def read(path: Path, *, follow: bool = False) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
     with open(fd, "rb") as opened:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.EINVAL, f"{kind(path) or 'nothing'} stands in the place of a file", str(path))
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
         return opened.read()
 
 

@@ -11,7 +11,7 @@ import bisect
 import itertools
 import os
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -20,6 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ormahd.errors import NoRoom, Unavailable
 from ormahd.process import own_files
 
 _LOG: Final = ("-wal", "-shm")
@@ -41,13 +42,13 @@ _SHORT: Final = {sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_READONLY_DBMOVE
 _SAID: Final = ("no such table", "could not decode", "malformed", "not a database")
 
 
-def fault_of(error: sqlite3.Error) -> DatabaseFault:
-    """Return which fault of the database file `error` shows."""
+def fault_of(error: sqlite3.Error | OSError) -> DatabaseFault:
+    """Return which fault of the database file, or of its disk, `error` shows."""
     code = getattr(error, "sqlite_errorcode", 0)
     said = str(error).lower()
     if code in _SHORT or code & 0xFF in _DAMAGED or any(words in said for words in _SAID):
         return DatabaseFault.DAMAGED
-    if code & 0xFF in _NO_ROOM:
+    if code & 0xFF in _NO_ROOM or own_files.is_full(error):
         return DatabaseFault.NO_ROOM
     return DatabaseFault.OTHER
 
@@ -63,6 +64,35 @@ def set_aside(path: Path) -> str:
     said = f"; it was set aside as {own_files.set_aside(path).name}" if os.path.lexists(path) else ""
     drop_log(path)
     return said
+
+
+def open_or_begin_anew(path: Path, connect: Callable[[], sqlite3.Connection]) -> tuple[sqlite3.Connection, str | None]:
+    """Open the database `path` by calling `connect`, which creates one where there is none. A damaged one is first set
+    aside.
+
+    Return (connection, why a damaged one was set aside; None if it was not). Raises NoRoom if the disk is full, and
+    Unavailable if no file can be used there.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            return connect(), None
+        except sqlite3.DatabaseError as error:
+            if fault_of(error) is not DatabaseFault.DAMAGED:
+                raise
+            why = f"SQLite cannot read it ({error}){set_aside(path)}"
+            return connect(), why
+    except (OSError, sqlite3.Error) as error:
+        if fault_of(error) is DatabaseFault.NO_ROOM:
+            raise no_room(path, error) from error
+        hint = "make it writable for the user that runs the daemon"
+        raise Unavailable(f"{path} cannot be used: {error}", hint=hint) from error
+
+
+def no_room(path: Path, error: Exception) -> NoRoom:
+    """Return the error for a database that cannot be written because of its disk."""
+    said = f"{path} cannot be written ({error}): {own_files.room(path.parent)}"
+    return NoRoom(said, hint="make room and repeat", data={"reason": "no_room"})
 
 
 def drop_log(path: Path) -> None:
@@ -103,12 +133,11 @@ def chunks(values: Sequence[T], size: int = SOME) -> list[Sequence[T]]:
 def sets(values: Sequence[T], size: int = SOME) -> list[Sequence[T]]:
     """Split `values` into parts for an `IN (…)`. Each part is extended to one of `SIZES` by repeating its last value,
     which changes no result."""
-    return [_filled(some) for some in chunks(values, size)]
-
-
-def _filled(some: Sequence[T]) -> Sequence[T]:
-    wanted = SIZES[bisect.bisect_left(SIZES, len(some))]
-    return some if len(some) == wanted else [*some, *[some[-1]] * (wanted - len(some))]
+    parts = []
+    for some in chunks(values, size):
+        missing = SIZES[bisect.bisect_left(SIZES, len(some))] - len(some)
+        parts.append([*some, *[some[-1]] * missing] if missing else some)
+    return parts
 
 
 def table(connection: sqlite3.Connection, names: Sequence[str], rest: str, values: Sequence[object]) -> list[list[Any]]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from ormahd.errors import NoRoom, NotReady, OrmahError, Unavailable
+from ormahd.errors import NotReady, OrmahError
 from ormahd.process import own_files, sql
 from ormahd.process.sql import DatabaseFault, fault_of
 
@@ -44,32 +44,14 @@ class State:
 
     def _open(self) -> sqlite3.Connection:
         """Open the file. One that is damaged or of another version is first set aside, and an empty one is created."""
-        try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            try:
-                return _connect(self.path)
-            except sqlite3.DatabaseError as error:
-                if fault_of(error) is not DatabaseFault.DAMAGED:
-                    raise
-                self._set_aside(str(error))
-                return _connect(self.path)
-        except (OSError, sqlite3.Error) as error:
-            if own_files.is_full(error) or (
-                isinstance(error, sqlite3.Error) and fault_of(error) is DatabaseFault.NO_ROOM
-            ):
-                raise self._no_room(error) from error
-            said = f"{self.path} cannot be used: {error}"
-            raise Unavailable(said, hint="make it writable for the user that runs the daemon") from error
+        db, why = sql.open_or_begin_anew(self.path, lambda: _connect(self.path))
+        if why is not None:
+            self._begun_anew(why)
+        return db
 
-    def _set_aside(self, why: str) -> None:
-        self.notices.append(
-            f"{self.path} was begun anew, because it could not be used ({why}){sql.set_aside(self.path)}"
-        )
+    def _begun_anew(self, why: str) -> None:
+        self.notices.append(f"{self.path} was begun anew: {why}")
         log.warning("%s", self.notices[-1])
-
-    def _no_room(self, error: Exception) -> NoRoom:
-        said = f"{self.path} cannot be written ({error}): {own_files.room(self.path.parent)}"
-        return NoRoom(said, hint="make room and repeat", data={"reason": "no_room"})
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -86,11 +68,11 @@ class State:
             except sqlite3.DatabaseError as error:
                 fault = fault_of(error)
                 if fault is DatabaseFault.NO_ROOM:
-                    raise self._no_room(error) from error
+                    raise sql.no_room(self.path, error) from error
                 if fault is not DatabaseFault.DAMAGED:
                     raise
                 self._db.close()
-                self._set_aside(str(error))
+                self._begun_anew(f"SQLite cannot read it ({error}){sql.set_aside(self.path)}")
                 self._db = self._open()
                 raise NotReady(self.notices[-1], hint="ask again") from error
 
