@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from ormahd.embedding import token_vectors as late
-from ormahd.embedding.embedder import DocumentVectors
+from ormahd.embedding.embedder import DocumentVectors, Embedder
 from ormahd.embedding.token_vectors import Half
 from ormahd.index.write import heading
 from ormahd.process import sql
@@ -54,6 +54,15 @@ def source(title: str | None, path: str, content: str) -> EmbeddedText:
     if name and content[: len(name)].casefold() == name.casefold():
         name = None  # the text already begins with its heading
     return EmbeddedText(name, content, hashlib.sha256(f"{name or ''}\0{content}".encode(errors="replace")).digest())
+
+
+def embed(embedder: Embedder, texts: Collection[EmbeddedText], *, urgent: bool) -> dict[bytes, DocumentVectors]:
+    """Return sha256 -> embedding of each of the texts. `urgent`: whether a request waits for it."""
+    if not texts:
+        return {}
+    contents, headings = [one.content for one in texts], [one.heading for one in texts]
+    vectors = embedder.embed_documents(contents, headings, urgent=urgent)
+    return {one.sha: document for one, document in zip(texts, vectors, strict=True)}
 
 
 class Delta(Struct):

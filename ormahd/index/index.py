@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import shutil
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +15,7 @@ from ormahd.embedding.token_vectors import Float
 from ormahd.index import embedding_cache, reader, verify, write
 from ormahd.index import write as full_text
 from ormahd.index.database import Database
+from ormahd.index.embedding_cache import EmbeddedText
 from ormahd.index.indexer import Indexer
 from ormahd.index.reader import Reader
 from ormahd.index.rows import MEMORIES, micros
@@ -27,67 +27,17 @@ from ormahd.note.values import Note
 from ormahd.process import priority
 from ormahd.settings import EmbeddingSettings, VectorSettings
 
-MOST_PENDING = 256
-"""Maximum number of texts in `PendingEmbeddings`. The oldest are dropped first, because their notes were probably never
-written."""
-PENDING_BYTES = 16_000_000
-"""Maximum size in bytes of the embeddings in `PendingEmbeddings`. Those of the last call of `keep` are kept in any
-case."""
-
 Superseded = Callable[[str, str | None], bool]
 """Called with (path, digest of a file's bytes; None: the file was removed). Returns whether the index has, or is about
 to get, a newer version of that file."""
-
-
-class PendingEmbeddings:
-    """Keeps embeddings of texts that are about to become notes in RAM, until `Index.apply` takes them. Thread-safe.
-    The oldest are dropped if there are too many.
-
-    An embedding is found by its model's fingerprint and by the sha256 of the embedded text.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._made: OrderedDict[tuple[str, bytes], DocumentVectors] = OrderedDict()
-        self._bytes = 0
-
-    def keep(self, fingerprint: str, made: dict[bytes, DocumentVectors]) -> None:
-        with self._lock:
-            for sha, vectors in made.items():
-                self._pop((fingerprint, sha))
-                self._made[fingerprint, sha] = vectors
-                self._bytes += _bytes(vectors)
-            while len(self._made) > MOST_PENDING or (self._bytes > PENDING_BYTES and len(self._made) > len(made)):
-                self._pop(next(iter(self._made)))
-
-    def look(self, fingerprint: str, wanted: Iterable[bytes]) -> dict[bytes, DocumentVectors]:
-        with self._lock:
-            return {sha: self._made[fingerprint, sha] for sha in wanted if (fingerprint, sha) in self._made}
-
-    def take(self, fingerprint: str, wanted: Iterable[bytes]) -> dict[bytes, DocumentVectors]:
-        """Return the embeddings as `look` does, and remove them from this object, because their notes are now written
-        to the index."""
-        with self._lock:
-            found = {sha: self._pop((fingerprint, sha)) for sha in wanted}
-        return {sha: one for sha, one in found.items() if one is not None}
-
-    def _pop(self, key: tuple[str, bytes]) -> DocumentVectors | None:
-        found = self._made.pop(key, None)
-        if found is not None:
-            self._bytes -= _bytes(found)
-        return found
-
-
-def _bytes(vectors: DocumentVectors) -> int:
-    return sum(piece.vector.nbytes + piece.token_ids.nbytes + piece.tokens.nbytes for piece in vectors.pieces)
 
 
 BATCH = 1000
 """Number of files in one transaction of a rebuild: large enough to be fast, small enough that other writers wait only
 briefly."""
 MOST_AT_ONCE = 200
-"""Maximum number of files in a call of `apply` that embeds their texts before it returns, or takes their embeddings
-from `PendingEmbeddings`. With more files, the background thread embeds all of them."""
+"""Maximum number of files in a call of `apply` that embeds their texts before it returns. With more files, the background
+thread embeds all of them."""
 AT_ONCE = 32
 """Maximum number of texts that `apply` embeds before it returns. If there are more, the background thread embeds all of
 them."""
@@ -109,7 +59,6 @@ class Index(Reader):
     ) -> None:
         self._applying = threading.Lock()
         self._knowing = threading.Lock()
-        self._ahead = PendingEmbeddings()
         self._files: dict[str, FileState] | None = None
         super().__init__(database, Indexer(database, self._applying, clock))
         self.embedding = embedding
@@ -235,65 +184,46 @@ class Index(Reader):
     def _embed_now(self, entries: Sequence[ParsedFile]) -> tuple[VectorStore, dict[bytes, DocumentVectors]] | None:
         """Embed the new texts of `entries` if there are only a few, so that vector search finds them at once.
 
-        Return (vector store, sha256 of the text -> embedding), including the embeddings that `embed_ahead` made; None
-        if there are no embeddings to store.
+        Return (vector store, sha256 of the text -> embedding); None if there are no embeddings to store.
         """
         store = self.indexer.active
         if store is None or len(entries) > MOST_AT_ONCE:
             return None
-        sources = {
-            one.sha: one
-            for one in (
-                embedding_cache.source(one.note.title, one.path, one.note.content) for one in entries if one.claims
-            )
-        }
-        made = self._ahead.take(store.embedder.fingerprint, sources)
-        with self.database.read() as connection:
-            known = embedding_cache.cached(connection, store.number, sources.keys() - made.keys())
-        missing = {sha: one for sha, one in sources.items() if sha not in known and sha not in made}
-        if len(missing) > AT_ONCE or sum(len(one.content) for one in missing.values()) > AT_ONCE_CHARACTERS:
-            missing = {}
-        if not missing:
-            return (store, made) if made else None
+        texts = [embedding_cache.source(one.note.title, one.path, one.note.content) for one in entries if one.claims]
+        missing = self._missing(store, texts)[0]
+        if not missing or len(missing) > AT_ONCE or sum(len(one.content) for one in missing) > AT_ONCE_CHARACTERS:
+            return None
         try:
-            vectors = store.embedder.embed_documents(
-                [one.content for one in missing.values()], [one.heading for one in missing.values()], urgent=True
-            )
+            return store, embedding_cache.embed(store.embedder, missing, urgent=True)
         except Exception:
             # The model's library may raise anything. Texts that are not embedded now wait; full text search finds them.
             log.exception("embedding %d texts failed; they are tried again in the background", len(missing))
-            return (store, made) if made else None
-        return store, made | dict(zip(missing, vectors, strict=True))
+            return None
+
+    def _missing(self, store: VectorStore, texts: Sequence[EmbeddedText]) -> tuple[list[EmbeddedText], dict[bytes, int]]:  # fmt: skip
+        """Return (those of `texts` without a stored embedding, each once; sha256 -> number of the embedding of the
+        others)."""
+        wanted = {one.sha: one for one in texts}
+        with self.database.read() as connection:
+            known = embedding_cache.cached(connection, store.number, wanted)
+        return [one for sha, one in wanted.items() if sha not in known], known
 
     def embed_ahead(self, texts: Sequence[tuple[str | None, str]], *, urgent: bool = True) -> list[Float] | None:
         """Return a vector (unit, float32[dimensions]) for each of `texts`, pairs of (title, content) that are about
         to become notes; None without a model.
 
-        The embeddings are kept so that `apply` finds them, because embedding is slow and must not happen under a
-        lock. For many texts, pass `urgent=False`: embedding then yields to waiting requests, and the embeddings are
-        stored on the disk instead of in RAM.
+        The embeddings are stored, so that `apply` finds them: embedding is slow and must not happen under a lock. For
+        many texts, pass `urgent=False`: embedding then yields to waiting requests.
         """
         store = self.indexer.active
         if store is None:
             return None
         sources = [embedding_cache.source(title, "", content) for title, content in texts]
-        wanted = {one.sha: one for one in sources}
-        with self.database.read() as connection:
-            known = embedding_cache.cached(connection, store.number, wanted)
-        made = self._ahead.look(store.embedder.fingerprint, wanted)
-        missing = [one for sha, one in wanted.items() if sha not in known and sha not in made]
-        if missing:
-            vectors = store.embedder.embed_documents(
-                [one.content for one in missing], [one.heading for one in missing], urgent=urgent
-            )
-            new = {one.sha: document for one, document in zip(missing, vectors, strict=True)}
-            made |= new
-            if urgent:
-                self._ahead.keep(store.embedder.fingerprint, new)
-            else:
-                with self._applying, self.database.write() as connection:
-                    embedding_cache.put(connection, store.number, new, micros(self._clock()))
-                self.indexer.worked()
+        missing, known = self._missing(store, sources)
+        made = embedding_cache.embed(store.embedder, missing, urgent=urgent)
+        if made:
+            self.keep_vectors(store.embedder.fingerprint, made)
+            self.indexer.worked()
         with self.database.read() as connection:
             return [
                 made[one.sha].vector if one.sha in made else embedding_cache.vector(connection, known[one.sha])
@@ -303,15 +233,14 @@ class Index(Reader):
     def neighbours(self, title: str | None, content: str, limit: int) -> list[tuple[str, float]]:
         """Return the memories nearest in meaning to a text that is about to become a note: (id, cosine), best first.
 
-        Empty without a model. The text's embedding is kept for `apply`, as by `embed_ahead`.
+        Empty without a model. The text's embedding is stored, as by `embed_ahead`.
         """
         vectors = self.embed_ahead([(title, content)])
         return [] if vectors is None else self.search_vectors(vectors[0], limit, MEMORIES)
 
     def keep_vectors(self, fingerprint: str, made: Mapping[bytes, DocumentVectors]) -> None:
-        """Store embeddings of texts of earlier versions of notes, for later questions about the past. `made`: sha256 of
-        the text -> its embedding, made by the model with this fingerprint; nothing is stored if that model is no longer
-        used."""
+        """Store embeddings of texts that no note has today. `made`: sha256 of the text -> its embedding, made by the
+        model with this fingerprint; nothing is stored if that model is no longer used."""
         with self._applying:
             store = next((one for one in self._stores() if one.embedder.fingerprint == fingerprint), None)
             if store is not None:

@@ -280,9 +280,7 @@ class Indexer:
             sources = embedding_cache.sources(connection, ids)
             known = embedding_cache.cached(connection, store.number, {one.sha for one in sources.values()})
         missing = {one.sha: one for one in sources.values() if one.sha not in known}
-        texts = [one.content for one in missing.values()]
-        vectors = store.embedder.embed_documents(texts, [one.heading for one in missing.values()]) if texts else []
-        return dict(zip(missing, vectors, strict=True))
+        return embedding_cache.embed(store.embedder, missing.values(), urgent=False)
 
     def _switch(self) -> None:
         """Make the next model, for which all nodes now have vectors, the active one, and close the old one."""

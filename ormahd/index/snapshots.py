@@ -124,11 +124,7 @@ class IndexSnapshot(Reader):
     def _embed(self, store: VectorStore, ids: Sequence[str]) -> None:
         with self.database.read() as connection:
             sources = {one.sha: one for one in embedding_cache.sources(connection, ids).values()}
-        texts = list(sources.values())
-        vectors = store.embedder.embed_documents(
-            [one.content for one in texts], [one.heading for one in texts], urgent=True
-        )
-        made = dict(zip(sources, vectors, strict=True))
+        made = embedding_cache.embed(store.embedder, sources.values(), urgent=True)
         now = micros(self._clock())
         with self.database.write() as connection:
             embedding_cache.put(connection, store.number, made, now)
