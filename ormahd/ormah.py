@@ -78,7 +78,7 @@ class Ormah:
         self.settings = config.settings
         self.vault = vault
         self.index = index
-        self.pasts = Snapshots(index, clock, stopping=lambda: self.phase == "stopping")
+        self.pasts = Snapshots(index, stopping=lambda: self.phase == "stopping")
         self.state = state
         self.sessions = SessionArchive(
             lambda: paths.sessions_dir(vault.id), lambda: index.directory / "sessions.sqlite3",

@@ -53,7 +53,7 @@ def ask(session: Session, method: str, params: Params, result: type[R]) -> R:
 def told(as_of: AsOf, degraded: Sequence[str] = ()) -> None:
     """Print on stderr which earlier state of the vault was asked, how long it took to build, and which parts were
     unavailable."""
-    took = "kept from an earlier question" if as_of.cached else f"brought back in {render.lasting(as_of.seconds)}"
+    took = f"brought back in {render.lasting(as_of.seconds)}"
     notes = render.count(as_of.notes, "memory", "memories")
     render.note(f"as of {render.moment(as_of.now)}: commit {as_of.commit[:8]}, {notes}, {took}")
     if "vectors" in degraded:

@@ -78,13 +78,13 @@ def looking_back(
         state = CommitFiles(ormah.vault, ormah.reconciler.excluded, standing.commit)
         return state, read_strength(state.file(STRENGTH) or b"")
 
-    with ormah.pasts.at(standing.commit, standing.time, load, progress) as (past, cached):
+    with ormah.pasts.at(standing.time, load, progress) as past:
         if query is not None:
-            past.fill(query_terms(query), progress, quick=cached, stopped=ormah.pasts.stopped)
+            past.fill(query_terms(query), progress, stopped=ormah.pasts.stopped)
         seconds = round(time.perf_counter() - begun, 3)
         told = AsOf(
             standing.commit, standing.op, iso(standing.time) or "", iso(standing.moment.astimezone(UTC)) or "",
-            past.count(), seconds, cached,
+            past.count(), seconds,
         )  # fmt: skip
         yield past, told, standing.moment
 

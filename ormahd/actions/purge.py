@@ -328,7 +328,6 @@ def _holding(forgotten: Forgotten) -> Callable[[bytes], bool]:
 def _clean_kept(ormah: Ormah, forgotten: Forgotten) -> None:
     """Clean the state, the archive of sessions and the log, including pages that SQLite has freed."""
     holds = _holding(forgotten)
-    ormah.pasts.drop()
     ormah.state.scour(holds)
     ormah.sessions.purge(holds)
     ormah.warnings = [text for text in ormah.warnings if not holds(text.encode("utf-8", "replace"))]

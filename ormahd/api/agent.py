@@ -85,8 +85,6 @@ class AsOf(Result):
     """Number of memories in that state."""
     seconds: float
     """Time that it took to rebuild the state."""
-    cached: bool
-    """True if the state was still available from an earlier question."""
 
 
 class RecallHit(Result):

@@ -63,7 +63,7 @@ class Index(Reader):
         super().__init__(database, Indexer(database, self._applying, clock))
         self.embedding = embedding
         self._vectors = vectors
-        self._clock = clock
+        self.clock = clock
         self.first_path: FirstPath | None = None
         """Returns which of several files with the same id had the id first (see `FirstPath`). Set by `Ormah`; None
         without a git history."""
@@ -130,7 +130,7 @@ class Index(Reader):
         ]
         priority.give()
         made = self._embed_now(entries) if embed else None
-        now = micros(self._clock())
+        now = micros(self.clock())
         with self._applying:
             entries = [one for one in entries if not superseded(one.path, one.state.digest)]
             removals = [path for path in removals if not superseded(path, None)]
@@ -245,15 +245,7 @@ class Index(Reader):
             store = next((one for one in self._stores() if one.embedder.fingerprint == fingerprint), None)
             if store is not None:
                 with self.database.write() as connection:
-                    embedding_cache.put(connection, store.number, made, micros(self._clock()))
-
-    def copy(self, directory: Path) -> None:
-        """Write a copy of the index as it is now, without Chroma's files, into `directory`."""
-        self.database.copy(directory)
-
-    def copied(self) -> int:
-        """Return the size that a `copy` would have, in bytes."""
-        return self.database.bytes()
+                    embedding_cache.put(connection, store.number, made, micros(self.clock()))
 
     def rebuild(self, files: Iterable[tuple[str, bytes, FileState]], *, head: str | None = None) -> int:
         """Index all of `files` (path, bytes, state) again, and remove all other files from the index. Texts whose

@@ -84,7 +84,13 @@ def resolve(connection: sqlite3.Connection, text: str) -> str:
     Raises BadRequest, NotFound or Ambiguous.
     """
     if text.strip()[-3:].lower() == ".md":
-        return _at(connection, text.strip())
+        path = text.strip()
+        found = "SELECT n.id FROM file JOIN node n USING (number) WHERE path = ? AND held = 1"
+        row = connection.execute(found, (path,)).fetchone()
+        if row is None:
+            hint = "paths are relative to the vault; look for it with `ormahctl recall`"
+            raise NotFound(f"no memory lies at {path!r}", hint=hint)
+        return str(row[0])
     prefix = clean_prefix(text)
     ids = [
         row[0]
@@ -104,67 +110,6 @@ def resolve(connection: sqlite3.Connection, text: str) -> str:
     return str(ids[0])
 
 
-def _at(connection: sqlite3.Connection, path: str) -> str:
-    row = connection.execute(
-        "SELECT n.id FROM file JOIN node n USING (number) WHERE path = ? AND held = 1", (path,)
-    ).fetchone()
-    if row is None:
-        raise NotFound(
-            f"no memory lies at {path!r}", hint="paths are relative to the vault; look for it with `ormahctl recall`"
-        )
-    return str(row[0])
-
-
-def notes(connection: sqlite3.Connection, ids: Sequence[str], strength: Mapping[str, Strength], *, connections: bool = True) -> dict[str, NodeRow]:  # fmt: skip
-    """Return id -> node, in the order of `ids`. Unknown ids are left out."""
-    out: dict[str, list[Connection]] = {}
-    for edge in edges(connection, ids, into=False) if connections else ():
-        made = Connection.model_construct(
-            target=edge.target, edge=edge.edge, weight=edge.weight, created=edge.created, reason=edge.reason
-        )
-        out.setdefault(edge.source, []).append(made)
-    found: dict[str, NodeRow] = {}
-    for some in sql.sets(ids):
-        rest = f"FROM {NODE_FROM} WHERE n.held = 1 AND n.id IN ({sql.marks(some)})"
-        for row in sql.table(connection, NODE_COLUMNS, rest, some):
-            found[row[0]] = node_row(row, out.get(row[0], ()), strength)
-    return {node_id: found[node_id] for node_id in ids if node_id in found}
-
-
-def candidates(connection: sqlite3.Connection, ids: Sequence[str], strength: Mapping[str, Strength]) -> dict[str, CandidateRow]:  # fmt: skip
-    """Return id -> the fields of a node that ranking needs. Unknown ids are left out."""
-    found: dict[str, CandidateRow] = {}
-    for some in sql.sets(ids):
-        rest = f"FROM node n JOIN text t USING (number) WHERE n.held = 1 AND n.id IN ({sql.marks(some)})"
-        for row in sql.table(connection, CANDIDATE_COLUMNS, rest, some):
-            found[row[0]] = candidate(row, strength)
-    return found
-
-
-def equal(connection: sqlite3.Connection, space: str | None, kind: str, title: str | None, content: str) -> str | None:
-    """Return the id of the oldest node with exactly this space, type, title and content; None if there is none."""
-    row = connection.execute(
-        "SELECT id FROM node n JOIN text t USING (number) WHERE held = 1 AND same = ? AND space IS ? AND type = ? "
-        f"AND NOT {FROM_SOURCE} AND title IS ? AND content = ? ORDER BY created, id LIMIT 1",
-        (fingerprint(space, kind, title, content), space, kind, title or None, content),
-    ).fetchone()
-    return None if row is None else str(row[0])
-
-
-def passing_ids(connection: sqlite3.Connection, chosen: Filter) -> list[str]:
-    """Return the ids of all nodes that pass the filter."""
-    condition, values = chosen.sql()
-    (ids,) = sql.columns(connection, ("n.id",), f"FROM node n WHERE {condition}", values)
-    return ids
-
-
-def newest(connection: sqlite3.Connection, chosen: Filter, limit: int) -> list[str]:
-    """Return the ids of the last created nodes that pass the filter, newest first, ties by id."""
-    condition, values = chosen.sql()
-    select = f"SELECT n.id FROM node n WHERE {condition} ORDER BY n.created DESC, n.id LIMIT ?"
-    return [row[0] for row in connection.execute(select, (*values, limit))]
-
-
 OF_VAULT = f"kind <> '{NoteKind.SOURCE}'"
 """Condition in SQL on a row of table `file`: it is a file of the vault."""
 
@@ -182,42 +127,6 @@ def known_files(connection: sqlite3.Connection, paths: Sequence[str] | None = No
         rows = sql.table(connection, names, f"FROM file WHERE path IN ({sql.marks(some)}) AND {OF_VAULT}", some)
         found |= {row[0]: FileState(*row) for row in rows}
     return found
-
-
-def count(connection: sqlite3.Connection, chosen: Filter) -> int:
-    condition, values = chosen.sql()
-    return int(connection.execute(f"SELECT count(*) FROM node n WHERE {condition}", values).fetchone()[0])
-
-
-def keep(connection: sqlite3.Connection, ids: Sequence[str], chosen: Filter) -> set[str]:
-    """Return the subset of `ids` whose nodes pass the filter."""
-    condition, values = chosen.sql()
-    kept: set[str] = set()
-    for some in sql.sets(ids):
-        # `CROSS JOIN` by number: otherwise SQLite uses an index of the filter and walks half of the nodes.
-        these = f"SELECT number FROM node WHERE held = 1 AND id IN ({sql.marks(some)})"
-        rest = f"FROM ({these}) CROSS JOIN node n USING (number) WHERE {condition}"
-        kept.update(*sql.columns(connection, ("n.id",), rest, (*some, *values)))
-    return kept
-
-
-def stats(connection: sqlite3.Connection, *, pending: int, size: int) -> Stats:
-    ours = f"held = 1 AND NOT {FROM_SOURCE}"
-
-    def by(column: str) -> dict[str, int]:
-        return dict(connection.execute(f"SELECT {column}, count(*) FROM node n WHERE {ours} GROUP BY 1 ORDER BY 1"))
-
-    def one(select: str) -> int:
-        return int(connection.execute(select).fetchone()[0])
-
-    nodes = one(f"SELECT count(*) FROM node n WHERE {ours}")
-    written = f"SELECT count(*) FROM edge e JOIN node n USING (number) WHERE {ours}"
-    return Stats(
-        nodes=nodes, by_tier=by("tier"), by_type=by("type"), by_space=by("coalesce(space, 'global')"),
-        edges=one(f"{written} AND e.target IS NOT NULL AND e.target <> n.id"),
-        unresolved=one(f"{written} AND e.target IS NULL"),
-        plain=one(f"SELECT count(*) FROM file WHERE {OF_VAULT}") - nodes, pending=pending, bytes=size,
-    )  # fmt: skip
 
 
 def full(ids: Sequence[str]) -> list[str]:
@@ -350,8 +259,19 @@ class Reader:
         if not wanted:
             return {}
         priority.give()
+        out: dict[str, list[Connection]] = {}
+        found: dict[str, NodeRow] = {}
         with self.database.read() if connections else self._few(wanted) as connection:
-            return notes(connection, wanted, self.strength, connections=connections)
+            for edge in edges(connection, wanted, into=False) if connections else ():
+                made = Connection.model_construct(
+                    target=edge.target, edge=edge.edge, weight=edge.weight, created=edge.created, reason=edge.reason
+                )
+                out.setdefault(edge.source, []).append(made)
+            for some in sql.sets(wanted):
+                rest = f"FROM {NODE_FROM} WHERE n.held = 1 AND n.id IN ({sql.marks(some)})"
+                for row in sql.table(connection, NODE_COLUMNS, rest, some):
+                    found[row[0]] = node_row(row, out.get(row[0], ()), self.strength)
+        return {node_id: found[node_id] for node_id in wanted if node_id in found}
 
     def _few(self, ids: Sequence[str], most: int = sql.SOME) -> AbstractContextManager[sqlite3.Connection]:
         """Return a context manager that yields a connection for reading the nodes `ids`. If there are at most `most`,
@@ -361,35 +281,55 @@ class Reader:
     def candidates(self, ids: Sequence[str]) -> dict[str, CandidateRow]:
         """Return full id -> the fields of a node that ranking needs. Unknown ids are left out."""
         priority.give()
+        found: dict[str, CandidateRow] = {}
         with self._few(ids) as connection:
-            return candidates(connection, full(ids), self.strength)
+            for some in sql.sets(full(ids)):
+                rest = f"FROM node n JOIN text t USING (number) WHERE n.held = 1 AND n.id IN ({sql.marks(some)})"
+                for row in sql.table(connection, CANDIDATE_COLUMNS, rest, some):
+                    found[row[0]] = candidate(row, self.strength)
+        return found
 
     def ids(self, chosen: Filter = EVERYTHING) -> list[str]:
         """Return the ids of all nodes that pass the filter."""
+        condition, values = chosen.sql()
         with self.database.ask() as connection:
-            return passing_ids(connection, chosen)
+            return sql.columns(connection, ("n.id",), f"FROM node n WHERE {condition}", values)[0]
 
     def newest(self, chosen: Filter, limit: int) -> list[str]:
         """Return the ids of the last created nodes that pass the filter, newest first, ties by id."""
+        condition, values = chosen.sql()
+        select = f"SELECT n.id FROM node n WHERE {condition} ORDER BY n.created DESC, n.id LIMIT ?"
         with self.database.ask() as connection:
-            return newest(connection, chosen, limit)
+            return [row[0] for row in connection.execute(select, (*values, limit))]
 
     def count(self, chosen: Filter = EVERYTHING) -> int:
         """Return how many nodes pass the filter."""
+        condition, values = chosen.sql()
         with self.database.ask() as connection:
-            return count(connection, chosen)
+            return int(connection.execute(f"SELECT count(*) FROM node n WHERE {condition}", values).fetchone()[0])
 
     def keep(self, ids: Sequence[str], chosen: Filter) -> list[str]:
         """Return the subset of `ids` whose nodes pass the filter, in their order."""
+        condition, values = chosen.sql()
+        kept: set[str] = set()
         with self._few(ids) as connection:
-            kept = keep(connection, ids, chosen)
+            for some in sql.sets(ids):
+                # `CROSS JOIN` by number: otherwise SQLite uses an index of the filter and walks half of the nodes.
+                these = f"SELECT number FROM node WHERE held = 1 AND id IN ({sql.marks(some)})"
+                rest = f"FROM ({these}) CROSS JOIN node n USING (number) WHERE {condition}"
+                kept.update(*sql.columns(connection, ("n.id",), rest, (*some, *values)))
         return [node_id for node_id in ids if node_id in kept]
 
     def equal(self, space: str | None, type: NodeType, title: str | None, content: str) -> str | None:  # noqa: A002
-        """Return the id of a node with exactly these fields, or None. `content` must be normalised as `parse` does
+        """Return the id of the oldest node with exactly these fields, or None. `content` must be normalised as `parse` does
         it."""
         with self.database.ask() as connection:
-            return equal(connection, space, type, title, content)
+            row = connection.execute(
+                "SELECT id FROM node n JOIN text t USING (number) WHERE held = 1 AND same = ? AND space IS ? AND type = ? "
+                f"AND NOT {FROM_SOURCE} AND title IS ? AND content = ? ORDER BY created, id LIMIT 1",
+                (fingerprint(space, type, title, content), space, type, title or None, content),
+            ).fetchone()
+        return None if row is None else str(row[0])
 
     def extracted(self) -> dict[str, str]:
         """Return `{id: from}` of the memories that were extracted from sessions; `from` is `<session>#<turn>`."""
@@ -564,8 +504,26 @@ class Reader:
         return store.idf(token_ids) if store else np.zeros(len(token_ids), np.float32)
 
     def stats(self) -> Stats:
+        ours = f"held = 1 AND NOT {FROM_SOURCE}"
+        written = f"SELECT count(*) FROM edge e JOIN node n USING (number) WHERE {ours}"
         with self.database.read() as connection:
-            return stats(connection, pending=self.indexer.pending(), size=self.database.bytes())
+
+            def by(column: str) -> dict[str, int]:
+                select = f"SELECT {column}, count(*) FROM node n WHERE {ours} GROUP BY 1 ORDER BY 1"
+                return dict(connection.execute(select))
+
+            def one(select: str) -> int:
+                return int(connection.execute(select).fetchone()[0])
+
+            by_tier = by("tier")
+            nodes = sum(by_tier.values())
+            return Stats(
+                nodes=nodes, by_tier=by_tier, by_type=by("type"), by_space=by("coalesce(space, 'global')"),
+                edges=one(f"{written} AND e.target IS NOT NULL AND e.target <> n.id"),
+                unresolved=one(f"{written} AND e.target IS NULL"),
+                plain=one(f"SELECT count(*) FROM file WHERE {OF_VAULT}") - nodes,
+                pending=self.indexer.pending(), bytes=self.database.bytes(),
+            )  # fmt: skip
 
     def size(self) -> int:
         """Return the bytes that the index takes on the disk, Chroma included."""

@@ -59,18 +59,12 @@ def test_the_notes_answer_as_they_were(known: tuple[House, dict[str, Any]]) -> N
     assert not isinstance(recall(house, "database").as_of, api.AsOf)
 
 
-def test_the_same_state_again_is_quick_and_says_so(known: tuple[House, dict[str, Any]]) -> None:
+def test_a_state_is_deleted_at_the_end_of_its_question(known: tuple[House, dict[str, Any]]) -> None:
     house, _ = known
     recall(house, "garden", "HEAD~2")
-    again = recall(house, "database", "HEAD~2").as_of
-    assert isinstance(again, api.AsOf)
-    assert again.cached
-    other = recall(house, "database", "HEAD~1").as_of
-    assert isinstance(other, api.AsOf)
-    assert not other.cached
     kept = house.index_dir / "as-of"
-    assert len(list(kept.iterdir())) == 1, "one state takes disk, not every one that was asked about"
-    assert (kept.stat().st_mode & 0o777, next(kept.iterdir()).stat().st_mode & 0o777) == (0o700, 0o700)
+    assert list(kept.iterdir()) == []
+    assert kept.stat().st_mode & 0o777 == 0o700
 
 
 def test_looking_back_is_no_use_of_a_memory_and_changes_nothing(known: tuple[House, dict[str, Any]]) -> None:
@@ -106,7 +100,7 @@ def test_the_command_says_which_state_it_was(known: tuple[House, dict[str, Any]]
     assert f"commit {said['first'].commit[:8]}, 2 memories" in shown.stderr
     found = house.json("recall", "database", "--as-of", "old")
     assert found["as_of"]["commit"] == said["first"].commit
-    assert {"commit", "time", "notes", "seconds", "cached"} <= set(found["as_of"])
+    assert {"commit", "time", "notes", "seconds"} <= set(found["as_of"])
     assert "as_of" not in house.json("recall", "database")
     for wrong, status in (("2020-01-01", 3), ("no-such-branch", 3), ("1800d", 3), ("2026-99-99", 2), ("", 2)):
         failed = house.ctl("recall", "database", "--as-of", wrong)
