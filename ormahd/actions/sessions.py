@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from ormahd.actions.views import headline, iso
 from ormahd.api import Exchange, LearnedMemory, RecallResult, SaidTurn, SessionInfo, SessionLine, SessionsResult
 from ormahd.embedding import token_vectors
 from ormahd.errors import BadRequest
+from ormahd.index.embedding_cache import TokenVectors
 from ormahd.process import priority
 from ormahd.search.gather import max_sim, token_weights
 from ormahd.sessions.files import word_of
@@ -48,15 +48,6 @@ LEAST: Final = 0.05
 """Weight in late interaction of a token that occurs in all compared texts."""
 WORDS: Final = 0.1
 """Weight of the full-text score (relative to the best one) beside late interaction."""
-
-
-class _Packed(Struct, frozen=True):
-    """Holds the token vectors of some texts in the form that `max_sim` takes. Those of text `ids[i]` begin at row
-    `offsets[i]` of `packed`."""
-
-    ids: Sequence[str]
-    offsets: NDArray[np.int64]
-    packed: NDArray[np.ubyte]
 
 
 def recall_sessions(ormah: Ormah, query: SearchQuery) -> RecallResult:
@@ -130,7 +121,7 @@ def _late(asked: QueryVectors, documents: Sequence[DocumentVectors]) -> NDArray[
     every = np.concatenate([codes[at] for at in there])
     packed = np.frombuffer(token_vectors.pack(every), np.ubyte).reshape(len(every), -1)
     offsets = np.cumsum([0, *(len(codes[at]) for at in there)]).astype(np.int64)
-    stored = _Packed([str(at) for at in there], offsets, packed)
+    stored = TokenVectors([str(at) for at in there], offsets, packed)
     return max_sim(asked.tokens, weights, [str(at) for at in range(len(documents))], stored).rare
 
 

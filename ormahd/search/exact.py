@@ -18,8 +18,9 @@ from typing import Final
 from msgspec import Struct, field
 from rapidfuzz.distance import OSA
 
+from ormahd.index.reader import Reader
 from ormahd.index.rows import NodeRow
-from ormahd.search.gather import ParsedQuery, Searchable
+from ormahd.search.gather import ParsedQuery
 from ormahd.text import forms
 from ormahd.text.facts import ExactToken, exact_tokens
 from ormahd.text.words import FUNCTION_WORDS, STOP_WORDS, fold, words
@@ -89,7 +90,7 @@ class Exact(Struct, frozen=True):
 NOTHING = Exact()
 
 
-def look(index: Searchable, heard: ParsedQuery) -> Exact:
+def look(index: Reader, heard: ParsedQuery) -> Exact:
     """Find the notes that contain exact terms of the question, and return the effect on their scores."""
     text = heard.text
     tokens = exact_tokens(text)
@@ -128,7 +129,7 @@ def _distinct(text: str) -> list[str]:
 _FUNCTION: Final = STOP_WORDS | FUNCTION_WORDS
 
 
-def _names(index: Searchable, text: str, counts: Mapping[str, int], heard: ParsedQuery) -> Iterator[Sign]:
+def _names(index: Reader, text: str, counts: Mapping[str, int], heard: ParsedQuery) -> Iterator[Sign]:
     """Yield a sign for each acronym of the question whose long form notes contain, for each acronym whose long form
     the question contains, and for each name, also if the question has it with one typo.
 
@@ -172,7 +173,7 @@ def _is_name(word: str, text: str) -> bool:
     return word[0].isupper() and _SENTENCE.search(text[max(0, at - 20) : at]) is None
 
 
-def _similar(index: Searchable, word: str) -> list[str]:
+def _similar(index: Reader, word: str) -> list[str]:
     """Return the names in notes that begin like `word` (two letters) and differ from it by one typo: one letter
     more, less or other, or two neighbours exchanged."""
     beginning = f"{forms.NAME}{word[:2]}"
@@ -190,7 +191,7 @@ def _acronyms_of(text: str) -> list[str]:
     return list(dict.fromkeys("".join(one for one, _ in run) for run in runs if not run[0][1] and not run[-1][1]))
 
 
-def _acronyms_in_use(index: Searchable, text: str) -> list[str]:
+def _acronyms_in_use(index: Reader, text: str) -> list[str]:
     """Return the acronyms that the initials of a question's words form, if notes contain the acronym and a long
     form of it."""
     several = _acronyms_of(text)
@@ -200,7 +201,7 @@ def _acronyms_in_use(index: Searchable, text: str) -> list[str]:
     return [one for one in several if counts[one] and all(counts[term] for term in forms.initials_terms(one))]
 
 
-def _spelled(index: Searchable, acronym: str, heard: ParsedQuery) -> frozenset[str]:
+def _spelled(index: Reader, acronym: str, heard: ParsedQuery) -> frozenset[str]:
     """Return the ids of the nodes that contain a long form of `acronym`: words with its letters as initials."""
     terms = forms.initials_terms(acronym)
     counts, _ = index.frequencies(terms)
@@ -210,7 +211,7 @@ def _spelled(index: Searchable, acronym: str, heard: ParsedQuery) -> frozenset[s
     return _having(index, [rarest], heard, lambda row: any(forms.spells(acronym, part) for part in _texts(row)))
 
 
-def _abbreviated(index: Searchable, acronym: str, heard: ParsedQuery) -> frozenset[str]:
+def _abbreviated(index: Reader, acronym: str, heard: ParsedQuery) -> frozenset[str]:
     """Return the ids of the nodes that contain `acronym` in capitals."""
     term = fold(acronym)
     if not 0 < index.frequencies([term])[0][term] <= COMMON:
@@ -219,7 +220,7 @@ def _abbreviated(index: Searchable, acronym: str, heard: ParsedQuery) -> frozens
     return _having(index, [term], heard, lambda row: any(pattern.search(part) for part in _texts(row)))
 
 
-def _by_beginning(index: Searchable, name: str, heard: ParsedQuery) -> frozenset[str]:
+def _by_beginning(index: Reader, name: str, heard: ParsedQuery) -> frozenset[str]:
     """Return the ids of the nodes that contain a longer or shorter form of the hash `name`, such as a commit's; none
     if `name` is no hash."""
     found = _HEX.fullmatch(fold(name))
@@ -254,17 +255,17 @@ def _texts(row: NodeRow) -> list[str]:
     return [part for part in (row.title, row.content, *row.tags, *row.aliases) if part]
 
 
-def _found(index: Searchable, term: str, heard: ParsedQuery) -> frozenset[str]:
+def _found(index: Reader, term: str, heard: ParsedQuery) -> frozenset[str]:
     return frozenset(node_id for node_id, _ in index.begin_text([term], COMMON, heard.chosen)())
 
 
-def _having(index: Searchable, terms: list[str], heard: ParsedQuery, has: Callable[[NodeRow], bool]) -> frozenset[str]:
+def _having(index: Reader, terms: list[str], heard: ParsedQuery, has: Callable[[NodeRow], bool]) -> frozenset[str]:
     """Return the ids of the nodes that full text search finds for any of `terms` and for whose rows `has` is true."""
     ids = [node_id for node_id, _ in index.begin_text(terms, COMMON, heard.chosen)()]
     return frozenset(node_id for node_id, row in index.notes(ids, connections=False).items() if has(row))
 
 
-def rare_words(index: Searchable, topic: frozenset[str]) -> frozenset[str]:
+def rare_words(index: Reader, topic: frozenset[str]) -> frozenset[str]:
     """Return the words of `topic` that few notes or no note contain; all words if none is rare."""
     if not topic:
         return topic

@@ -12,9 +12,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from ormahd.index.reader import Reader
 from ormahd.index.rows import Filter
 from ormahd.model.node import EdgeType
-from ormahd.search.gather import Gathered, Searchable, Trace
+from ormahd.search.gather import Gathered, Trace
 
 VECTOR_WEIGHT: Final = 0.6
 WORDS_WEIGHT: Final = 0.4
@@ -98,7 +99,7 @@ LEAST: Final = 2
 """Minimum number of requested results: with fewer, no place is reserved for a contradiction."""
 
 
-def activate(index: Searchable, results: Sequence[Trace], chosen: Filter, seeds: int = SEEDS) -> list[Trace]:
+def activate(index: Reader, results: Sequence[Trace], chosen: Filter, seeds: int = SEEDS) -> list[Trace]:
     """Return memories one edge away from the best results, in either direction, that are not results themselves;
     best first.
 
@@ -126,7 +127,7 @@ def activate(index: Searchable, results: Sequence[Trace], chosen: Filter, seeds:
     return _best(by_seed.values(), index, chosen)
 
 
-def _best(found: Collection[list[Trace]], index: Searchable, chosen: Filter) -> list[Trace]:
+def _best(found: Collection[list[Trace]], index: Reader, chosen: Filter) -> list[Trace]:
     passing = set(index.keep(sorted({trace.node_id for some in found for trace in some}), chosen))
     best: dict[str, Trace] = {}
     for some in found:

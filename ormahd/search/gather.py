@@ -15,19 +15,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
+from ormahd.embedding.embedder import QueryVectors
 from ormahd.embedding.reading import READABLE
-from ormahd.embedding.scale import Scale
 from ormahd.embedding.token_vectors import cosines
-from ormahd.index.rows import CandidateRow, EdgeRow, Filter, NodeRow
+from ormahd.index.embedding_cache import TokenVectors
+from ormahd.index.reader import Reader
+from ormahd.index.rows import Filter
 from ormahd.model.node import ABOUT_SELF, Found, NodeType, SearchQuery
 from ormahd.search import blend
-from ormahd.text.standing import Compared
 from ormahd.text.times import Period, find_period
 from ormahd.text.words import (
     FUNCTION_WORDS,
@@ -244,21 +245,6 @@ SCANNED = 400_000
 """Number of tokens of notes whose cosines are computed at once. It limits the RAM needed."""
 
 
-class StoredTokens(Protocol):
-    """Token vectors of notes, concatenated (`index.embedding_cache.TokenVectors`).
-
-    Note `ids[i]` has the rows `offsets[i]` to `offsets[i + 1]` of `packed` ([n, d / 2], made by
-    `embedding.token_vectors.pack`). Notes without tokens are left out.
-    """
-
-    @property
-    def ids(self) -> Sequence[str]: ...
-    @property
-    def offsets(self) -> NDArray[np.int64]: ...
-    @property
-    def packed(self) -> NDArray[np.ubyte]: ...
-
-
 class Late(Struct, frozen=True):
     """Late interaction of a question (m tokens) with each of n notes.
 
@@ -281,7 +267,7 @@ def token_weights(idf: Float) -> Float:
     return np.asarray(idf + LEAST_WEIGHT, np.float32)
 
 
-def max_sim(tokens: Float, weights: Float, ids: Sequence[str], stored: StoredTokens) -> Late:
+def max_sim(tokens: Float, weights: Float, ids: Sequence[str], stored: TokenVectors) -> Late:
     """Compare a question's tokens (unit vectors, float32[m, d]) with the tokens of each note in `ids`."""
     rare, plain = np.zeros(len(ids), np.float32), np.zeros(len(ids), np.float32)
     lengths = np.zeros(len(ids), np.int64)
@@ -312,67 +298,8 @@ MIN_POOL: Final = 100
 """Minimum number of candidates fetched by words and by vectors each, so that later stages can drop many."""
 
 
-class Query(Protocol):
-    """What a search needs from an embedded question: `vector` of the whole, `tokens` of each token
-    (`embedding.embedder.QueryVectors`)."""
-
-    @property
-    def vector(self) -> Float: ...
-    @property
-    def token_ids(self) -> NDArray[np.uint32]: ...
-    @property
-    def tokens(self) -> Float: ...
-    @property
-    def wide(self) -> Float:
-        """The token vectors before they were shortened to fewer dimensions: unit vectors, float32[m, dimensions]."""
-        ...
-
-    @property
-    def read(self) -> float:
-        """How well the model reads the question's language, from 0 to 1."""
-        ...
-
-    @property
-    def scale(self) -> Scale | None:
-        """The scale of the model's similarities; None: the scale of the default model."""
-        ...
-
-
-EmbedQuery = Callable[[str], Query | None]
+EmbedQuery = Callable[[str], QueryVectors | None]
 """A function that returns a question's vectors, or None while the model is not loaded."""
-
-
-class Searchable(Protocol):
-    """What a search needs from the index. All methods only read, and may be called from any thread."""
-
-    def keep(self, ids: Sequence[str], chosen: Filter) -> list[str]: ...
-    def newest(self, chosen: Filter, limit: int) -> list[str]: ...
-    def candidates(self, ids: Sequence[str]) -> dict[str, CandidateRow]: ...
-    def notes(self, ids: Sequence[str], *, connections: bool = ...) -> dict[str, NodeRow]: ...
-    def frequencies(self, terms: Sequence[str]) -> tuple[dict[str, int], int]:
-        """Return the number of files that contain each term, and the number of all files."""
-        ...
-
-    def terms(self, first: str, limit: int) -> list[str]:
-        """Return up to `limit` terms of the full text index that begin with `first`."""
-        ...
-
-    def edges_of(self, ids: Sequence[str]) -> list[EdgeRow]: ...
-    def begin_text(
-        self, query: str | Sequence[str], limit: int, chosen: Filter = ...
-    ) -> Callable[[], list[tuple[str, float]]]:
-        """Start a full text search in the background. Calling the returned function waits for the result."""
-        ...
-
-    def search_vectors(self, vector: Float, limit: int, chosen: Filter = ...) -> list[tuple[str, float]]:
-        """Return the nearest nodes that pass the filter, up to `limit`, as (node id, cosine)."""
-        ...
-
-    def similarities(self, vectors: Float, ids: Sequence[str]) -> NDArray[np.float64]: ...
-    def tokens(self, ids: Sequence[str], vector: Float | None = ..., *, pieces: int = ...) -> StoredTokens | None: ...
-    def idf(self, token_ids: NDArray[np.uint32]) -> Float: ...
-    def vectors(self, node_id: str) -> Float | None: ...
-    def replacing(self, pairs: Sequence[tuple[str, str, float]]) -> dict[tuple[str, str], Compared]: ...
 
 
 class Meaning(Struct, frozen=True):
@@ -401,7 +328,7 @@ class Gathered(Struct, frozen=True):
     degraded: list[str] = field(default_factory=list)
 
 
-def understand(index: Searchable, query: Query) -> Meaning:
+def understand(index: Reader, query: QueryVectors) -> Meaning:
     """Return a question as vectors, with its tokens weighted by how rare they are in the vault."""
     weights = token_weights(index.idf(query.token_ids))
     focus = query.vector
@@ -419,7 +346,7 @@ def pool_size(heard: ParsedQuery, least: int) -> int:
     return max(times * heard.limit, least)
 
 
-def gather(index: Searchable, heard: ParsedQuery, embed: EmbedQuery, least: int = MIN_POOL) -> Gathered:
+def gather(index: Reader, heard: ParsedQuery, embed: EmbedQuery, least: int = MIN_POOL) -> Gathered:
     """Search by words and by vectors for at least `least` candidates each.
 
     Only the words are searched if the model is not loaded (then `degraded` contains "vectors"), or if it does not

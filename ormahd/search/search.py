@@ -16,11 +16,12 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ormahd.index.reader import Reader
 from ormahd.index.rows import CandidateRow, Filter
 from ormahd.model.node import EdgeType, Found, SearchQuery, Tier
 from ormahd.search.exact import Exact, look, rare_words
 from ormahd.search.fuse import SEEDS, Fused, activate, fuse, seat
-from ormahd.search.gather import MIN_POOL, EmbedQuery, Gathered, ParsedQuery, Searchable, Trace, gather, hear, max_sim
+from ormahd.search.gather import MIN_POOL, EmbedQuery, Gathered, ParsedQuery, Trace, gather, hear, max_sim
 from ormahd.search.shape import Evidence, Named, Shaped, shape
 from ormahd.text.standing import Compared
 
@@ -58,7 +59,7 @@ def never(_older: str, _newer: str, _cosine: float) -> bool:
 
 
 def replaced(
-    index: Searchable,
+    index: Reader,
     ids: Sequence[str],
     pool: Mapping[str, CandidateRow],
     chosen: Filter,
@@ -110,7 +111,7 @@ def _between(
 
 
 def replaced_of_all(
-    index: Searchable, ids: Sequence[str], chosen: Filter, holds: Holds = nobody, reworded: Reworded = never
+    index: Reader, ids: Sequence[str], chosen: Filter, holds: Holds = nobody, reworded: Reworded = never
 ) -> dict[str, str]:
     """Return the result of `replaced` for memories that do not come from a search.
 
@@ -127,13 +128,13 @@ def replaced_of_all(
     return found
 
 
-def _by_edges(index: Searchable, ids: Sequence[str], known: Mapping[str, str], chosen: Filter) -> dict[str, str]:
+def _by_edges(index: Reader, ids: Sequence[str], known: Mapping[str, str], chosen: Filter) -> dict[str, str]:
     wanted = {older: newer for older, newer in known.items() if older in ids}
     there = set(index.keep(sorted(set(wanted.values())), chosen)) if wanted else set()
     return {older: newer for older, newer in wanted.items() if newer in there}
 
 
-def _near(index: Searchable, ids: Sequence[str], pool: Mapping[str, CandidateRow]) -> list[tuple[str, str, float]]:
+def _near(index: Reader, ids: Sequence[str], pool: Mapping[str, CandidateRow]) -> list[tuple[str, str, float]]:
     """Return pairs (older, newer, cosine) that are near enough to compare, nearest first, at most `PAIRS`.
 
     Sections of sources are not compared: the date of a file says little about when something was so.
@@ -281,7 +282,7 @@ class Rules(Struct, frozen=True):
 
 
 def rank(
-    index: Searchable,
+    index: Reader,
     query: SearchQuery,
     *,
     embed: EmbedQuery,
@@ -329,7 +330,7 @@ def rank(
 
 
 def score(
-    index: Searchable, fused: Sequence[Fused], gathered: Gathered, heard: ParsedQuery, exact: Exact
+    index: Reader, fused: Sequence[Fused], gathered: Gathered, heard: ParsedQuery, exact: Exact
 ) -> tuple[list[Fused], list[CandidateRow], Evidence | None, Shaped]:
     """Return (candidates, rows, evidence, scores) of the fused candidates that are still in the index.
 
@@ -344,7 +345,7 @@ def score(
 
 
 def _shaped(
-    index: Searchable,
+    index: Reader,
     fused: list[Fused],
     gathered: Gathered,
     heard: ParsedQuery,
@@ -383,7 +384,7 @@ def _shaped(
     return traces, _by_space(rows, evidence), {row.id: row for row in rows}, numbers_of
 
 
-def _behind(index: Searchable, rows: Sequence[CandidateRow], scores: Sequence[float]) -> dict[int, float]:
+def _behind(index: Reader, rows: Sequence[CandidateRow], scores: Sequence[float]) -> dict[int, float]:
     """Return {position in `rows`: factor} that lowers the score of an archived memory below that of a memory made
     from it.
 
@@ -412,7 +413,7 @@ def _by_space(rows: Sequence[CandidateRow], evidence: Evidence | None) -> dict[s
     return best
 
 
-def _evidence(index: Searchable, rows: Sequence[CandidateRow], gathered: Gathered) -> Evidence | None:
+def _evidence(index: Reader, rows: Sequence[CandidateRow], gathered: Gathered) -> Evidence | None:
     meaning = gathered.meaning
     if meaning is None or not rows:
         return None
@@ -442,7 +443,7 @@ def _cut(traces: list[Trace], heard: ParsedQuery) -> list[Trace]:
     return results
 
 
-def _newest(index: Searchable, heard: ParsedQuery, room: int, results: Sequence[Trace]) -> list[Trace]:
+def _newest(index: Reader, heard: ParsedQuery, room: int, results: Sequence[Trace]) -> list[Trace]:
     """Return traces of the newest notes that pass the query's filter and are not in `results`, at most `room`.
 
     Notes of a type that the query names come first.

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from ormahd.embedding.reading import READABLE
+from ormahd.index.reader import Reader
 from ormahd.index.rows import NodeRow
 from ormahd.model.chance import log_odds, times_odds
 from ormahd.search.exact import FEW, RARE
-from ormahd.search.gather import EmbedQuery, Searchable
+from ormahd.search.gather import EmbedQuery
 from ormahd.text.language import note_stems, question_stems
 from ormahd.text.quoting import beginning
 from ormahd.text.words import query_terms, words
@@ -31,7 +32,7 @@ STRETCH: Final = 2.3
 """Factor from the log odds of the share, rescaled so that `HALF` becomes 0.5, to the log odds of the relevance."""
 
 
-def weights(index: Searchable, query: str, embed: EmbedQuery) -> dict[str, float]:
+def weights(index: Reader, query: str, embed: EmbedQuery) -> dict[str, float]:
     """Return `{word: weight}` for the words of a prompt. Words that many notes contain have negative weights.
 
     Empty if the embedding model reads the prompt's language, or is not loaded.

@@ -10,15 +10,16 @@ import itertools
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ormahd.embedding.scale import Scale, usual_cosine, usual_late
+from ormahd.index.reader import Reader
 from ormahd.index.rows import CandidateRow, EdgeRow, Filter, NodeRow
 from ormahd.model.node import EdgeType, NodeType, SearchQuery, Tier
-from ormahd.search.gather import EmbedQuery, Searchable
+from ormahd.search.gather import EmbedQuery
 from ormahd.search.parts import parts, rank_parts
 from ormahd.search.search import BEHIND, Hit, Holds, Ranked, Reworded, Rules, never, rank, replaced
 from ormahd.text.quoting import beginning
@@ -71,13 +72,6 @@ FAR_PREFERENCE = 0.2
 """Cosine of the nearest preference below which preferences are not searched: none would apply."""
 
 
-class Readable(Searchable, Protocol):
-    """What this module needs from the index: search, the number of notes, and the memories with given ids."""
-
-    def count(self) -> int: ...
-    def notes(self, ids: Sequence[str], *, connections: bool = True) -> dict[str, NodeRow]: ...
-
-
 class Pool(Struct, frozen=True):
     """All candidates found for a prompt, and what the searches found besides."""
 
@@ -114,7 +108,7 @@ class PromptEvidence(Struct, frozen=True):
 
 
 def gather(
-    index: Readable, heard: Heard, asked: Asked, *, self_id: str, embed: EmbedQuery, now: datetime, rules: Rules,
+    index: Reader, heard: Heard, asked: Asked, *, self_id: str, embed: EmbedQuery, now: datetime, rules: Rules,
     limit: int, preferences: bool,
 ) -> Pool:  # fmt: skip
     """Search the index for the prompt, and return the candidates. `self_id`: id of the self node; `limit`: maximum
@@ -200,7 +194,7 @@ def _candidates(
 
 
 def _archive(
-    index: Readable, query: SearchQuery, asked: Asked, *, embed: EmbedQuery, now: datetime, rules: Rules
+    index: Reader, query: SearchQuery, asked: Asked, *, embed: EmbedQuery, now: datetime, rules: Rules
 ) -> Ranked:
     """Return the archived memories found for the prompt; none if the nearest one is too far from it (`FAR_ARCHIVE`).
 
@@ -221,7 +215,7 @@ def _archive(
     return replace(found, results=hits)
 
 
-def _replaced(index: Readable, ids: Sequence[str], now: datetime) -> frozenset[str]:
+def _replaced(index: Reader, ids: Sequence[str], now: datetime) -> frozenset[str]:
     """Return those of `ids` from which a memory that is neither archived nor expired was derived or evolved."""
     ends = [(edge.target, edge.source) for edge in index.edges_of(ids) if edge.edge in _REPLACES and edge.target in ids]
     rows = index.notes([source for _, source in ends], connections=False)
@@ -230,7 +224,7 @@ def _replaced(index: Readable, ids: Sequence[str], now: datetime) -> frozenset[s
 
 
 def _preferences(
-    index: Readable, heard: Heard, asked: Asked, *, embed: EmbedQuery, now: datetime, rules: Rules
+    index: Reader, heard: Heard, asked: Asked, *, embed: EmbedQuery, now: datetime, rules: Rules
 ) -> Ranked:
     spaces = ["global"] if asked.space is None else ["global", asked.space]
     query_vectors = embed(heard.query)
@@ -255,7 +249,7 @@ NOT_RENEWED = ("session: ", "feedback: ")
 
 
 def renew(
-    index: Readable,
+    index: Reader,
     chosen: Sequence[Candidate],
     preferences: Sequence[Candidate],
     pool: Pool,
@@ -287,7 +281,7 @@ def renew(
 
 
 def _in_order(
-    index: Readable,
+    index: Reader,
     some: Sequence[Candidate],
     marks: Mapping[str, str],
     by_id: Mapping[str, Candidate],
@@ -318,7 +312,7 @@ def _in_order(
     return list(found.values())
 
 
-def _read(index: Readable, node_id: str, older: Candidate, pool: Pool) -> Candidate | None:
+def _read(index: Reader, node_id: str, older: Candidate, pool: Pool) -> Candidate | None:
     """Return the memory `node_id`, which replaced `older` but was not found by the search, as a new candidate.
 
     It is added to `pool`. None if there is no such memory any more.

@@ -12,9 +12,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from ormahd.index.reader import Reader
 from ormahd.index.rows import NodeRow
 from ormahd.search.exact import BOOST
-from ormahd.search.gather import Searchable
 from ormahd.text.facts import exact_tokens
 from ormahd.text.words import fold
 
@@ -37,7 +37,7 @@ _DIGITS: Final = re.compile(r"\d+")
 _HASH: Final = re.compile(r"(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{6,64}")
 
 
-def unknown_names(index: Searchable, query: str) -> list[str]:
+def unknown_names(index: Reader, query: str) -> list[str]:
     """Return the exact names in a prompt (`OPS-2310`, `src/app.py`) that no memory contains."""
     names = [token.text for token in exact_tokens(query) if not token.plain]
     if not names:
