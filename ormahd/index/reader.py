@@ -51,6 +51,7 @@ from ormahd.process import priority, sql
 from ormahd.text.standing import Compared, Relation, comparable, compare
 from ormahd.text.statement import Statement
 from ormahd.text.statement import read as read_statement
+from ormahd.text.words import query_terms
 
 MIN_PREFIX = 4
 SHOWN = 20
@@ -374,13 +375,13 @@ class Reader:
     def search_text(self, query: str | Sequence[str], limit: int, chosen: Filter = EVERYTHING) -> list[tuple[str, float]]:  # fmt: skip
         """Return nodes with any word of `query` (a text, or terms): (id, bm25), best first; higher is better."""
         priority.give()
-        terms = full_text.terms_of(query)
+        terms = query_terms(query) if isinstance(query, str) else list(dict.fromkeys(query))
         with self.database.read() as connection:
             return full_text.search(connection, terms, limit, chosen, self.counted)
 
-    def begin_text(self, query: str | Sequence[str], limit: int, chosen: Filter = EVERYTHING) -> Callable[[], list[tuple[str, float]]]:  # fmt: skip
+    def begin_text(self, terms: Sequence[str], limit: int, chosen: Filter) -> Callable[[], list[tuple[str, float]]]:
         """Start `search_text` in another thread and return a function that returns its result."""
-        return self._beside.begin(functools.partial(self.search_text, query, limit, chosen))
+        return self._beside.begin(functools.partial(self.search_text, terms, limit, chosen))
 
     def frequencies(self, terms: Sequence[str]) -> tuple[dict[str, int], int]:
         """Return (term -> number of files that contain it, number of all files). A term of several words must occur as

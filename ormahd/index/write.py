@@ -26,7 +26,7 @@ from ormahd.note.values import Note, NoteKind, stem_short_id
 from ormahd.process import sql
 from ormahd.text.forms import forms
 from ormahd.text.quoting import findable
-from ormahd.text.words import fts_match, fts_text, query_terms
+from ormahd.text.words import fts_match, fts_text
 from ormahd.vectors.matrix import SPARE
 
 WEIGHTS = (10.0, 1.0, 3.0, 1.0)
@@ -142,30 +142,19 @@ def split(connection: sqlite3.Connection, terms: Sequence[str], files: int, coun
     return rare, common
 
 
-def terms_of(query: str | Sequence[str]) -> list[str]:
-    return query_terms(query) if isinstance(query, str) else list(dict.fromkeys(query))
-
-
-def _question(connection: sqlite3.Connection, query: str | Sequence[str], counts: Frequencies) -> tuple[str, float]:
-    """Return FTS5's MATCH expression for a query, and the number by which the bm25 of its results must be divided."""
-    rare, common = split(connection, terms_of(query), largest(connection), counts)
-    if not common:
-        return fts_match(rare), 1.0
-    # bm25 sums over every phrase of the expression, so each word appears in it twice.
-    choose, others = fts_match(rare), fts_match(common)
-    return f"({choose}) AND ({choose} OR {others} OR {others})", 2.0
-
-
 def search(
-    connection: sqlite3.Connection, query: str | Sequence[str], limit: int, chosen: Filter, counts: Frequencies
+    connection: sqlite3.Connection, terms: Sequence[str], limit: int, chosen: Filter, counts: Frequencies
 ) -> list[tuple[str, float]]:
-    """Return the nodes with any of the query's words: (id, bm25), best first. Scores are positive, and higher is
+    """Return the nodes with any of the terms of a query: (id, bm25), best first. Scores are positive, and higher is
     better.
 
-    A query given as text is split into terms. Equal scores are ordered by id, so that the answer does not depend on how
-    the index was built.
+    Equal scores are ordered by id, so that the answer does not depend on how the index was built.
     """
-    match, times = _question(connection, query, counts)
+    rare, common = split(connection, terms, largest(connection), counts)
+    match, times = fts_match(rare), 1.0
+    if common:  # bm25 sums over every phrase of the expression, so each word appears in it twice
+        others = fts_match(common)
+        match, times = f"({match}) AND ({match} OR {others} OR {others})", 2.0
     if chosen.narrow:
         condition, values = chosen.sql()
         ids, scores = sql.scored(

@@ -55,6 +55,7 @@ TYPED: Final = 5
 HASH: Final = 6
 """Minimum number of characters of a hash or a shortened hash."""
 
+_FUNCTION: Final = STOP_WORDS | FUNCTION_WORDS
 _WORD = re.compile(r"[^\W\d_]+")
 _ACRONYM = re.compile(r"(?<![\w.-])[A-Z][A-Za-z]{0,4}[A-Z](?![\w-])")
 _HEX = re.compile(rf"(?:sha\d+:)?((?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{{{HASH},64}})")
@@ -96,7 +97,7 @@ def look(index: Reader, heard: ParsedQuery) -> Exact:
     tokens = exact_tokens(text)
     said = text[:READ]
     pairs = _pairs(said)
-    rare = _distinct(said)
+    rare = [*dict.fromkeys(word for word in _WORD.findall(said) if len(word) > 1 and fold(word) not in _FUNCTION)]
     asked = [*(token.text for token in tokens), *(" ".join(pair) for pair in pairs), *map(fold, rare)]
     if not asked:
         return NOTHING
@@ -118,15 +119,6 @@ def look(index: Reader, heard: ParsedQuery) -> Exact:
             found.append(Sign(ids, plain=True))
     found += _names(index, said, {word: counts[fold(word)] for word in rare}, heard)
     return weigh([sign for sign in found if sign.ids], files)
-
-
-def _distinct(text: str) -> list[str]:
-    """Return the words of a question that may be names or acronyms, each once."""
-    found = dict.fromkeys(word for word in _WORD.findall(text) if len(word) > 1 and fold(word) not in _FUNCTION)
-    return list(found)
-
-
-_FUNCTION: Final = STOP_WORDS | FUNCTION_WORDS
 
 
 def _names(index: Reader, text: str, counts: Mapping[str, int], heard: ParsedQuery) -> Iterator[Sign]:
@@ -256,12 +248,12 @@ def _texts(row: NodeRow) -> list[str]:
 
 
 def _found(index: Reader, term: str, heard: ParsedQuery) -> frozenset[str]:
-    return frozenset(node_id for node_id, _ in index.begin_text([term], COMMON, heard.chosen)())
+    return frozenset(node_id for node_id, _ in index.search_text([term], COMMON, heard.chosen))
 
 
 def _having(index: Reader, terms: list[str], heard: ParsedQuery, has: Callable[[NodeRow], bool]) -> frozenset[str]:
     """Return the ids of the nodes that full text search finds for any of `terms` and for whose rows `has` is true."""
-    ids = [node_id for node_id, _ in index.begin_text(terms, COMMON, heard.chosen)()]
+    ids = [node_id for node_id, _ in index.search_text(terms, COMMON, heard.chosen)]
     return frozenset(node_id for node_id, row in index.notes(ids, connections=False).items() if has(row))
 
 
@@ -275,7 +267,11 @@ def rare_words(index: Reader, topic: frozenset[str]) -> frozenset[str]:
 
 def weigh(found: Sequence[Sign], files: int) -> Exact:
     """Compute the effect on scores from the exact terms `found`. `files`: number of notes in the vault."""
-    worth = [(_worth(sign, files), sign) for sign in found]
+    rarities = [_rarity(len(sign.ids), files) for sign in found]
+    worth = [
+        (PLAIN * rarity**PLAIN_RARITY if sign.plain else rarity, sign)
+        for rarity, sign in zip(rarities, found, strict=True)
+    ]
     total = sum(weight for weight, _ in worth)
     if not total:
         return NOTHING
@@ -289,13 +285,6 @@ def weigh(found: Sequence[Sign], files: int) -> Exact:
         boost[node_id] = BOOST * strength * has
         factor[node_id] = 1.0 - MISSING * strength * lacks
     return Exact(boost, factor, 1.0 - against)
-
-
-def _worth(sign: Sign, files: int) -> float:
-    """Return the weight of a sign: its rarity; for a plain one, `PLAIN` times the rarity to the power
-    `PLAIN_RARITY`."""
-    rarity = _rarity(len(sign.ids), files)
-    return PLAIN * math.pow(rarity, PLAIN_RARITY) if sign.plain else rarity
 
 
 def _rarity(notes: int, files: int) -> float:

@@ -133,22 +133,17 @@ def hear(query: SearchQuery, *, space: str | None, now: datetime) -> ParsedQuery
     If the text names a period, memories of that period are favoured. The period becomes a filter if the text asks for
     nothing else.
     """
-    period = None
-    if query.created_after is None and query.created_before is None:
-        period = find_period(query.query, now)
-    said = period.rest if period is not None else query.query
-    topical = [term for term in query_terms(said) if term in subject(said)]
     windowed = query.created_after is not None or query.created_before is not None
-    only_time = (period is not None or windowed) and not topical
+    period = None if windowed else find_period(query.query, now)
+    said = period.rest if period is not None else query.query
+    only_time = (period is not None or windowed) and subject(said).isdisjoint(query_terms(said))
     filters_time = period is not None and only_time
-    heard_words = words(query.query)
     terms = query_terms(query.query)
-    if any(word in IDENTITY_WORDS for word in heard_words):
-        terms = [*terms, ABOUT_SELF]
+    about_self = [] if IDENTITY_WORDS.isdisjoint(words(query.query)) else [ABOUT_SELF]
     return ParsedQuery(
         text=query.query,
-        terms=tuple(terms),
-        topic=frozenset(term for term in query_terms(query.query) if len(term) > 2),
+        terms=(*terms, *about_self),
+        topic=frozenset(term for term in terms if len(term) > 2),
         question=is_question(query.query),
         chosen=Filter(
             types=_tuple(query.types), tiers=_tuple(query.tiers), spaces=_tuple(query.spaces), tags=_tuple(query.tags),
@@ -339,20 +334,13 @@ def understand(index: Reader, query: QueryVectors) -> Meaning:
     return Meaning(query.vector, focus, query.tokens, weights)
 
 
-def pool_size(heard: ParsedQuery, least: int) -> int:
-    """Return the number of candidates to fetch by words and by vectors each: 3 times the limit, or 10 times if
-    the time of creation is restricted, but at least `least`."""
-    times = 10 if heard.windowed or heard.chosen.created_after is not None else 3
-    return max(times * heard.limit, least)
-
-
 def gather(index: Reader, heard: ParsedQuery, embed: EmbedQuery, least: int = MIN_POOL) -> Gathered:
     """Search by words and by vectors for at least `least` candidates each.
 
     Only the words are searched if the model is not loaded (then `degraded` contains "vectors"), or if it does not
     read the question's language.
     """
-    pool = pool_size(heard, least)
+    pool = max((10 if heard.windowed else 3) * heard.limit, least)
     by_words = index.begin_text(heard.terms, pool, heard.chosen)
     query = embed(heard.text)
     if query is None:

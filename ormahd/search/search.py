@@ -74,7 +74,9 @@ def replaced(
     """
     edges = index.edges_of(list(ids))
     apart = {frozenset((edge.source, edge.target)) for edge in edges if edge.edge in BOTH}
-    found = _by_edges(index, ids, {e.target: e.source for e in edges if e.edge is EdgeType.EVOLVED_FROM}, chosen)
+    evolved = {e.target: e.source for e in edges if e.edge is EdgeType.EVOLVED_FROM and e.target in ids}
+    passing = set(index.keep(sorted(set(evolved.values())), chosen))
+    found = {older: newer for older, newer in evolved.items() if newer in passing}
     pairs = [pair for pair in _near(index, ids, pool) if frozenset(pair[:2]) not in apart and pair[0] not in found]
     told = {two: said for two, said in index.replacing(pairs).items() if not holds(*two)}
     cosines = {pair[:2]: pair[2] for pair in pairs}
@@ -82,11 +84,8 @@ def replaced(
     turned = index.replacing([(newer, older, cosines[older, newer]) for older, newer in edited])
     stands = {two: said for two, said in told.items() if two not in edited}
     between = {two for two in _between(stands, ids, pool) if frozenset(two) not in apart and not holds(*two)}
-    for older, newer in sorted({*stands, *between}, key=lambda two: (pool[two[1]].created, two[1])):
-        found[older] = newer  # the newest is the last
-    for older, newer in turned:  # an edit is newer than both were when they were made
-        if older in ids:
-            found[older] = newer
+    found |= dict(sorted({*stands, *between}, key=lambda two: (pool[two[1]].created, two[1])))  # the newest is the last
+    found |= {older: newer for older, newer in turned if older in ids}  # an edit is newer than both were when made
     return {older: _last(older, found) for older in found}
 
 
@@ -126,12 +125,6 @@ def replaced_of_all(
         if node_id in marks:
             found[node_id] = marks[node_id]
     return found
-
-
-def _by_edges(index: Reader, ids: Sequence[str], known: Mapping[str, str], chosen: Filter) -> dict[str, str]:
-    wanted = {older: newer for older, newer in known.items() if older in ids}
-    there = set(index.keep(sorted(set(wanted.values())), chosen)) if wanted else set()
-    return {older: newer for older, newer in wanted.items() if newer in there}
 
 
 def _near(index: Reader, ids: Sequence[str], pool: Mapping[str, CandidateRow]) -> list[tuple[str, str, float]]:

@@ -219,6 +219,7 @@ def _factors(
     )
     title = [TITLE_BOOST * overlap for overlap in overlaps]
     exact = [named.exact.of(row.id) for row in rows]
+    after, before = (micros(heard.period.after), micros(heard.period.before)) if heard.period else (0, -1)
     idle = np.array([row.accessed for row in rows], np.int64)
     days = np.maximum(micros(heard.now) - idle, 0) / DAY_US
     recency = 2.0 ** -np.minimum(days / RECENCY_HALF_LIFE_DAYS, HALVINGS)
@@ -235,7 +236,7 @@ def _factors(
         "tier": [1.0 + TIER_BOOSTS[row.tier] for row in rows],
         "recency": RECENCY_BOOST * recency,
         "access": [ACCESS_BOOST * min(1.0, _access(row.strength.use_count)) for row in rows],
-        "period": [1.0 + (PERIOD_BOOST if _within(row.created, heard) else 0.0) for row in rows],
+        "period": [1.0 + PERIOD_BOOST * (after <= row.created <= before) for row in rows],
         "kind": [1.0 + (NAMED if row.type in heard.kinds else 0.0) for row in rows],
         "space": [space_factor(row.space, heard.space) for row in rows],
     }
@@ -293,7 +294,3 @@ def space_factor(space: str | None, favoured: str | None) -> float:
 
 def _access(count: int) -> float:
     return math.log1p(count) / math.log1p(FULL_ACCESS) if count else 0.0
-
-
-def _within(created: int, heard: ParsedQuery) -> bool:
-    return heard.period is not None and micros(heard.period.after) <= created <= micros(heard.period.before)
