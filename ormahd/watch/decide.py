@@ -25,7 +25,7 @@ from ormahd.errors import Conflict, VaultBusy
 from ormahd.model.change import Kind, finding
 from ormahd.model.node import short_id
 from ormahd.note.read import parse
-from ormahd.note.values import Note, NoteKind, Problem, claim, derived_id
+from ormahd.note.values import Note, NoteKind, claim, derived_id
 from ormahd.note.write import give_id
 from ormahd.process import priority
 from ormahd.text.secrets import redact
@@ -92,25 +92,26 @@ class Context(Struct, frozen=True):
     """Returns why Ormah cannot write a file at a path because of git's attributes, or None."""
 
 
-def of_codec(path: str, problems: tuple[Problem, ...]) -> tuple[dict[str, Any], ...]:
-    return tuple(finding(path, p.level, p.what, p.mend, p.line) for p in problems)
-
-
 def decide(file: File, context: Context) -> Decision:
     """Decide what to do with a changed file that is at rest."""
     note = file.note
-    said = of_codec(file.path, note.problems)
+    said = tuple(finding(file.path, one.level, one.what, one.mend, one.line) for one in note.problems)
     as_it_is = FileAction.INDEX if file.at_head else FileAction.PLAIN
     commit = FileAction.INDEX if file.at_head else FileAction.EDIT
     if note.kind is NoteKind.CONFLICTED:
         return Decision(FileAction.HOLD, None, file.data, said)
     left = context.unwritable(file.path)
     if left is not None:
-        return Decision(FileAction.PLAIN, None, file.data, (*said, _left_to_git(file.path, left)))
+        said += (finding(file.path, "info", f"{left}: it is found as it is, and neither written nor committed",
+                         "nothing need be done; commit it yourself"),)  # fmt: skip
+        return Decision(FileAction.PLAIN, None, file.data, said)
     if not file.at_head and context.check_secrets:
         redacted = redact(file.data.decode("utf-8", "replace"), pace=priority.giving)
         if redacted.found:
-            said += tuple(_secret(file.path, found.kind, found.line) for found in redacted.found)
+            mend = "move the secret to a password manager; what git has once, it keeps"
+            for found in redacted.found:
+                what = f"it holds what looks like a secret ({found.kind}); it was not committed"
+                said += (finding(file.path, "warning", what, mend, found.line),)
             return Decision(FileAction.PLAIN, None, redacted.text.encode(), said)
     if note.kind in {NoteKind.APART, NoteKind.FOREIGN}:
         return Decision(as_it_is, None, file.data, said)
@@ -118,7 +119,9 @@ def decide(file: File, context: Context) -> Decision:
     if owned is not None and not (note.kind is NoteKind.BROKEN and file.at_head):
         holder = context.identity.owner(owned, file.path)
         if holder is not None:
-            return Decision(FileAction.PLAIN, None, file.data, (*said, _copy(file.path, owned, holder)))
+            what = f"its id {short_id(owned)} is that of {holder}, so it is no memory of its own"
+            mend = "`ormahctl doctor --fix` gives it an id of its own; or remove its `id` line"
+            return Decision(FileAction.PLAIN, None, file.data, (*said, finding(file.path, "warning", what, mend)))
     if note.kind is NoteKind.NOTE:
         return Decision(commit, note.id, file.data, said)
     if note.kind is NoteKind.BROKEN:
@@ -127,29 +130,10 @@ def decide(file: File, context: Context) -> Decision:
         return _give_id(file, context, said)
     # An emptied file is not committed: its path keeps its id for when the person types into it again.
     if not file.at_head and context.identity.at_head(file.path) is not None:
-        said += (_emptied(file.path),)
+        mend = f"write into it, or bring it back, in the vault: git restore {shlex.quote(file.path)}"
+        what = "it is empty, and no memory until something stands in it; its text is in git"
+        said += (finding(file.path, "warning", what, mend),)
     return Decision(as_it_is, None, file.data, said)
-
-
-def _copy(path: str, node_id: str, holder: str) -> dict[str, Any]:
-    return finding(
-        path, "warning", f"its id {short_id(node_id)} is that of {holder}, so it is no memory of its own",
-        "`ormahctl doctor --fix` gives it an id of its own; or remove its `id` line",
-    )  # fmt: skip
-
-
-def _left_to_git(path: str, why: str) -> dict[str, Any]:
-    return finding(
-        path, "info", f"{why}: it is found as it is, and neither written nor committed",
-        "nothing need be done; commit it yourself",
-    )  # fmt: skip
-
-
-def _emptied(path: str) -> dict[str, Any]:
-    return finding(
-        path, "warning", "it is empty, and no memory until something stands in it; its text is in git",
-        f"write into it, or bring it back, in the vault: git restore {shlex.quote(path)}",
-    )  # fmt: skip
 
 
 def _give_id(file: File, context: Context, said: tuple[dict[str, Any], ...]) -> Decision:
@@ -196,11 +180,6 @@ def plain(file: File, decision: Decision) -> bytes:
     if decision.data is file.data:
         return b"\n" + file.note.content.encode()
     return b"\n" + parse(decision.data, file.path).content.encode()
-
-
-def _secret(path: str, kind: str, line: int) -> dict[str, Any]:
-    return finding(path, "warning", f"it holds what looks like a secret ({kind}); it was not committed",
-                   "move the secret to a password manager; what git has once, it keeps", line)  # fmt: skip
 
 
 def label(note: Note) -> str:

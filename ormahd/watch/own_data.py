@@ -22,9 +22,6 @@ DATA = ".ormah"
 _PASSED_BY = frozenset({"intent", "tmp", "conflicts"})
 """Folders in `.ormah/` that only the daemon uses and that are not committed."""
 
-Change = tuple[bytes | None, bytes | None]
-"""A file in the folder (None: it was deleted), and in HEAD (None: HEAD has no such file)."""
-
 
 def bring_in_own_data(
     vault: Vault, tree: Mapping[str, str], rest: RestCheck, guard: Guard, quiet: float, later: Callable[[float], None]

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -81,14 +81,9 @@ Upserts = Mapping[str, tuple[bytes, FileState]]
 log = logging.getLogger(__name__)
 
 
-class Apply(Protocol):
-    """What the reconciler needs from the index: a function that updates it. `upserts`: {path: (bytes, state)}.
-    `removals`: paths of deleted notes. `head`: the commit up to which the index is then complete (None: as before).
-    `notes`: {path: the parsed note; None: not parsed yet}."""
-
-    def __call__(
-        self, upserts: Upserts, removals: Collection[str], head: str | None, notes: Mapping[str, Note | None] | None
-    ) -> None: ...
+Apply = Callable[[Upserts, Collection[str], str | None, Mapping[str, Note | None] | None], None]
+"""A function that updates the index. Arguments: {path: (bytes, state)}, the paths of deleted notes, the commit up to which
+the index is then complete (None: as before), {path: the parsed note; None: not parsed yet}."""
 
 
 class Reconciler:
@@ -709,7 +704,7 @@ class _Scan:
             self.fed.update(part, gone)
 
             def tell(some: list[str], part: Upserts = part, gone: list[str] = gone) -> None:
-                owner._apply({path: part[path] for path in some}, gone, head=None, notes=notes)
+                owner._apply({path: part[path] for path in some}, gone, None, notes)
                 with owner._book:
                     for path in (*some, *gone):
                         owner._overlay.pop(path, None)
@@ -763,6 +758,6 @@ class _Scan:
         if self.on_its_way:  # HEAD may have that commit already, and the index not
             self.out.wait("", self.quiet)
         else:
-            owner._apply({}, (), head=walked, notes=None)
+            owner._apply({}, (), walked, None)
             owner.told = walked or owner.told
         return True

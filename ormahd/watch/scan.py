@@ -324,12 +324,8 @@ class _Walker:
             self.out.skipped.append((path, f"too large: {size:,} bytes, at most {MAX_NOTE_BYTES:,} are read"))
 
     def missing(self, known: Collection[str]) -> None:
-        for path in known:
-            if path not in self.out.present and not self.is_shielded(path):
-                self.out.gone.append(path)
-
-    def is_shielded(self, path: str) -> bool:
-        return any(path == top or path.startswith(top + "/") for top in self.out.passed_by)
+        shielded = below(self.out.passed_by)
+        self.out.gone += [path for path in known if path not in self.out.present and not shielded(path)]
 
     # Some paths only
 

@@ -114,9 +114,10 @@ SCAN_S = 300.0
 """Seconds between two scans of the whole vault, which find changes whose file events were lost."""
 POLL_S = 2.0
 """Seconds between scans while nothing is watched, so that an edit is found at most 3 s after the file is at rest."""
+RETRY_S = 60.0
+"""Least time in seconds between two attempts to create a source of events; until then, scans run every `POLL_S`."""
 BACKOFF_S = (1.0, 60.0)
-"""Seconds until a source of events that died is replaced: the first delay, and the longest. The delay doubles each
-time, and starts again if a source lived longer than the longest delay."""
+"""The shortest and the longest pause in seconds after a failed scan. It doubles with each failure in a row."""
 
 log = logging.getLogger(__name__)
 
@@ -131,8 +132,6 @@ class Watches:
         self._told = told
         self._source: FolderEvents | None = None
         self._retry_at = 0.0
-        self._made_at = 0.0
-        self._wait = BACKOFF_S[0]
         self.why_none: str | None = None
         """Why the folder is not watched and scans run every `POLL_S` instead; None while it is watched."""
 
@@ -160,15 +159,12 @@ class Watches:
                 return False
             log.warning("the watcher of the vault is renewed: it died, or the folder is another one")
             self.end()
-            self._wait = BACKOFF_S[0] if now - self._made_at > BACKOFF_S[1] else min(2 * self._wait, BACKOFF_S[1])
-            self._retry_at = max(self._retry_at, self._made_at + self._wait)
-            if self._retry_at > now:
-                self.why_none = "it died"
+            self.why_none = "it died"
         if self._retry_at > now:
             return False
+        self._retry_at = now + RETRY_S
         try:
             self._source = self._make(self._told)
-            self._made_at = time.monotonic()
             self._source.add(self._root)
         except OSError as exc:
             self._give_up(exc)
@@ -191,7 +187,7 @@ class Watches:
         if why != self.why_none:
             log.warning("no watcher (%s): the vault is scanned every %g s instead", why, POLL_S)
         self.why_none = why
-        self._retry_at = time.monotonic() + BACKOFF_S[1]
+        self._retry_at = time.monotonic() + RETRY_S
 
     def end(self) -> None:
         """Stop the source, if there is one."""

@@ -15,7 +15,6 @@ import pytest
 from ormahd.note.read import parse
 from ormahd.note.values import NoteKind
 from ormahd.watch import watcher as watch
-from ormahd.watch import watcher as watch_folders
 from ormahd.watch.watcher import FolderEvents, Watcher
 from tests.house import wait_until
 from tests.vault.observed import House, uuid
@@ -267,7 +266,7 @@ def test_lost_events_are_found_by_the_scan(tmp_path: Path) -> None:
 
 def test_another_folder_at_the_vaults_path_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "HEARTBEAT_S", 0.05)
-    monkeypatch.setattr(watch_folders, "BACKOFF_S", (0.1, 60.0))
+    monkeypatch.setattr(watch, "RETRY_S", 0.1)
     house = Watched(tmp_path / "vault")
     house.start()
     shutil.copytree(house.root, tmp_path / "copy")
@@ -279,7 +278,7 @@ def test_another_folder_at_the_vaults_path_is_watched(tmp_path: Path, monkeypatc
 
 def test_a_dead_source_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "HEARTBEAT_S", 0.05)
-    monkeypatch.setattr(watch_folders, "BACKOFF_S", (0.1, 60.0))
+    monkeypatch.setattr(watch, "RETRY_S", 0.1)
     house = Watched(tmp_path / "vault")
     house.start()
     house.sources[0].stop()
