@@ -137,7 +137,7 @@ class Database:
             connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
             if found == 0:
                 _create(connection)
-            elif _meta(connection, "reading") != reading():
+            elif connection.execute("SELECT value FROM meta WHERE key = 'reading'").fetchone() != (reading(),):
                 self.dropped = "the program reads notes differently now"
                 _create(connection, only=_DERIVED)
             connection.execute("SELECT count(*) FROM file").fetchone()
@@ -349,8 +349,3 @@ def _create(connection: sqlite3.Connection, only: tuple[str, ...] = ()) -> None:
     connection.execute("INSERT OR REPLACE INTO meta VALUES ('reading', ?)", (reading(),))
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.execute("COMMIT")
-
-
-def _meta(connection: sqlite3.Connection, key: str) -> str | None:
-    row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-    return None if row is None else str(row[0])

@@ -125,9 +125,7 @@ class Index(Reader):
         """
         files = upserts.items() if len(upserts) <= AT_ONCE else priority.giving(upserts.items())
         read = notes or {}
-        entries = [
-            write.entry(path, data, state, self._blob(path, data), read.get(path)) for path, (data, state) in files
-        ]
+        entries = [write.entry(path, data, state, note=read.get(path)) for path, (data, state) in files]
         priority.give()
         made = self._embed_now(entries) if embed else None
         now = micros(self.clock())
@@ -149,9 +147,6 @@ class Index(Reader):
             for store in self._stores():
                 store.take(deltas[store.number])
         self.indexer.wake()
-
-    def _blob(self, path: str, data: bytes) -> str:
-        return "" if path.startswith("/") else write.git_blob(data)  # a section of a source is in no repository
 
     def touched(self, states: Sequence[FileState]) -> None:
         """Store the new size, mtime and inode of files that were touched. A file whose bytes (`digest`) are not those
@@ -223,7 +218,8 @@ class Index(Reader):
         made = embedding_cache.embed(store.embedder, missing, urgent=urgent)
         if made:
             self.keep_vectors(store.embedder.fingerprint, made)
-            self.indexer.worked()
+            if not urgent:
+                self.indexer.worked()
         with self.database.read() as connection:
             return [
                 made[one.sha].vector if one.sha in made else embedding_cache.vector(connection, known[one.sha])

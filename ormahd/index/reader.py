@@ -45,7 +45,7 @@ from ormahd.index.rows import (
 from ormahd.index.vector_store import VectorStore
 from ormahd.index.write import fingerprint
 from ormahd.model.change import FileState
-from ormahd.model.node import Connection, NodeType, Strength, is_node_id
+from ormahd.model.node import Connection, EdgeType, NodeType, Strength, is_node_id
 from ormahd.note.values import NoteKind
 from ormahd.process import priority, sql
 from ormahd.text.standing import Compared, Relation, comparable, compare
@@ -344,8 +344,9 @@ class Reader:
 
     def called(self, name: str) -> set[str]:
         """Return the ids of all nodes that have this name as file name, title or alias."""
-        with self.database.read() as connection:
-            return links.called(connection, name)
+        select = "SELECT n.id FROM name m JOIN node n USING (number) WHERE m.key = ? AND n.held = 1"
+        with self.database.ask() as connection:
+            return {row[0] for row in connection.execute(select, (links.fold(name),))}
 
     def edges(self, node_id: str) -> tuple[list[EdgeRow], list[EdgeRow]]:
         """Return the resolved edges of a node: (edges that leave it, edges that enter it)."""
@@ -361,14 +362,24 @@ class Reader:
             return links.edges(connection, ids)
 
     def degrees(self) -> dict[str, int]:
-        """Return node id -> number of resolved edges in either direction. Nodes without edges are left out."""
-        with self.database.read() as connection:
-            return links.degrees(connection)
+        """Return node id -> number of resolved edges in either direction, counted as `edges_of` returns them. Nodes
+        without edges are left out."""
+        select = (
+            "WITH one AS (SELECT DISTINCT n.id AS source, e.target, e.type FROM edge e JOIN node n USING (number) "
+            "WHERE n.held = 1 AND e.target IS NOT NULL AND e.target <> n.id) "
+            "SELECT id, count(*) FROM (SELECT source AS id FROM one UNION ALL SELECT target FROM one) GROUP BY id"
+        )
+        with self.database.ask() as connection:
+            return dict(connection.execute(select))
 
     def unresolved(self) -> list[Unresolved]:
         """Return the links and edges whose text matches no node, or several."""
-        with self.database.read() as connection:
-            return links.unresolved(connection)
+        select = (
+            "SELECT n.id, e.type, e.text, e.body FROM edge e JOIN node n USING (number) "
+            "WHERE n.held = 1 AND e.target IS NULL ORDER BY 1, 2, 3"
+        )
+        with self.database.ask() as connection:
+            return [Unresolved(row[0], EdgeType(row[1]), row[2], bool(row[3])) for row in connection.execute(select)]
 
     # Search
 
@@ -391,9 +402,10 @@ class Reader:
             return self.counted.rows(connection, terms, files), files
 
     def terms(self, first: str, limit: int) -> list[str]:
-        """Return up to `limit` terms of the full text index that begin with `first`."""
-        with self.database.read() as connection:
-            return full_text.beginning_with(connection, first, limit)
+        """Return up to `limit` terms of the full text index that begin with `first`, in alphabetical order."""
+        select = "SELECT term FROM words_term WHERE term >= ? AND term < ? LIMIT ?"
+        with self.database.ask() as connection:
+            return [row[0] for row in connection.execute(select, (first, first + "\U0010ffff", limit))]
 
     def search_vectors(self, vector: Float, limit: int, chosen: Filter = EVERYTHING) -> list[tuple[str, float]]:
         """Return nodes near `vector` (unit, from `embedder`): (id, exact cosine of the best piece), best first.

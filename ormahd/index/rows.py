@@ -259,39 +259,38 @@ class Filter(Struct, frozen=True):
         """Whether the filter has any condition besides `alive_at`."""
         return replace(self, alive_at=None) != Filter()
 
-    def sql(self, alias: str = "n") -> tuple[str, list[Any]]:
-        """Return a SQL condition on the node table under `alias`, and its parameters. No text from a caller gets into
-        the SQL."""
-        parts: list[str] = [f"{alias}.held = 1"]
+    def sql(self) -> tuple[str, list[Any]]:
+        """Return a SQL condition on the node table under the alias `n`, and its parameters. No text from a caller gets
+        into the SQL."""
+        parts: list[str] = ["n.held = 1"]
         values: list[Any] = []
         for column, wanted in (("type", self.types), ("tier", self.tiers)):
             if wanted is not None:
-                parts.append(f"{alias}.{column} IN ({sql.marks(wanted)})")
+                parts.append(f"n.{column} IN ({sql.marks(wanted)})")
                 values += [str(one) for one in wanted]
         if self.spaces is not None:
             named = [space for space in self.spaces if space.casefold() != GLOBAL]
-            either = [f"{alias}.space IN ({sql.marks(named)})"] if named else []
+            either = [f"n.space IN ({sql.marks(named)})"] if named else []
             if len(named) < len(self.spaces):
-                either.append(f"{alias}.space IS NULL")
+                either.append("n.space IS NULL")
             parts.append(f"({' OR '.join(either) or '0'})")
             values += named
         if self.tags is not None:
-            parts.append(f"{alias}.number IN (SELECT number FROM tag WHERE tag IN ({sql.marks(self.tags)}))")
+            parts.append(f"n.number IN (SELECT number FROM tag WHERE tag IN ({sql.marks(self.tags)}))")
             values += [tag.casefold() for tag in self.tags]
         for sign, bound in ((">=", self.created_after), ("<=", self.created_before)):
             if bound is not None:
-                parts.append(f"{alias}.created {sign} ?")
+                parts.append(f"n.created {sign} ?")
                 values.append(micros(bound))
         if self.alive_at is not None:
-            parts.append(f"({alias}.valid_until IS NULL OR {alias}.valid_until > ?)")
+            parts.append("(n.valid_until IS NULL OR n.valid_until > ?)")
             values.append(micros(self.alive_at))
         if self.writable:
-            parts.append(f"{alias}.number NOT IN (SELECT number FROM file WHERE kind IN {UNWRITTEN})")
+            parts.append(f"n.number NOT IN (SELECT number FROM file WHERE kind IN {UNWRITTEN})")
         if self.sources_of is not None:
-            shown = FROM_SOURCE.replace("n.", f"{alias}.")
             named = [space for space in self.sources_of if space is not None]
-            anywhere = f" OR {alias}.space IS NULL" if None in self.sources_of else ""
-            parts.append(f"(NOT {shown} OR {alias}.space IN ({sql.marks(named)}){anywhere})")
+            anywhere = " OR n.space IS NULL" if None in self.sources_of else ""
+            parts.append(f"(NOT {FROM_SOURCE} OR n.space IN ({sql.marks(named)}){anywhere})")
             values += named
         return " AND ".join(parts), values
 
@@ -461,12 +460,6 @@ def lead(connection: sqlite3.Connection, aim: Target) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def called(connection: sqlite3.Connection, text: str) -> set[str]:
-    """Return the ids of all nodes that have this name as file name, title or alias."""
-    select = "SELECT n.id FROM name m JOIN node n USING (number) WHERE m.key = ? AND n.held = 1"
-    return {row[0] for row in connection.execute(select, (fold(text),))}
-
-
 def _named(connection: sqlite3.Connection, key: str, rank: int) -> list[tuple[str, str]]:
     return connection.execute(
         "SELECT n.id, f.path FROM name JOIN node n USING (number) JOIN file f USING (number) "
@@ -483,9 +476,9 @@ _RESOLVED = (
 )
 
 
-def edges(connection: sqlite3.Connection, ids: Sequence[str] | None = None, *, out: bool = True, into: bool = True) -> list[EdgeRow]:  # fmt: skip
-    """Return the resolved edges that leave (`out`) or enter (`into`) one of `ids` (None: all nodes), without edges from
-    a node to itself.
+def edges(connection: sqlite3.Connection, ids: Sequence[str] | None = None, *, into: bool = True) -> list[EdgeRow]:  # fmt: skip
+    """Return the resolved edges that leave or, with `into`, enter one of `ids` (None: all nodes), without edges from a
+    node to itself.
 
     Each (source, type, target) is returned once: if a note writes the same edge twice, an edge of its frontmatter wins
     over a link in the body, then the greater weight.
@@ -493,7 +486,7 @@ def edges(connection: sqlite3.Connection, ids: Sequence[str] | None = None, *, o
     rows: list[Sequence[Any]] = []
     if ids is None:
         rows = connection.execute(_RESOLVED).fetchall()
-    ends = [end for end, wanted in (("n.id", out), ("e.target", into)) if wanted]
+    ends = ["n.id", "e.target"] if into else ["n.id"]
     for some in [] if ids is None else sql.sets(ids, BOTH):
         either = " UNION ALL ".join(f"{_RESOLVED} AND {end} IN ({sql.marks(some)})" for end in ends)
         rows += sql.table(connection, _EDGE, f"FROM ({either})", [*some] * len(ends))
@@ -512,23 +505,3 @@ def _before(edge: EdgeRow) -> tuple[object, ...]:
     """Return the sort key of an edge. Of several edges with the same ends and type, it puts the preferred one first."""
     created = 0 if edge.created is None else micros(edge.created)
     return edge.source, edge.target, edge.edge, edge.body, -edge.weight, created, edge.reason or ""
-
-
-def degrees(connection: sqlite3.Connection) -> dict[str, int]:
-    """Return node id -> number of edges that leave or enter it, counted as `edges` returns them. Nodes without edges
-    are left out."""
-    return dict(
-        connection.execute(
-            "WITH one AS (SELECT DISTINCT n.id AS source, e.target, e.type FROM edge e JOIN node n USING (number) "
-            "WHERE n.held = 1 AND e.target IS NOT NULL AND e.target <> n.id) "
-            "SELECT id, count(*) FROM (SELECT source AS id FROM one UNION ALL SELECT target FROM one) GROUP BY id"
-        )
-    )
-
-
-def unresolved(connection: sqlite3.Connection) -> list[Unresolved]:
-    rows = connection.execute(
-        "SELECT n.id, e.type, e.text, e.body FROM edge e JOIN node n USING (number) "
-        "WHERE n.held = 1 AND e.target IS NULL ORDER BY 1, 2, 3"
-    )
-    return [Unresolved(row[0], EdgeType(row[1]), row[2], bool(row[3])) for row in rows]

@@ -160,9 +160,7 @@ class Snapshots:
         Texts whose embeddings are stored in the index have vectors, also new texts after `Index.embed_ahead`. Raises
         what `at` raises.
         """
-        entries = [
-            write.entry(path, data, _state(path, data, when), write.git_blob(data)) for path, data in changed.items()
-        ]
+        entries = [write.entry(path, data, _state(path, data, when)) for path, data in changed.items()]
         with self._one, self._copy() as database:
             self._store(database, entries, ())
             with self._opened(database, self._index.strength) as snapshot:
@@ -207,7 +205,7 @@ class Snapshots:
         differing = sorted((path, oid) for path, oid in files.files.items() if before.get(path) != oid)
         entries: list[write.ParsedFile] = []
         for number, ((path, oid), data) in enumerate(zip(differing, files.read(differing), strict=True)):
-            one = write.entry(path, data, _state(path, data, when), oid)
+            one = write.entry(path, data, _state(path, data, when), blob=oid)
             if one.note.kind is NoteKind.CONFLICTED:
                 gone.append(path)
             else:

@@ -7,7 +7,7 @@ rows, rows with words, links with their targets, texts with vectors, vectors wit
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TypeVar
 
 import numpy as np
@@ -133,7 +133,8 @@ def vectors(
     ids = [row[0] for row in connection.execute("SELECT id FROM node WHERE held = 1")]
     for some in priority.giving(sql.chunks(ids)):
         sources = embedding_cache.sources(connection, some)
-        tied = _tied(connection, model, some)
+        select = f"SELECT e.id, d.sha FROM embedded e JOIN document d USING (document) WHERE e.model = ? AND e.id IN ({sql.marks(some)})"
+        tied = dict(connection.execute(select, (model, *some)))
         for node_id, source in sources.items():
             if node_id in tied and tied[node_id] != source.sha:
                 yield Difference("vectors", None, node_id, "its vectors were made of another text")
@@ -146,11 +147,6 @@ def vectors(
         theirs = stored.get(node_id)
         if ours is None or theirs is None or not np.array_equal(ours, theirs.astype(np.float32)):
             yield Difference("vectors", None, node_id, "the vectors in memory are not those on the disk")
-
-
-def _tied(connection: sqlite3.Connection, model: int, ids: Sequence[str]) -> dict[str, bytes]:
-    select = f"SELECT e.id, d.sha FROM embedded e JOIN document d USING (document) WHERE e.model = ? AND e.id IN ({sql.marks(ids)})"  # fmt: skip
-    return dict(connection.execute(select, (model, *ids)))
 
 
 def chroma(

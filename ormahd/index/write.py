@@ -86,12 +86,6 @@ def take(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
     sql.put(connection, "INSERT INTO words (words, rowid, title, content, tags, forms)", taken)
 
 
-def beginning_with(connection: sqlite3.Connection, first: str, limit: int) -> list[str]:
-    """Return up to `limit` terms of the full text table that begin with `first`, in alphabetical order."""
-    select = "SELECT term FROM words_term WHERE term >= ? AND term < ? LIMIT ?"
-    return [row[0] for row in connection.execute(select, (first, first + "\U0010ffff", limit))]
-
-
 class Frequencies:
     """Counts in how many rows of the full text table each word occurs, and remembers the counts, because counting a
     common word takes milliseconds."""
@@ -260,8 +254,8 @@ class ParsedFile(Struct, frozen=True):
         return self.note.id if self.note.kind in NODES else None
 
 
-def entry(path: str, data: bytes, state: FileState, blob: str, note: Note | None = None) -> ParsedFile:
-    """Parse a file into a ParsedFile. `note`: the parsed note, if the caller has it; `blob`: the file's blob id in git.
+def entry(path: str, data: bytes, state: FileState, *, note: Note | None = None, blob: str | None = None) -> ParsedFile:
+    """Parse a file into a ParsedFile. `note`: the parsed note, `blob`: the file's blob id in git, if the caller has them.
 
     This needs no database, so it runs outside the writer's lock.
     """
@@ -275,6 +269,8 @@ def entry(path: str, data: bytes, state: FileState, blob: str, note: Note | None
     started = state.mtime_ns // 1000 if created is None else micros(created)
     updated = started if note.updated is None else micros(note.updated)
     same = fingerprint(note.space, note.type, note.title, note.content)
+    if blob is None:
+        blob = "" if path.startswith("/") else git_blob(data)  # a section of a source is in no repository
     return ParsedFile(path, state, note, words, same, started, updated, blob)
 
 
