@@ -4,7 +4,7 @@ The product only ranks. Returned cosines are computed row by row and rounded, so
 compared at the same time, nor on how the index was built.
 
 Rows are written once and never changed, so readers need no lock while they compute. A note that changes gets new rows,
-and its old ones are dead. When a quarter of the rows is dead, the others are copied into new blocks.
+and its old ones are dead. When a quarter of the rows is dead, the others are copied into a new array.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ormahd.embedding.token_vectors import Float, Half
 
 SPARE = 8
 """A search for `limit` nodes first examines `limit` + `limit` // `SPARE` + 1 rows."""
-BLOCK = 65_536
-"""The number of rows in one block (100 MB at 384 dimensions, of which the system provides what is written)."""
 STEP = 4096
 """The number of rows that are scored at a time, which limits the size of temporary copies."""
 DEAD = 0.25
-"""If more than this share of the rows is dead (replaced or removed), the others are copied into new blocks."""
+"""If more than this share of the rows is dead (replaced or removed), the others are copied into a new array."""
+GROWTH = 1.5
+"""When the array is full, one with so many times as many rows takes its place."""
 DECIMALS = 6
 """The number of decimals of returned cosines. Stored vectors have 16-bit numbers, which justify three or four."""
 ROUNDED = 2.0 * 10**-DECIMALS
@@ -42,33 +42,13 @@ Places = Mapping[str, tuple[int, int]]
 class MatrixView(Struct, frozen=True):
     """The rows of a `Matrix` at one moment.
 
-    `blocks`: the rows, in arrays of equal size. `owners`: the node id of each row. `used`: the number of rows; rows
-    after it were added later and are ignored.
+    `rows`: float32[used, dimensions]. `owners`: the node id of each row; those after the last row belong to rows that
+    were added later. `dead`: for each row, whether its node was removed or has newer rows.
     """
 
-    blocks: tuple[Float, ...]
+    rows: Float
     owners: Sequence[str]
     dead: NDArray[np.bool_]
-    """For each row, whether it is dead: its node was removed or has newer rows."""
-    used: int
-
-    def rows(self, rows: NDArray[np.int64]) -> Float:
-        """Return copies of the rows with these numbers: float32[len(rows), dimensions]."""
-        if len(self.blocks) == 1:
-            return self.blocks[0].take(rows, axis=0)
-        size, dimensions = self.blocks[0].shape
-        found = np.empty((len(rows), dimensions), np.float32)
-        of = rows // size
-        for number in np.flatnonzero(np.bincount(of)).tolist():
-            here = of == number
-            found[here] = self.blocks[number][rows[here] % size]
-        return found
-
-    def products(self, vectors: Float) -> Float:
-        """Return the dot products of all rows with each of `vectors`: float32[rows, vectors]."""
-        size = len(self.blocks[0])
-        parts = [block[: self.used - number * size] @ vectors.T for number, block in enumerate(self.blocks)]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 class MatrixSnapshot(Struct, frozen=True):
@@ -80,21 +60,20 @@ class MatrixSnapshot(Struct, frozen=True):
     def vectors(self, node_id: str) -> Float | None:
         """Return the vectors of a node: float32[pieces, dimensions]; None if it has none."""
         place = self.places.get(node_id)
-        return None if place is None else self.view.rows(np.arange(place[0], place[0] + place[1]))
+        return None if place is None else self.view.rows[place[0] : place[0] + place[1]]
 
 
 class Matrix:
     """Holds the vectors of all nodes in RAM, as rows of a matrix, and finds the nearest nodes. A node has one row for
     each piece of its text."""
 
-    def __init__(self, dimensions: int, *, quick: int = 0, block: int = BLOCK) -> None:
-        """`quick`: the largest number of rows at which the property `quick` is true. `block`: the rows per block."""
+    def __init__(self, dimensions: int, *, quick: int = 0) -> None:
+        """`quick`: the largest number of rows at which the property `quick` is true."""
         self.dimensions = dimensions
         self._quick = quick
-        self._block = block
         self._lock = threading.Lock()
         self._places: dict[str, tuple[int, int]] = {}  # id -> first row, number of rows
-        self._blocks: list[Float] = []
+        self._rows: Float = np.empty((STEP, dimensions), np.float32)
         self._owners: list[str] = []  # node id of each row, dead ones included
         self._dead = np.zeros(STEP, np.bool_)  # by row: no longer used
         self._used = 0
@@ -145,40 +124,37 @@ class Matrix:
             self._dead[place[0] : place[0] + place[1]] = True
 
     def _append(self, node_id: str, vectors: Half | Float) -> None:
-        """Append the rows of a node. Their numbers are consecutive, even if they are in two blocks."""
-        self._places[node_id] = (self._used, len(vectors))
+        """Append the rows of a node."""
+        first, last = self._used, self._used + len(vectors)
+        if last > len(self._rows):
+            size = int(GROWTH * last)
+            rows, dead = np.empty((size, self.dimensions), np.float32), np.zeros(size, np.bool_)
+            rows[:first], dead[:first] = self._rows[:first], self._dead[:first]
+            self._rows, self._dead = rows, dead
+        self._rows[first:last] = vectors
+        self._places[node_id] = (first, len(vectors))
         self._owners += [node_id] * len(vectors)
         self._live += len(vectors)
-        if self._used + len(vectors) > len(self._dead):
-            more = np.zeros(len(self._dead) + len(vectors), np.bool_)
-            self._dead = np.concatenate([self._dead, more])
-        done = 0
-        while done < len(vectors):
-            number, at = divmod(self._used, self._block)
-            if number == len(self._blocks):
-                self._blocks.append(np.empty((self._block, self.dimensions), np.float32))
-            some = vectors[done : done + self._block - at]
-            self._blocks[-1][at : at + len(some)] = some
-            self._used += len(some)
-            done += len(some)
+        self._used = last
 
     def _compact(self) -> None:
         if self._used - self._live <= max(STEP, DEAD * self._used):
             return
-        old, places = self._view(), self._places
-        self._blocks, self._owners, self._places, self._used, self._live = [], [], {}, 0, 0
-        self._dead = np.zeros(STEP, np.bool_)
+        old, places = self._rows, self._places
+        self._rows = np.empty((max(STEP, int(GROWTH * self._live)), self.dimensions), np.float32)
+        self._dead = np.zeros(len(self._rows), np.bool_)
+        self._owners, self._places, self._used, self._live = [], {}, 0, 0
         for node_id, (first, count) in places.items():
-            self._append(node_id, old.rows(np.arange(first, first + count)))
+            self._append(node_id, old[first : first + count])
 
     def _view(self) -> MatrixView:
-        return MatrixView(tuple(self._blocks), self._owners, self._dead, self._used)
+        return MatrixView(self._rows[: self._used], self._owners, self._dead)
 
     def vectors(self, node_id: str) -> Float | None:
         """Return the vectors of a node: float32[pieces, dimensions]; None if it has none."""
         with self._lock:
             place, view = self._places.get(node_id), self._view()
-        return None if place is None else view.rows(np.arange(place[0], place[0] + place[1]))
+        return None if place is None else view.rows[place[0] : place[0] + place[1]]
 
     def frozen(self) -> MatrixSnapshot:
         """Return the vectors of all nodes as they are now; later changes do not affect them."""
@@ -225,9 +201,9 @@ class Matrix:
         """Return what `nearest` returns for each of `vectors` (float32[k, dimensions]), with one pass over the rows."""
         with self._lock:
             view, places = self._view(), self._places
-        if not view.used or limit < 1:
+        if not len(view.rows) or limit < 1:
             return [[] for _ in vectors]
-        products = view.products(vectors)
+        products = view.rows @ vectors.T
         return [
             _nearest(view, places, column, vector, limit, self.cosines)
             for column, vector in zip(products.T, vectors, strict=True)
@@ -246,7 +222,7 @@ def _nearest(
     while True:
         looked = min(looked, len(products))
         rows = np.argpartition(products, len(products) - looked)[-looked:]
-        exact = row_by_row(view.rows(rows), vector[None])[:, 0]
+        exact = row_by_row(view.rows.take(rows, axis=0), vector[None])[:, 0]
         order = np.argsort(-exact)
         best, changed = _owned(view, places, rows[order], exact[order])
         # Other pieces of the same note and dead rows take up places: examine more rows, until no other node can be as
@@ -275,7 +251,7 @@ def _owned(
         if node_id in best:
             continue
         if dead:
-            if places.get(node_id, _NOWHERE)[0] < view.used:
+            if places.get(node_id, _NOWHERE)[0] < len(view.rows):
                 continue
             changed.append(node_id)
         best[node_id] = cosine
@@ -301,5 +277,5 @@ def _scores(view: MatrixView, places: Sequence[tuple[int, int]], vectors: Float)
     scores = np.empty((len(rows), len(vectors)))
     for at in range(0, len(rows), STEP):  # keeps the copies small
         some = rows[at : at + STEP]
-        scores[at : at + len(some)] = row_by_row(view.rows(some), vectors)
+        scores[at : at + len(some)] = row_by_row(view.rows.take(some, axis=0), vectors)
     return np.maximum.reduceat(scores, ends - counts, axis=0)

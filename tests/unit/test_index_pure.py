@@ -145,11 +145,10 @@ def by_hand(rows: token_vectors.Float, question: token_vectors.Float, limit: int
     return sorted(cosines, key=lambda one: (-one[1], one[0]))[:limit]
 
 
-@pytest.mark.parametrize("block", [STEP // 3, 10 * STEP])
-def test_the_nearest_are_those_of_a_comparison_one_by_one(block: int) -> None:
+def test_the_nearest_are_those_of_a_comparison_one_by_one() -> None:
     rows = crowd(2 * STEP + 100, 1).astype(np.float16)
     rows[5000:5200] = rows[7]  # as near as each other: the first by id, wherever the cut is
-    matrix = Matrix(384, block=block)
+    matrix = Matrix(384)
     matrix.put((node_id(number), rows[number : number + 1]) for number in range(len(rows)))
     wide = rows.astype(np.float32)
     questions = np.concatenate([crowd(5, 2), wide[7:8]])
@@ -162,7 +161,7 @@ def test_the_nearest_are_those_of_a_comparison_one_by_one(block: int) -> None:
 
 def test_an_index_that_grew_ranks_like_one_that_was_rebuilt() -> None:
     rows = crowd(2 * STEP, 5).astype(np.float16)
-    grown, rebuilt = Matrix(384, block=STEP // 2), Matrix(384)
+    grown, rebuilt = Matrix(384), Matrix(384)
     grown.put((node_id(number), rows[number : number + 8]) for number in range(0, len(rows) - 8, 8))
     for number in range(0, 5600, 8):  # so many that the living rows are copied
         grown.put([(node_id(number), np.roll(rows[number : number + 8], 1, axis=1))])
