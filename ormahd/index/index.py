@@ -12,6 +12,7 @@ from pathlib import Path
 from ormahd.api import Difference
 from ormahd.embedding.embedder import DocumentVectors, Embedder
 from ormahd.embedding.token_vectors import Float
+from ormahd.errors import NoRoom
 from ormahd.index import embedding_cache, reader, verify, write
 from ormahd.index import write as full_text
 from ormahd.index.database import Database
@@ -217,7 +218,10 @@ class Index(Reader):
         missing, known = self._missing(store, sources)
         made = embedding_cache.embed(store.embedder, missing, urgent=urgent)
         if made:
-            self.keep_vectors(store.embedder.fingerprint, made)
+            try:
+                self.keep_vectors(store.embedder.fingerprint, made)
+            except NoRoom as full:  # a full disk of the index refuses no write to the vault
+                log.warning("%d texts are embedded again later: %s", len(made), full.message)
             if not urgent:
                 self.indexer.worked()
         with self.database.read() as connection:
