@@ -50,7 +50,16 @@ class Told:
         house = self.house
         for node_id, name in self.memories.items():
             assert name in answered(lambda one=node_id: house.call("agent.get", node_id=one)).content  # type: ignore[misc]
-            assert node_id in {one.id for one in house.call("agent.recall", query=name).results}
+            assert node_id in self.recalled(name)
+
+    def recalled(self, query: str) -> set[str]:
+        """The ids of the results, once the index is whole: until then an answer says that it may lack some."""
+
+        def whole() -> list[set[str]]:
+            found = answered(lambda: self.house.call("agent.recall", query=query))
+            return [] if "index" in found.degraded else [{one.id for one in found.results}]
+
+        return wait_until(whole, "a whole index", 120)[0]  # type: ignore[no-any-return]
 
     def settled(self) -> None:
         """As if nothing had been: a new one can be written, all are found and in the history, nothing is left to do."""
