@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Final, NoReturn
 
 from ormahd import __version__, paths
-from ormahd.actions.purge import hide, resume
+from ormahd.actions.purge import resume
 from ormahd.actions.sync import sync_by_itself
 from ormahd.api import Call, HealthResult, Progress, Result
 from ormahd.config import Config
@@ -143,13 +143,13 @@ def run(
 
 
 def _opened(config: Config, clock: Clock) -> Ormah:
-    """Open the `Ormah`. Hide from it what an interrupted purge has not removed yet, so that no answer contains it."""
+    """Open the `Ormah`. Complete an interrupted purge first, so that no answer contains what it was to remove."""
     ormah = Ormah.open(config, clock=clock)
     try:
-        hide(ormah)
+        resume(ormah)
     except Exception:
-        log.exception("what a purge was to remove could not be hidden")
-        ormah.warn("what an interrupted purge was to remove could not be hidden; the log says why")
+        log.exception("an interrupted purge could not be completed")
+        ormah.warn("an interrupted purge could not be completed; the log says why. Try again: ormahctl restart")
     return ormah
 
 
@@ -267,7 +267,6 @@ class _Life:
                 self._try("looked through for an agent", lambda: self._maintenance.look(GLANCE))
 
         self._try("warmed", lambda: self._ormah.warm(self._phase, last=last))
-        self._try("purged", lambda: resume(self._ormah))
         if self._leaving.is_set():
             return
         self._try("watched", self._ormah.watch)

@@ -112,9 +112,7 @@ def _show(session: Session, would: PurgeResult) -> None:
         render.out(f"its note  {render.count(would.versions, 'version')}  {_some(would.paths)}".rstrip())
     if would.others:
         render.out(f"others    {render.count(len(would.others), 'file')} had it in some version  {_some(would.others)}")
-    render.out(f"commits   {would.commits:,} of {would.commits_total:,} get another id")
-    if would.turns:
-        render.out(f"sessions  {render.count(would.turns, 'turn')} of the archive")
+    render.out(f"beside    {_kept(would)}")
     sys.stdout.flush()
     _beside(would)
 
@@ -132,14 +130,15 @@ def _some(paths: list[str]) -> str:
     return ", ".join(paths[:SHOWN]) + more
 
 
+def _kept(done: PurgeResult) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in done.kept.items()) or "nothing"
+
+
 def _told(done: PurgeResult) -> None:
     what = render.paint(done.node_id[:8], "bold") if done.node_id else "the text"
-    render.out(
-        f"purged {what}: {done.commits:,} of {render.count(done.commits_total, 'commit')} written anew "
-        f"in {render.lasting(done.seconds)}"
-    )
-    if done.turns:
-        render.out(f"  {render.count(done.turns, 'turn')} of archived sessions emptied")
+    render.out(f"purged {what}: {done.commits:,} of {render.count(done.commits_total, 'commit')} written anew")
+    if done.kept:
+        render.out(f"  beside the history: {_kept(done)}")
     if done.commit:
         render.out(
             f"  commit {done.commit[:8]}, {render.size(done.size_before)} before, {render.size(done.size_after or 0)} now"

@@ -221,20 +221,18 @@ class PurgeRemote(Result):
 
 
 class PurgeLeft(Result):
-    """A file that still names the memory, and why."""
+    """A file that still names the memory, and why. `path`: absolute if the file is not in the vault."""
 
     path: str
     why: str
 
 
 class PurgeResult(Result):
-    """Sizes in bytes, paths relative to the vault. `op`, `commit` and `size_after` are null for a dry run."""
+    """Sizes in bytes, paths relative to the vault. A dry run leaves the numbers of commits 0, and `op`, `commit` and
+    `size_after` null."""
 
     node_id: str | None
     dry_run: bool
-    commits: int
-    """Number of commits that got another id, of `commits_total`."""
-    commits_total: int
     versions: int
     """Number of versions of the note in the whole history."""
     paths: list[str]
@@ -243,10 +241,13 @@ class PurgeResult(Result):
     """Other files of which some version named the memory."""
     size_before: int
     remotes: list[PurgeRemote]
-    left: list[PurgeLeft]
-    turns: int
-    """The number of turns of archived sessions that had it."""
+    commits: int = 0
+    """Number of commits that got another id, of `commits_total`."""
+    commits_total: int = 0
+    left: list[PurgeLeft] = []
+    kept: dict[str, int] = {}
+    """`{store: number of places that had it}` of what is kept beside the history: turns and titles of archived
+    `sessions`, rows of the `state`, lines of the `log`, files that were `set aside`."""
     size_after: int | None = None
     op: str | None = None
     commit: str | None = None
-    seconds: float = 0.0

@@ -1,4 +1,4 @@
-"""Reads a whole repository for a purge: one pass over all objects, one over the changes of all commits."""
+"""Reads a whole repository for a purge: one pass over all objects, one over the files of all commits."""
 
 from __future__ import annotations
 
@@ -11,34 +11,20 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from msgspec import Struct
-
 from ormahd.git.process import CONFIG, GitFailed, call, environment, executable
 
-OURS = ("refs/heads/", "refs/tags/", "refs/ormah/")
-"""Prefixes of refs whose history belongs to this repository; a purge rewrites it."""
 PURGE_MARK = "ormah-purge"
 """File in a rewritten git directory: the purged memory as JSON, until index and state are cleaned."""
 PURGE_PLACE = ".ormah/tmp/purge"
 """Folder in which a purge makes the new git directory. It is on the file system of the old one, and git ignores it."""
 REMOTE = "refs/remotes/"
-"""Prefix of remote-tracking refs. A purge deletes these refs, because they hold the old history; a fetch restores
-them."""
+"""Prefix of remote-tracking refs. A purge deletes these refs, because they hold the old history."""
 
 
 class Object(NamedTuple):
     oid: str
     kind: str
     data: bytes
-
-
-class Commit(Struct, frozen=True):
-    """A commit and the files that it changed; for a merge commit, its changes against each of its parents."""
-
-    oid: str
-    parents: tuple[str, ...]
-    changes: tuple[tuple[str, str, str], ...]
-    """(path, blob before, blob after) of each change; a null id where there was no file."""
 
 
 class Store:
@@ -52,14 +38,15 @@ class Store:
             self._options += ["-c", f"{key}={value}"]
 
     @classmethod
-    def make(cls, place: Path) -> Store:
-        """Create a bare repository in `place`, without git's templates."""
-        call(
-            ["init", "--quiet", "--bare", "--template=", "--object-format=sha1", str(place)],
-            cwd=place.parent,
-            env={"GIT_DEFAULT_REF_FORMAT": "files"},
-        )
-        return cls(place)
+    def clone(cls, git_dir: Path, place: Path) -> Store:
+        """Clone a repository into `place`, bare and without git's templates: all branches, tags and other refs except
+        the remote-tracking ones, and the objects that they lead to."""
+        options = ["--mirror", "--no-local", "--template=", "--config", "fastimport.unpackLimit=0"]
+        call(["clone", "--quiet", *options, str(git_dir), str(place)], cwd=place.parent)
+        made = cls(place)
+        tracking = "".join(f"delete {name}\n" for name in made.refs() if name.startswith(REMOTE))
+        made.run("update-ref", "--no-deref", "--stdin", input=os.fsencode(tracking))
+        return made
 
     def run(self, *arguments: str, input: bytes | None = None, ok: Iterable[int] = (0,)) -> bytes:  # noqa: A002
         """Return the output of a git command; raises GitFailed."""
@@ -70,11 +57,6 @@ class Store:
         out = self.run("for-each-ref", "--format=%(objectname) %(refname) %(symref)")
         rows = (os.fsdecode(line).split(" ") for line in out.splitlines())
         return {name: oid for oid, name, symref in rows if not symref}
-
-    def symbolic(self) -> list[str]:
-        """Return the names of symbolic refs (such as `refs/remotes/origin/HEAD`)."""
-        out = self.run("for-each-ref", "--format=%(refname) %(symref)")
-        return [name for name, symref in (os.fsdecode(line).split(" ") for line in out.splitlines()) if symref]
 
     def objects(self, oids: Iterable[str] | None = None, *, trees: bool = False) -> Iterator[Object]:
         """Yield the objects with these ids, of any kind. Without ids: all commits, tags and blobs of the repository
@@ -99,30 +81,17 @@ class Store:
                     out.read(1)
                     yield Object(words[0].decode(), words[1].decode(), data)
 
-    def commits(self, *revisions: str) -> Iterator[Commit]:
-        """Yield every commit reachable from `revisions`, newest first, with its changes.
-
-        Without `revisions`: every commit reachable from branches, tags and `refs/ormah/`.
-        """
-        command = ["log", "-z", "--raw", "--no-abbrev", "--no-renames", "-m", "--root", "--topo-order", "--no-color",
-                   "--no-show-signature", "--format=%x1f%H %P", *(revisions or ("--branches", "--tags", "--glob=refs/ormah/")), "--"]  # fmt: skip
-        found: tuple[str, tuple[str, ...]] | None = None
-        changes: list[tuple[str, str, str]] = []
+    def placed(self) -> Iterator[tuple[str, str]]:
+        """Yield (blob id, path) of each file that a commit added or changed, in all branches and tags. Pairs repeat."""
+        command = ["log", "-z", "--raw", "--no-abbrev", "--no-renames", "-m", "--root", "--no-show-signature", "--format=", "--all"]  # fmt: skip
         with _running([*self._options, *command], self.git_dir, subprocess.DEVNULL) as out:
             records = _records(out)
             for record in records:
-                text = record.lstrip(b"\n")
-                if text.startswith(b":"):
-                    _, _, old, new, _ = text.decode().split(" ", 4)
-                    changes.append((os.fsdecode(next(records)), old, new))
-                elif text.startswith(b"\x1f"):
-                    oid, *parents = text[1:].decode().split()
-                    if found is not None and found[0] != oid:
-                        yield Commit(*found, tuple(changes))
-                        changes = []
-                    found = oid, tuple(parents)
-        if found is not None:
-            yield Commit(*found, tuple(changes))
+                words = record.decode("utf-8", "replace").split()
+                if len(words) == 5:
+                    path = os.fsdecode(next(records))
+                    if words[3].strip("0"):
+                        yield words[3], path
 
     def bytes(self) -> int:
         """Return the size of all objects on disk, in bytes."""

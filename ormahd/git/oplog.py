@@ -14,7 +14,6 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from enum import StrEnum
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -136,28 +135,20 @@ def is_structure(text: str) -> bool:
     return text.strip() in keys
 
 
-class Kept(StrEnum):
-    """How much of a commit message stays when a memory is purged. Words that identify the memory never stay."""
-
-    ALL = "all"
-    SUBJECT = "subject"
-    """The subject stays: for an op about another memory, whose body mentions a link to the purged one."""
-    NOTHING = "nothing"
-    """Neither subject nor body stays: for an op about the purged memory."""
-
-
-def purged(text: str, forgotten: Forgotten, kept: Kept) -> str:
+def purged(text: str, forgotten: Forgotten, *, whole: bool = False) -> str:
     """Return a commit message without what it says about the purged memory `forgotten`.
 
-    Unless `kept` is ALL, also trailers of other programs are removed, except for git's `(cherry picked …)` and `This
-    reverts commit …`.
+    Nothing but trailers stays of a message whose subject is about the memory, or with `whole`; the subject stays if only
+    the body quotes it. Of the trailers of other programs only git's `(cherry picked …)` and `This reverts commit …` stay
+    then.
     """
+    message = parse(text)
     lines = text.rstrip("\n").split("\n")
     start = _trailers_from(lines)
-    whole = kept is not Kept.ALL
     words = lines[:start]
-    if whole:
-        words = [lines[0] if kept is Kept.SUBJECT else GONE]
+    nothing = whole or forgotten.node_id in message.nodes or forgotten.quoted(message.subject)
+    if whole := nothing or forgotten.quoted(text):
+        words = [GONE if nothing else lines[0]]
         words += [f"\n{line}" for line in lines[1:start] if _REVERTS_LINE.match(line)]
     trailers = []
     for line in lines[start:]:

@@ -208,6 +208,12 @@ def set_value(git: Git, key: str, text: str) -> None:
         git.run("config", "--local", key, text)
 
 
+def synced_key(name: str) -> str:
+    """Return the setting for the last commit that this vault and a branch of a remote both had. `name`: of the branch,
+    such as `origin/main`."""
+    return f"ormah.{name}.synced"
+
+
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, stage) during a transfer: per cent done, 100, and git's word for the stage."""
 

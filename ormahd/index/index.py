@@ -272,13 +272,13 @@ class Index(Reader):
         self.indexer.wake()
         return done
 
-    def holding(self, holds: Callable[[bytes], bool]) -> list[str]:
-        """Return the paths of the vault's files for which `holds` returns True. It is called once for each file, with
-        the file's path, id, title and text, joined by newlines, as UTF-8."""
+    def holding(self, holds: Callable[[bytes], object], chosen: str = reader.OF_VAULT) -> list[str]:
+        """Return the paths of the files for which `holds` returns a true value. It is called once for each file, with
+        the file's path, id, title and text, joined by newlines, as UTF-8. `chosen`: which files, in SQL."""
         with self.database.read() as connection:
             rows = connection.execute(
                 "SELECT f.path, coalesce(f.node_id, '') || char(10) || coalesce(n.title, '') || char(10) || t.content "
-                f"FROM file f JOIN text t USING (number) LEFT JOIN node n USING (number) WHERE {reader.OF_VAULT}"
+                f"FROM file f JOIN text t USING (number) LEFT JOIN node n USING (number) WHERE {chosen}"
             )
             return [path for path, text in rows if holds(f"{path}\n{text}".encode("utf-8", "surrogateescape"))]
 

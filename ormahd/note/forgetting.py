@@ -2,7 +2,8 @@
 
 A memory is named by its id, by its short id (in file names, wikilinks, keys of edges), by its titles and aliases in
 wikilinks, and by quotes in commit messages. Another memory that states the same facts in other words is left alone.
-Files that contain identical lines are found by `echoes`.
+Texts that contain identical lines are found by `holds`. Names of notes are made of titles, so that an exact text is
+found in names of notes and spaces as a slug, too.
 """
 
 from __future__ import annotations
@@ -10,9 +11,8 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,10 +23,12 @@ from ormahd.note import markdown
 from ormahd.note.edit import edit
 from ormahd.note.markdown import link_target
 from ormahd.note.read import KNOWN, parse
-from ormahd.note.values import Note, NoteKind, stem_short_id
+from ormahd.note.values import Note, NoteKind, slug, stem_short_id
 
 GONE = "(purged)"
 """Replacement for purged text. Safe in YAML, JSON, links and file names."""
+NAME = "purged"
+"""Replacement for purged text in the name of a note, as a slug."""
 MIN_SECRET = 6
 """Minimum number of characters of a text that may be purged. A shorter one occurs in too many unrelated words."""
 QUOTED = 30
@@ -34,16 +36,10 @@ QUOTED = 30
 message."""
 MIN_QUOTE = 12
 """Minimum number of characters of a title or line for which an equal text counts as a quote."""
+MIN_CUT = 16
+"""Minimum number of characters of the beginning of a text that is found at the end of a name: long names are cut."""
 
-_STRUCTURE = "\n".join(
-    [
-        *(f"{key}: " for key in (*KNOWN, "weight", "reason")),
-        *NodeType,
-        *Tier,
-        GONE,
-        "person",
-    ]
-)
+_STRUCTURE = "\n".join([*(f"{key}: " for key in (*KNOWN, "weight", "reason")), *NodeType, *Tier, GONE, "person"])
 """Keys and values that notes have because of their format, one per line."""
 _LINK = re.compile(r"!?\[\[([^\[\]\n]{1,500})\]\]")
 _NAME = re.compile(r"[^\s\[\](){}<>\"'`|#^/\\,:;=*]")
@@ -55,7 +51,8 @@ class Forgotten(Struct, frozen=True, dict=True):
     both in files and messages, and removes them.
 
     `names`: folded titles, aliases and file names that lead only to this memory. `quotes`: beginnings of its titles
-    and first lines. `lines`: long lines that probably occur only in it.
+    and first lines. `lines`: long lines that probably occur only in it. `turns`: keys of the turns of sessions that it
+    was extracted from.
     """
 
     node_id: str | None = None
@@ -63,18 +60,12 @@ class Forgotten(Struct, frozen=True, dict=True):
     names: tuple[str, ...] = ()
     quotes: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Forgotten:
-        """Create an instance from `given`, which was decoded from JSON."""
-        return cls(given["node_id"], *(tuple(given[key]) for key in ("secrets", "names", "quotes", "lines")))
+    turns: tuple[str, ...] = ()
 
     def knowing(self, versions: Iterable[Note], taken: Callable[[str], bool] = lambda _: False) -> Forgotten:
-        """Return a copy with the names, quotes and long lines of all versions of the memory's note. `taken`: returns
-        whether a name leads to another memory; such names are left out."""
-        names: dict[str, None] = {}
-        quotes: dict[str, None] = {}
-        lines: dict[str, None] = {}
+        """Return a copy with the names, quotes, long lines and turns of all versions of the memory's note. `taken`:
+        returns whether a name leads to another memory; such names are left out."""
+        names, quotes, lines, turns = (dict[str, None]() for _ in range(4))
         for note in versions:
             own = [note.stem] if stem_short_id(note.stem) is None else []
             names.update((fold(name), None) for name in (note.title, *note.aliases, *own) if name)
@@ -83,8 +74,9 @@ class Forgotten(Struct, frozen=True, dict=True):
             quotes.update((head[:QUOTED], None) for head in heads if len(head) >= MIN_QUOTE)
             long = sorted((line.strip() for line in note.content.splitlines()), key=len, reverse=True)
             lines.update((line, None) for line in long[:3] if len(line) >= 2 * MIN_QUOTE)
+            turns[(note.said_in or "").rpartition("#")[2]] = None
         left = tuple(name for name in names if name and not taken(name))
-        return replace(self, names=left, quotes=tuple(quotes), lines=tuple(lines))
+        return replace(self, names=left, quotes=tuple(quotes), lines=tuple(lines), turns=tuple(filter(None, turns)))
 
     # Finding mentions
 
@@ -93,33 +85,38 @@ class Forgotten(Struct, frozen=True, dict=True):
         return short_id(self.node_id) if self.node_id else ""
 
     @cached_property
-    def _mention(self) -> re.Pattern[bytes]:
-        ids = (
-            []
-            if self.node_id is None
-            else [self.node_id.encode(), rb"(?<![0-9A-Za-z])%b(?![0-9A-Za-z])" % self.short.encode()]
-        )
-        parts = [*(b"(?i:%b)" % one for one in ids), *map(re.escape, self.spellings)]
-        return re.compile(b"|".join(parts) or rb"(?!)")
-
-    @cached_property
-    def spellings(self) -> list[bytes]:
-        """The secrets as bytes in all forms in which they may be written: plain, in JSON, in YAML's quotes."""
-        found: dict[bytes, None] = {}
-        for secret in self.secrets:
-            for text in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
-                found[text.encode("utf-8", "surrogateescape")] = None
-            found[secret.replace("'", "''").encode("utf-8", "surrogateescape")] = None
-        return sorted(found, key=len, reverse=True)
+    def _ids(self) -> str:
+        """Pattern that matches the memory's id anywhere, or its short id as a word."""
+        return rf"(?i:{self.node_id}|(?<![0-9A-Za-z]){self.short}(?![0-9A-Za-z]|-[0-9a-f]{{4}}-))"
 
     @cached_property
     def _word(self) -> re.Pattern[str]:
-        """Pattern that matches the memory's id anywhere, or its short id as a word, with a following `.md`."""
-        return re.compile(rf"(?:{self.node_id}|(?<![0-9A-Za-z]){self.short}(?![0-9A-Za-z]))(?:\.md\b)?", re.IGNORECASE)
+        """Pattern that matches the memory's id or short id, with a following `.md`."""
+        return re.compile(rf"{self._ids}(?:\.md\b)?", re.IGNORECASE)
 
     @cached_property
-    def _markdown_link(self) -> re.Pattern[str]:
-        return re.compile(rf"!?\[[^\[\]\n]*\]\([^()\n]*{self.short}[^()\n]*\)", re.IGNORECASE)
+    def _slug(self) -> re.Pattern[str]:
+        """Pattern that matches the secrets where they are part of the name of a note (`fact_the-red-door_1a2b3c4d`) or
+        of the folder of a space (`the-red-house/fact/2026-11`)."""
+        end, parts = r"_[0-9a-f]{8}(?![0-9A-Za-z])", []
+        for name in filter(None, (slug(secret, otherwise="") for secret in self.secrets)):
+            parts.append(rf"{re.escape(name)}(?=(?:-[^\s/_]{{0,100}})?(?:{end}|/[a-z]+/[0-9]{{4}}-[0-9]{{2}}))")
+            parts += [f"{re.escape(name[:cut])}(?={end})" for cut in range(len(name) - 1, MIN_CUT - 1, -1)]
+        return re.compile(f"(?<![0-9A-Za-z])(?:{'|'.join(parts) or '(?!)'})")
+
+    @cached_property
+    def _mention(self) -> re.Pattern[bytes]:
+        parts = [self._ids] if self.node_id else []
+        parts += [*map(re.escape, self._spellings), self._slug.pattern] if self.secrets else []
+        return re.compile("|".join(parts).encode("utf-8", "surrogateescape") or rb"(?!)")
+
+    @cached_property
+    def _spellings(self) -> list[str]:
+        return spellings(self.secrets)
+
+    @cached_property
+    def _lines(self) -> list[bytes]:
+        return [line.encode("utf-8", "surrogateescape") for line in spellings(self.lines)]
 
     def mentions(self, data: bytes) -> int:
         """Return how often the memory is named, or a secret contained, in `data`: a file, a commit message or a git
@@ -138,18 +135,18 @@ class Forgotten(Struct, frozen=True, dict=True):
             return True
         return fold(target) in self.names or fold(target.rsplit("/", 1)[-1].removesuffix(".md")) in self.names
 
-    def _leads_by_path(self, found: re.Match[str]) -> bool:
-        name = markdown.linked_note(found)
-        return bool(name) and self.leads(name)
-
     def quoted(self, text: str) -> bool:
         """Whether a commit message quotes a title or a first line of the memory."""
         plain = " ".join(text.split()).casefold()
         return any(quote.casefold() in plain for quote in self.quotes)
 
-    def echoes(self, data: bytes) -> bool:
-        """Whether a file contains one of the memory's long lines (`lines`)."""
-        return any(line.encode("utf-8", "surrogateescape") in data for line in self.lines)
+    def holds(self, data: bytes) -> bool:
+        """Whether a text names the memory, contains a secret or a long line of the memory, or quotes it."""
+        return (
+            self.mentions(data) > 0
+            or any(line in data for line in self._lines)
+            or self.quoted(data.decode("utf-8", "replace"))
+        )
 
     def is_note(self, data: bytes, path: str) -> bool:
         """Whether a file is a version of the memory's note."""
@@ -168,13 +165,14 @@ class Forgotten(Struct, frozen=True, dict=True):
         if not self.mentions(data):
             return data
         if self.node_id and path.endswith(".jsonl") and path.startswith(".ormah/"):
-            data = b"".join(line for line in data.splitlines(keepends=True) if not self._named_in(line))
+            data = b"".join(
+                line
+                for line in data.splitlines(keepends=True)
+                if not self._word.search(line.decode("utf-8", "replace"))
+            )
         elif self.node_id and path[-3:].lower() == ".md":
             data = self._without_edges(path, data)
         return self.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-
-    def _named_in(self, line: bytes) -> bool:
-        return self._word.search(line.decode("utf-8", "replace")) is not None
 
     def _without_edges(self, path: str, data: bytes) -> bytes:
         note = parse(data, path)
@@ -196,11 +194,11 @@ class Forgotten(Struct, frozen=True, dict=True):
     def _once(self, text: str) -> str:
         if self.node_id:
             text = _LINK.sub(lambda found: GONE if self.leads(link_target(found[1])) else found[0], text)
-            text = markdown.LINK.sub(lambda found: GONE if self._leads_by_path(found) else found[0], text)
-            text = self._markdown_link.sub(lambda found: GONE if self._word.search(found[0]) else found[0], text)
+            text = markdown.LINK.sub(lambda found: GONE if self.leads(markdown.linked_note(found)) else found[0], text)
             text = self._without_words(text)
-        for spelling in self.spellings:
-            text = text.replace(spelling.decode("utf-8", "surrogateescape"), GONE)
+        text = self._slug.sub(NAME, text)
+        for spelling in self._spellings:
+            text = text.replace(spelling, GONE)
         return text
 
     def _without_words(self, text: str) -> str:
@@ -216,6 +214,14 @@ class Forgotten(Struct, frozen=True, dict=True):
             out += [text[done:start], GONE]
             done = found.end()
         return "".join([*out, text[done:]])
+
+
+def spellings(texts: Iterable[str]) -> list[str]:
+    """Return the texts in all forms in which they may be written: plain, in JSON, in YAML's quotes. Longest first."""
+    forms = [
+        (one, json.dumps(one)[1:-1], json.dumps(one, ensure_ascii=False)[1:-1], one.replace("'", "''")) for one in texts
+    ]
+    return sorted({form for some in forms for form in some}, key=len, reverse=True)
 
 
 def is_structure(text: str) -> bool:

@@ -10,94 +10,82 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import git_filter_repo as fr
+import msgspec
 
 from ormahd.git import oplog
-from ormahd.note.forgetting import GONE, Forgotten
+from ormahd.purge.survey import PurgeSurvey
 
-SHOWN = "\x1e"
-"""Prefix of progress lines on stdout, which distinguishes them from git-filter-repo's own output."""
-EVERY = 200
-"""Number of commits between two lines of progress."""
 _COMMIT_ID = re.compile(rb"(?<![0-9a-z])([0-9a-f]{40}(?:[0-9a-f]{24})?)(?![0-9a-z])")
 """Matches whole commit ids only. git-filter-repo's own pattern would take eight hex digits of a node id for an
 abbreviated commit id."""
 
 
 class Rewriter:
-    """Changes each file, commit and tag as one plan says. git-filter-repo calls its methods."""
+    """Changes each file, commit and tag as a survey says. git-filter-repo calls its methods."""
 
-    def __init__(self, plan: Mapping[str, Any]) -> None:
-        self.forgotten = Forgotten.of(plan["forgotten"])
-        self.drop = {oid.encode() for oid in plan["drop"]}
-        self.rewrite = {oid.encode() for oid in plan["rewrite"]}
-        self.messages = {oid.encode(): oplog.Kept(kept) for oid, kept in plan["messages"].items()}
-        self.names = {name.encode("utf-8", "surrogateescape") for name in plan["names"]}
-        self.done: dict[tuple[bytes, bytes], Any] = {}
-        self.count = 0
+    def __init__(self, found: PurgeSurvey) -> None:
+        self.found = found
+        self.forgotten = found.forgotten
+        self.done: dict[tuple[bytes, str], Any] = {}
 
     def file(self, name: bytes, mode: bytes, blob: bytes, value: Any) -> tuple[bytes, bytes | None, Any]:
         """Return (name, mode, blob) for one file of one commit: unchanged, rewritten, or removed (mode None).
         `value`: the object by which git-filter-repo lets the blob be read and a new one be stored."""
-        if blob in self.drop:
+        path, oid = _text(name), blob.decode()
+        if oid in self.found.drop:
             return name, None, blob
-        path = name.decode("utf-8", "surrogateescape")
-        if blob in self.rewrite:
-            kind = path.rpartition("/")[2].rpartition(".")[2], path.startswith(".ormah/")
-            key = blob, repr(kind).encode()
+        if oid in self.found.rewrite:
+            key = blob, path if path.startswith(".ormah/") else path.rpartition(".")[2]
             if key not in self.done:
-                data = value.get_contents_by_identifier(blob)
-                self.done[key] = value.insert_file_with_contents(self.forgotten.without(path, data))
+                data = self.forgotten.without(path, value.get_contents_by_identifier(blob))
+                self.done[key] = value.insert_file_with_contents(data)
             blob = self.done[key]
-        return self._named(name), mode, blob
-
-    def _named(self, name: bytes) -> bytes:
-        """Return a file's path with every secret in it replaced. A hash of the old path makes the new one different
-        from all others."""
-        if name not in self.names:
-            return name
-        left = self._plain(name).decode("utf-8", "surrogateescape")
-        return left.replace(GONE, f"purged-{sha256(name).hexdigest()[:8]}").encode("utf-8", "surrogateescape")
+        return _bytes(self.found.names.get(path, path)), mode, blob
 
     def commit(self, commit: Any, metadata: Mapping[str, Any]) -> None:
-        if commit.original_id in self.messages:
-            commit.message = self._message(commit.message, commit.original_id)
-            for part in ("author_name", "author_email", "committer_name", "committer_email"):
-                setattr(commit, part, self._plain(getattr(commit, part)))
-        for change in commit.file_changes:
-            if change.type == b"D":  # git-filter-repo calls `file` only for files that exist
-                change.filename = self._named(change.filename)
+        by_hand = not oplog.parse(_text(commit.message)).trailers and len(commit.parents) < 2
+        own = by_hand and any(_text(change.filename) in self.found.own_paths for change in commit.file_changes)
+        self._plain(commit, "author_name", "author_email", "committer_name", "committer_email", whole=own)
+
+        # git-filter-repo calls `file` only for files that exist. Where a file takes the new name of a deleted one, it stays.
+        changes = {}
+        for change in sorted(commit.file_changes, key=lambda change: change.type != b"D"):
+            path = _text(change.filename)
+            change.filename = _bytes(self.found.names.get(path, path) if change.type == b"D" else path)
+            changes[change.filename] = change
+        commit.file_changes = list(changes.values())
+
         renamed: Callable[[re.Match[bytes]], bytes] = metadata["commit_rename_func"]
         commit.message = _COMMIT_ID.sub(renamed, commit.message)
-        self.count += 1
-        if self.count % EVERY == 0:
-            self.show()
-
-    def show(self) -> None:
-        """Print how many commits were rewritten so far; the parent process reads it from stdout."""
-        sys.stdout.write(f"{SHOWN}{self.count}\n")
-        sys.stdout.flush()
 
     def tag(self, tag: Any, _metadata: Mapping[str, Any]) -> None:
-        if tag.original_id in self.messages:
-            tag.message = self._message(tag.message, tag.original_id)
+        self._plain(tag, "tagger_name", "tagger_email", whole=False)
 
-    def _message(self, data: bytes, oid: bytes) -> bytes:
-        text = data.decode("utf-8", "surrogateescape")
-        return oplog.purged(text, self.forgotten, self.messages[oid]).encode("utf-8", "surrogateescape")
+    def _plain(self, one: Any, *people: str, whole: bool) -> None:
+        """Remove the memory from the message of a commit or tag, and from the names of people."""
+        message = _text(one.message)
+        if whole or self.forgotten.mentions(one.message) or self.forgotten.quoted(message):
+            one.message = _bytes(oplog.purged(message, self.forgotten, whole=whole))
+        for name in filter(lambda name: getattr(one, name), people):  # a tag may have no tagger
+            setattr(one, name, _bytes(self.forgotten.text(_text(getattr(one, name)))))
 
-    def _plain(self, data: bytes) -> bytes:
-        return self.forgotten.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 def main(plan_file: str) -> None:
-    """Rewrite the bare repository in the current directory by the plan in `plan_file` (JSON). On errors
+    """Rewrite the bare repository in the current directory as the survey in `plan_file` (JSON) says. On errors
     git-filter-repo raises SystemExit with a message."""
-    rewriter = Rewriter(json.loads(Path(plan_file).read_text("utf-8")))
+    rewriter = Rewriter(msgspec.convert(json.loads(Path(plan_file).read_text("utf-8")), PurgeSurvey))
     options = fr.FilteringOptions.default_options()
     options.force = True  # skip its check for a fresh clone, which expects a remote `origin`
     options.quiet = True
@@ -110,7 +98,6 @@ def main(plan_file: str) -> None:
     fr.RepoFilter(
         options, file_info_callback=rewriter.file, commit_callback=rewriter.commit, tag_callback=rewriter.tag
     ).run()
-    rewriter.show()
 
 
 if __name__ == "__main__":

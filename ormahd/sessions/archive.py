@@ -12,7 +12,7 @@ import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -359,45 +359,40 @@ class SessionArchive:
 
     def withdraw(self, keys: set[str]) -> int:
         """Delete the turns with these keys, taken back by the person's rewind. Return the number deleted."""
-        return self._remove(lambda key, _text: key in keys, [*keys], gone="")
+        return self._remove(keys, gone="")
 
-    def holding(self, holds: Callable[[bytes], bool]) -> int:
-        """Return the number of archived turns for whose text (in UTF-8) `holds` is true."""
+    def purge(self, holds: Callable[[bytes], bool], keys: Collection[str] = (), *, change: bool) -> int:
+        """Delete every turn's text and every title for which `holds` is true, and the texts of the turns with these
+        keys. Their keys stay, so that they are not archived again, and no freed page has their texts. With `change`
+        False only count. Return the number of turns and titles."""
         with self._opened() as db:
-            texts = db.execute("SELECT text FROM turn WHERE text IS NOT NULL").fetchall()
-        return sum(holds(text.encode("utf-8", "replace")) for (text,) in priority.giving(texts))
-
-    def purge(self, holds: Callable[[bytes], bool]) -> int:
-        """Delete every turn's text and every title for which `holds` is true. Such a turn's key stays, so that the
-        turn is not archived again. Return the number of turns whose text was deleted."""
-        with self._opened() as db:
-            for number, title in db.execute("SELECT number, title FROM session WHERE title IS NOT NULL").fetchall():
-                if holds(title.encode("utf-8", "replace")):
-                    self._purged.add([_of_title(title)])
-                    db.execute("UPDATE session SET title = NULL WHERE number = ?", (number,))
-                    self._write_anew(db, number)
-            select = "SELECT key, text FROM turn"
-            rows = priority.giving(db.execute(select).fetchall())
-            self._purged.add(key for key, text in rows if text is None or holds(text.encode("utf-8", "replace")))
+            rows = db.execute("SELECT key, text FROM turn").fetchall()
+            titles = db.execute("SELECT number, title FROM session WHERE title IS NOT NULL").fetchall()
+            titles = [(number, title) for number, title in titles if holds(title.encode("utf-8", "replace"))]
+            emptied = {key for key, text in rows if text is None}
+            texts = priority.giving([(key, text.encode("utf-8", "replace")) for key, text in rows if text is not None])
+            held = {key for key, text in texts if key in keys or holds(text)}
+            if not change:
+                return len(titles) + len(held)
+            self._purged.add({*emptied, *held, *keys, *(_of_title(title) for _, title in titles)})
+            for number, _ in titles:
+                db.execute("UPDATE session SET title = NULL WHERE number = ?", (number,))
+                self._write_anew(db, number)
         self.passages.clear()
-        gone = self._remove(lambda _key, text: holds(text.encode("utf-8", "replace")), None, gone=PURGED)
-        with self._lock:
-            if gone and self._db is not None:
-                self._db.execute("INSERT INTO words (words) VALUES ('optimize')")
-                self._db.commit()
-                self._db.execute("VACUUM")
-                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        return gone
+        self._remove(held, gone=PURGED)
+        with self._opened() as db:
+            db.execute("INSERT INTO words (words) VALUES ('optimize')")
+            db.commit()
+            db.execute("VACUUM")
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return len(titles) + len(held)
 
-    def _remove(self, chosen: Callable[[str, str], bool], keys: list[str] | None, *, gone: str) -> int:
+    def _remove(self, keys: Collection[str], *, gone: str) -> int:
         with self._opened() as db:
             found: list[tuple[int, str, int, str]] = []
             select = "SELECT number, key, session, text FROM turn WHERE text IS NOT NULL"
-            if keys is None:
-                found = [row for row in priority.giving(db.execute(select).fetchall()) if chosen(row[1], row[3])]
-            else:
-                for some in sql.sets(keys):
-                    found += db.execute(f"{select} AND key IN ({sql.marks(some)})", some).fetchall()
+            for some in sql.sets(sorted(keys)):
+                found += db.execute(f"{select} AND key IN ({sql.marks(some)})", some).fetchall()
             for number, _, _, text in found:
                 self._take_words(db, number, text)
                 if gone:

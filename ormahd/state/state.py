@@ -165,11 +165,11 @@ class State:
                 (KEPT_ANSWERS,),
             )
 
-    def scour(self, holds: Callable[[bytes], bool]) -> int:
+    def scour(self, holds: Callable[[bytes], bool], *, change: bool) -> int:
         """Delete every row of any table that has a value for which `holds` is true. Rewrite the file, so that no
-        freed page still has such a value.
+        freed page still has such a value. With `change` False only count.
 
-        Return the number of rows deleted.
+        Return the number of rows.
         """
         gone = 0
         with self.transaction() as db:
@@ -179,12 +179,15 @@ class State:
                 keys = [name for name, key in columns if key]
                 for row in db.execute(f'SELECT * FROM "{table}"').fetchall():  # noqa: S608 - names of our own schema
                     if any(holds(_bytes(value)) for value in row if isinstance(value, str | bytes)):
+                        gone += 1
+                        if not change:
+                            continue
                         named = {name: value for (name, _), value in zip(columns, row, strict=True) if name in keys}
                         where = " AND ".join(f'"{name}" = ?' for name in named)
-                        found = db.execute(f'DELETE FROM "{table}" WHERE {where}', tuple(named.values()))  # noqa: S608
-                        gone += found.rowcount
-        self.wipe()
-        own_files.remove(own_files.aside(self.path))
+                        db.execute(f'DELETE FROM "{table}" WHERE {where}', tuple(named.values()))  # noqa: S608
+        if change:
+            self.wipe()
+            own_files.remove(own_files.aside(self.path))
         return gone
 
     def wipe(self) -> None:

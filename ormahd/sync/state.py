@@ -11,8 +11,7 @@ from msgspec import Struct, field
 
 from ormahd.errors import Conflict
 from ormahd.git.refs import is_ancestor
-from ormahd.git.remote import Remote, set_value, value
-from ormahd.vault.purge_records import check_same
+from ormahd.git.remote import Remote, set_value, synced_key, value
 from ormahd.vault.vault import Vault
 
 
@@ -43,7 +42,7 @@ def note_synced(vault: Vault, remote: Remote, commit: str) -> None:
 
 
 def _key(remote: Remote) -> str:
-    return f"ormah.{remote.name}/{remote.branch.removeprefix('refs/heads/')}.synced"
+    return synced_key(remote.tracking.removeprefix("refs/remotes/"))
 
 
 def check_here(vault: Vault, remote: Remote, tip: Callable[[], str | None]) -> None:
@@ -71,12 +70,10 @@ def check_here(vault: Vault, remote: Remote, tip: Callable[[], str | None]) -> N
 
 def check_there(vault: Vault, remote: Remote, tip: str) -> None:
     """Raise Conflict when the remote's history was rewritten since the last sync (a purge, a forced push): joining it
-    would restore what was removed from it. If there was no earlier sync, the records of purges are compared
-    (`purge_records`). `tip`: the last commit of the remote's branch."""
+    would restore what was removed from it. `tip`: the last commit of the remote's branch."""
     branch = remote.branch.removeprefix("refs/heads/")
     head, synced = vault.head(), value(vault.git, _key(remote))
     if head is None or synced is None or _related(vault, synced, tip) or not _related(vault, synced, head):
-        check_same(vault, tip, remote.name, branch)
         return
     raise Conflict(
         f"the history of {remote.name}/{branch} was rewritten since the last sync (it lacks {synced[:8]}): "

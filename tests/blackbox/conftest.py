@@ -20,9 +20,9 @@ def house() -> Iterator[House]:
 
 
 @pytest.fixture
-def daemon() -> Iterator[House]:
-    """A fresh vault with a daemon that is ready."""
-    with open_house() as found:
+def daemon(request: pytest.FixtureRequest) -> Iterator[House]:
+    """A fresh vault with a daemon that is ready; a parameter has further settings."""
+    with open_house(**getattr(request, "param", {})) as found:
         found.start()
         yield found
 

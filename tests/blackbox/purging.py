@@ -31,15 +31,20 @@ def told(house: House) -> tuple[str, str]:
 
 
 def holding(house: House, *words: str) -> list[str]:
-    """Every file below vault, index and state that has one of the words, raw, and every object of git that has."""
-    roots = (house.vault, house.home / "cache_home", house.home / "state_home")
+    """Every file of Ormah's folders that has one of the words, raw or in its name, in any case of letters, and every object of
+    git that has."""
+    names = ("cache_home", "state_home", "data_home", "config_home", "runtime_dir")
+    roots = (house.vault, *(house.home / name for name in names))
     files = {str(file): file.read_bytes() for root in roots for file in root.rglob("*") if file.is_file()}
-    found = [
-        f"{name}: {word}" for name, data in files.items() for word in words if word.encode() in data or word in name
+    files["git"] = subprocess.run(["git", "cat-file", "--batch-all-objects", "--batch"], cwd=house.vault, capture_output=True,
+                                  check=True).stdout  # fmt: skip
+    wanted = [word.lower() for word in words]
+    return [
+        f"{name}: {word}"
+        for name, data in files.items()
+        for word in wanted
+        if word.encode() in data.lower() or word in name.lower()
     ]
-    objects = subprocess.run(["git", "cat-file", "--batch-all-objects", "--batch"], cwd=house.vault, capture_output=True,
-                             check=True).stdout  # fmt: skip
-    return found + [f"git: {word}" for word in words if word.encode() in objects]
 
 
 def sound(house: House) -> None:

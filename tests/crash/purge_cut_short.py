@@ -23,7 +23,7 @@ def main() -> None:
     before = {path: ((ormah.vault.root / path).read_bytes(), ormah.index.known()[path])}
 
     def progress(_done: int, _total: int, stage: str) -> None:
-        if stage == "cleaning what was kept of it":
+        if stage == "looking through sessions":
             ormah.index.apply(before, (), head=None)
             os.kill(os.getpid(), signal.SIGKILL)
 

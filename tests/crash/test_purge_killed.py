@@ -48,8 +48,7 @@ def refs(root: Path) -> dict[str, str]:
 def purging(root: Path, at: Callable[[str], None]) -> None:
     vault = open_vault(root, at=at)
     with vault.rewriting() as told_of:
-        purge.rewrite(vault, Forgotten(GOING), nobody, silent)
-        purge.exchange(vault, told_of)
+        purge.rewrite(vault, Forgotten(GOING), nobody, silent, told_of)
     at("purge-done")
 
 
@@ -98,7 +97,7 @@ def test_killed_while_the_history_is_written_anew(tmp_path: Path, template: Path
                 die()
 
         vault = open_vault(root)
-        purge.rewrite(vault, Forgotten(GOING), nobody, progress)
+        purge.rewrite(vault, Forgotten(GOING), nobody, progress, lambda _: None)
 
     assert dies(work)
     with open_vault(root, recover=False) as vault:

@@ -14,7 +14,19 @@ def test_rows_and_bytes_go(tmp_path: Path) -> None:
     state.answered("r1", "agent.get", "digest", b"\x00the zebrafish\xff")
     state.answered("r2", "agent.get", "digest", b"another")
     (tmp_path / "state.sqlite3.damaged").write_bytes(b"zebrafish")
-    assert state.scour(lambda data: b"zebrafish" in data or data == b"going") == 3
+    with state.transaction() as db:
+        db.execute("PRAGMA defer_foreign_keys = ON")
+        tables = [row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        for table in tables:
+            columns = db.execute(f"PRAGMA table_info({table})").fetchall()
+            values = ["a zebrafish" if row[2] == "TEXT" else b"zebrafish" if row[2] == "BLOB" else 7 for row in columns]
+            db.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})", values)
+
+    def holds(data: bytes) -> bool:
+        return b"zebrafish" in data or data == b"going"
+
+    assert state.scour(holds, change=False) == len(tables) + 3
+    assert state.scour(holds, change=True) == len(tables) + 1, "two went with the rows that they belong to"
     assert [row[1] for row in state.accesses()] == ["staying"]
     assert state.answer("r1") is None
     assert state.answer("r2") == ("agent.get", "digest", b"another")

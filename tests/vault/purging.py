@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -84,20 +84,19 @@ def forget_today(vault: Vault, found: PurgeSurvey) -> None:
             data = vault.blob(oid)
             if oid in found.drop:
                 tx.remove(path, node_id=None, expect=sha(data))
+            elif path in found.names:
+                tx.remove(path, node_id=None, expect=sha(data))
+                tx.put(found.names[path], found.forgotten.without(path, data), node_id=None, expect=None)
             elif found.forgotten.mentions(data):
                 tx.put(path, found.forgotten.without(path, data), node_id=None, expect=sha(data))
 
 
-def purge_all(
-    vault: Vault, node_id: str | None, *secrets: str, meanwhile: Callable[[], None] = lambda: None
-) -> PurgeSurvey:
-    """Everything from looking to finishing; `meanwhile` is called when the new history is ready."""
+def purge_all(vault: Vault, node_id: str | None, *secrets: str) -> PurgeSurvey:
+    """Everything from looking to finishing."""
     found = purge.look(vault, Forgotten(node_id, secrets), nobody, silent)
     forget_today(vault, found)
     with vault.rewriting() as at:
-        purge.rewrite(vault, found.forgotten, nobody, silent)
-        meanwhile()
-        purge.exchange(vault, at)
+        purge.rewrite(vault, found.forgotten, nobody, silent, at)
     assert purge.pending(vault) == found.forgotten
     purge.finish(vault)
     return found
