@@ -1,78 +1,28 @@
 """Find and redact secrets in texts from agents, hooks and imports, before they are written to a file.
 
-The patterns are those of detect-secrets' plugins for tokens, and those of `ormahd.text.secret_rules`. Its detectors
-of entropy and keywords are not used, because in prose they match digests, ids and sentences. Nothing is verified over
-the network.
-
-Only the patterns of a plugin are used, because `analyze_line` returns no positions. They are changed so that a token
-must begin where a word begins, and runs of blanks are bounded; otherwise hostile text takes hours.
+The rules are those of `ormahd.text.tokens` (what issuers mark) and of `ormahd.text.secret_rules` (what people write).
+Nothing is verified over the network.
 """
 
 from __future__ import annotations
 
-import importlib
 import re
-from collections.abc import Callable, Iterator
-from functools import cache, lru_cache
+from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
 
 from ormahd.model.strength import Pace
 from ormahd.text import secret_rules
-from ormahd.text.secret_rules import Span
-
-_TOKEN_PLUGINS = {
-    "jwt": "JwtTokenDetector",
-    "gitlab_token": "GitLabTokenDetector",
-    "pypi_token": "PypiTokenDetector",
-    "twilio": "TwilioKeyDetector",
-    "openai": "OpenAIDetector",
-    "square_oauth": "SquareOAuthDetector",
-    "sendgrid": "SendGridDetector",
-    "discord": "DiscordBotTokenDetector",
-    "slack": "SlackDetector",
-    "telegram_token": "TelegramBotTokenDetector",
-    "mailchimp": "MailchimpDetector",
-    "stripe": "StripeDetector",
-    "github_token": "GitHubTokenDetector",
-    "azure_storage_key": "AzureStorageKeyDetector",
-}
-"""Module -> class of each plugin whose whole match is the secret."""
-_CONTEXT_PLUGINS = {
-    "aws": "AWSKeyDetector",
-    "artifactory": "ArtifactoryDetector",
-    "basic_auth": "BasicAuthDetector",
-    "cloudant": "CloudantDetector",
-    "ibm_cloud_iam": "IbmCloudIamDetector",
-    "ibm_cos_hmac": "IbmCosHmacDetector",
-    "softlayer": "SoftlayerDetector",
-}
-"""Module -> class of each plugin whose match has the secret in its last group; without groups the match is the secret.
-`secret_rules` replaces `private_key` and `npm`. `ip_public`, `high_entropy_strings` and `keyword` are not used, because
-they match too much in prose.
-"""
-
-_HINTS = {
-    "jwt": "eyJ", "pypi_token": "pypi-", "openai": "T3BlbkFJ", "square_oauth": "sq0csp-", "sendgrid": "SG.",
-    "mailchimp": "-us", "stripe": "k_live_", "azure_storage_key": "AccountKey=", "basic_auth": "://",
-}  # fmt: skip
-"""Module -> string that a text must contain for the plugin to match. It is tested before the pattern, which is
-slower."""
-_OF_A_LONG_KEY = frozenset({"cloudant", "ibm_cloud_iam", "ibm_cos_hmac", "softlayer"})
-"""Modules whose secrets contain at least 24 letters and digits in a row. Their slow patterns are skipped for texts
-without such a run."""
-_LONG_KEY = re.compile(r"[A-Za-z0-9_-]{24}", re.IGNORECASE)
+from ormahd.text.tokens import Span
 
 WINDOW: Final = 32_000
 """Number of characters of a long text that are searched at once, without margins."""
 MARGIN: Final = 8_000
 """Number of characters before and after a window that are searched with it. A label and its value are shorter."""
 
-_WORD_START = r"(?<![A-Za-z0-9_-])"
-_WORD_REST = re.compile(r"[A-Za-z0-9_-]*+")
-_JWT = re.compile(_WORD_START + r"eyJ[A-Za-z0-9_-]++\.[A-Za-z0-9_-]++[A-Za-z0-9_.+/=-]*+")
-_JWT_REST = re.compile(r"[A-Za-z0-9_.+/=-]*+")
+_REST = re.compile(r"[A-Za-z0-9_.+/=-]*+")
 
 
 class Secret(Struct, frozen=True):
@@ -89,16 +39,6 @@ class Redacted(Struct, frozen=True):
     found: tuple[Secret, ...]
 
 
-class _Rule(Struct, frozen=True):
-    kind: str
-    pattern: re.Pattern[str]
-    whole: bool  # the match is the secret; else its last group is
-    hint: str
-    of_a_long_key: bool
-    rest: re.Pattern[str]
-    accept: Callable[[str], bool]
-
-
 _PLAIN_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,19}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """Matches names that need no search: short ones, and UUIDs."""
 
@@ -106,7 +46,7 @@ _PLAIN_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,19}|[0-9a-f]{8}(?:-[0-9a-f]{4
 def redact(text: str, *, pace: Pace = iter) -> Redacted:
     """Replace every secret in `text` by `[redacted: <kind>]`. Thread-safe. Doing it twice changes nothing more.
 
-    The first call imports detect-secrets. A pattern holds the GIL while it searches, so a long text is searched in
+    A pattern holds the GIL while it searches, so a long text is searched in
     overlapping sections (windows). `pace`: iterates over the patterns, and may let other threads run between two of
     them.
     """
@@ -167,36 +107,22 @@ def _spans(text: str, pace: Pace) -> Iterator[Span]:
     if len(text) <= WINDOW + MARGIN:
         yield from _spans_of(text, pace)
         return
-    yield from secret_rules.private_keys(text)
-    yield from _long_tokens(text)
+    yield from secret_rules.long_secrets(text)
     for start in range(0, len(text), WINDOW):
         first, last = max(0, start - MARGIN), min(len(text), start + WINDOW + MARGIN)
         for span in _spans_of(text[first:last], pace):
             begins, ends = first + span.start, first + span.end
             if start <= begins < start + WINDOW or (begins < start <= ends):
                 if ends == last:  # the secret may continue after the window
-                    rest = _JWT_REST.match(text, ends)
+                    rest = _REST.match(text, ends)
                     ends = rest.end() if rest else ends
                 yield Span(begins, ends, span.kind)
-
-
-def _long_tokens(text: str) -> Iterator[Span]:
-    """Yield JSON web tokens that are longer than `MARGIN`, because no window may contain one as a whole."""
-    (rule,) = (rule for rule in _rules() if rule.rest is _JWT_REST)
-    at = 0
-    while (at := text.find(rule.hint, at)) >= 0:
-        token = _JWT.match(text, at)
-        if token and len(token[0]) > MARGIN:
-            head = rule.pattern.match(token[0])
-            if head and rule.accept(head[0]):
-                yield Span(*token.span(), rule.kind)
-        at = token.end() if token else at + len(rule.hint)
 
 
 def _spans_of(text: str, pace: Pace) -> Iterator[Span]:
     """Yield the secrets that all rules find in `text`, a short text or a window of a long one. Example keys and names
     of programs are left out."""
-    for span in (*_their_spans(text, pace), *secret_rules.spans(text, pace)):
+    for span in secret_rules.spans(text, pace):
         value = text[span.start : span.end]
         if "EXAMPLE" not in value and not secret_rules.is_product(text, span.end):
             yield span
@@ -218,56 +144,3 @@ def _joined(spans: list[Span]) -> Iterator[Span]:
         current = span
     if current is not None:
         yield current
-
-
-def _their_spans(text: str, pace: Pace) -> Iterator[Span]:
-    has_long_key = _LONG_KEY.search(text) is not None
-    for rule in pace(_rules()):
-        if rule.hint not in text or (rule.of_a_long_key and not has_long_key):
-            continue
-        reach = 0
-        for found in rule.pattern.finditer(text):
-            start, end = found.span(0 if rule.whole else found.lastindex or 0)
-            if start < reach or not rule.accept(found[0]):
-                continue
-            while text[start].isspace() or text[start] in '=:"':
-                start += 1
-            while text[end - 1].isspace() or text[end - 1] == '"':
-                end -= 1
-            # A pattern of fixed length does not match the end of a longer token, which is secret too.
-            rest = rule.rest.match(text, end)
-            reach = rest.end() if rest else end
-            yield Span(start, reach, rule.kind)
-
-
-@cache
-def _rules() -> tuple[_Rule, ...]:
-    rules = []
-    for module, name in (*_TOKEN_PLUGINS.items(), *_CONTEXT_PLUGINS.items()):
-        plugin = getattr(importlib.import_module(f"detect_secrets.plugins.{module}"), name)
-        start = _WORD_START if module in _TOKEN_PLUGINS else ""
-        for pattern in plugin.denylist:
-            bounded = pattern.pattern.replace("(?: *)", "(?: {0,8})").replace(" +|", " {1,8}|")
-            rules.append(
-                _Rule(
-                    plugin.secret_type,
-                    re.compile(f"{start}(?:{bounded})", pattern.flags),
-                    module in _TOKEN_PLUGINS,
-                    _HINTS.get(module, ""),
-                    module in _OF_A_LONG_KEY,
-                    _JWT_REST if module == "jwt" else _WORD_REST,
-                    _ACCEPT.get(module, lambda _match: True) if module != "jwt" else plugin.is_formally_valid,
-                )
-            )
-    return tuple(rules)
-
-
-def _password_of_a_url(match: str) -> bool:
-    return not secret_rules.stands_in(match.rsplit(":", 1)[1].removesuffix("@"))
-
-
-_ACCEPT: dict[str, Callable[[str], bool]] = {
-    # Many words begin with `AP` and capitals. A credential has digits and small letters too.
-    "artifactory": lambda match: any(c.isdigit() for c in match) and any(c.islower() for c in match),
-    "basic_auth": _password_of_a_url,
-}

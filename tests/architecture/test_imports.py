@@ -69,7 +69,6 @@ GUESTS: dict[str, tuple[str, ...]] = {
     "daemon": ("ormahd/__main__", "ormahd/detach"),
     "yaml": ("ormahd/note/",),
     "merge3": ("ormahd/text/diff",),
-    "detect_secrets": ("ormahd/text/secret",),
     "sdnotify": ("ormahd/daemon", "ormahd/process/supervisor"),
     "rapidfuzz": ("ormahd/jobs/neighbours", "ormahd/search/exact"),
     "httpx": ("ormahd/judge/endpoint",),
@@ -153,7 +152,7 @@ def test_one_guest_one_room() -> None:
 
 def test_heavy_libraries_wait_until_they_are_used() -> None:
     heavy = {
-        "torch", "sentence_transformers", "transformers", "onnxruntime", "tokenizers", "chromadb", "detect_secrets", "httpx", "rich",
+        "torch", "sentence_transformers", "transformers", "onnxruntime", "tokenizers", "chromadb", "httpx", "rich",
     }  # fmt: skip
     for file in files("ormahd", "ormahctl"):
         for node in tree(file).body:

@@ -93,7 +93,6 @@ def test_it_listens_before_anything_heavy_is_imported():
             "transformers",
             "scipy",
             "rich",
-            "detect_secrets",
         }
 
 

@@ -85,7 +85,7 @@ def test_standard_input_and_an_export(shared: House) -> None:
     (shared.home / "conversations.json").write_text(json.dumps([talk]))
     done = shared.ctl("ingest", "conversations.json")
     assert done.returncode == 0
-    assert "taken out before anything was kept: GitHub Token (1)" in done.stderr
+    assert "taken out before anything was kept: github-pat (1)" in done.stderr
     with pytest.raises(wire.OrmahError, match="no absolute path"):
         shared.call("ingest.sessions", path="conversations.json")
 
