@@ -83,7 +83,12 @@ def looks_real(value: str) -> bool:
     """Return whether a value looks like a secret, and not like a word, variable or template."""
     if len(set(value)) < 4 or (len(value) <= _MAX_WORD and _STAND_IN.fullmatch(value)):
         return False
+    if len(value) >= 20 and 7 * len(_HUMP.findall(value)) > len(value):
+        return True  # letters at random, and no name in camel case
     return any(char.isalpha() for char in value) and any(char.isdigit() or char in "!@#$%^&*" for char in value)
+
+
+_HUMP = re.compile(r"[a-z](?=[A-Z])")
 
 
 def stands_in(password: str) -> bool:

@@ -91,7 +91,7 @@ def test_tokens_go_whole(token: str, around: str) -> None:
         ("**Password:** hunter2secret99", "**Password:** [redacted: Password]"),
         ("The admin password is Tr0ub4dor&3.", "The admin password is [redacted: Password]."),
         ("password: token=abc123def456", "password: [redacted: Password]"),
-        ("AWS_SECRET_ACCESS_KEY=" + (A * 2)[:40], "AWS_SECRET_ACCESS_KEY=[redacted: Secret]"),
+        ("AWS_SECRET_ACCESS_KEY=" + (A * 2)[:40], "AWS_SECRET_ACCESS_KEY=[redacted: aws-secret-key]"),
         ("password: correct-horse-battery-9", "password: [redacted: Password]"),
         ("secret=" + A * 200 + " x", "secret=[redacted: Secret] x"),
         (f"Authorization: Bearer {A}", "Authorization: Bearer [redacted: Authorization]"),
