@@ -98,16 +98,13 @@ def doctor(ormah: Ormah, progress: Progress = lambda *_: None) -> list[Finding]:
     found = [Finding(**problem) for problem in ormah.reconciler.problems(fresh=not read)]
     found += [*full, *current_findings(ormah.config), *(Finding("warning", text) for text in ormah.warnings)]
     found += [Finding("error", what, mend="make room; everything goes on by itself then") for what in ormah.troubles()]
-    found += [
-        Finding("error", what, mend="make it writable for the user that runs the daemon; it goes on by itself then")
-        for what in ormah.vault.unwritable()
-    ]
+    writable = "make it writable for the user that runs the daemon; it goes on by itself then"
+    found += [Finding("error", what, mend=writable) for what in ormah.vault.unwritable()]
     found += [_aside(path) for path in [own_files.aside(ormah.state.path)] if path.exists()]
     found += [Finding(**problem) for problem in merge_driver.findings(ormah.vault)]
     if ormah.syncing.trouble and not ormah.syncing.offline_since:
-        found.append(
-            Finding("warning", f"the last sync failed: {ormah.syncing.trouble}", mend="mend that, then: ormahctl sync")
-        )
+        what = f"the last sync failed: {ormah.syncing.trouble}"
+        found.append(Finding("warning", what, mend="mend that, then: ormahctl sync"))
     found += _set_aside(ormah.vault.root)
     found += _judgements(ormah)
     if (lock := ormah.vault.standing_lock()) is not None:
@@ -115,23 +112,13 @@ def doctor(ormah: Ormah, progress: Progress = lambda *_: None) -> list[Finding]:
     elif busy := ormah.vault.busy():
         found.append(Finding("warning", f"git is held: {busy}", mend="finish it (git status); writes wait until then"))
     if why := ormah.polling():
-        found.append(
-            Finding(
-                "warning",
-                f"the vault's folder is not watched but scanned every two seconds: {why}",
-                mend="on Linux, raise fs.inotify.max_user_watches or max_user_instances (sysctl)",
-            )
-        )
+        what = f"the vault's folder is not watched but scanned every two seconds: {why}"
+        mend = "on Linux, raise fs.inotify.max_user_watches or max_user_instances (sysctl)"
+        found.append(Finding("warning", what, mend=mend))
     found += [Finding("warning", f"degraded: {part}", mend=_mend(part)) for part in ormah.degraded()]
-    found += [
-        Finding(
-            "error",
-            f"the index differs from the vault ({one.what}): {one.detail}",
-            one.path,
-            mend="ormahctl rebuild",
-        )
-        for one in differences
-    ]
+    for one in differences:
+        what = f"the index differs from the vault ({one.what}): {one.detail}"
+        found.append(Finding("error", what, one.path, mend="ormahctl rebuild"))
     return sorted(found, key=worst_first)
 
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from ormahd.actions.views import stem
 from ormahd.errors import BadRequest, Conflict, InvalidNote, NotFound, VaultBusy
+from ormahd.git.oplog import REQUEST
 from ormahd.index.rows import SOURCE_PREFIX
 from ormahd.model.node import EdgeType, Tier
 from ormahd.note.edit import edit
@@ -34,11 +35,21 @@ PERSON = "person"
 
 class Caller(Struct, frozen=True):
     """Who makes a request. `agent`: its name as sent; `cwd`: its working directory, an absolute path; `session`: the
-    id of the agent's session. None if not sent."""
+    id of the agent's session; `request`: the digest of the request's id. None if not sent.
+
+    `done`: the commits of the same request before the daemon was killed; only for a request that is repeated.
+    """
 
     agent: str | None = None
     cwd: str | None = None
     session: str | None = None
+    request: str | None = None
+    done: tuple[str, ...] = ()
+
+    @property
+    def trailers(self) -> list[tuple[str, str]]:
+        """The trailers of the request's commits, by which its answer is found again after a kill."""
+        return [(REQUEST, self.request)] if self.request else []
 
     @property
     def source(self) -> str:
@@ -156,8 +167,9 @@ def commit(
 ) -> Outcome:
     """Run one transaction and return its outcome; `fill` adds the changes to it."""
     tx = ormah.vault.transaction(
-        subject, kind=kind, source=caller.source, body=body, run=run, person=caller.source == PERSON
-    )
+        subject, kind=kind, source=caller.source, body=body, run=run, person=caller.source == PERSON,
+        trailers=caller.trailers,
+    )  # fmt: skip
     with tx:
         fill(tx)
     return Outcome(tx.op, tx.committed.commit) if tx.committed else Outcome(None, None)

@@ -11,7 +11,7 @@ import re
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ormahd.actions.amend import amending, clean, commit, see
+from ormahd.actions.amend import Outcome, amending, clean, commit, see
 from ormahd.actions.tombstones import bury, of_notes
 from ormahd.actions.views import headline, stem
 from ormahd.api import WriteResult
@@ -20,22 +20,14 @@ from ormahd.model.change import Kind
 from ormahd.model.node import EdgeType, short_id
 from ormahd.note.edit import edit
 from ormahd.note.values import NoteLink
+from ormahd.vault.history import find_op
+from ormahd.vault.three_way import changed
 
 if TYPE_CHECKING:
     from ormahd.actions.amend import Caller, SeenNote
     from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
     from ormahd.vault.transaction import Transaction
-from typing import TYPE_CHECKING
-
-from ormahd.actions.amend import Caller
-
-if TYPE_CHECKING:
-    from ormahd.ormah import Ormah
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ormahd.ormah import Ormah
 
 
 WEIGHT = 0.9
@@ -306,6 +298,11 @@ def forget(ormah: Ormah, node_id: str, caller: Caller) -> WriteResult:
     Raises:
         NotFound, Ambiguous, BadRequest: the id; the self node, which cannot be forgotten.
     """
+    if caller.done:
+        op = find_op(ormah.vault, caller.done[0])
+        (before, _) = changed(ormah.vault, ormah.vault.git.resolve(f"{op.commit}^1"), op.commit)[op.nodes[0]]
+        name, path = op.subject.removeprefix("Forget: "), before.path if before else ""
+        return _forgotten(ormah, name, op.nodes[0], path, Outcome(op.op, op.commit))
     node_id = ormah.index.resolve(node_id)
     if node_id == ormah.vault.self_id:
         raise BadRequest("the self node stands for you and cannot be forgotten", hint="change it: ormahctl update ID")
@@ -319,8 +316,11 @@ def forget(ormah: Ormah, node_id: str, caller: Caller) -> WriteResult:
             bury(ormah, tx, of_notes(ormah, [seen.note]))
 
         done = commit(ormah, f"Forget: {name}", kind=Kind.FORGET, caller=caller, fill=fill)
-        text = f"Forgotten: {name} (id: {node_id}). Git keeps it: op {done.op}"
-        return WriteResult(text, node_id, short_id(node_id), seen.path, done.commit, done.op,
-                       degraded=ormah.degraded())  # fmt: skip
+        return _forgotten(ormah, name, node_id, seen.path, done)
 
     return amending(ormah, attempt)
+
+
+def _forgotten(ormah: Ormah, name: str, node_id: str, path: str, done: Outcome) -> WriteResult:
+    text = f"Forgotten: {name} (id: {node_id}). Git keeps it: op {done.op}"
+    return WriteResult(text, node_id, short_id(node_id), path, done.commit, done.op, degraded=ormah.degraded())

@@ -19,11 +19,13 @@ from ormahd.actions.views import headline, iso
 from ormahd.api import UndoChange, UndoConflict, UndoneOp
 from ormahd.errors import Conflict
 from ormahd.git.oplog import UNDOES
+from ormahd.git.oplog import parse as parse_message
 from ormahd.model.change import Kind
 from ormahd.model.node import short_id
 from ormahd.note.read import parse
 from ormahd.note.values import NoteKind
 from ormahd.vault.create import CARD, read_card
+from ormahd.vault.history import find_op
 from ormahd.vault.three_way import Pair, Version, changed, join, key_of, node_of, write
 
 if TYPE_CHECKING:
@@ -114,7 +116,7 @@ def _attempt(
     changes = [_change(key, piece) for key, piece in pieces.items() if piece.now != piece.wanted]
     tx = ormah.vault.transaction(
         undo_subject(op), kind=Kind.UNDO, source=caller.source, body=undo_body(op, changes, reasons), run=run,
-        person=caller.source == PERSON, trailers=[(UNDOES, op.name)],
+        person=caller.source == PERSON, trailers=[(UNDOES, op.name), *caller.trailers],
     )  # fmt: skip
     with tx:
         write(tx, {key: (piece.now, piece.wanted) for key, piece in _buried(ormah, pieces).items()})
@@ -124,9 +126,23 @@ def _attempt(
         ormah.vault.become(read_card(ormah.vault.read(CARD) or b"", ormah.vault.root))
         ormah.reconciler.renew()
         ormah.reconciler.scan()
+    return _undone(op, tx.committed.commit, changes)
+
+
+def undone_by(ormah: Ormah, commit: str) -> UndoneOp:
+    """Return what `take_back` returned when it made this commit, from the history alone."""
+    message = parse_message(ormah.vault.git.run("log", "-1", "--format=%B", commit).decode("utf-8", "replace"))
+    op = find_op(ormah.vault, message.trailer(UNDOES) or "")
+    pairs = changed(ormah.vault, ormah.vault.git.resolve(f"{op.commit}^1"), op.commit)
+    done = changed(ormah.vault, ormah.vault.git.resolve(f"{commit}^1"), commit)
+    pieces = {key: UndoPiece(*done[key], edited=done[key][0] not in pair) for key, pair in pairs.items() if key in done}
+    return _undone(op, commit, [_change(key, piece) for key, piece in pieces.items()])
+
+
+def _undone(op: Op, commit: str, changes: list[UndoChange]) -> UndoneOp:
     nodes = [change.node_id for change in changes if change.node_id]
     merged = [change.node_id for change in changes if change.node_id and change.did == "merged"]
-    return UndoneOp(op.commit, tx.committed.commit, op.subject, nodes, merged, changes)
+    return UndoneOp(op.commit, commit, op.subject, nodes, merged, changes)
 
 
 def _buried(ormah: Ormah, pieces: Mapping[str, UndoPiece]) -> Mapping[str, UndoPiece]:
@@ -208,12 +224,10 @@ def _uncommitted(ormah: Ormah, pairs: Mapping[str, Pair], now: Mapping[str, Vers
 
 
 def _places(ormah: Ormah, op: Op, pieces: Mapping[str, UndoPiece]) -> Iterator[UndoConflict]:
-    """Yield a conflict for each note that cannot return to its old path, because another file is at that path or has
-    the note's id."""
+    """Yield a conflict for each note that cannot return to its old path, because another file is at that path."""
     leaving = {piece.now.path for piece in pieces.values() if piece.now and piece.goes}
-    twins = _twins(ormah) if any(piece.now is None and piece.wanted for piece in pieces.values()) else {}
     taken: set[str] = set()
-    for key, piece in pieces.items():
+    for piece in pieces.values():
         wanted = piece.wanted
         if wanted is None or not piece.goes:
             continue
@@ -224,20 +238,7 @@ def _places(ormah: Ormah, op: Op, pieces: Mapping[str, UndoPiece]) -> Iterator[U
             continue
         if there or wanted.path in taken:
             yield _clash(op, wanted, wanted.path, PLACE, "has its old place taken by another file")
-        elif piece.now is None and (twin := twins.get(node_of(key) or "")):
-            yield _clash(op, wanted, twin, PLACE, f"has its id taken by {twin}, which is no readable note")
         taken.add(wanted.path)
-
-
-def _twins(ormah: Ormah) -> dict[str, str]:
-    """Return id -> path of files with broken frontmatter in which an id can still be read."""
-    found = {}
-    for path in [path for path, kind in ormah.index.kinds().items() if kind == NoteKind.BROKEN]:
-        data = ormah.vault.read(path)
-        node = None if data is None else parse(data, path).id
-        if node is not None:
-            found[node] = path
-    return found
 
 
 # Conflicts and changes, as the reply has them

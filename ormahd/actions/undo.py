@@ -5,13 +5,13 @@ Also restores this machine's text in notes where a sync on another machine repla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict
 
 from ormahd.actions.amend import amending, commit, see
-from ormahd.actions.taking_back import UNCOMMITTED, NotUndone, take_back
+from ormahd.actions.taking_back import UNCOMMITTED, NotUndone, take_back, undone_by
 from ormahd.actions.views import headline, saying
 from ormahd.api import (
     ConflictItem,
@@ -62,17 +62,21 @@ def undo(ormah: Ormah, wish: UndoParams, caller: Caller, progress: Callable[[int
         )
     if (wish.job is None) != (wish.since is None):
         raise BadRequest("a job and since go together", hint="for example: --job auto_linker --since yesterday")
-    ops = _named(ormah, wish.ops) if by_name else _of_run_or_job(ormah, wish)
+    past = {done.op: done for done in (undone_by(ormah, commit) for commit in caller.done)}
+    ops = _named(ormah, wish.ops, past) if by_name else _of_run_or_job(ormah, wish)
     if len(ops) == 1 and by_name:
-        return UndoResult([_one(ormah, ops[0], caller, force=wish.force)], [], [])
+        return UndoResult([past.get(ops[0].commit) or _one(ormah, ops[0], caller, force=wish.force)], [], [])
 
-    out = UndoResult([], [], [], ormah.new_run())
+    out = UndoResult([], [], [], find_op(ormah.vault, caller.done[0]).run if past else ormah.new_run())
     with saying(
         lambda: f"{len(out.undone)} of {len(ops)} ops were undone before that" if out.undone else "",
         undone=lambda: [one.commit for one in out.undone],
     ):
         for number, op in enumerate(ops):
             progress(number, len(ops), "undoing")
+            if op.commit in past:
+                out.undone.append(past[op.commit])
+                continue
             why = DONE if _undone_by(ormah, op) else _beyond(ormah, op)
             if why is None:
                 try:
@@ -96,8 +100,9 @@ def undo_merge(ormah: Ormah, merge_id: str, caller: Caller) -> UndoMergeResult:
     Raises as `undo`; NotFound also for an op of another kind.
     """
     op = find_op(ormah.vault, merge_id, kind=Kind.MERGE)
-    _check(ormah, op)
-    done = _one(ormah, op, caller, force=False)
+    if not caller.done:
+        _check(ormah, op)
+    done = undone_by(ormah, caller.done[0]) if caller.done else _one(ormah, op, caller, force=False)
     lines = [f"Undone: {op.subject}"]
     lines += [f"{change.did}: {change.title or change.path}" for change in done.changes]
     return UndoMergeResult("\n".join([*lines, f"commit: {done.commit[:8]}"]), op.commit, done.commit, done.nodes)
@@ -115,7 +120,7 @@ def _one(ormah: Ormah, op: Op, caller: Caller, *, force: bool) -> UndoneOp:
 # Selecting ops
 
 
-def _named(ormah: Ormah, names: Sequence[str]) -> list[Op]:
+def _named(ormah: Ormah, names: Sequence[str], past: Collection[str]) -> list[Op]:
     """Return the ops whose ids (or commits' ids) begin with `names`, newest first, without duplicates.
 
     Raises Conflict for an op that cannot be undone. An op that another of these ops undid is allowed: that one is
@@ -123,7 +128,7 @@ def _named(ormah: Ormah, names: Sequence[str]) -> list[Op]:
     """
     found = {op.commit: op for op in [find_op(ormah.vault, name) for name in names]}
     for op in found.values():
-        if _undone_by(ormah, op) not in found:
+        if op.commit not in past and _undone_by(ormah, op) not in found:
             _check(ormah, op)
     return [found[entry.commit] for entry in ormah.vault.oplog.view().entries if entry.commit in found]
 

@@ -166,6 +166,8 @@ def purged(text: str, forgotten: Forgotten, *, whole: bool = False) -> str:
     return forgotten.text("\n".join([*words, *trailers])) + "\n"
 
 
+REQUEST = "Ormah-Request"
+"""The trailer with the digest of the `request_id` that an op was made for."""
 UNDOES = "Ormah-Undoes"
 """The trailer of an undo; its values are the ops or commits that it takes back completely."""
 UNTOLD = frozenset({Kind.UNDO, Kind.SYNC, Kind.STRENGTH, Kind.FEEDBACK, Kind.PURGE, Kind.SPACE})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
 from enum import Enum, auto
 
 from ormahd.errors import Internal
@@ -96,9 +97,13 @@ def is_of(git: Git, commit: str, op: str) -> bool:
 def find_commit(git: Git, op: str, *, since: str | None = None) -> str | None:
     """Return the newest commit of an op, or None. All branches are searched; with `since` only HEAD's commits that are
     not ancestors of `since`."""
-    where = ["--branches", "HEAD"] if since is None else ["HEAD", f"^{since}"]
-    for record in git.log(*where, "--fixed-strings", f"--grep=Ormah-Op: {op}", "--format=%H%n%B"):
+    return next(find_commits(git, "Ormah-Op", op, *(["--branches"] if since is None else [f"^{since}"])), None)
+
+
+def find_commits(git: Git, trailer: str, value: str, *where: str) -> Iterator[str]:
+    """Yield the commits of HEAD whose trailer has this value, newest first. `where`: further revisions, or those to
+    leave out, as `git log` takes them."""
+    for record in git.log("HEAD", *where, "--fixed-strings", f"--grep={trailer}: {value}", "--format=%H%n%B"):
         commit, _, text = record.decode("utf-8", "replace").partition("\n")
-        if oplog.parse(text).trailer("Ormah-Op") == op:
-            return commit.strip()
-    return None
+        if oplog.parse(text).trailer(trailer) == value:
+            yield commit.strip()

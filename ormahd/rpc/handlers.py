@@ -38,6 +38,8 @@ from ormahd.actions.undo import take_in_conflict, undo, undo_merge
 from ormahd.actions.update import CLEARABLE, Update, update
 from ormahd.api import UpdateParams
 from ormahd.errors import BadRequest, Incompatible, NotReady, Unavailable, fault
+from ormahd.git.oplog import REQUEST
+from ormahd.git.refs import find_commits
 from ormahd.ingest.backfill import past
 from ormahd.ingest.bring_in import Propose, ingest
 from ormahd.ingest.documents.copies import ingest_document
@@ -345,11 +347,11 @@ def _assign(ormah: Ormah, params: api.AssignSpaceParams, caller: Caller) -> api.
 
 
 CAPABILITIES = ("json", "msgpack", "progress", "request_id")
-MAX_NAME = 1_000
-"""Maximum number of characters of short parameters such as a name or a request id.
-
-`agent`, `cwd` and `session` may have four times as many, `reason` 10,000.
-"""
+MAX_CHARACTERS = {
+    "agent": 4_000, "cwd": 4_000, "session": 4_000, "session_id": 1_000, "request_id": 1_000, "run": 1_000, "name": 1_000,
+    "reason": 10_000,
+}  # fmt: skip
+"""Maximum number of characters of short parameters of a call (the first three) or of its method."""
 
 
 WHOLE = frozenset({"admin.export", "admin.verify", "admin.run_task", "admin.run_all"})
@@ -389,30 +391,28 @@ class Dispatcher:
         """
         if call.method not in self.methods:
             raise BadRequest(f"there is no method '{call.method[:100]}'", hint="see PROTOCOL.md")
-        for name, text in (("agent", call.agent), ("cwd", call.cwd), ("session", call.session)):
-            if text is not None and len(text) > 4 * MAX_NAME:
-                raise BadRequest(f"{name} is too long ({len(text)} characters)")
         params = call.params  # the method's own Struct: reading the call has checked it
-        for name in ("session_id", "request_id", "reason", "run", "name"):
-            text = getattr(params, name, None)
-            if isinstance(text, str) and len(text) > (10_000 if name == "reason" else MAX_NAME):
+        for name, most in MAX_CHARACTERS.items():
+            text = getattr(call if name in {"agent", "cwd", "session"} else params, name, None)
+            if isinstance(text, str) and len(text) > most:
                 raise BadRequest(f"{name} is too long ({len(text)} characters)")
         found: list[str] = []
-        caller = Caller(clean_name(self.ormah, call.agent, found), call.cwd, call.session)
-        params = self._without_secrets(params, found)
         request_id = key_of(getattr(params, "request_id", None))  # it is stored in the state
+        digest = hashlib.sha256(request_id.encode()).hexdigest()[:32] if request_id else None
+        asker = Caller(clean_name(self.ormah, call.agent, found), call.cwd, call.session, digest)
+        params = self._without_secrets(params, found)
 
         def steps(done: int, total: int, stage: str) -> None:
             progress(api.Progress(done=done, total=total, stage=stage))
 
-        def act() -> api.Result:
+        def act(caller: Caller) -> api.Result:
             if call.method in WHOLE and lane_of(call) != SCAN:
                 _wait_compared(self.ormah, steps)
             reply = self.methods[call.method](params, caller, steps)
             told = getattr(reply, "redacted", None)
             return replace(reply, redacted=[*found, *told]) if found and isinstance(told, list) else reply
 
-        return act() if request_id is None else self._once(request_id, call.method, params, act)
+        return act(asker) if request_id is None else self._once(request_id, asker, call.method, params, act)
 
     def _without_secrets(self, params: Any, found: list[str]) -> Any:
         """Return `params` with secrets redacted in `session_id` and in the parameters `NAMES`. Append the kinds of
@@ -424,23 +424,27 @@ class Dispatcher:
             return replace(params, session_id=stored, **clean)
         return replace(params, **clean) if found else params
 
-    def _once(self, request_id: str, method: str, params: Any, act: Callable[[], api.Result]) -> api.Result:
+    def _once(
+        self, request_id: str, caller: Caller, method: str, params: Any, act: Callable[[Caller], api.Result]
+    ) -> api.Result:
         """Run `act` once per `request_id` and return its result; repeated requests get the stored result.
 
-        So a client that lost a reply can safely send the request again.
+        So a client that lost a reply can safely send the request again. If the daemon was killed between commit and
+        reply, `act` is told of the request's commits.
         """
         asked = hashlib.sha256(msgspec.msgpack.encode(params)).hexdigest()
         with self.ormah.turns.take(request_id):
             before = self.ormah.state.answer(request_id)
-            if before is not None:
+            if before is not None and before[2] is not None:
                 if before[:2] != (method, asked):
-                    raise BadRequest(
-                        f"request_id {request_id[:60]!r} was used for another request", hint="draw a new one"
-                    )
+                    what = f"request_id {request_id[:60]!r} was used for another request"
+                    raise BadRequest(what, hint="draw a new one")
                 return msgspec.msgpack.decode(before[2], type=resolved(api.METHODS[method][1]))
-            reply = act()
-            encoded = msgspec.msgpack.encode(reply)
-            self.ormah.state.answered(request_id, method, asked, encoded)
+            if before is not None:
+                caller = replace(caller, done=tuple(find_commits(self.ormah.vault.git, REQUEST, caller.request or "")))
+            self.ormah.state.answered(request_id, method, asked, None)
+            reply = act(caller)
+            self.ormah.state.answered(request_id, method, asked, msgspec.msgpack.encode(reply))
             return reply
 
     def hello(self, params: api.HelloParams, _caller: Caller, _: Steps) -> api.Result:

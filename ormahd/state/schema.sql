@@ -14,7 +14,7 @@ CREATE TABLE answer (
     method TEXT NOT NULL,
     params TEXT NOT NULL,       -- digest of the parameters: the same id for another wish is an error
     time TEXT NOT NULL,
-    reply BLOB NOT NULL
+    reply BLOB                  -- NULL until it is answered
 ) WITHOUT ROWID;
 
 CREATE TABLE whisper_event (    -- one row a prompt, silent ones too

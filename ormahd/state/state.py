@@ -148,16 +148,18 @@ class State:
         with self.transaction() as db:
             db.execute(done, (run,))
 
-    def answer(self, request_id: str) -> tuple[str, str, bytes] | None:
-        """Return the stored answer to a request: (method, digest of its parameters, reply); None if there is none."""
+    def answer(self, request_id: str) -> tuple[str, str, bytes | None] | None:
+        """Return what is stored of a request: (method, digest of its parameters, reply); None if it is new. The reply
+        is None if there was none: it failed, or the daemon was killed."""
         with self.transaction() as db:
             row = db.execute("SELECT method, params, reply FROM answer WHERE request_id = ?", (request_id,)).fetchone()
-        return None if row is None else (row[0], row[1], bytes(row[2]))
+        return None if row is None else (row[0], row[1], row[2])
 
-    def answered(self, request_id: str, method: str, params: str, reply: bytes) -> None:
+    def answered(self, request_id: str, method: str, params: str, reply: bytes | None) -> None:
+        """Store the reply to a request; None as it begins."""
         with self.telemetry() as db:
             db.execute(
-                "INSERT OR IGNORE INTO answer (request_id, method, params, time, reply) VALUES (?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO answer (request_id, method, params, time, reply) VALUES (?, ?, ?, ?, ?)",
                 (request_id, method, params, self._clock().isoformat(), reply),
             )
             db.execute(

@@ -136,18 +136,3 @@ def test_conflicts_are_shown_with_their_three_versions(house: House) -> None:
     ):  # fmt: skip
         assert line in done.stderr
     walk_home(house)
-
-
-def test_a_broken_note_that_has_the_id_is_not_doubled(house: House) -> None:
-    node = remember(house, "Broken after it was forgotten", title="Broken")
-    text = (house.vault / path_of(house, node)).read_text()
-    forgotten = house.call("agent.forget", node_id=node).op
-    broken = house.vault / "kept by hand.md"
-    broken.write_text(text.replace("tier: working", "tier: [half"))
-    walk_home(house)
-    refused(house, forgotten, status=4, says="has its id taken by kept by hand.md")
-    broken.unlink()
-    walk_home(house)
-    house.json("undo", forgotten)
-    assert house.json("show", node)["title"] == "Broken"
-    walk_home(house)
