@@ -19,7 +19,7 @@ import anyio
 import msgspec
 
 from ormahctl.gateway.daemon import DaemonLink
-from ormahctl.gateway.listen import GatewaySocket, is_ours
+from ormahctl.gateway.listen import BACKLOG, GatewaySocket, is_ours
 from ormahctl.gateway.opening import (
     COMMAND,
     HEADER,
@@ -44,6 +44,8 @@ REST_SECONDS: Final = 600.0
 LOOK_SECONDS: Final = 5.0
 OPENING_SECONDS: Final = 10.0
 """Seconds within which the first frame of a connection must have arrived."""
+HTTP_CONNECTIONS: Final = 200
+"""Largest number of connections to the HTTP port: a page and programs need a few, and agents need descriptors too."""
 LINE_BYTES: Final = 64 << 20
 """Largest message of a session, in bytes."""
 
@@ -106,7 +108,9 @@ class Gateway:
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(("127.0.0.1", port))
-        config = uvicorn.Config(held, lifespan="off", log_config=None, access_log=False, server_header=False)
+        config = uvicorn.Config(
+            held, lifespan="off", log_config=None, access_log=False, server_header=False, backlog=BACKLOG, http=_bounded()
+        )  # fmt: skip
         sock.listen(config.backlog)  # a client that is told the port may be quicker than the server's start
         self._tasks.start_soon(uvicorn.Server(config).serve, [sock])
         self.port = int(sock.getsockname()[1])
@@ -180,6 +184,20 @@ class Gateway:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async for _ in signals:
                 self.end()
+
+
+def _bounded() -> type[asyncio.Protocol]:
+    """Return uvicorn's protocol with a bound: on connections, and on the seconds that one may be silent at first."""
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+    class Bounded(AutoHTTPProtocol):  # type: ignore[valid-type,misc]
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            super().connection_made(transport)
+            if len(self.connections) > HTTP_CONNECTIONS:
+                transport.abort()
+            self.loop.call_later(OPENING_SECONDS, lambda: None if self.cycle else transport.close())
+
+    return Bounded
 
 
 async def carry_out(gateway: Gateway, body: bytes) -> bytes:

@@ -6,13 +6,17 @@ It listens before it imports anything large, so that the connection of the first
 from __future__ import annotations
 
 import gc
-import logging
+import logging.handlers
 import os
 import sys
 from pathlib import Path
 
 from ormahctl.gateway.listen import GatewaySocket, enter
+from ormahctl.shim.gateway import address
 from ormahd.rpc.wire import OrmahError
+
+LOG_BYTES = 1_000_000
+"""Size at which the log begins anew; the one before is kept. It may lie in memory."""
 
 
 def main(words: list[str]) -> int:
@@ -22,8 +26,9 @@ def main(words: list[str]) -> int:
     """
     gc.disable()  # nothing that is imported is ever freed
     os.umask(0o077)
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     daemon = Path(words[0])
+    bounded = logging.handlers.RotatingFileHandler(address(words[0]) + ".log", maxBytes=LOG_BYTES, backupCount=1)
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", handlers=[bounded])
     try:
         entrance = enter(daemon, int(words[1]) if len(words) > 1 else None)
     except OrmahError as exc:

@@ -10,6 +10,8 @@ import fcntl
 import posix
 import sys
 
+from ormahctl.shim.wire import peer
+
 SUFFIX = ".gateway"
 """The gateway's socket is at the daemon's path with this suffix. Its lock and log add `.lock` and `.log` to that."""
 LONGEST_PATH = 103
@@ -47,7 +49,7 @@ def connect(socket: str) -> "_socket.socket | None":
     channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         channel.connect(path)
-        owner = _peer(channel, path)
+        owner = peer(channel, path)
     except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError, BlockingIOError):
         channel.close()
         return None
@@ -58,14 +60,6 @@ def connect(socket: str) -> "_socket.socket | None":
         channel.close()
         raise OSError(f"the socket {path} is held by user {owner}, not by us")
     return channel
-
-
-def _peer(channel: _socket.socket, path: str) -> int:
-    """Return the user id of the process at the other end of `channel`. Where the system does not tell it, return the
-    owner of the socket's file `path`."""
-    if hasattr(_socket, "SO_PEERCRED"):
-        return int.from_bytes(channel.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)[4:8], sys.byteorder)
-    return posix.stat(path).st_uid
 
 
 def begin(socket: str) -> bool:
@@ -134,9 +128,8 @@ def _spawn(socket: str, lock: int) -> None:
             posix._exit(0)
         posix.chdir("/")
         silent = posix.open("/dev/null", posix.O_RDONLY)
-        log = posix.open(
-            address(socket) + ".log", posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NOFOLLOW, 0o600
-        )
+        begun_anew = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_APPEND | posix.O_NOFOLLOW
+        log = posix.open(address(socket) + ".log", begun_anew, 0o600)
         for fd, standard in ((silent, 0), (log, 1), (log, 2)):
             posix.dup2(fd, standard)
         posix.closerange(3, lock)

@@ -31,8 +31,10 @@ WRITING: Final = frozenset({
 })  # fmt: skip
 BULK: Final = frozenset({
     "admin.import", "admin.rebuild", "admin.verify", "admin.export", "admin.doctor", "admin.purge",
-    "agent.maintenance", "admin.judge_test", "ingest.look", "ingest.sessions", "ingest.conversation", "ingest.file", "ingest.past", "admin.sync", "admin.sync_setup",
+    "agent.maintenance", "ingest.look", "ingest.sessions", "ingest.conversation", "ingest.file", "ingest.past",
 })  # fmt: skip
+NETWORK: Final = frozenset({"admin.sync", "admin.sync_setup", "admin.judge_test"})
+"""Methods that wait for another machine, which may be silent: nothing else waits behind them."""
 MAINTAINING: Final = frozenset({"admin.run_task", "admin.run_all"})
 """Methods that run jobs. They have a pool of their own: requests that wait for a long run must not block imports."""
 SCAN: Final = "scan"
@@ -112,23 +114,19 @@ class WorkerPool:
 
 
 class Pools:
-    """Puts each request into one of six thread pools, chosen by its method. `threads`: number of threads of the read
+    """Puts each request into one of seven thread pools, chosen by its method. `threads`: number of threads of the read
     pool."""
 
     def __init__(self, threads: int) -> None:
         self._read = WorkerPool("read", threads)
         self._searches = threading.Semaphore(priority.cores())
-        self._whisper = WorkerPool("whisper", min(WHISPERERS, threads), eager=True)
-        self._write = WorkerPool("write", WRITERS)
-        self._bulk = WorkerPool("bulk", HEAVY, nice=BULK_NICE)
-        self._jobs = WorkerPool("jobs", 1, nice=BULK_NICE)
-        self._back = WorkerPool("back", BACK)
         self._pool: Mapping[str, WorkerPool] = {
-            **dict.fromkeys(WHISPERING, self._whisper),
-            **dict.fromkeys(WRITING, self._write),
-            **dict.fromkeys((*BULK, SCAN), self._bulk),
-            **dict.fromkeys(MAINTAINING, self._jobs),
-            LOOKING_BACK: self._back,
+            **dict.fromkeys(WHISPERING, WorkerPool("whisper", min(WHISPERERS, threads), eager=True)),
+            **dict.fromkeys(WRITING, WorkerPool("write", WRITERS)),
+            **dict.fromkeys((*BULK, SCAN), WorkerPool("bulk", HEAVY, nice=BULK_NICE)),
+            **dict.fromkeys(NETWORK, WorkerPool("network", HEAVY, nice=BULK_NICE)),
+            **dict.fromkeys(MAINTAINING, WorkerPool("jobs", 1, nice=BULK_NICE)),
+            LOOKING_BACK: WorkerPool("back", BACK),
         }
 
     def put(self, method: str, task: Callable[[], None]) -> None:
@@ -151,9 +149,8 @@ class Pools:
     def close(self, seconds: float) -> bool:
         """Wait until all queued tasks have run. Return False if some threads still run after `seconds`."""
         end = time.monotonic() + seconds
-        pools = (self._read, self._whisper, self._write, self._bulk, self._jobs, self._back)
-        ended = [pool.close(end - time.monotonic()) for pool in pools]
-        return all(ended)
+        pools = {self._read, *self._pool.values()}
+        return min([pool.close(end - time.monotonic()) for pool in pools])  # each is closed
 
 
 def _after(task: Callable[[], None]) -> None:
