@@ -1,6 +1,8 @@
 """Send one frame to the daemon and return the reply's body: kind (1 byte), length (4, big endian), body (PROTOCOL.md)."""
 
 import _socket
+import posix
+import sys
 
 HEADER = 5
 _PIECE = 1 << 20
@@ -15,6 +17,8 @@ def ask(socket: str, kind: bytes, body: bytes, seconds: "float | None") -> "byte
     try:
         channel.settimeout(seconds)
         channel.connect(socket)
+        if peer(channel, socket) not in (posix.geteuid(), 0):
+            return None  # another user listens there
         channel.sendall(kind + len(body).to_bytes(4, "big") + body)
         head = exactly(channel, HEADER)
         length = int.from_bytes(head[1:], "big")
@@ -25,6 +29,14 @@ def ask(socket: str, kind: bytes, body: bytes, seconds: "float | None") -> "byte
         return None
     finally:
         channel.close()
+
+
+def peer(channel: _socket.socket, path: str) -> int:
+    """Return the user id of the process at the other end of `channel`. Where the system does not tell it, return the
+    owner of the socket's file `path`."""
+    if hasattr(_socket, "SO_PEERCRED"):
+        return int.from_bytes(channel.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)[4:8], sys.byteorder)
+    return posix.stat(path).st_uid
 
 
 def exactly(channel: _socket.socket, size: int) -> bytes:

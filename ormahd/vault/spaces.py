@@ -251,12 +251,15 @@ def _had(git: str, commit: str, stamp: int) -> bool:  # noqa: ARG001 - see `_add
 
 
 def _git(*arguments: str) -> bytes | None:
-    """Run git outside of every repository. Return its stdout, or None when it fails."""
+    """Run git outside of every repository. Return its stdout, or None when it fails.
+
+    It connects to nothing, and runs no program that a project's configuration names.
+    """
     environ = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-    environ |= {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
+    environ |= {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
     try:
         done = subprocess.run(
-            ["git", *arguments], cwd="/", capture_output=True, stdin=subprocess.DEVNULL, timeout=SECONDS, env=environ,
+            ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", *arguments], cwd="/", capture_output=True, stdin=subprocess.DEVNULL, timeout=SECONDS, env=environ,
             check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired, ValueError):

@@ -373,6 +373,33 @@ def test_sources() -> None:
     assert Caller("a\nOrmah-Kind: init").source == "agent:a Ormah-Kind: init"
 
 
+PROGRAMS = {
+    "core.fsmonitor": "{}", "core.hooksPath": "{}", "core.sshCommand": "{}", "core.gitProxy": "{}", "core.askPass": "{}",
+    "core.pager": "{}", "pager.rev-list": "{}", "core.alternateRefsCommand": "{}", "core.editor": "{}", "gpg.program": "{}",
+    "diff.external": "{}", "credential.helper": "{}", "remote.origin.uploadpack": "{}", "remote.origin.vcs": "{}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("url", ["ext::{}", "ssh://host/x.git", "git://127.0.0.1:1/x", "/nowhere/at/all"])
+def test_a_project_runs_no_program(ormah: Ormah, tmp_path: Path, url: str) -> None:
+    """A repository whose commit is missing, with a remote that git would fetch it from by a program of the project."""
+    where, ran, program = (
+        make(tmp_path / "work", "https://example.org/ada/work.git", "first"),
+        tmp_path / "ran",
+        tmp_path / "program",
+    )
+    program.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    program.chmod(0o700)
+    for key, value in {**PROGRAMS, "remote.origin.url": url, "remote.origin.promisor": "true", "protocol.ext.allow": "always",
+                       "extensions.partialClone": "origin", "core.repositoryFormatVersion": "1"}.items():  # fmt: skip
+        subprocess.run(["git", "config", key, value.replace("{}", str(program))], cwd=where, check=True)
+    for file in (where / ".git" / "objects").rglob("*"):
+        if file.is_file():
+            file.unlink()
+    space_of(ormah, Caller("agent:x", str(where)))
+    assert not ran.exists()
+
+
 @pytest.mark.parametrize("name", ["commondir", "HEAD", "config", "packed-refs", ".git"])
 @pytest.mark.parametrize("device", [None, "/dev/zero"])
 def test_a_pipe_or_a_device_among_gits_files_holds_nobody_up(tmp_path: Path, name: str, device: str | None) -> None:

@@ -1,4 +1,4 @@
-"""`python -m ormahd.ingest.documents.pdf_text FILE`: print the text of a PDF as JSON. A process of its own, because a
+"""`python -P pdf_text.py FILE`: print the text of a PDF as JSON. A process of its own, because a
 PDF may be hostile.
 
 It prints `{"pages": [text, ...], "outline": [[title, page from 0], ...], "title": ...}`, or `{"error": why}`.

@@ -127,7 +127,7 @@ def _of_pdf(path: Path, name: str, cleaned: Cleaned) -> list[Section]:
 
 
 def _pages(path: Path) -> dict[str, Any]:
-    command = [sys.executable, "-m", "ormahd.ingest.documents.pdf_text", str(path)]
+    command = [sys.executable, "-P", str(Path(__file__).with_name("pdf_text.py")), str(path)]
     try:
         done = subprocess.run(command, capture_output=True, timeout=PDF_SECONDS, check=False, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired as error:

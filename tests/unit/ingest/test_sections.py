@@ -74,6 +74,17 @@ def pdf(*pages: str, extra: bytes = b"") -> bytes:
     return out + b"trailer\n<< /Size %d /Root 1 0 R %s>>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, extra, table)
 
 
+@pytest.mark.parametrize("name", ["json", "logging", "resource", "contextlib", "pypdf", "typing"])
+def test_a_pdf_is_read_without_modules_of_the_working_directory(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    (tmp_path / "page.pdf").write_bytes(pdf("A heron fishes"))
+    monkeypatch.chdir(tmp_path)
+    assert read_document(tmp_path / "page.pdf", "page").sections
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_pdf_has_a_section_a_page(tmp_path: Path) -> None:
     file = tmp_path / "ferry.pdf"
     file.write_bytes(pdf("The ferry leaves at noon.", "", "It arrives at two o clock."))
