@@ -20,7 +20,7 @@ from ormahd.model.change import Committed, Kind, sha256
 from ormahd.model.node import short_id
 from ormahd.note.merge import merge_file
 from ormahd.vault.conflicts import ConflictVersions, drop, set_aside
-from ormahd.vault.create import CARD, Card, read_card
+from ormahd.vault.create import ATTRIBUTES, CARD, Card, read_card
 from ormahd.vault.three_way import Joined, Pair, Version, changed, join, node_of, write
 from ormahd.vault.transaction import PathChange, Transaction, is_local
 from ormahd.vault.vault import Vault
@@ -73,13 +73,15 @@ def card_of(vault: Vault, commit: str) -> Card | None:
 
 def check_files(vault: Vault, base: str | None, other: str) -> None:
     """Raise Conflict when the other side has a file that must not be in a vault: one with an unsafe path, one that
-    belongs to the running daemon, a link or a submodule."""
-    for path, (_, (mode, _)) in _lines(vault, base, other).items():
+    belongs to the running daemon, a link, a submodule or rules by which git would convert files."""
+    for path, (_, (mode, oid)) in _lines(vault, base, other).items():
         if mode == _ABSENT:
             continue
         try:
             safe_path(path)
             odd = is_local(path) or path.casefold() == ".ormah" or mode not in _FILES
+            if path.rpartition("/")[2].casefold() == ".gitattributes":
+                odd = vault.blob(oid) != ATTRIBUTES.encode()
         except BadRequest:
             odd = True
         if odd:
