@@ -106,6 +106,9 @@ class Timetable:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
+            for job in self._scheduler.get_jobs():  # the clock may have been ahead when the run was planned
+                most = _local(datetime.now(UTC)) + timedelta(seconds=job.interval)
+                job.next_run = min(job.next_run or most, most)
             self._scheduler.run_pending()
             try:
                 self._maintain()

@@ -60,6 +60,23 @@ def test_a_fresh_vault_has_nothing_to_catch_up(house: House) -> None:
     assert [task.past.run_count for task in runner.tasks()] == [0, 0, 0]
 
 
+def test_a_run_that_was_planned_while_the_clock_was_ahead_is_planned_anew(house: House) -> None:
+    ran: list[str] = []
+    house.several(1)
+    for name in HOURS:
+        last_ran(house, name, -timedelta(days=2_000))
+    _, timetable = make(house, ran)
+    timetable.start()
+    for name, hours in HOURS.items():
+        wait_until(
+            lambda name=name, hours=hours: (
+                timetable.next_run(name) - datetime.now(UTC) < timedelta(hours=hours, minutes=1)
+            ),  # type: ignore[operator,misc]
+            "the run is planned anew",
+        )
+    assert timetable.stop(120)
+
+
 def test_what_was_missed_runs_once_in_its_order(house: House) -> None:
     ran: list[str] = []
     house.several(1)
