@@ -120,9 +120,9 @@ class Pump:
                     self.waiting[key], self.sending = channel, key
                 if method == "initialize":
                     self.hello, self.hello_id, self.greeted = line, key, False
-                if method == "notifications/cancelled":
-                    inner = message.get("params")
-                    self.waiting.pop(inner.get("requestId") if isinstance(inner, dict) else None, None)
+                inner = message.get("params") if method == "notifications/cancelled" else None
+                if isinstance(inner, dict) and isinstance(cancelled := inner.get("requestId"), (int, str)):
+                    self.waiting.pop(cancelled, None)
             try:
                 channel.sendall(line)
                 sent = True

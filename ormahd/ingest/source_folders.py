@@ -29,7 +29,7 @@ from ormahd.config import load
 from ormahd.errors import Ambiguous
 from ormahd.index.rows import SOURCE_PREFIX, SourceRow
 from ormahd.ingest.bring_in import ours
-from ormahd.ingest.documents.finding import hidden
+from ormahd.ingest.documents.finding import hidden, shown
 from ormahd.ingest.documents.in_place import read_in_place
 from ormahd.ingest.documents.reading import DOCUMENTS, Unreadable, read_bytes
 from ormahd.ingest.folders import FolderWatch, resting
@@ -129,7 +129,8 @@ class SourceFolders:
         for folder, source in self._sources.items():
             files = [row.file for row in rows if source.holds(row)]
             read = self._scanned.get(folder)
-            wrong = {str(folder): why for why in [self._missing.get(str(folder))] if why} | self._wrong.get(folder, {})
+            wrong = {str(folder): why for why in [self._missing.get(str(folder))] if why}
+            wrong |= {shown(Path(path)): why for path, why in self._wrong.get(folder, {}).items()}
             listed.append(
                 SourceListed(
                     source.name, str(folder), source.space, len(set(files)), len(files),
@@ -247,6 +248,8 @@ class SourceFolders:
         return found
 
     def _read(self, file: Path, key: FileKey, source: _Source) -> tuple[str, dict[str, Note]]:
+        if shown(file) != str(file):
+            raise Unreadable("its name is not UTF-8: rename it")
         origin = self._origin(file)
         found = read_in_place(
             file, source=source.said, space=source.space, changed=datetime.fromtimestamp(key[1] / 1e9, UTC).replace(microsecond=0),

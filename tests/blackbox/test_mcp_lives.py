@@ -172,10 +172,11 @@ def test_what_the_agent_cancelled_is_not_waited_for(shared: House) -> None:
         "method": "tools/call",
         "params": {"name": "recall", "arguments": {"query": "heron"}},
     }
-    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}}
+    ids: list[Any] = [[5], {"of": 5}, None, 5.5, True, "5", 5]
+    cancelled = [{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": one}} for one in ids]
     shared.signal(signal.SIGSTOP)
     try:
-        found = answers(shared, HELLO, {"jsonrpc": "2.0", "method": "notifications/initialized"}, call, cancelled)
+        found = answers(shared, HELLO, {"jsonrpc": "2.0", "method": "notifications/initialized"}, call, *cancelled)
     finally:
         shared.signal(signal.SIGCONT)
     assert [one["id"] for one in found] == [0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import random
 import shutil
 import textwrap
@@ -136,3 +137,19 @@ def test_memories_that_say_the_same_have_one_place_in_an_answer(house: House) ->
     said = house.ctl("whisper", "when is the quay crane serviced?").stdout
     assert said.count("on Thursdays") <= 2, "one headline, one quote"
     assert "· and 3 that say the same" in said
+
+
+def test_a_name_that_is_not_utf8_keeps_nothing_else_from_being_read(house: House) -> None:
+    house.start()
+    folder = os.fsencode(house.home / "docs")
+    os.mkdir(folder)
+    for name, text in ((b"na\xffme.md", "dawn"), (b"good.md", "dusk"), (b"\xc3(.jsonl", "noon")):
+        with open(folder + b"/" + name, "w") as file:
+            file.write(f"# Crane\n\nThe quay crane is oiled at {text}.\n")
+    done = house.ctl("ingest", os.fsdecode(folder))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("its name is not UTF-8; rename it") == 2
+    house.json("sources", "add", os.fsdecode(folder))
+    wait_until(lambda: house.json("sources")["sources"][0]["sections"] == 1, "the other file of the source")
+    assert list(house.json("sources")["sources"][0]["troubles"].values()) == ["its name is not UTF-8: rename it"]
+    assert house.json("doctor", status=1)["findings"]

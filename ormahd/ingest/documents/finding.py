@@ -46,6 +46,8 @@ def look_at(ormah: Ormah, params: IngestPathParams) -> IngestPathResult:
     if talks:
         allowed(ormah)
     left_out = [str(one) for one in without if place in one.parents and one.exists()]
+    left_out += [name for file in (*talks, *texts) if (name := shown(file)) != str(file)]
+    talks, texts = ([file for file in files if shown(file) == str(file)] for files in (talks, texts))
     return IngestPathResult([str(file) for file in talks], [str(file) for file in texts], left_out)
 
 
@@ -58,6 +60,11 @@ def _walk_documents(folder: Path, without: tuple[Path, ...]) -> list[Path]:
         files = [here / name for name in names if name.lower().endswith(DOCUMENTS) and not hidden(name)]
         found += [file for file in files if not file.is_symlink() and file.is_file()]
     return sorted(found)
+
+
+def shown(file: Path) -> str:
+    """Return a path as text; another than the path if that is not UTF-8, which no program can name then."""
+    return str(file).encode("utf-8", "replace").decode()
 
 
 def hidden(name: str) -> bool:
