@@ -138,9 +138,8 @@ def _told(session: Session, read: _ReadFiles, path: str | None, seconds: float) 
         if texts:
             _report_documents(texts)
         for folder in read.left_out:
-            why = f"is a folder of Ormah itself, and was left out: {WHY_OURS}"
-            why = why if Path(folder).is_dir() else "was left out: its name is not UTF-8; rename it, and repeat"
-            render.note(f"{render.line(folder)} {why}")
+            why = f"a folder of Ormah itself: {WHY_OURS}" if Path(folder).is_dir() else "its name is not UTF-8"
+            render.note(f"{render.line(folder)} was left out: {why}")
     return FAILED if _failed(files) or any(file.status == "failed" for file in texts) else 0
 
 

@@ -13,22 +13,14 @@ import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import msgspec
 
 from ormahctl.gateway.daemon import DaemonLink
 from ormahctl.gateway.listen import BACKLOG, GatewaySocket, is_ours
-from ormahctl.gateway.opening import (
-    COMMAND,
-    HEADER,
-    LARGEST,
-    SESSION,
-    Order,
-    OrderResult,
-    read_opening,
-)
+from ormahctl.gateway.opening import COMMAND, HEADER, LARGEST, SESSION, Order, OrderResult, read_opening
 from ormahctl.gateway.session import serve_session
 from ormahd import __version__
 from ormahd.rpc.wire import BadRequest, OrmahError
@@ -108,9 +100,8 @@ class Gateway:
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(("127.0.0.1", port))
-        config = uvicorn.Config(
-            held, lifespan="off", log_config=None, access_log=False, server_header=False, backlog=BACKLOG, http=_bounded()
-        )  # fmt: skip
+        quiet: dict[str, Any] = {"lifespan": "off", "log_config": None, "access_log": False, "server_header": False}
+        config = uvicorn.Config(held, backlog=BACKLOG, http=_bounded(), **quiet)
         sock.listen(config.backlog)  # a client that is told the port may be quicker than the server's start
         self._tasks.start_soon(uvicorn.Server(config).serve, [sock])
         self.port = int(sock.getsockname()[1])

@@ -86,9 +86,7 @@ def _listen(path: Path, lock: int) -> GatewaySocket:
     except FileNotFoundError:
         pass
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    with contextlib.suppress(
-        OSError
-    ):  # macOS refuses; the directory keeps other users out until the file's mode is set
+    with contextlib.suppress(OSError):  # macOS refuses; the directory keeps others out until the file has its mode
         os.fchmod(sock.fileno(), 0o600)  # on Linux the file gets the mode of the socket: it is never more open
     try:
         sock.bind(os.fspath(path))

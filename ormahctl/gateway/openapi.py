@@ -36,12 +36,9 @@ def description(url: str) -> dict[str, Any]:
         paths.setdefault(route.path, {})[route.verb.lower()] = _operation(route, schemas)
     paths["/ingest/conversation"] = {"post": _ingest("Archive a conversation.", _json(_reference(Conversation)))}
     form = {"type": "object", "required": ["file"], "properties": {"file": {"type": "string", "contentMediaType": "application/octet-stream"}}}  # fmt: skip
-    paths["/ingest/file"] = {
-        "post": _ingest(
-            "Archive a transcript or an export, or make memories of a document.",
-            {"required": True, "content": {"multipart/form-data": {"schema": form}}},
-        )
-    }
+    content = {"required": True, "content": {"multipart/form-data": {"schema": form}}}
+    summary = "Archive a transcript or an export, or make memories of a document."
+    paths["/ingest/file"] = {"post": _ingest(summary, content)}
     ours = {one.params.__name__ for one in ROUTES}
     used = {name: schema for name, schema in schemas.items() if name not in ours}
     return {
@@ -92,9 +89,7 @@ def _ingest(summary: str, request_body: dict[str, Any]) -> dict[str, Any]:
     return {
         "summary": summary,
         "tags": ["ingest"],
-        "parameters": [
-            {"name": "default_space", "in": "query", "required": False, "schema": {"type": "string"}},
-        ],
+        "parameters": [{"name": "default_space", "in": "query", "required": False, "schema": {"type": "string"}}],
         "requestBody": request_body,
         "responses": {"200": _answer(_reference(Ingested)), **_failures()},
     }

@@ -90,8 +90,7 @@ def is_ancestor(git: Git, commit: str, of: str) -> bool:
 
 def is_of(git: Git, commit: str, op: str) -> bool:
     """Whether the message of `commit` names `op` as its op."""
-    text = git.run("log", "-1", "--format=%B", commit).decode("utf-8", "replace")
-    return oplog.parse(text).trailer("Ormah-Op") == op
+    return oplog.parse(git.run("log", "-1", "--format=%B", commit).decode("utf-8", "replace")).trailer("Ormah-Op") == op
 
 
 def find_commit(git: Git, op: str, *, since: str | None = None) -> str | None:

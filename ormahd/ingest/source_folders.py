@@ -129,12 +129,11 @@ class SourceFolders:
         for folder, source in self._sources.items():
             files = [row.file for row in rows if source.holds(row)]
             read = self._scanned.get(folder)
-            wrong = {str(folder): why for why in [self._missing.get(str(folder))] if why}
-            wrong |= {shown(Path(path)): why for path, why in self._wrong.get(folder, {}).items()}
+            wrong = {str(folder): why for why in [self._missing.get(str(folder))] if why} | self._wrong.get(folder, {})
             listed.append(
                 SourceListed(
                     source.name, str(folder), source.space, len(set(files)), len(files),
-                    None if read is None else read.isoformat(), wrong,
+                    None if read is None else read.isoformat(), {shown(Path(path)): why for path, why in wrong.items()},
                 )
             )  # fmt: skip
         return SourcesResult(listed)

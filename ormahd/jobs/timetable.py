@@ -58,10 +58,8 @@ class Timetable:
         """Return a scheduler with the next run of each job that runs by itself."""
         scheduler = schedule.Scheduler()
         soonest = datetime.now(UTC) + timedelta(seconds=self._catch_up_s)
-        for name in self.runner.jobs if self._settings.enabled else ():
+        for name in filter(self._hours, self.runner.jobs if self._settings.enabled else ()):
             hours = self._hours(name)
-            if not hours:
-                continue
             every = scheduler.every(max(1, round(hours * 3600))).seconds.do(self._due.add, name).tag(name)
             last = self.runner.runs.latest(name)
             if last is not None:
@@ -90,8 +88,7 @@ class Timetable:
 
     def next_run(self, name: str) -> datetime | None:
         """Return when the job runs next by itself; None if never."""
-        times = [job.next_run for job in self._scheduler.get_jobs(name) if job.next_run is not None]
-        return times[0].astimezone(UTC) if times else None
+        return next((job.next_run.astimezone(UTC) for job in self._scheduler.get_jobs(name) if job.next_run), None)
 
     def tasks(self) -> TasksResult:
         """Return every job with the times of its last and its next run."""

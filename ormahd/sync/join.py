@@ -95,9 +95,7 @@ def check_files(vault: Vault, base: str | None, other: str) -> None:
 def _lines(vault: Vault, old: str | None, new: str) -> dict[str, tuple[Line, Line]]:
     """Return `{path: (before, after)}` of all entries that differ between the trees of two commits, including
     symlinks and submodules."""
-    records = vault.git.stream(
-        "diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", old or vault.empty_tree, new
-    )  # fmt: skip
+    records = vault.git.stream("diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", old or vault.empty_tree, new)
     found = {}
     for meta in records:
         mode, mode_now, oid, oid_now, _ = os.fsdecode(meta)[1:].split(" ")

@@ -210,8 +210,7 @@ def _address(config: str, stamp: int) -> str | None:  # noqa: ARG001 - the stamp
     if not urls:
         return None
     url = urls.get("origin", next(iter(urls.values())))
-    full = _git("ls-remote", "--get-url", "--", url)
-    return (full or b"").decode("utf-8", "replace").strip() or url
+    return (_git("ls-remote", "--get-url", "--", url) or b"").decode("utf-8", "replace").strip() or url
 
 
 _roots: dict[tuple[str, int], str] = {}
@@ -255,11 +254,11 @@ def _git(*arguments: str) -> bytes | None:
 
     It connects to nothing, and runs no program that a project's configuration names.
     """
-    environ = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-    environ |= {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
+    ours = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
     try:
         done = subprocess.run(
-            ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", *arguments], cwd="/", capture_output=True, stdin=subprocess.DEVNULL, timeout=SECONDS, env=environ,
+            ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", *arguments], cwd="/", capture_output=True, stdin=subprocess.DEVNULL, timeout=SECONDS,
+            env=ours | {key: value for key, value in os.environ.items() if not key.startswith("GIT_")},
             check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired, ValueError):

@@ -107,13 +107,8 @@ def _of_pdf(path: Path, name: str, cleaned: Cleaned) -> list[Section]:
     found = _pages(path)
     pages = [cleaned(page) for page in found["pages"]]
     title = plain_heading(cleaned(found["title"])) or name
-    begins = sorted(
-        {
-            (page, plain_heading(cleaned(str(heading))))
-            for heading, page in found["outline"]
-            if isinstance(page, int) and 0 <= page < len(pages)
-        }
-    )
+    outline = [(page, str(heading)) for heading, page in found["outline"] if isinstance(page, int)]
+    begins = sorted({(page, plain_heading(cleaned(one))) for page, one in outline if 0 <= page < len(pages)})
     if len(begins) < 2:
         many = len(pages) > 1
         return divided(
@@ -133,10 +128,9 @@ def _pages(path: Path) -> dict[str, Any]:
     except subprocess.TimeoutExpired as error:
         raise Unreadable(f"it could not be read within {PDF_SECONDS:.0f} s") from error
     try:
-        found = json.loads(done.stdout)
+        found: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
         raise Unreadable(f"it cannot be read as a PDF (the reader ended with status {done.returncode})") from None
     if "error" in found:
         raise Unreadable(str(found["error"]))
-    result: dict[str, Any] = found
-    return result
+    return found
