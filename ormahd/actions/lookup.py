@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ormahd.actions.views import iso
+from ormahd.actions.views import day, iso
 from ormahd.api import AsOf
 from ormahd.model.strength import STRENGTH_FILE as STRENGTH
 from ormahd.model.strength import read_strength
@@ -221,14 +221,14 @@ def _prose(evolutions: list[Evolution], tensions: list[Tension]) -> str:
     if evolutions:
         lines.append("Beliefs that changed:")
         lines += [
-            f"- {one.time[:10]}: {one.newer.title} (id: {one.newer.id}) replaced {one.older.title} (id: {one.older.id})"
+            f"- {day(one.time)}: {one.newer.title} (id: {one.newer.id}) replaced {one.older.title} (id: {one.older.id})"
             f"{_why(one.reason)}"
             for one in evolutions
         ]
     if tensions:
         lines += ["", "Contradictions:"] if lines else ["Contradictions:"]
         lines += [
-            f"- {one.time[:10]}: {one.a.title} (id: {one.a.id}) against {one.b.title} (id: {one.b.id})"
+            f"- {day(one.time)}: {one.a.title} (id: {one.a.id}) against {one.b.title} (id: {one.b.id})"
             f"{' [settled]' if one.settled else ''}{_why(one.reason)}"
             for one in tensions
         ]

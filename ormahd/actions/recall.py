@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import UNSET, UnsetType
 
 from ormahd.actions.lookup import looking_back
-from ormahd.actions.views import headline, iso
+from ormahd.actions.views import day, headline, iso
 from ormahd.api import RecallHit, RecallResult
 from ormahd.errors import Ambiguous, BadRequest, NotFound, NotReady
 from ormahd.model.node import EdgeType, SearchQuery, short_id
@@ -175,7 +175,7 @@ def _prose(query: SearchQuery, hits: list[RecallHit], degraded: list[str]) -> st
     for number, hit in enumerate(direct, 1):
         lines.append(f"{number}. [{hit.type}] {headline(hit.title, hit.content)}")
         lines.append(
-            f"   id: {hit.id} | tier: {hit.tier} | space: {hit.space or 'global'} | score: {hit.score:.3f} | created: {hit.created[:10]}"
+            f"   id: {hit.id} | tier: {hit.tier} | space: {hit.space or 'global'} | score: {hit.score:.3f} | created: {day(hit.created)}"
             + (f" | and {len(hit.also)} that say the same" if hit.also else "")
             + (f" | older than {short_id(hit.older_than)}, which seems to replace it" if hit.older_than else "")
         )

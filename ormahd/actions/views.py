@@ -49,6 +49,11 @@ def iso(when: datetime | None) -> str | None:
     return None if when is None else when.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
+def day(time: str) -> str:
+    """Return the date of an ISO time in the person's time zone."""
+    return f"{datetime.fromisoformat(time).astimezone():%Y-%m-%d}"
+
+
 def headline(title: str | None, content: str, limit: int = 72) -> str:
     """Return a line that names the memory: its title, otherwise the beginning of its text."""
     said = "" if title else beginning(content, HEAD)

@@ -64,7 +64,7 @@ class RecallParams(Params):
     explain: bool = False
     as_of: str | None = None
     """Answer from the vault as it was at this time or commit: an ISO date (its end) or time, `yesterday`, an age such
-    as `7d`; or an op, a commit, a branch, a tag. Times without a zone are UTC. Progress frames are sent while that
+    as `7d`; or an op, a commit, a branch, a tag. Times without a zone are local. Progress frames are sent while that
     state is rebuilt. Nothing counts as used.
     """
     sessions: bool = False

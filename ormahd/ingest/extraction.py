@@ -232,7 +232,10 @@ class Extraction:
             some = unread(self._ormah, tail, way)
             if way == "rules":
                 found = propose(
-                    self._ormah, Checks(self._ormah, way), some, rules.candidates(some.shown, today=self._ormah.clock())
+                    self._ormah,
+                    Checks(self._ormah, way),
+                    some,
+                    rules.candidates(some.shown, today=self._ormah.clock().astimezone()),
                 )
                 learn(self._ormah, some, way, found, Caller(agent=JOB), until=some.until(), hold=self._hold)
         if way == "model":
