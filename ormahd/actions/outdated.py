@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ormahd.actions.amend import amending, clean, commit, see
 from ormahd.actions.tombstones import bury, of_notes
-from ormahd.actions.views import headline, stem
+from ormahd.actions.views import headline, replaced_today, stem
 from ormahd.api import WriteResult
 from ormahd.errors import BadRequest, Conflict
 from ormahd.model.change import Kind
@@ -115,6 +115,16 @@ def refuse_self(ormah: Ormah, *node_ids: str) -> None:
     if ormah.vault.self_id in node_ids:
         raise BadRequest("the self node cannot be replaced, and replaces nothing", hint="change it: ormahctl update ID",
                          data={"id": ormah.vault.self_id})  # fmt: skip
+
+
+def restated(ormah: Ormah, known: NodeRow, time: datetime) -> list[NodeRow]:
+    """Return the memories that a statement of `time`, which says the same as `known`, replaces: `known`, and the newer
+    memory that had replaced it. Return [] if `known` still held then: the statement says nothing new."""
+    newer = None if known.created >= time else replaced_today(ormah, [known.id]).get(known.id)
+    between = None if newer is None else ormah.index.note(newer)
+    if between is not None and between.created < time:
+        return [known, between]
+    return [known] if known.created < time and known.expired(time) else []
 
 
 def check_circle(ormah: Ormah, newer_id: str, older: NodeRow) -> None:

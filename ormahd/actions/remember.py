@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ormahd.actions.views import headline, iso
+from ormahd.actions.views import day, headline, iso
 from ormahd.api import Near
 from ormahd.errors import Unavailable
 from ormahd.model.node import NodeType
@@ -33,7 +33,7 @@ from ormahd.actions.amend import (
     refuse_source,
     see,
 )
-from ormahd.actions.outdated import called, link_to, refuse_self, superseded, superseded_by
+from ormahd.actions.outdated import called, link_to, refuse_self, restated, superseded, superseded_by
 from ormahd.actions.views import edge_view, stem
 from ormahd.api import Edge, RememberResult
 from ormahd.model.change import Kind
@@ -103,7 +103,7 @@ def told(near: Sequence[Near], newer: str) -> list[str]:
         return []
     first = near[0]
     lines = ["Close to what is known already:"]
-    lines += [f"- {one.content} ({one.short_id}, {one.created[:10]})" for one in near]
+    lines += [f"- {one.content} ({one.short_id}, {day(one.created)})" for one in near]
     if first.standing == Relation.REPLACED:
         return [*lines, f"It seems to replace {first.short_id}. If so: ormahctl outdated {first.short_id} --by {newer}"]
     return [*lines, f"If the new memory replaces one of them: ormahctl outdated {first.short_id} --by {newer}"]
@@ -139,7 +139,8 @@ def remember(
     """Store one memory. The memories that `replaces` names are superseded in the same commit. Of a section of a source,
     nothing is written: the edge of the new memory to it has it shown behind.
 
-    If a memory with the same space, type, title and content exists, it is returned (`existing`); nothing is stored.
+    If a memory with the same space, type, title and content exists and still holds, it is returned (`existing`);
+    nothing is stored. If it is outdated, or a newer memory replaced it, the new one replaces both.
 
     Raises:
         BadRequest, NotFound, Ambiguous: a link's target, or a memory to replace. VaultBusy: the write could not even be
@@ -160,17 +161,10 @@ def remember(
     ]
     many = NEIGHBOURS + 1
 
-    def draft(near: list[tuple[str, float]]) -> RememberResult | _Draft:
-        known = ormah.index.equal(request.space, request.type, title, content)
-        if known is not None:
-            row = ormah.index.note(known)
-            return RememberResult(
-                f"Already remembered: {headline(row.title, row.content)} (id: {known})", known, short_id(known), row.path,
-                space=row.space, redacted=found, existing=True, degraded=ormah.degraded(),
-            )  # fmt: skip
+    def draft(near: list[tuple[str, float]], restates: Sequence[NodeRow]) -> _Draft:
         now = ormah.moment()
         node_id = ormah.new_id()
-        made = _links(ormah, links, near, request.space, older)
+        made = _links(ormah, links, near, request.space, [*older, *restates])
         data = compose(
             id=node_id, type=request.type, tier=request.tier, space=request.space, title=title, tags=tags,
             source=request.source, confidence=request.confidence, created=request.created or now, updated=now,
@@ -186,14 +180,12 @@ def remember(
         )
         return _Draft(node_id, path, data, made, near)
 
-    def store(drawn: RememberResult | _Draft) -> RememberResult:
-        if isinstance(drawn, RememberResult):
-            return drawn
+    def store(drawn: _Draft, restates: Sequence[NodeRow]) -> RememberResult:
         node_id, path, made = drawn.node_id, drawn.path, drawn.links
         name = headline(title, content)
         body = "\n".join(f"{link.edge}: {row.title or row.short_id} ({link.weight:g})" for link, row in made)
         demoted: list[NodeRow] = []
-        ends = [see(ormah, row.id) for row in older if not row.from_source]
+        ends = [see(ormah, row.id) for row in (*older, *restates[:1]) if not row.from_source]
 
         def fill(tx: Transaction) -> None:
             tx.put(path, drawn.data, node_id=node_id, expect=None)
@@ -207,7 +199,7 @@ def remember(
         done = commit(ormah, f"Remember: {name}", kind=Kind.REMEMBER, caller=caller, body=body, fill=fill)
         views = [edge_view(row, link) for link, row in made]
         written = (title, content, request.type)
-        but = [row.id for row in older]
+        but = [row.id for row in (*older, *restates)]
         close = at_best(lambda: nearby(ormah, drawn.near, written, request.space, but=but))
         return RememberResult(
             _prose(node_id, name, views, demoted, found, older, close), node_id, short_id(node_id), path,
@@ -217,12 +209,21 @@ def remember(
 
     # concurrent callers with the same memory store it once; callers with different memories do not wait for each other
     with ormah.turns.take("\0".join(("equal", str(request.space), request.type, str(title), content))):
-        if older or about_self or request.tier is Tier.CORE:
-            # outside the writers' lock: this is slow and changes nothing
-            near = ormah.neighbours(title, content, many)
-            done = amending(ormah, lambda: store(draft(near)))
-            return _known_replaces(ormah, done, older, caller) if done.existing else done
-        return store(draft(ormah.neighbours(title, content, many)))
+        known = ormah.index.equal(request.space, request.type, title, content)
+        again: list[NodeRow] = []
+        if known is not None:
+            row = ormah.index.note(known)
+            again = restated(ormah, row, request.created or ormah.moment())
+            if not again:
+                done = RememberResult(
+                    f"Already remembered: {headline(row.title, row.content)} (id: {known})", known, short_id(known),
+                    row.path, space=row.space, redacted=found, existing=True, degraded=ormah.degraded(),
+                )  # fmt: skip
+                return _known_replaces(ormah, done, older, caller)
+        near = ormah.neighbours(title, content, many)  # outside the writers' lock: this is slow and changes nothing
+        if older or again or about_self or request.tier is Tier.CORE:
+            return amending(ormah, lambda: store(draft(near, again), again))
+        return store(draft(near, again), again)
 
 
 def _supersede(ormah: Ormah, tx: Transaction, seen: SeenNote, by: str) -> None:

@@ -26,6 +26,7 @@ from msgspec import Struct, field
 from pydantic import Field, ValidationError
 
 from ormahd.actions.amend import Caller, clean, commit, make_room_in_core, see
+from ormahd.actions.outdated import link_to, restated
 from ormahd.actions.views import stem
 from ormahd.api import ImportFailure, ImportResult
 from ormahd.errors import Conflict, Fault, OrmahError, fault, shown
@@ -260,7 +261,9 @@ def _store(
     ids: set[str] = set()
     for number, line, content, title, tags in priority.giving(wanted):
         key = (line.space, line.type, title, content.strip())
-        if key in fresh or ormah.index.equal(line.space, line.type, title, content) is not None:
+        known = ormah.index.equal(line.space, line.type, title, content)
+        again = [] if known is None else restated(ormah, ormah.index.note(known), line.created or now)
+        if key in fresh or (known is not None and not again):
             skipped += 1
             continue
         try:
@@ -275,11 +278,11 @@ def _store(
         path = ormah.place(
             node_id, type=line.type, space=line.space, title=title, content=content, created=line.created or now
         )
-        fresh[key] = _New(number, line, node_id, path, content, title, tags)
+        fresh[key] = _New(number, line, node_id, path, content, title, tags, [link_to(row, now, None) for row in again])
     new = list(fresh.values())
     for item in priority.giving(list(new)):
         try:
-            item.links = [_edge(ormah, new, *one) for one in enumerate(item.line.connections, 1)]
+            item.links += [_edge(ormah, new, *one) for one in enumerate(item.line.connections, 1)]
             item.data = _compose(item, now, caller)
         except OrmahError as exc:
             failed.append(_failure(item.number, exc))

@@ -327,7 +327,7 @@ class Reader:
         with self.database.ask() as connection:
             row = connection.execute(
                 "SELECT id FROM node n JOIN text t USING (number) WHERE held = 1 AND same = ? AND space IS ? AND type = ? "
-                f"AND NOT {FROM_SOURCE} AND title IS ? AND content = ? ORDER BY created, id LIMIT 1",
+                f"AND NOT {FROM_SOURCE} AND title IS ? AND content = ? ORDER BY created DESC, id LIMIT 1",
                 (fingerprint(space, type, title, content), space, type, title or None, content),
             ).fetchone()
         return None if row is None else str(row[0])

@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from ormahd.note.values import NoteLink
 from ormahd.state.state import State
 
 Way = Literal["rules", "model"]
@@ -38,6 +39,8 @@ class PlannedMemory(Struct, frozen=True):
     turn: int
     """The position of the turn in its session, from 1, to show to people."""
     corrects: str = ""
+    links: tuple[NoteLink, ...] = ()
+    """Edges to the memories that it replaces by being said again."""
 
 
 class SessionProgress(Struct, frozen=True):
