@@ -21,6 +21,11 @@ _TEMPLATE_FILES = ((".obsidian/daily-notes.json", "template"), (".obsidian/zk-pr
 _MAX_SETTINGS = 1_000_000
 REMEMBERED = 20_000
 """Number of paths for which git's answer stays cached, in addition to those of the current call."""
+_CONFLICTED = re.compile(
+    r"(?P<stem>.+?)(?: \([^()]*(?:conflict|konflikt|conflit|conflicto)[^()]*\)|\.sync-conflict-[\w-]+|_conflict-[\w-]+)",
+    re.IGNORECASE,
+)
+"""Matches the stems of conflicted copies of Dropbox, Nextcloud, Syncthing and ownCloud."""
 _OURS = re.compile(rf"(?:{'|'.join(NodeType)})/\d{{4}}-\d{{2}}/[^/]+")
 
 
@@ -28,6 +33,14 @@ def is_note_name(name: str) -> bool:
     """Whether a file name can be a note's: `*.md` in any case, no dot file. This excludes backups, swap and lock files
     of editors (`x.md~`, `.x.md.swp`, `#x.md#`, `.#x.md`, `4913`, `x.tmp`)."""
     return name[-3:].lower() == ".md" and not name.startswith(".")
+
+
+def conflicted_copy(name: str) -> str | None:
+    """Return the name of the file of which a file with this name is a conflicted copy, made by a program that
+    synchronises folders; None if the name is another."""
+    stem, dot, ending = name.rpartition(".")
+    found = _CONFLICTED.fullmatch(stem)
+    return found and f"{found['stem']}{dot}{ending}"
 
 
 def template_folders(root: Path) -> frozenset[str]:
@@ -42,12 +55,12 @@ def template_files(root: Path) -> frozenset[str]:
 
 
 def _named(root: Path, settings: Iterable[tuple[str, str]]) -> set[str]:
-    values = (_setting(root / file, key) for file, key in settings)
+    values = (json_setting(root / file, key) for file, key in settings)
     paths = {value.replace("\\", "/").strip("/ ").casefold() for value in values if isinstance(value, str)}
     return paths - {"", "."}
 
 
-def _setting(file: Path, key: str) -> Any:
+def json_setting(file: Path, key: str) -> Any:
     """Return one value of another program's JSON file, unchecked; None when the file cannot be read."""
     try:
         fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -112,11 +125,16 @@ class Excluded:
                 return not _could_be_ours(folded[len(folder) + 1 :])
         return False
 
-    def by_name(self, path: str) -> str | None:
-        """Return why the name of a path, or of a folder above it, excludes it; None: it does not."""
-        if any(part.startswith(".") for part in path.split("/")):
-            return "dot folder"
-        return "templates" if self.template(path) else None
+    def conflicted(self, path: str) -> str | None:
+        """Return the name of the file beside `path` of which it is a conflicted copy; None if it is none."""
+        folder, _, name = path.rpartition("/")
+        original = conflicted_copy(name)
+        return original if original is not None and (self._root / folder / original).exists() else None
+
+    def by_name(self, path: str) -> bool:
+        """Whether the name of a path, or of a folder above it, excludes it."""
+        dotted = any(part.startswith(".") for part in path.split("/"))
+        return dotted or self.template(path) or self.conflicted(path) is not None
 
     def by_git(self, paths: Collection[str]) -> set[str]:
         """Return those of `paths` (files and folders) that git ignores."""

@@ -173,7 +173,7 @@ def unseen(found: WalkResult, tree: Iterable[str], known: Collection[str], exclu
         path for path in tree
         if path not in found.present and path not in known and path not in names
         and is_note_name(path.rpartition("/")[2]) and not path.startswith(shields)
-        and excluded.by_name(path) is None
+        and not excluded.by_name(path)
     ]  # fmt: skip
 
 
@@ -184,7 +184,7 @@ def behind(found: WalkResult, tree: Iterable[str], excluded: Excluded) -> set[st
     return {
         path for path in tree
         if shielded(path) and path not in found.present and is_note_name(path.rpartition("/")[2])
-        and excluded.by_name(path) is None
+        and not excluded.by_name(path)
     }  # fmt: skip
 
 
@@ -293,6 +293,8 @@ class _Walker:
         if row is None:
             if not _is_text(path):
                 self.skip(_shown(path), "the name is not UTF-8")
+            elif original := self.excluded.conflicted(path):
+                self.skip(path, f"a conflicted copy of {original}: take over what it has more, and delete it")
             elif not self.excluded.template(path):
                 self.fresh[path] = seen(path, found)
             return
@@ -337,7 +339,7 @@ class _Walker:
         level: list[str] = []
         absent: list[str] = []
         for path in wanted:
-            if self.excluded.by_name(path) is not None and path not in self.known:
+            if self.excluded.by_name(path) and path not in self.known:
                 continue
             found = self.lstat(path)
             if found is None:
