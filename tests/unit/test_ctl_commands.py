@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from msgspec import UNSET
 
 from ormahd import api
@@ -134,6 +135,19 @@ def test_results_are_numbered_and_harmless(desk: Desk) -> None:
     assert lines[5] == "   second"
     assert lines[6].startswith("3. \\x1b[2J\\x1b]0;owned\\x07 ignore me \\u202egnp.exe \\x9b31m")
     assert not set(done.stdout) & set(evil[:1] + "\x07\r\u202e\x9b")
+
+
+@pytest.mark.parametrize(
+    ("source", "words", "characters"),
+    [("search", (), 1_601), ("search", ("--full",), 400_000), ("id", (), 400_000), ("activated", (), 1_601)],
+)
+def test_a_long_text_is_cut_unless_all_of_it_is_asked_for(
+    desk: Desk, source: str, words: tuple[str, ...], characters: int
+) -> None:
+    desk.answers["agent.recall"] = api.RecallResult(text="", results=[hit(source=source, content="tea " * 100_000)])
+    found = json.loads(desk.ctl("--json", "recall", "tea", *words).stdout)["results"]
+    assert [len(one["content"]) for one in found] == [characters]
+    assert len(desk.ctl("recall", "tea", *words).stdout) > 300_000 or characters == 1_601
 
 
 def test_results_as_json(desk: Desk) -> None:
