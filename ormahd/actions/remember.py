@@ -194,7 +194,7 @@ def remember(
             if about_self:
                 define(ormah, tx, path, defined=True)
             if request.tier is Tier.CORE:
-                demoted.extend(make_room_in_core(ormah, tx, keep={node_id}))
+                demoted.extend(make_room_in_core(ormah, tx, keep={node_id}, leaving=[seen.id for seen in ends]))
 
         done = commit(ormah, f"Remember: {name}", kind=Kind.REMEMBER, caller=caller, body=body, fill=fill)
         views = [edge_view(row, link) for link, row in made]
