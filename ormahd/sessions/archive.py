@@ -320,7 +320,7 @@ class SessionArchive:
         if before != (head.cwd, head.title, head.source):
             head = _merged(head, before)
             rows.insert(0, head)
-        size = files.append(file, rows)
+        size = files.append(file, rows, new=before is None)
         if before is None:
             disk.sync_directory(file.parent)
         number = self._session(db, path, head)
@@ -351,8 +351,8 @@ class SessionArchive:
             select = "SELECT number, path FROM session WHERE last < ?"
             for number, path in db.execute(select, (limit.strftime("%Y-%m-%dT%H:%M:%S"),)).fetchall():
                 file = self._folder / path
-                if file.stat().st_mtime < limit.timestamp():
-                    file.unlink()
+                if not file.exists() or file.stat().st_mtime < limit.timestamp():
+                    file.unlink(missing_ok=True)
                     self._forget(db, number)
                     gone += 1
         return gone

@@ -6,7 +6,7 @@ import json
 import os
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from ormahd import paths
 from ormahd.actions.sessions import recall_sessions, sessions
 from ormahd.api import IngestPathParams
-from ormahd.errors import Ambiguous, BadRequest, NotFound
+from ormahd.errors import Ambiguous, BadRequest, NotFound, Unavailable
 from ormahd.ingest import capture as capture_module
 from ormahd.ingest.bring_in import archive, ingest
 from ormahd.ingest.capture import Capture
@@ -106,6 +106,20 @@ def test_an_archived_file_that_a_person_deleted_is_read_again(ormah: Ormah, tmp_
     next(paths.sessions_dir(ormah.vault.id).rglob("*.jsonl")).unlink()
     assert found(ormah, "cents") == []
     assert bring(ormah, file).added == 4
+
+
+def test_an_archived_file_that_is_deleted_while_it_grows_is_whole_again(ormah: Ormah, tmp_path: Path) -> None:
+    file = written(tmp_path / "t.jsonl", *SHOP)
+    bring(ormah, file)
+    kept = next(paths.sessions_dir(ormah.vault.id).rglob("*.jsonl"))
+    before = kept.read_bytes()
+    kept.unlink()
+    for _ in range(2):  # the first reading may only notice it
+        with suppress(Unavailable):
+            bring(ormah, written(file, *SHOP, asked(2, "And in euros?"), answered(2, "Rounded to cents.")))
+    assert kept.read_bytes().startswith(before)
+    ormah.sessions.close()
+    assert len(archived(ormah)) == 6
 
 
 STEPS = st.lists(
