@@ -279,14 +279,20 @@ def _store(
             node_id, type=line.type, space=line.space, title=title, content=content, created=line.created or now
         )
         fresh[key] = _New(number, line, node_id, path, content, title, tags, [link_to(row, now, None) for row in again])
-    new = list(fresh.values())
-    for item in priority.giving(list(new)):
-        try:
-            item.links += [_edge(ormah, new, *one) for one in enumerate(item.line.connections, 1)]
-            item.data = _compose(item, now, caller)
-        except OrmahError as exc:
-            failed.append(_failure(item.number, exc))
-            new.remove(item)
+    new, lost = list(fresh.values()), set[str]()
+    while True:  # until no memory of the batch failed: others may have edges to one that did
+        wrong = []
+        for item in priority.giving(new):
+            try:
+                edges = [_edge(ormah, new, lost, *one) for one in enumerate(item.line.connections, 1)]
+                item.data = _compose(item, [*item.links, *edges], now, caller)
+            except OrmahError as exc:
+                failed.append(_failure(item.number, exc))
+                wrong.append(item)
+        new = [item for item in new if item not in wrong]
+        lost |= {item.line.id for item in wrong if item.line.id}
+        if not wrong:
+            break
     if not new:
         return 0, skipped, failed
 
@@ -323,8 +329,11 @@ def _id(ormah: Ormah, line: ImportLine, taken: set[str]) -> str | None:
     return ormah.new_id(taken) if known is not None or line.id[:8] in taken else line.id
 
 
-def _edge(ormah: Ormah, new: list[_New], number: int, asked: LinkRequest) -> NoteLink:
-    """Return the edge for `asked`, connection `number` of a line. Raises BadRequest if its target cannot be found."""
+def _edge(ormah: Ormah, new: list[_New], lost: set[str], number: int, asked: LinkRequest) -> NoteLink:
+    """Return the edge for `asked`, connection `number` of a line. Raises BadRequest if its target cannot be found, or is
+    one of the memories that failed (`lost`)."""
+    if asked.target in lost:
+        raise BadRequest(f"target of connection {number}: its own line failed")
     inside = next((item for item in new if item.line.id is not None and item.line.id == asked.target), None)
     if inside is not None:
         name = stem(inside.path)
@@ -339,11 +348,11 @@ def _edge(ormah: Ormah, new: list[_New], number: int, asked: LinkRequest) -> Not
     return NoteLink(asked.edge, name, asked.weight, None, asked.reason)
 
 
-def _compose(item: _New, now: datetime, caller: Caller) -> bytes:
+def _compose(item: _New, links: Sequence[NoteLink], now: datetime, caller: Caller) -> bytes:
     line = item.line
     return compose(
         id=item.id, type=line.type, tier=line.tier, space=line.space, title=item.title, tags=item.tags,
         source=line.source or caller.source, confidence=line.confidence, created=line.created or now,
-        updated=line.updated or line.created or now, content=item.content, links=item.links,
+        updated=line.updated or line.created or now, content=item.content, links=links,
         valid_until=line.valid_until, outdated_reason=line.outdated_reason, everywhere=line.everywhere,
     )  # fmt: skip
