@@ -11,7 +11,7 @@ import re
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ormahd.actions.amend import amending, clean, commit, see
+from ormahd.actions.amend import Caller, amending, clean, commit, see
 from ormahd.actions.tombstones import bury, of_notes
 from ormahd.actions.views import headline, replaced_today, stem
 from ormahd.api import WriteResult
@@ -26,16 +26,6 @@ if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow
     from ormahd.ormah import Ormah
     from ormahd.vault.transaction import Transaction
-from typing import TYPE_CHECKING
-
-from ormahd.actions.amend import Caller
-
-if TYPE_CHECKING:
-    from ormahd.ormah import Ormah
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ormahd.ormah import Ormah
 
 
 WEIGHT = 0.9

@@ -8,18 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ormahd.actions.views import day, headline, iso
-from ormahd.api import Near
-from ormahd.errors import Unavailable
-from ormahd.model.node import NodeType
-from ormahd.text.standing import Compared, Relation, compare
-from ormahd.text.statement import Statement, read
-
-if TYPE_CHECKING:
-    from ormahd.index.rows import NodeRow
-    from ormahd.ormah import Ormah
-from typing import TYPE_CHECKING
-
 from msgspec import Struct, structs
 
 from ormahd.actions.amend import (
@@ -34,12 +22,15 @@ from ormahd.actions.amend import (
     see,
 )
 from ormahd.actions.outdated import called, link_to, refuse_self, restated, superseded, superseded_by
-from ormahd.actions.views import edge_view, stem
-from ormahd.api import Edge, RememberResult
+from ormahd.actions.views import day, edge_view, headline, iso, stem
+from ormahd.api import Edge, Near, RememberResult
+from ormahd.errors import Unavailable
 from ormahd.model.change import Kind
-from ormahd.model.node import ABOUT_SELF, CreateNodeRequest, EdgeType, LinkRequest, Tier, short_id
+from ormahd.model.node import ABOUT_SELF, CreateNodeRequest, EdgeType, LinkRequest, NodeType, Tier, short_id
 from ormahd.note.values import NoteLink
 from ormahd.note.write import compose
+from ormahd.text.standing import Compared, Relation, compare
+from ormahd.text.statement import Statement, read
 
 if TYPE_CHECKING:
     from ormahd.index.rows import NodeRow

@@ -6,30 +6,20 @@ for each batch and is one run. Known memories are skipped, so an interrupted imp
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from ormahd.actions.views import iso
-from ormahd.api import ExportResult
-from ormahd.errors import BadRequest
-from ormahd.note.read import parse
-
-if TYPE_CHECKING:
-    from ormahd.index.rows import EdgeRow, NodeRow
-    from ormahd.ormah import Ormah
 import json
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 from pydantic import Field, ValidationError
 
 from ormahd.actions.amend import Caller, clean, commit, make_room_in_core, see
 from ormahd.actions.outdated import link_to, restated
-from ormahd.actions.views import stem
-from ormahd.api import ImportFailure, ImportResult
-from ormahd.errors import Conflict, Fault, OrmahError, fault, shown
+from ormahd.actions.views import iso, stem
+from ormahd.api import ExportResult, ImportFailure, ImportResult
+from ormahd.errors import BadRequest, Conflict, Fault, OrmahError, fault, shown
 from ormahd.index.rows import MEMORIES
 from ormahd.model.change import Kind
 from ormahd.model.node import (  # fmt: skip
@@ -44,11 +34,13 @@ from ormahd.model.node import (  # fmt: skip
     is_node_id,
 )
 from ormahd.note.edit import edit
+from ormahd.note.read import parse
 from ormahd.note.values import NoteLink
 from ormahd.note.write import compose
 from ormahd.process import priority
 
 if TYPE_CHECKING:
+    from ormahd.index.rows import EdgeRow, NodeRow
     from ormahd.ormah import Ormah
     from ormahd.vault.transaction import Transaction
 
