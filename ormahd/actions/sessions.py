@@ -239,15 +239,8 @@ def _learned(
 
 
 def _info(row: SessionRow, made: Mapping[str, int]) -> SessionInfo:
+    title = row.title or (headline(None, row.prompt) if row.prompt else None)
     return SessionInfo(
-        row.id,
-        row.harness,
-        row.cwd,
-        row.title,
-        row.first,
-        row.last,
-        row.turns,
-        row.source,
-        opening(row),
+        row.id, row.harness, row.cwd, title, row.first, row.last, row.turns, row.source, opening(row),
         made.get(word_of(row.id), 0),
-    )
+    )  # fmt: skip

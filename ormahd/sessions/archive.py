@@ -33,7 +33,8 @@ log = logging.getLogger("ormah")
 
 PURGED: Final = "purged"
 VERSION: Final = 2
-COLUMNS: Final = "number, id, harness, cwd, title, source, first, last, turns, path"
+PROMPT: Final = "(SELECT substr(text, 1, 200) FROM turn WHERE session = session.number AND role = 'user' AND text != '' ORDER BY place LIMIT 1)"
+COLUMNS: Final = f"number, id, harness, cwd, title, source, first, last, turns, path, {PROMPT}"
 """Columns of a session, in the order of `SessionRow`."""
 TURN: Final = "number, key, session, place, role, time, text"
 """Columns of a turn, in the order of `Archived`."""
@@ -62,6 +63,8 @@ class SessionRow(Struct, frozen=True):
     last: str | None
     turns: int
     path: str
+    prompt: str | None
+    """The beginning of its first prompt."""
 
 
 class SessionTail(Struct, frozen=True):
