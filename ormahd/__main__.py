@@ -182,7 +182,11 @@ def default(as_json: bool) -> None:
 def set_config(key: str, value: str) -> None:
     """Set KEY (such as vault.path) to VALUE in the configuration file. Everything else in the file stays."""
     from ormahd.config import set_setting
+    from ormahd.embedding.model import load as load_model
 
+    if key == "embedding.model":  # a name without a model would leave the daemon without meaning
+        chosen = load().settings.embedding.model_copy(update={"model": value})
+        load_model(chosen, paths.private_dir(paths.models_dir()))
     found = set_setting(key, value)
     group, _, name = key.partition(".")
     shown = json.dumps(found.settings.model_dump(mode="json")[group][name], ensure_ascii=False)
