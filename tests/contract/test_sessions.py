@@ -60,6 +60,23 @@ def test_turns_are_archived_once_and_found(ormah: Ormah, tmp_path: Path) -> None
     assert {file.stat().st_mode & 0o777 for file in paths.sessions_dir(ormah.vault.id).rglob("*.jsonl")} == {0o600}
 
 
+@pytest.mark.parametrize(
+    ("title", "prompt", "shown"),
+    [
+        (None, "Use cents everywhere.", "Use cents everywhere."), ("Rounding", "Use cents everywhere.", "Rounding"),
+        (None, "\n\n  Use   cents\nand round.", "Use cents"), (None, "word " * 99, f"{'word ' * 14}…"),
+    ],
+)  # fmt: skip
+def test_without_a_title_the_first_prompt_names_a_session(
+    ormah: Ormah, tmp_path: Path, title: str | None, prompt: str, shown: str
+) -> None:
+    named = [{"type": "custom-title", "customTitle": title, "sessionId": "s1"}] if title else []
+    bring(ormah, written(tmp_path / "t.jsonl", asked(0, prompt), answered(0, "Done."), asked(1, "And then?"), *named))
+    assert [(one.title or "").replace(" …", "…") for one in sessions(ormah, None, 5).sessions] == [
+        shown.replace(" …", "…")
+    ]
+
+
 def test_the_index_may_go_and_a_torn_line_costs_nothing(tmp_path: Path) -> None:
     file = written(tmp_path / "t.jsonl", *SHOP[:2])
     with opened(tmp_path) as ormah:
