@@ -7,6 +7,7 @@ Building an earlier state takes time, so `--as-of` shows its progress and says w
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
@@ -23,9 +24,11 @@ from ormahctl.session import Session, pass_session, space
 from ormahctl.times import TimeOrRevision, When
 from ormahd.api import (
     AsOf,
+    HealthResult,
     ListedMemory,
     ListParams,
     ListResult,
+    NoParams,
     Params,
     Progress,
     RecallHit,
@@ -80,6 +83,8 @@ NOTHING = 1
 """The exit status if nothing is found, as for grep."""
 MOST = 100
 """Largest number of results of a search; a list may have more."""
+WARM_SECONDS = 10
+"""Seconds to wait for the model of a daemon that has just begun."""
 EXCERPT = 1_600
 """Characters of a text in JSON, as many as a result's excerpt has; `--full` gives all."""
 SNIPPET = 220
@@ -161,6 +166,12 @@ def recall(
     )
     if as_of is None:
         found = session.client.call("agent.recall", params, RecallResult)
+        if "vectors" in found.degraded and not sessions and _is_warming(session):
+            render.note(f"the model is being loaded: this waits up to {WARM_SECONDS} s for it")
+            end = time.monotonic() + WARM_SECONDS
+            while "vectors" in found.degraded and time.monotonic() < end:
+                time.sleep(0.2)
+                found = session.client.call("agent.recall", params, RecallResult)
     else:
         found = ask(session, "agent.recall", params, RecallResult)
     if sessions:
@@ -176,6 +187,8 @@ def recall(
         render.note(f"nothing found for: {render.cut(render.line(text), 80)}")
         if spaces:
             unknown_spaces(spaces, there(session))
+    if found.weak:
+        render.note("weak matches: nothing in memory is close to this")
     if explain:
         print_explanation(found)
     if isinstance(found.as_of, AsOf):
@@ -183,6 +196,11 @@ def recall(
     else:
         render.degraded(found.degraded)
     return 0 if found.results else NOTHING
+
+
+def _is_warming(session: Session) -> bool:
+    """Return whether the daemon has just begun."""
+    return session.client.call("admin.health", NoParams(), HealthResult).phase in {"starting", "reconciling", "warming"}
 
 
 def _list(session: Session, params: ListParams) -> None:

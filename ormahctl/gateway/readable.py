@@ -53,8 +53,12 @@ def recall(found: RecallResult, query: str) -> str:
         room = max(LEAST, RECALL_CHARACTERS // len(found.results) - LEAST)
         blocks = [_hit(number, hit, room) for number, hit in enumerate(found.results, 1)]
         text = "\n\n".join(blocks)
-    if found.degraded:
-        text += f"\n\nSearched without: {', '.join(found.degraded)} (not ready; ask again later for better results)"
+    if found.weak:
+        text += "\n\nWeak matches: nothing in memory is close to the question."
+    if "period" in found.degraded:
+        text += "\n\nNo memory is of that time: found by the words."
+    if without := [part for part in found.degraded if part != "period"]:
+        text += f"\n\nSearched without: {', '.join(without)} (not ready; ask again later for better results)"
     return text
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import UNSET, UnsetType
 
 from ormahd.actions.lookup import looking_back
-from ormahd.actions.views import day, headline, iso
+from ormahd.actions.views import day, headline, iso, says_nothing
 from ormahd.api import RecallHit, RecallResult
 from ormahd.errors import Ambiguous, BadRequest, NotFound, NotReady
 from ormahd.model.node import EdgeType, SearchQuery, short_id
@@ -101,6 +101,8 @@ def _found(
             reworded=reworded,
         )  # fmt: skip
         rows = index.notes([found.node_id for found in ranked.results], connections=False)
+        if (me := rows.get(ormah.vault.self_id)) and says_nothing(me):
+            del rows[me.id]
         groups = _once(ranked, rows)
         missing = query.limit - len(groups)
         if missing <= 0 or len(ranked.results) < asked.limit or asked.limit >= MOST:
