@@ -246,8 +246,7 @@ def model(name: str | None) -> None:
         raise Conflict(f"{origin} sets embedding.model, and wins over the file", hint=f"unset {origin} first")
     chosen = found.settings.embedding
     if name is not None:
-        folder = Path(name).expanduser()
-        chosen = chosen.model_copy(update={"model": str(folder.absolute()) if folder.is_dir() else name})
+        chosen = chosen.model_copy(update={"model": name})
     made = load_model(chosen, paths.private_dir(paths.models_dir()))
     if name is not None:
         write_setting(found.file, "embedding.model", chosen.model)

@@ -43,6 +43,7 @@ CHANGES_SHOWN: Final = 100
 """Largest number of lines about the changes of an undo."""
 SHOWN: Final = 8
 """Number of characters that are shown of the id of an op, a commit or a memory."""
+WITHOUT: Final = {"period": "No memory is of that time: found by the words."}
 FOUND: Final = {"activated": "found through a connection", "conflict": "contradicts a better result"}
 
 
@@ -55,10 +56,8 @@ def recall(found: RecallResult, query: str) -> str:
         text = "\n\n".join(blocks)
     if found.weak:
         text += "\n\nWeak matches: nothing in memory is close to the question."
-    if "period" in found.degraded:
-        text += "\n\nNo memory is of that time: found by the words."
-    if without := [part for part in found.degraded if part != "period"]:
-        text += f"\n\nSearched without: {', '.join(without)} (not ready; ask again later for better results)"
+    for part in found.degraded:
+        text += f"\n\n{WITHOUT.get(part, f'Searched without: {part} (not ready; ask again later for better results)')}"
     return text
 
 
@@ -85,13 +84,8 @@ def named(content: str) -> str:
 
 
 def node(found: NodeResult) -> str:
-    facts = [
-        found.type,
-        found.tier,
-        found.space or "global",
-        f"confidence {found.confidence:g}",
-        f"source {line(found.source)}",
-    ]
+    facts = [found.type, found.tier, found.space or "global"]
+    facts += [f"confidence {found.confidence:g}", f"source {line(found.source)}"]
     lines = [line(found.title) if found.title else named(found.content), "   " + " · ".join(facts)]
     lines += [f"   id {found.id}", f"   created {found.created}, updated {found.updated}", f"   digest {found.digest}"]
     lines += [f"   tags: {', '.join(map(line, found.tags))}"] if found.tags else []

@@ -125,10 +125,7 @@ def doctor(ormah: Ormah, progress: Progress = lambda *_: None) -> list[Finding]:
     found += [Finding("warning", f"degraded: {part}", mend=_mend(part)) for part in ormah.degraded()]
     found += [
         Finding(
-            "error",
-            f"the index differs from the vault ({one.what}): {one.detail}",
-            one.path,
-            mend="ormahctl rebuild",
+            "error", f"the index differs from the vault ({one.what}): {one.detail}", one.path, mend="ormahctl rebuild"
         )
         for one in differences
     ]

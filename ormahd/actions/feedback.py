@@ -33,13 +33,7 @@ _SOURCES: dict[str, Source] = {"explicit": "explicit", "implicit": "implicit"}
 
 
 def feedback(
-    ormah: Ormah,
-    node_id: str,
-    signal: int,
-    caller: Caller,
-    *,
-    source: str = "explicit",
-    event: str | None = None,
+    ormah: Ormah, node_id: str, signal: int, caller: Caller, *, source: str = "explicit", event: str | None = None
 ) -> FeedbackResult:
     """Judge the memory that `node_id` names (full id, or a prefix unique among logged memories). `signal`: 1 for
     useful, -1 for not useful.

@@ -163,11 +163,7 @@ class _Views:
 
 DELETE, UPDATE, OUTDATED = "delete", "update", "mark_outdated"
 _UPDATES = {Kind.UPDATE, Kind.EDIT, Kind.DECAY, Kind.PROMOTE, Kind.CONSOLIDATE, Kind.CLUSTER}
-KINDS: Mapping[str, Collection[Kind]] = {
-    DELETE: {Kind.FORGET, Kind.EDIT},
-    UPDATE: _UPDATES,
-    OUTDATED: {Kind.OUTDATED},
-}
+KINDS: Mapping[str, Collection[Kind]] = {DELETE: {Kind.FORGET, Kind.EDIT}, UPDATE: _UPDATES, OUTDATED: {Kind.OUTDATED}}
 """Operation of the audit -> kinds of ops that may contain it. A note that a person deletes by hand is an edit."""
 _PAGE = 20
 """Number of ops whose messages are read at once."""

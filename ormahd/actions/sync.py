@@ -136,12 +136,7 @@ def sync_with(ormah: Ormah, remote: Remote, caller: Caller, progress: Progress, 
 
 
 def _rounds(
-    ormah: Ormah,
-    remote: Remote,
-    caller: Caller,
-    progress: Progress,
-    chance: random.Random,
-    out: SyncResult,
+    ormah: Ormah, remote: Remote, caller: Caller, progress: Progress, chance: random.Random, out: SyncResult
 ) -> SyncResult:
     vault, wire = ormah.vault, network(ormah)
     for number in range(ROUNDS):

@@ -161,8 +161,8 @@ class RecallResult(Result):
     @property
     def weak(self) -> bool:
         """Whether no result is likely to answer: each was found by a search, with a low score."""
-        found = {hit.source for hit in self.results} - {"activated"}
-        return found == {"search"} and not self.degraded and all(hit.score < WEAK for hit in self.results)
+        weak = [hit.source in {"search", "activated"} and hit.score < WEAK for hit in self.results]
+        return bool(weak) and all(weak) and not self.degraded
 
 
 class NodeParams(Params):

@@ -89,20 +89,17 @@ class Endpoint:
     def _key(self) -> str:
         """Return the endpoint's API key; "" if the settings name none. Raises Failed if the key cannot be read."""
         chosen = self._settings
-        if chosen.key_file is not None:
-            try:
-                file = paths.expand(chosen.key_file)
-                with file.open("rb") as stream:
-                    key = stream.read(KEY_CHARACTERS).decode("ascii").strip()
-            except (OSError, ValueError, OrmahError) as exc:
-                why = exc.strerror if isinstance(exc, OSError) and exc.strerror else "it is no text"
-                raise Failed(
-                    f"the key file {chosen.key_file} (judge.key_file) cannot be read: {why}", sent=False
-                ) from None
-            if not key:
-                raise Failed(f"the key file {chosen.key_file} (judge.key_file) is empty", sent=False)
-        else:
+        if chosen.key_file is None:
             return ""
+        try:
+            file = paths.expand(chosen.key_file)
+            with file.open("rb") as stream:
+                key = stream.read(KEY_CHARACTERS).decode("ascii").strip()
+        except (OSError, ValueError, OrmahError) as exc:
+            why = exc.strerror if isinstance(exc, OSError) and exc.strerror else "it is no text"
+            raise Failed(f"the key file {chosen.key_file} (judge.key_file) cannot be read: {why}", sent=False) from None
+        if not key:
+            raise Failed(f"the key file {chosen.key_file} (judge.key_file) is empty", sent=False)
         if not (key.isascii() and key.isprintable()):
             raise Failed(
                 "the endpoint's key holds characters that no header can have: only the key may stand there", sent=False

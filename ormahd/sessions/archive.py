@@ -505,17 +505,17 @@ class SessionArchive:
     def newest(self, limit: int) -> list[SessionRow]:
         """Return up to `limit` sessions, ordered by their last turn, newest first."""
         with self._opened() as db:
-            select = (
-                f"SELECT {COLUMNS} FROM session WHERE turns > 0 ORDER BY coalesce(last, '') DESC, number DESC LIMIT ?"
-            )
-            return [SessionRow(*row) for row in db.execute(select, (limit,))]
+            order = "ORDER BY coalesce(last, '') DESC, number DESC LIMIT ?"
+            return [
+                SessionRow(*row)
+                for row in db.execute(f"SELECT {COLUMNS} FROM session WHERE turns > 0 {order}", (limit,))
+            ]
 
     def count(self) -> tuple[int, int]:
         """Return the number of sessions and of turns."""
         with self._opened() as db:
-            sessions, turns = db.execute(
-                "SELECT count(*), coalesce(sum(turns), 0) FROM session WHERE turns > 0"
-            ).fetchone()
+            select = "SELECT count(*), coalesce(sum(turns), 0) FROM session WHERE turns > 0"
+            sessions, turns = db.execute(select).fetchone()
             return sessions, turns
 
     def tails(self) -> list[SessionTail]:

@@ -21,10 +21,7 @@ _TEMPLATE_FILES = ((".obsidian/daily-notes.json", "template"), (".obsidian/zk-pr
 _MAX_SETTINGS = 1_000_000
 REMEMBERED = 20_000
 """Number of paths for which git's answer stays cached, in addition to those of the current call."""
-_CONFLICTED = re.compile(
-    r"(?P<stem>.+?)(?: \([^()]*(?:conflict|konflikt|conflit|conflicto)[^()]*\)|\.sync-conflict-[\w-]+|_conflict-[\w-]+)",
-    re.IGNORECASE,
-)
+_CONFLICTED = re.compile(r"(?i)(.+?)(?: \([^()]*(?:conflict|konflikt|conflit)[^()]*\)|(?:\.sync-|_)conflict-[\w-]+)")
 """Matches the stems of conflicted copies of Dropbox, Nextcloud, Syncthing and ownCloud."""
 _OURS = re.compile(rf"(?:{'|'.join(NodeType)})/\d{{4}}-\d{{2}}/[^/]+")
 
@@ -40,18 +37,13 @@ def conflicted_copy(name: str) -> str | None:
     synchronises folders; None if the name is another."""
     stem, dot, ending = name.rpartition(".")
     found = _CONFLICTED.fullmatch(stem)
-    return found and f"{found['stem']}{dot}{ending}"
+    return found and f"{found[1]}{dot}{ending}"
 
 
 def template_folders(root: Path) -> frozenset[str]:
     """Return the folders (posix, relative, casefolded) that hold templates: `templates`, and those in Obsidian's
     settings."""
     return frozenset({"templates", *_named(root, _TEMPLATE_SETTINGS)})
-
-
-def template_files(root: Path) -> frozenset[str]:
-    """Return the single template files (spelled as in `template_folders`, without `.md`) of Obsidian's settings."""
-    return frozenset(path.removesuffix(".md") for path in _named(root, _TEMPLATE_FILES))
 
 
 def _named(root: Path, settings: Iterable[tuple[str, str]]) -> set[str]:
@@ -95,7 +87,7 @@ class Excluded:
         Called before the reconciler walks through the folder."""
         before = self._templates, self._files
         self._templates = tuple(sorted(template_folders(self._root)))
-        self._files = template_files(self._root)
+        self._files = frozenset(path.removesuffix(".md") for path in _named(self._root, _TEMPLATE_FILES))
         if before != (self._templates, self._files):
             self.changed = True
         for file in self._outside:
@@ -122,7 +114,8 @@ class Excluded:
             return True
         for folder in self._templates:
             if folded.startswith(folder + "/"):
-                return not _could_be_ours(folded[len(folder) + 1 :])
+                # of our notes, or of their folders: `fact`, `fact/2026-11`, `fact/2026-11/x`
+                return not any(_OURS.fullmatch(folded[len(folder) + 1 :] + end) for end in ("", "/x", "/2000-01/x"))
         return False
 
     def conflicted(self, path: str) -> str | None:
@@ -145,11 +138,3 @@ class Excluded:
                 self._known = {path: self._known[path] for path in paths if path in self._known}
             self._known.update((path, path in ignored) for path in unknown)
         return {path for path in paths if self._known[path]}
-
-
-def _could_be_ours(rest: str) -> bool:
-    """Whether a path below a space's folder has the form of Ormah's own notes, or of a folder of them: `fact`,
-    `fact/2026-11`, `fact/2026-11/x`."""
-    return (
-        bool(_OURS.fullmatch(rest)) or bool(_OURS.fullmatch(rest + "/x")) or bool(_OURS.fullmatch(rest + "/2000-01/x"))
-    )

@@ -270,8 +270,7 @@ def _time(text: str, now: datetime) -> datetime | None:
     word = text.lower()
     try:
         if word in _DAYS:
-            day = (now.astimezone() - timedelta(days=_DAYS[word])).date().isoformat()
-            return moment(day, end=True) - timedelta(seconds=1)
+            text = (now.astimezone() - timedelta(days=_DAYS[word])).date().isoformat()
         if ago := _AGO.fullmatch(word):
             return now - int(ago[1]) * _UNITS[ago[2]]
         if _TIME.fullmatch(text):
@@ -316,15 +315,10 @@ def _there(vault: Vault, asked: str, commit: str, time: datetime | None) -> Past
         raise NotFound(
             f"the vault was not there yet at {asked}: {_beginning(vault)}", hint="name a later time or commit"
         )
-    made = _made(vault.git.read(commit, "commit"))
+    line = next(line for line in vault.git.read(commit, "commit").split(b"\n") if line.startswith(b"committer "))
+    made = datetime.fromtimestamp(int(line.rsplit(b" ", 2)[1]), UTC)
     entry = next((entry for entry in vault.oplog.view().entries if entry.commit == commit), None)
     return PastState(commit, None if entry is None else entry.op, made, time or made)
-
-
-def _made(commit: bytes) -> datetime:
-    """Return the committer's time from the bytes of a commit object."""
-    line = next(line for line in commit.split(b"\n") if line.startswith(b"committer "))
-    return datetime.fromtimestamp(int(line.rsplit(b" ", 2)[1]), UTC)
 
 
 def _beginning(vault: Vault) -> str:

@@ -7,6 +7,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -198,7 +199,6 @@ class _Walker:
         self.out = WalkResult()
         self.fresh: dict[str, FileStat] = {}
         self.old: list[str] = []
-        self.homes: set[str] | None = None
         self.ways: dict[str, bool] = {}
 
     def skip(self, path: str, why: str) -> None:
@@ -274,14 +274,12 @@ class _Walker:
             if not _is_text(folder):
                 self.skip(_shown(folder), "the folder's name is not UTF-8")
         named = [folder for folder in folders if _is_text(folder) and not self.excluded.template(folder)]
-        new = [folder for folder in named if folder not in self.known_folders()]
-        ignored = self.excluded.by_git(new)
+        ignored = self.excluded.by_git([folder for folder in named if folder not in self.known_folders])
         return [folder for folder in named if folder not in ignored]
 
+    @cached_property
     def known_folders(self) -> set[str]:
-        if self.homes is None:
-            self.homes = homes(self.known)
-        return self.homes
+        return homes(self.known)
 
     # Files
 
@@ -348,7 +346,7 @@ class _Walker:
                 level.append(path)
             elif is_note_name(path.rpartition("/")[2]):
                 self.file(path, found)
-            elif path in self.known_folders():
+            elif path in self.known_folders:
                 self.skip(path, f"{_what(found.st_mode)}, no folder")
         level = self.allowed(level)
         self.folders(level)

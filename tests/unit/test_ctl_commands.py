@@ -165,7 +165,7 @@ def test_a_recall_waits_for_the_model_of_a_daemon_that_has_just_begun(desk: Desk
     ("scores", "sources", "degraded", "weak"),
     [
         ([0.1], ["search"], [], True), ([0.1, 0.05], ["search", "activated"], [], True), ([0.3, 0.1], ["search", "search"], [], False),
-        ([0.1], ["id"], [], False), ([0.1], ["temporal"], [], False), ([0.1], ["activated"], [], False),
+        ([0.1], ["id"], [], False), ([0.1], ["temporal"], [], False),
         ([0.1], ["search"], ["vectors"], False), ([], [], [], False),
     ],
 )  # fmt: skip

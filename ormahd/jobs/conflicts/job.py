@@ -379,15 +379,11 @@ def _ask(newer: NodeRow, older: NodeRow, kind: ConflictKind, reason: str, eviden
 
 
 def _why(found: Compared, newer: NodeRow, older: NodeRow, kind: ConflictKind) -> str:
-    before, now = (f"“{shortened(_line(row), CLAIM)}”" for row in (older, newer))
+    before, now = (f"“{shortened(one_line(row.content), CLAIM)}”" for row in (older, newer))
     place = f" ({found.old} → {found.new})" if found.old and found.new else ""
     if kind == "tension":
         return f"they were stored on one day and seem to contradict each other{place}: {before} and {now}"
     return f"the newer one seems to replace the older one{place}: before {before}, now {now}"
-
-
-def _line(row: NodeRow) -> str:
-    return " ".join(row.content.split())
 
 
 def _quoted(row: NodeRow) -> str:
