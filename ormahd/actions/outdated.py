@@ -8,6 +8,7 @@ note: git keeps it, so this can be undone, and links to it in other notes stay a
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,11 @@ from ormahd.actions.views import headline, replaced_today, stem
 from ormahd.api import WriteResult
 from ormahd.errors import BadRequest, Conflict
 from ormahd.model.change import Kind
-from ormahd.model.node import EdgeType, short_id
+from ormahd.model.node import EdgeType, NodeType, short_id
 from ormahd.note.edit import edit
 from ormahd.note.values import NoteLink
+from ormahd.text.standing import compare
+from ormahd.text.statement import read
 
 if TYPE_CHECKING:
     from ormahd.actions.amend import Caller, SeenNote
@@ -33,6 +36,10 @@ WEIGHT = 0.9
 CLEARLY = timedelta(days=1)
 """A memory cannot be replaced by one that is older by more than this. Within a day the dates prove nothing (imports,
 one session)."""
+PARAPHRASE = 0.8
+"""Minimum cosine of two texts that may say the same in other words."""
+SAME = 0.7
+"""Minimum probability that they do."""
 NAME_LENGTH = 60
 """Maximum number of characters of a memory's title in a sentence."""
 
@@ -115,6 +122,25 @@ def restated(ormah: Ormah, known: NodeRow, time: datetime) -> list[NodeRow]:
     if between is not None and between.created < time:
         return [known, between]
     return [known] if known.created < time and known.expired(time) else []
+
+
+def replaced_meanwhile(
+    ormah: Ormah,
+    near: Iterable[tuple[str, float]],
+    written: tuple[str | None, str, NodeType],
+    space: str | None,
+    time: datetime,
+) -> list[NodeRow]:
+    """Return the memories that had replaced one which says the same as a text of `time`, in other words: the text holds
+    again, and replaces them. `near`: (id, cosine) of memories like it; `written`: its (title, content, type)."""
+    cosines = {node_id: cosine for node_id, cosine in near if cosine >= PARAPHRASE}
+    newer = read(*written)
+    found: dict[str, NodeRow] = {}
+    for row in ormah.index.notes(list(cosines), connections=False).values():
+        older = read(row.title, row.content, row.type)
+        if row.space == space and compare(older, newer, cosines[row.id]).same >= SAME:
+            found |= {one.id: one for one in restated(ormah, row, time)[1:]}
+    return list(found.values())
 
 
 def check_circle(ormah: Ormah, newer_id: str, older: NodeRow) -> None:

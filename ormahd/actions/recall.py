@@ -187,13 +187,10 @@ def _prose(query: SearchQuery, hits: list[RecallHit], degraded: list[str]) -> st
         if group:
             lines += ["", heading]
             lines += [
-                f"- [{hit.type}] {headline(hit.title, hit.content)} (id: {hit.id}): {_snippet(hit.excerpt)}"
+                f"- [{hit.type}] {headline(hit.title, hit.content)} (id: {hit.id}): "
+                + shortened(" ".join(hit.excerpt.split()), SNIPPET)
                 for hit in group
             ]
     if degraded:
         lines += ["", "Degraded: " + ", ".join(degraded) + " (the search was done without)"]
     return "\n".join(lines)
-
-
-def _snippet(content: str) -> str:
-    return shortened(" ".join(content.split()), SNIPPET)

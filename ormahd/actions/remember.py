@@ -12,7 +12,6 @@ from msgspec import Struct, structs
 
 from ormahd.actions.amend import (
     Caller,
-    SeenNote,
     amending,
     clean,
     commit,
@@ -21,7 +20,15 @@ from ormahd.actions.amend import (
     refuse_source,
     see,
 )
-from ormahd.actions.outdated import called, link_to, refuse_self, restated, superseded, superseded_by
+from ormahd.actions.outdated import (
+    called,
+    link_to,
+    refuse_self,
+    replaced_meanwhile,
+    restated,
+    superseded,
+    superseded_by,
+)
 from ormahd.actions.views import day, edge_view, headline, iso, stem
 from ormahd.api import Edge, Near, RememberResult
 from ormahd.errors import Unavailable
@@ -146,28 +153,21 @@ def remember(
     if request.about_self and ABOUT_SELF not in tags:
         tags = [ABOUT_SELF, *tags]
     about_self = ABOUT_SELF in tags
-    links = [
-        request_link.model_copy(update={"reason": clean(ormah, request_link.reason, found)})
-        for request_link in request.connections
-    ]
-    many = NEIGHBOURS + 1
+    links = [one.model_copy(update={"reason": clean(ormah, one.reason, found)}) for one in request.connections]
+    written = (title, content, request.type)
 
     def draft(near: list[tuple[str, float]], restates: Sequence[NodeRow]) -> _Draft:
         now = ormah.moment()
+        created = request.created or now
         node_id = ormah.new_id()
         made = _links(ormah, links, near, request.space, [*older, *restates])
         data = compose(
             id=node_id, type=request.type, tier=request.tier, space=request.space, title=title, tags=tags,
-            source=request.source, confidence=request.confidence, created=request.created or now, updated=now,
+            source=request.source, confidence=request.confidence, created=created, updated=now,
             content=content, links=[link for link, _ in made], everywhere=request.everywhere,
         )  # fmt: skip
         path = ormah.place(
-            node_id,
-            type=request.type,
-            space=request.space,
-            title=title,
-            content=content,
-            created=request.created or now,
+            node_id, type=request.type, space=request.space, title=title, content=content, created=created
         )
         return _Draft(node_id, path, data, made, near)
 
@@ -181,7 +181,9 @@ def remember(
         def fill(tx: Transaction) -> None:
             tx.put(path, drawn.data, node_id=node_id, expect=None)
             for seen in ends:
-                _supersede(ormah, tx, seen, called(title, content, node_id))
+                data = superseded(seen, ormah.moment(), called(title, content, node_id))
+                if data != seen.data:
+                    tx.put(seen.path, data, node_id=seen.id, expect=seen.digest)
             if about_self:
                 define(ormah, tx, path, defined=True)
             if request.tier is Tier.CORE:
@@ -189,7 +191,6 @@ def remember(
 
         done = commit(ormah, f"Remember: {name}", kind=Kind.REMEMBER, caller=caller, body=body, fill=fill)
         views = [edge_view(row, link) for link, row in made]
-        written = (title, content, request.type)
         but = [row.id for row in (*older, *restates)]
         close = at_best(lambda: nearby(ormah, drawn.near, written, request.space, but=but))
         return RememberResult(
@@ -202,25 +203,21 @@ def remember(
     with ormah.turns.take("\0".join(("equal", str(request.space), request.type, str(title), content))):
         known = ormah.index.equal(request.space, request.type, title, content)
         again: list[NodeRow] = []
+        time = request.created or ormah.moment()
         if known is not None:
             row = ormah.index.note(known)
-            again = restated(ormah, row, request.created or ormah.moment())
+            again = restated(ormah, row, time)
             if not again:
                 done = RememberResult(
                     f"Already remembered: {headline(row.title, row.content)} (id: {known})", known, short_id(known),
                     row.path, space=row.space, redacted=found, existing=True, degraded=ormah.degraded(),
                 )  # fmt: skip
                 return _known_replaces(ormah, done, older, caller)
-        near = ormah.neighbours(title, content, many)  # outside the writers' lock: this is slow and changes nothing
+        near = ormah.neighbours(title, content, NEIGHBOURS + 1)  # outside the writers' lock: slow, and changes nothing
+        later = replaced_meanwhile(ormah, near, written, request.space, time) if not again else []
         if older or again or about_self or request.tier is Tier.CORE:
-            return amending(ormah, lambda: store(draft(near, again), again))
-        return store(draft(near, again), again)
-
-
-def _supersede(ormah: Ormah, tx: Transaction, seen: SeenNote, by: str) -> None:
-    data = superseded(seen, ormah.moment(), by)
-    if data != seen.data:
-        tx.put(seen.path, data, node_id=seen.id, expect=seen.digest)
+            return amending(ormah, lambda: store(draft(near, [*again, *later]), again))
+        return store(draft(near, [*again, *later]), again)
 
 
 def _known_replaces(ormah: Ormah, known: RememberResult, older: Sequence[NodeRow], caller: Caller) -> RememberResult:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ormahd.actions.amend import clean
-from ormahd.actions.outdated import link_to, restated
+from ormahd.actions.outdated import link_to, replaced_meanwhile, restated
 from ormahd.actions.tombstones import statement, turn_of
 from ormahd.errors import InvalidNote
 from ormahd.ingest.readers.turns import iso_time
@@ -154,6 +154,8 @@ class Checks:
                     return WHISPERED if whispered else KNOWN
                 again |= {one.id: one for one in found}
             replaced = replaced or relation is Relation.REPLACED
+        later = replaced_meanwhile(self._ormah, near.items(), (title, content, kind), space, time)
+        again |= {one.id: one for one in later}
         vector = self._vector(title, content)
         for made, other in reversed(self._accepted):
             cosine = BY_WORDS if vector is None or other is None else float(vector @ other)

@@ -92,6 +92,28 @@ def test_what_was_said_last_holds(house: JobsHouse, first: str, then: str, way: 
         holds(house, text)
 
 
+PARAPHRASES = [
+    (*CHANGES[0], "Orders of the shop are stored in Postgres."),
+    (*CHANGES[1], "The pilots' staging server listens on port 8443."),
+    (*CHANGES[2], "Ines is the harbour master who is on duty."),
+    (*CHANGES[4], "Node 18 is needed to build the shop."),
+]
+
+
+@pytest.mark.parametrize(
+    ("way", "first", "then", "again"),
+    [(by_agent, *one) for one in PARAPHRASES] + [(by_session, *PARAPHRASES[0]), (by_session, *PARAPHRASES[2])],
+)
+def test_it_may_be_said_again_in_other_words(house: JobsHouse, way: Way, first: str, then: str, again: str) -> None:
+    for text in (first, then, again):
+        way(house, text)
+    hits = house.recall(then, space="shop").results
+    marks = {hit.content: hit.older_than for hit in hits}
+    assert marks[again] is None
+    assert marks[then] == next(hit.id for hit in hits if hit.content == again)
+    assert hits[0].content == again
+
+
 @pytest.mark.parametrize(("first", "then"), CHANGES)
 def test_a_replaced_memory_that_is_said_again_holds(house: JobsHouse, first: str, then: str) -> None:
     older = by_agent(house, first)
