@@ -273,9 +273,11 @@ def _parted(ormah: Ormah, older_id: str, now: datetime, *, but: str | None = Non
 
     `but`: id of a memory that keeps its edge.
     """
+    entering = ormah.index.edges(older_id)[1]
+    replacing = dict.fromkeys(edge.source for edge in entering if edge.edge is EdgeType.EVOLVED_FROM)
     return [
         (newer, edit(newer.data, newer.path, unlink=gone, set={"updated": now}))
-        for newer in (see(ormah, one) for one in _replacing(ormah, older_id) if one != but)
+        for newer in (see(ormah, one) for one in replacing if one != but)
         if (gone := _marked(ormah, newer, older_id))
     ]
 
@@ -284,12 +286,6 @@ def _no_longer(parted: list[tuple[SeenNote, bytes]]) -> str:
     return "".join(
         f" {called(newer.note.title, newer.note.content, newer.id)} no longer replaces it." for newer, _ in parted
     )
-
-
-def _replacing(ormah: Ormah, node_id: str) -> list[str]:
-    """Return the ids of the memories with an `evolved_from` edge to this one."""
-    entering = ormah.index.edges(node_id)[1]
-    return list(dict.fromkeys(edge.source for edge in entering if edge.edge is EdgeType.EVOLVED_FROM))
 
 
 def _marked(ormah: Ormah, newer: SeenNote, older_id: str) -> list[tuple[EdgeType, str]]:
