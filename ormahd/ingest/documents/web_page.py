@@ -41,7 +41,7 @@ class _Page(HTMLParser):
         self._inside = ""
         """The tag whose text is not part of the page: a skipped one, or `title`."""
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002
+    def handle_starttag(self, tag: str, _attrs: object) -> None:
         if tag in _SKIPPED or tag == "title":
             self._inside = self._inside or tag
         elif tag not in _INLINE:
