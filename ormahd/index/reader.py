@@ -322,7 +322,7 @@ class Reader:
         return [node_id for node_id in ids if node_id in kept]
 
     def equal(self, space: str | None, type: NodeType, title: str | None, content: str) -> str | None:  # noqa: A002
-        """Return the id of the oldest node with exactly these fields, or None. `content` must be normalised as `parse` does
+        """Return the id of the newest node with exactly these fields, or None. `content` must be normalised as `parse` does
         it."""
         with self.database.ask() as connection:
             row = connection.execute(
